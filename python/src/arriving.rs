@@ -18,9 +18,9 @@ use stylobate_columnar::{Scan, SequentialScan};
 use tokio::sync::mpsc;
 
 use crate::{
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     interop::imported,
-    process::Process,
+    process::ProcessRuntime,
     scan::{PyLocalScan, sequential::PyLocalSequentialScan},
 };
 
@@ -28,15 +28,15 @@ use crate::{
 const WAITING: usize = 2;
 
 /// Record batches on their way.
-pub(crate) struct Arriving {
+pub(crate) struct PythonBatchInput {
     pub(crate) schema: SchemaRef,
-    pub(crate) batches: BoxStream<'static, Result<RecordBatch, Failure>>,
+    pub(crate) batches: BoxStream<'static, Result<RecordBatch, UnraisedError>>,
 }
 
-impl Arriving {
+impl PythonBatchInput {
     /// What a Python value gives: a scan, anything with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterator of such
     /// things.
-    pub(crate) fn of(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
+    pub(crate) fn of(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         if let Ok(scan) = data.cast::<PyLocalScan>() {
             return Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process));
         }
@@ -47,26 +47,26 @@ impl Arriving {
     }
 
     /// The same for a writer of columns, to which a scan gives codes where the files have dictionaries.
-    pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
+    pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         match data.cast::<PyLocalScan>() {
             Ok(scan) => Ok(Self::of_scan(&scan.get().begin_codes(data.py(), process)?, process)),
             Err(_) => Self::of(data, process),
         }
     }
 
-    fn of_scan(scan: &Scan, process: &Process) -> Self {
+    fn of_scan(scan: &Scan, process: &ProcessRuntime) -> Self {
         let _runtime = process.runtime().enter();
-        let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
+        let batches = scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed();
         Self { schema: scan.schema().clone(), batches }
     }
 
-    fn of_sequential(scan: &SequentialScan, process: &Process) -> Self {
+    fn of_sequential(scan: &SequentialScan, process: &ProcessRuntime) -> Self {
         let _runtime = process.runtime().enter();
-        let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
+        let batches = scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed();
         Self { schema: scan.schema().clone(), batches }
     }
 
-    fn of_arrow(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
+    fn of_arrow(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         if is_arrow(data)? {
             let reader = imported::reader(data)?;
             let schema = reader.schema();
@@ -74,7 +74,7 @@ impl Arriving {
             return Ok(Self { schema, batches: pulled(batches, process) });
         }
         if let Ok(iterator) = data.cast::<PyIterator>() {
-            let items = Items::begin(iterator)?;
+            let items = IteratorBatchReader::begin(iterator)?;
             return Ok(Self { schema: items.schema.clone(), batches: pulled(items, process) });
         }
         let name = data.get_type().qualname()?;
@@ -90,7 +90,7 @@ fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Batches, or tables, out of a Python iterator. The first says which columns there are.
-struct Items {
+struct IteratorBatchReader {
     iterator: Py<PyIterator>,
     schema: SchemaRef,
     /// What is left of the last item.
@@ -99,7 +99,7 @@ struct Items {
     taken: usize,
 }
 
-impl Items {
+impl IteratorBatchReader {
     fn begin(iterator: &Bound<'_, PyIterator>) -> PyResult<Self> {
         let mut taking = iterator.clone();
         let Some(first) = taking.next().transpose()? else {
@@ -125,15 +125,15 @@ impl Items {
         let next = item(&next, self.taken)?;
         if let Some(difference) = difference(&next.schema(), &self.schema) {
             let message = format!("data: batch {} of the iterator: {difference}", self.taken);
-            return Err(Class::Schema.error(py, message));
+            return Err(ErrorClass::Schema.error(py, message));
         }
         self.current = Some(next);
         Ok(true)
     }
 }
 
-impl Iterator for Items {
-    type Item = Result<RecordBatch, Failure>;
+impl Iterator for IteratorBatchReader {
+    type Item = Result<RecordBatch, UnraisedError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -144,8 +144,13 @@ impl Iterator for Items {
             match Python::try_attach(|py| self.advance(py)) {
                 Some(Ok(true)) => {}
                 Some(Ok(false)) => return None,
-                Some(Err(error)) => return Some(Err(Failure::of_python(error))),
-                None => return Some(Err(Failure::new(Class::Stylobate, "data: the interpreter ends"))),
+                Some(Err(error)) => return Some(Err(UnraisedError::of_python(error))),
+                None => {
+                    return Some(Err(UnraisedError::new(
+                        ErrorClass::Stylobate,
+                        "data: the interpreter ends",
+                    )));
+                }
             }
         }
     }
@@ -179,51 +184,54 @@ fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
 }
 
 /// What is sent by the thread that pulls. A channel that closes before the end was reached lost something.
-enum Pulled {
+enum PulledMessage {
     Batch(RecordBatch),
-    Failed(Failure),
+    Failed(UnraisedError),
     End,
 }
 
 fn pulled(
-    reader: impl Iterator<Item = Result<RecordBatch, Failure>> + Send + 'static,
-    process: &Process,
-) -> BoxStream<'static, Result<RecordBatch, Failure>> {
+    reader: impl Iterator<Item = Result<RecordBatch, UnraisedError>> + Send + 'static,
+    process: &ProcessRuntime,
+) -> BoxStream<'static, Result<RecordBatch, UnraisedError>> {
     let (sender, receiver) = mpsc::channel(WAITING);
     process.runtime().spawn_blocking(move || {
         let pull = || {
             for batch in reader {
                 let pulled = match batch {
-                    Ok(batch) => Pulled::Batch(batch),
-                    Err(failure) => Pulled::Failed(failure),
+                    Ok(batch) => PulledMessage::Batch(batch),
+                    Err(failure) => PulledMessage::Failed(failure),
                 };
-                let is_last = matches!(pulled, Pulled::Failed(_));
+                let is_last = matches!(pulled, PulledMessage::Failed(_));
                 // Nobody listens where the write was given up.
                 if sender.blocking_send(pulled).is_err() || is_last {
                     return;
                 }
             }
-            let _ = sender.blocking_send(Pulled::End);
+            let _ = sender.blocking_send(PulledMessage::End);
         };
         let _ = catch_unwind(AssertUnwindSafe(pull));
     });
-    let next = |receiver: Option<mpsc::Receiver<Pulled>>| async move {
+    let next = |receiver: Option<mpsc::Receiver<PulledMessage>>| async move {
         let mut receiver = receiver?;
         match receiver.recv().await {
-            Some(Pulled::Batch(batch)) => Some((Ok(batch), Some(receiver))),
-            Some(Pulled::Failed(failure)) => Some((Err(failure), None)),
-            Some(Pulled::End) => None,
-            None => Some((Err(Failure::new(Class::Stylobate, "data: the stream ended by an error")), None)),
+            Some(PulledMessage::Batch(batch)) => Some((Ok(batch), Some(receiver))),
+            Some(PulledMessage::Failed(failure)) => Some((Err(failure), None)),
+            Some(PulledMessage::End) => None,
+            None => Some((
+                Err(UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended by an error")),
+                None,
+            )),
         }
     };
     futures::stream::unfold(Some(receiver), next).boxed()
 }
 
 /// A C interface has no exceptions: all that is left of one is its text.
-fn failed(error: &ArrowError) -> Failure {
+fn failed(error: &ArrowError) -> UnraisedError {
     let text = match error {
         ArrowError::CDataInterface(text) => text.clone(),
         error => error.to_string(),
     };
-    Failure::new(Class::Stylobate, format!("data: {text}"))
+    UnraisedError::new(ErrorClass::Stylobate, format!("data: {text}"))
 }

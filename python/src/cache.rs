@@ -9,11 +9,11 @@ use stylobate_server::config::{CacheConfig, available_memory};
 use stylobate_storage::{ByteSize, CacheOptions, EvictionPolicy};
 
 use crate::{
-    errors::{Class, Failure},
-    exit::{Close, close_at_exit},
+    errors::{ErrorClass, UnraisedError},
+    exit::{CloseAtExit, close_at_exit},
     json::to_python,
     location,
-    process::{Owned, Process},
+    process::{ProcessOwned, ProcessRuntime},
 };
 
 /// Locked only with the interpreter's lock held, and never while that is released.
@@ -40,20 +40,20 @@ pub(crate) struct PyCache {
     memory: ByteSize,
     disk: Option<(PathBuf, ByteSize)>,
     policy: EvictionPolicy,
-    state: Arc<State>,
+    state: Arc<ClosableCache>,
 }
 
 /// `None` once it was closed.
 #[derive(Default)]
-struct State(Mutex<Option<Owned<columnar::Cache>>>);
+struct ClosableCache(Mutex<Option<ProcessOwned<columnar::Cache>>>);
 
-impl Close for State {
+impl CloseAtExit for ClosableCache {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut open) = self.0.lock().take() else { return Ok(()) };
         let process = open.process().clone();
         let Some(cache) = open.take() else { return Ok(()) };
         process.run(py, async move {
-            let closed = cache.close().await.map_err(Failure::from);
+            let closed = cache.close().await.map_err(UnraisedError::from);
             cache.clear();
             closed
         })
@@ -61,8 +61,8 @@ impl Close for State {
 }
 
 impl PyCache {
-    async fn opened(options: CacheOptions) -> Result<columnar::Cache, Failure> {
-        columnar::Cache::open(options).await.map_err(Failure::from)
+    async fn opened(options: CacheOptions) -> Result<columnar::Cache, UnraisedError> {
+        columnar::Cache::open(options).await.map_err(UnraisedError::from)
     }
 
     fn options(&self) -> CacheOptions {
@@ -75,18 +75,18 @@ impl PyCache {
 
     /// The cache of this process: after a fork, a new one in the place of the parent's.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<columnar::Cache> {
-        let closed = || Class::Config.error(py, "the cache is closed");
+        let closed = || ErrorClass::Config.error(py, "the cache is closed");
         if let Some(cache) = self.state.0.lock().as_ref().ok_or_else(closed)?.get() {
             return Ok(cache.clone());
         }
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let options = CacheOptions::new(self.memory).with_policy(self.policy);
         let cache = process.run(py, Self::opened(options))?;
         let mut open = self.state.0.lock();
         let current = open.as_mut().ok_or_else(closed)?;
         // Another thread may have been faster.
         if current.get().is_none() {
-            *current = Owned::new(process, cache);
+            *current = ProcessOwned::new(process, cache);
         }
         current.get().cloned().ok_or_else(closed)
     }
@@ -98,7 +98,7 @@ impl PyCache {
 
 /// A number of bytes, or a text such as `2GiB`.
 pub(crate) fn byte_size(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ByteSize> {
-    let wrong = |why: String| Class::Config.error(value.py(), format!("{name}: {why}"));
+    let wrong = |why: String| ErrorClass::Config.error(value.py(), format!("{name}: {why}"));
     if let Ok(text) = value.extract::<String>() {
         return text.parse().map_err(|error: stylobate_storage::ParseByteSizeError| wrong(error.to_string()));
     }
@@ -124,14 +124,14 @@ impl PyCache {
             None => ByteSize::bytes(available_memory().as_u64() / 4),
         };
         let policy = match policy {
-            Some(name) => {
-                name.parse::<EvictionPolicy>().map_err(|error| Class::Config.error(py, error.to_string()))?
-            }
+            Some(name) => name
+                .parse::<EvictionPolicy>()
+                .map_err(|error| ErrorClass::Config.error(py, error.to_string()))?,
             None => EvictionPolicy::default(),
         };
         let capacity = match disk_capacity {
             Some(_) if disk.is_none() => {
-                return Err(Class::Config.error(py, "disk_capacity: give disk, the folder, as well"));
+                return Err(ErrorClass::Config.error(py, "disk_capacity: give disk, the folder, as well"));
             }
             Some(capacity) => byte_size("disk_capacity", capacity)?,
             None => CacheConfig::DISK_CAPACITY,
@@ -140,9 +140,9 @@ impl PyCache {
             .map(|folder| Ok::<_, PyErr>((PathBuf::from(location::text(folder)?), capacity)))
             .transpose()?;
         let cache = Self { memory, disk, policy, state: Arc::default() };
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let opened = process.run(py, Self::opened(cache.options()))?;
-        *cache.state.0.lock() = Some(Owned::new(process, opened));
+        *cache.state.0.lock() = Some(ProcessOwned::new(process, opened));
         close_at_exit(&cache.state);
         Ok(cache)
     }

@@ -12,7 +12,7 @@ use stylobate_storage as storage;
 
 /// The classes of `stylobate.errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum ErrorClass {
     Stylobate,
     NotFound,
     AlreadyExists,
@@ -29,7 +29,7 @@ pub(crate) enum Class {
     InvalidData,
 }
 
-impl Class {
+impl ErrorClass {
     fn name(self) -> &'static str {
         match self {
             Self::Stylobate => "StylobateError",
@@ -62,22 +62,22 @@ impl Class {
 
 /// An error that is not Python's yet: it may have come up where the interpreter's lock is not held.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    class: Class,
+pub(crate) struct UnraisedError {
+    class: ErrorClass,
     message: String,
     /// What code of the user raised, which is raised again as it is.
     python: Option<PyErr>,
 }
 
-impl Failure {
+impl UnraisedError {
     /// A failure whose message names URLs without their credentials.
-    pub(crate) fn new(class: Class, message: impl Into<String>) -> Self {
+    pub(crate) fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, message: storage::redacted(&message.into()).into_owned(), python: None }
     }
 
     /// What code of the user raised.
     pub(crate) fn of_python(error: PyErr) -> Self {
-        Self { class: Class::Stylobate, message: error.to_string(), python: Some(error) }
+        Self { class: ErrorClass::Stylobate, message: error.to_string(), python: Some(error) }
     }
 
     /// The exception.
@@ -93,7 +93,7 @@ impl Failure {
     pub(crate) fn of_stream(&self) -> ArrowError {
         let message = self.message.replace('\0', "\u{fffd}");
         match self.class {
-            Class::NotFound | Class::ObjectChanged | Class::Storage => {
+            ErrorClass::NotFound | ErrorClass::ObjectChanged | ErrorClass::Storage => {
                 ArrowError::IoError(message.clone(), std::io::Error::other(message))
             }
             _ => ArrowError::ExternalError(message.into()),
@@ -101,61 +101,61 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for UnraisedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<columnar::Error> for Failure {
+impl From<columnar::Error> for UnraisedError {
     fn from(error: columnar::Error) -> Self {
         use columnar::Error;
         let class = match &error {
             Error::Storage(error) => class_of(error),
-            Error::NoFiles { .. } => Class::NotFound,
-            Error::Pattern { .. } | Error::Option { .. } | Error::Decryption { .. } => Class::Config,
+            Error::NoFiles { .. } => ErrorClass::NotFound,
+            Error::Pattern { .. } | Error::Option { .. } | Error::Decryption { .. } => ErrorClass::Config,
             // By its name it should have been one: it was cut off, or something else was written to it.
-            Error::Format { object } if has_columns_by_name(object) => Class::CorruptFile,
+            Error::Format { object } if has_columns_by_name(object) => ErrorClass::CorruptFile,
             Error::Format { .. }
             | Error::Encrypted { .. }
             | Error::Unsupported { .. }
-            | Error::Unwritable { .. } => Class::Unsupported,
-            Error::Corrupt { .. } => Class::CorruptFile,
-            Error::Text { .. } => Class::InvalidData,
-            Error::NoSuchColumn { .. } => Class::ColumnNotFound,
-            Error::Schema { .. } => Class::Schema,
-            Error::Predicate { .. } => Class::Filter,
-            Error::Arrow { .. } | Error::Ended { .. } => Class::Stylobate,
-            _ => Class::Stylobate,
+            | Error::Unwritable { .. } => ErrorClass::Unsupported,
+            Error::Corrupt { .. } => ErrorClass::CorruptFile,
+            Error::Text { .. } => ErrorClass::InvalidData,
+            Error::NoSuchColumn { .. } => ErrorClass::ColumnNotFound,
+            Error::Schema { .. } => ErrorClass::Schema,
+            Error::Predicate { .. } => ErrorClass::Filter,
+            Error::Arrow { .. } | Error::Ended { .. } => ErrorClass::Stylobate,
+            _ => ErrorClass::Stylobate,
         };
         Self::new(class, error.to_string())
     }
 }
 
-impl From<storage::Error> for Failure {
+impl From<storage::Error> for UnraisedError {
     fn from(error: storage::Error) -> Self {
         Self::new(class_of(&error), error.to_string())
     }
 }
 
-impl From<datagen::Error> for Failure {
+impl From<datagen::Error> for UnraisedError {
     fn from(error: datagen::Error) -> Self {
         use datagen::Error;
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::Columnar(error) => return error.clone().into(),
-            Error::Occupied { .. } => Class::AlreadyExists,
+            Error::Occupied { .. } => ErrorClass::AlreadyExists,
             Error::Scale { .. } | Error::Part { .. } | Error::NoSuchTable { .. } | Error::Output { .. } => {
-                Class::Config
+                ErrorClass::Config
             }
-            Error::Manifest { .. } | Error::Unreadable { .. } => Class::CorruptFile,
-            _ => Class::Stylobate,
+            Error::Manifest { .. } | Error::Unreadable { .. } => ErrorClass::CorruptFile,
+            _ => ErrorClass::Stylobate,
         };
         Self::new(class, error.to_string())
     }
 }
 
-impl From<graph::Error> for Failure {
+impl From<graph::Error> for UnraisedError {
     fn from(error: graph::Error) -> Self {
         use graph::Error;
         let class = match &error {
@@ -168,23 +168,23 @@ impl From<graph::Error> for Failure {
             | Error::NoSuchAdjacency { .. }
             | Error::NoSuchLabel { .. }
             | Error::NoSuchStore { .. }
-            | Error::NoSuchVertex { .. } => Class::NotFound,
-            Error::StoreExists { .. } => Class::AlreadyExists,
-            Error::Conflict { .. } => Class::Conflict,
-            Error::Fenced { .. } => Class::Fenced,
-            Error::Schema { .. } => Class::Schema,
-            Error::Row { .. } | Error::Column { .. } => Class::InvalidData,
-            Error::NoSuchProperty { .. } => Class::ColumnNotFound,
-            Error::Info { .. } | Error::Data { .. } => Class::CorruptFile,
-            Error::Unwritable { .. } => Class::Unsupported,
-            Error::OutOfRange { .. } => Class::Config,
-            _ => Class::Stylobate,
+            | Error::NoSuchVertex { .. } => ErrorClass::NotFound,
+            Error::StoreExists { .. } => ErrorClass::AlreadyExists,
+            Error::Conflict { .. } => ErrorClass::Conflict,
+            Error::Fenced { .. } => ErrorClass::Fenced,
+            Error::Schema { .. } => ErrorClass::Schema,
+            Error::Row { .. } | Error::Column { .. } => ErrorClass::InvalidData,
+            Error::NoSuchProperty { .. } => ErrorClass::ColumnNotFound,
+            Error::Info { .. } | Error::Data { .. } => ErrorClass::CorruptFile,
+            Error::Unwritable { .. } => ErrorClass::Unsupported,
+            Error::OutOfRange { .. } => ErrorClass::Config,
+            _ => ErrorClass::Stylobate,
         };
         Self::new(class, error.to_string())
     }
 }
 
-impl From<ServerError> for Failure {
+impl From<ServerError> for UnraisedError {
     fn from(error: ServerError) -> Self {
         let class = match &error {
             ServerError::Config { .. }
@@ -192,25 +192,25 @@ impl From<ServerError> for Failure {
             | ServerError::Exposed { .. }
             | ServerError::PortInUse { .. }
             | ServerError::Bind { .. }
-            | ServerError::OwnDoor { .. } => Class::Config,
-            ServerError::OriginUnreachable { .. } => Class::Storage,
+            | ServerError::OwnDoor { .. } => ErrorClass::Config,
+            ServerError::OriginUnreachable { .. } => ErrorClass::Storage,
             ServerError::Cache { source } | ServerError::Storage { source } => class_of(source),
-            _ => Class::Stylobate,
+            _ => ErrorClass::Stylobate,
         };
         Self::new(class, error.to_string())
     }
 }
 
-fn class_of(error: &storage::Error) -> Class {
+fn class_of(error: &storage::Error) -> ErrorClass {
     use storage::Error;
     match error {
-        Error::NotFound { .. } | Error::NoSuchUpload { .. } => Class::NotFound,
-        Error::Exists { .. } => Class::AlreadyExists,
-        Error::Changed { .. } => Class::ObjectChanged,
+        Error::NotFound { .. } | Error::NoSuchUpload { .. } => ErrorClass::NotFound,
+        Error::Exists { .. } => ErrorClass::AlreadyExists,
+        Error::Changed { .. } => ErrorClass::ObjectChanged,
         Error::OriginConfig { .. }
         | Error::CacheLocked { .. }
         | Error::CacheFolder { .. }
-        | Error::Cache { .. } => Class::Config,
+        | Error::Cache { .. } => ErrorClass::Config,
         Error::Precondition { .. }
         | Error::NotModified { .. }
         | Error::Range { .. }
@@ -220,8 +220,8 @@ fn class_of(error: &storage::Error) -> Class {
         | Error::Origin { .. }
         | Error::Write { .. }
         | Error::Unsynced { .. }
-        | Error::InvalidUpload { .. } => Class::Storage,
-        _ => Class::Storage,
+        | Error::InvalidUpload { .. } => ErrorClass::Storage,
+        _ => ErrorClass::Storage,
     }
 }
 

@@ -6,16 +6,16 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 /// Locked only with the interpreter's lock held, and never while that is released.
-static OPEN: Mutex<Vec<Weak<dyn Close>>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<Weak<dyn CloseAtExit>>> = Mutex::new(Vec::new());
 
 /// Something that is open.
-pub(crate) trait Close: Send + Sync {
+pub(crate) trait CloseAtExit: Send + Sync {
     /// Closes it, unless it is closed.
     fn close(&self, py: Python<'_>) -> PyResult<()>;
 }
 
 /// Has it closed when the interpreter ends, if it is still there then.
-pub(crate) fn close_at_exit<T: Close + 'static>(open: &Arc<T>) {
+pub(crate) fn close_at_exit<T: CloseAtExit + 'static>(open: &Arc<T>) {
     let mut all = OPEN.lock();
     all.retain(|open| open.strong_count() > 0);
     let weak = Arc::downgrade(open);

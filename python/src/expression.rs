@@ -6,7 +6,7 @@ use pyo3::{basic::CompareOp, exceptions::PyTypeError, prelude::*};
 use stylobate_columnar::{self as columnar, ArithmeticOp, Function, Literal, Operand, Predicate};
 
 use crate::{
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     expression::literal::literal,
 };
 
@@ -87,7 +87,7 @@ pub(crate) fn filter(value: &Bound<'_, PyAny>) -> PyResult<Predicate> {
 }
 
 fn parse(py: Python<'_>, sql: &str) -> PyResult<Predicate> {
-    Predicate::parse(sql).map_err(|error| Failure::from(error).raised(py))
+    Predicate::parse(sql).map_err(|error| UnraisedError::from(error).raised(py))
 }
 
 fn other(value: &Bound<'_, PyAny>) -> PyResult<Predicate> {
@@ -108,7 +108,7 @@ fn operator(op: CompareOp) -> columnar::CompareOp {
 /// What a column is compared with: no null, which nothing is equal to.
 fn compared(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     match literal(value)? {
-        Literal::Null => Err(Class::Filter.error(value.py(), NO_NULL)),
+        Literal::Null => Err(ErrorClass::Filter.error(value.py(), NO_NULL)),
         literal => Ok(literal),
     }
 }
@@ -152,7 +152,7 @@ impl PyColumn {
 }
 
 fn computed(py: Python<'_>, operand: columnar::Result<Operand>) -> PyResult<PyColumn> {
-    operand.map(PyColumn::from).map_err(|error| Failure::from(error).raised(py))
+    operand.map(PyColumn::from).map_err(|error| UnraisedError::from(error).raised(py))
 }
 
 #[pymethods]

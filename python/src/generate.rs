@@ -25,27 +25,27 @@ use stylobate_storage::{Durability, SinkKind, SinkOptions};
 use tokio::time::timeout;
 
 use crate::{
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     interop::{
         exported::{PySchema, stream_capsule},
-        stream::{Broken, interrupted, with_lock_released},
+        stream::{InterruptibleError, interrupted, with_lock_released},
     },
     location::location,
     options::write::parsed,
-    process::{Process, Signals},
-    progress::{Progress, TOLD_EVERY},
+    process::{ProcessRuntime, SignalPoller},
+    progress::{ProgressCallback, TOLD_EVERY},
     scan::options,
 };
 
 /// A file that was made: its path or URL, its table, which part of it, its rows and bytes.
-type Made = (String, String, u32, u64, u64);
+type GeneratedFileTuple = (String, String, u32, u64, u64);
 
 fn benchmark(py: Python<'_>, name: &str) -> PyResult<Benchmark> {
     match name {
         "tpch" => Ok(Benchmark::TpcH),
         "tpcds" => Ok(Benchmark::TpcDs),
         "snb" => Ok(Benchmark::Snb),
-        other => Err(Class::Config.error(py, format!("{other}: no such benchmark"))),
+        other => Err(ErrorClass::Config.error(py, format!("{other}: no such benchmark"))),
     }
 }
 
@@ -60,18 +60,18 @@ pub(crate) fn generate(
     given: &Bound<'_, PyDict>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Vec<Made>> {
-    let raised = |error: Error| Failure::from(error).raised(py);
+) -> PyResult<Vec<GeneratedFileTuple>> {
+    let raised = |error: Error| UnraisedError::from(error).raised(py);
     let benchmark = benchmark(py, name)?;
     let scale = Scale::new(scale).map_err(raised)?;
     let (request, sinks) = request(py, GenerateRequest::new(benchmark, scale), given)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
     let output = Output::open(&location(output)?, &store, sinks).map_err(raised)?;
-    let process = Process::current(py)?;
+    let process = ProcessRuntime::current(py)?;
     let folder = output.name().to_owned();
     let made = py.detach(|| {
-        let run = run(&request, &output, Progress::new(progress));
-        process.wait_detached(run, &mut Signals::new())
+        let run = run(&request, &output, ProgressCallback::new(progress));
+        process.wait_detached(run, &mut SignalPoller::new())
     });
     let files = made?.map_err(|broken| broken.raised(py))?;
     let made =
@@ -85,7 +85,7 @@ fn request(
     mut request: GenerateRequest,
     given: &Bound<'_, PyDict>,
 ) -> PyResult<(GenerateRequest, SinkOptions)> {
-    let raised = |error: Error| Failure::from(error).raised(py);
+    let raised = |error: Error| UnraisedError::from(error).raised(py);
     let (mut sinks, mut compression, mut rows) = (SinkOptions::default(), None, None);
     let (mut format, mut parts, mut part) = ("parquet".to_owned(), 1, None);
     for (name, value) in given {
@@ -102,10 +102,10 @@ fn request(
             "overwrite" => request = request.with_overwrite(value.extract()?),
             "threads" => request = request.with_threads(value.extract()?),
             "seed" => request = request.with_seed(value.extract()?),
-            other => return Err(Class::Config.error(py, format!("{other}: no such option"))),
+            other => return Err(ErrorClass::Config.error(py, format!("{other}: no such option"))),
         }
     }
-    let refused = |reason: &str| Err(Class::Config.error(py, reason));
+    let refused = |reason: &str| Err(ErrorClass::Config.error(py, reason));
     let format = match format.as_str() {
         "csv" | "arrow" if compression.is_some() => {
             return refused("compression is for format=\"parquet\" and format=\"orc\"");
@@ -137,8 +137,8 @@ fn or_default<T: FromStr<Err: Display> + Default>(compression: Option<&Bound<'_,
 async fn run(
     request: &GenerateRequest,
     output: &Output,
-    mut progress: Progress,
-) -> Result<Vec<FileEntry>, Broken> {
+    mut progress: ProgressCallback,
+) -> Result<Vec<FileEntry>, InterruptibleError> {
     let (rows, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let add = |(more_rows, more_bytes): (u64, u64)| {
         rows.fetch_add(more_rows, Relaxed);
@@ -152,7 +152,7 @@ async fn run(
     let mut work = pin!(request.generate(output, observe));
     loop {
         if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
-            let made = made.map_err(|error| Broken::Failed(error.into()))?;
+            let made = made.map_err(|error| InterruptibleError::Failed(error.into()))?;
             progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);
         }
@@ -185,7 +185,7 @@ impl PyGeneratedTable {
         threads: Option<usize>,
         seed: Option<u64>,
     ) -> PyResult<Vec<Self>> {
-        let raised = |error: Error| Failure::from(error).raised(py);
+        let raised = |error: Error| UnraisedError::from(error).raised(py);
         let benchmark = benchmark(py, name)?;
         let (scale, part) = (Scale::new(scale).map_err(raised)?, Part::new(part, parts).map_err(raised)?);
         let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
@@ -219,14 +219,14 @@ impl PyGeneratedTable {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads));
-        let stream = stream.map_err(|error| Failure::from(error).raised(py))?;
+        let stream = stream.map_err(|error| UnraisedError::from(error).raised(py))?;
         let asker = thread::current().id();
         stream_capsule(
             py,
-            Rows {
+            GeneratedTableReader {
                 stream: Some(stream),
                 asker,
-                signals: Signals::new(),
+                signals: SignalPoller::new(),
                 schema: self.table.schema(self.scale),
             },
             requested_schema,
@@ -235,22 +235,22 @@ impl PyGeneratedTable {
 }
 
 /// The rows of a table as an Arrow stream.
-struct Rows {
+struct GeneratedTableReader {
     /// `None` once it has ended.
     stream: Option<TableStream>,
     schema: SchemaRef,
-    signals: Signals,
+    signals: SignalPoller,
     /// The thread that asked for the stream, which is one of Python's.
     asker: ThreadId,
 }
 
-impl Iterator for Rows {
+impl Iterator for GeneratedTableReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let Self { stream, signals, .. } = self;
         let next = with_lock_released(self.asker, || {
-            let batch = stream.as_mut()?.next()?.map_err(|error| Failure::from(error).of_stream());
+            let batch = stream.as_mut()?.next()?.map_err(|error| UnraisedError::from(error).of_stream());
             Some(signals.check().map_err(interrupted).and(batch))
         });
         if !matches!(next, Some(Ok(_))) {
@@ -260,7 +260,7 @@ impl Iterator for Rows {
     }
 }
 
-impl RecordBatchReader for Rows {
+impl RecordBatchReader for GeneratedTableReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

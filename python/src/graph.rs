@@ -23,31 +23,31 @@ use stylobate_graph::{
 
 use crate::{
     cache::{PyCache, given_or_default},
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     expression::filter,
     interop::{
         batches::{PyBatchIterator, PyBatches},
         exported::{PyArrowArray, PyRecordBatch, PySchema, stream_capsule},
-        stream::{Begin, Broken, Reader, Running},
+        stream::{BatchStreamFactory, InterruptibleError, LazyBatchReader, RunningBatchStream},
     },
     json::to_python,
     location::location,
-    process::{Owned, Process},
+    process::{ProcessOwned, ProcessRuntime},
     scan::options,
 };
 
 /// Something of a graph that is open, unless it was opened by the process that this one was forked from.
-pub(crate) struct Open<T>(Owned<T>);
+pub(crate) struct GraphHandle<T>(ProcessOwned<T>);
 
-impl<T: Clone> Open<T> {
-    pub(crate) fn new(process: Process, value: T) -> Self {
-        Self(Owned::new(process, value))
+impl<T: Clone> GraphHandle<T> {
+    pub(crate) fn new(process: ProcessRuntime, value: T) -> Self {
+        Self(ProcessOwned::new(process, value))
     }
 
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<(Process, T)> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<(ProcessRuntime, T)> {
         match self.0.get() {
             Some(value) => Ok((self.0.process().clone(), value.clone())),
-            None => Err(Broken::forked().raised(py)),
+            None => Err(InterruptibleError::forked().raised(py)),
         }
     }
 }
@@ -55,7 +55,7 @@ impl<T: Clone> Open<T> {
 /// The work behind `stylobate.Graph`.
 #[pyclass(frozen, module = "stylobate", name = "LocalGraph")]
 pub(crate) struct PyLocalGraph {
-    graph: Open<Graph>,
+    graph: GraphHandle<Graph>,
 }
 
 #[pymethods]
@@ -81,10 +81,10 @@ impl PyLocalGraph {
         if strict {
             given = given.with_strictness(Strictness::Strict);
         }
-        let (file, process) = (source(url)?, Process::current(py)?);
+        let (file, process) = (source(url)?, ProcessRuntime::current(py)?);
         let cache = given_or_default(py, cache)?.get().get(py)?;
         let graph = process.run(py, async move { Graph::open(&cache, file, given).await })?;
-        Ok(Self { graph: Open::new(process, graph) })
+        Ok(Self { graph: GraphHandle::new(process, graph) })
     }
 
     /// What the graph's files say of it, as JSON.
@@ -95,8 +95,8 @@ impl PyLocalGraph {
 
     fn vertices(&self, py: Python<'_>, vertex_type: &str) -> PyResult<PyLocalVertices> {
         let (process, graph) = self.graph.get(py)?;
-        let vertices = graph.vertices(vertex_type).map_err(|error| Failure::from(error).raised(py))?;
-        Ok(PyLocalVertices { vertices: Open::new(process, vertices), with_index: true })
+        let vertices = graph.vertices(vertex_type).map_err(|error| UnraisedError::from(error).raised(py))?;
+        Ok(PyLocalVertices { vertices: GraphHandle::new(process, vertices), with_index: true })
     }
 
     #[pyo3(signature = (source, edge, destination, order=None))]
@@ -112,15 +112,15 @@ impl PyLocalGraph {
         let order = order.map(|order| parsed::<AdjacencyOrder>(py, order)).transpose()?;
         let found = graph.edges(source, edge, destination);
         let edges = found.and_then(|edges| order.into_iter().try_fold(edges, Edges::by));
-        let edges = edges.map_err(|error| Failure::from(error).raised(py))?;
-        Ok(PyLocalEdges { edges: Open::new(process, edges) })
+        let edges = edges.map_err(|error| UnraisedError::from(error).raised(py))?;
+        Ok(PyLocalEdges { edges: GraphHandle::new(process, edges) })
     }
 }
 
 /// The work behind `stylobate.Vertices`.
 #[pyclass(frozen, module = "stylobate", name = "LocalVertices")]
 pub(crate) struct PyLocalVertices {
-    vertices: Open<Vertices>,
+    vertices: GraphHandle<Vertices>,
     with_index: bool,
 }
 
@@ -132,26 +132,28 @@ impl PyLocalVertices {
         change: impl FnOnce(Vertices) -> Result<Vertices, Error>,
     ) -> PyResult<Self> {
         let (process, vertices) = self.vertices.get(py)?;
-        let vertices = change(vertices).map_err(|error| Failure::from(error).raised(py))?;
-        Ok(Self { vertices: Open::new(process, vertices), with_index: self.with_index })
+        let vertices = change(vertices).map_err(|error| UnraisedError::from(error).raised(py))?;
+        Ok(Self { vertices: GraphHandle::new(process, vertices), with_index: self.with_index })
     }
 
     fn begin(
         &self,
         py: Python<'_>,
         range: std::ops::Range<u64>,
-    ) -> PyResult<(Process, arrow::datatypes::SchemaRef, Begin)> {
+    ) -> PyResult<(ProcessRuntime, arrow::datatypes::SchemaRef, BatchStreamFactory)> {
         let (process, vertices) = self.vertices.get(py)?;
         let columns: Vec<usize> = (usize::from(!self.with_index)..vertices.schema().fields().len()).collect();
         let schema = vertices.schema().project(&columns);
         let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let begin = move || {
             let project = move |batch: arrow::array::RecordBatch| {
-                batch.project(&columns).map_err(|error| Failure::new(Class::Stylobate, error.to_string()))
+                batch
+                    .project(&columns)
+                    .map_err(|error| UnraisedError::new(ErrorClass::Stylobate, error.to_string()))
             };
             vertices
                 .stream_range(range)
-                .map_err(Failure::from)
+                .map_err(UnraisedError::from)
                 .map(move |batch| batch.and_then(&project))
                 .boxed()
         };
@@ -201,7 +203,7 @@ impl PyLocalVertices {
 
     fn range(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<PyBatches> {
         let (process, schema, begin) = self.begin(py, start..end)?;
-        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
         collected.map_err(|broken| broken.raised(py))
     }
 
@@ -221,21 +223,24 @@ impl PyLocalVertices {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let (process, schema, begin) = self.begin(py, 0..u64::MAX)?;
-        stream_capsule(py, Reader::new(process, schema, begin), requested_schema)
+        stream_capsule(py, LazyBatchReader::new(process, schema, begin), requested_schema)
     }
 }
 
 /// The work behind `stylobate.Edges`.
 #[pyclass(frozen, module = "stylobate", name = "LocalEdges")]
 pub(crate) struct PyLocalEdges {
-    edges: Open<Edges>,
+    edges: GraphHandle<Edges>,
 }
 
 impl PyLocalEdges {
-    fn begin(&self, py: Python<'_>) -> PyResult<(Process, arrow::datatypes::SchemaRef, Begin)> {
+    fn begin(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(ProcessRuntime, arrow::datatypes::SchemaRef, BatchStreamFactory)> {
         let (process, edges) = self.edges.get(py)?;
         let schema = edges.schema();
-        Ok((process, schema, Box::new(move || edges.stream().map_err(Failure::from).boxed())))
+        Ok((process, schema, Box::new(move || edges.stream().map_err(UnraisedError::from).boxed())))
     }
 }
 
@@ -274,8 +279,8 @@ impl PyLocalEdges {
 
     fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
         let (process, edges) = self.edges.get(py)?;
-        let edges = edges.select(properties).map_err(|error| Failure::from(error).raised(py))?;
-        Ok(Self { edges: Open::new(process, edges) })
+        let edges = edges.select(properties).map_err(|error| UnraisedError::from(error).raised(py))?;
+        Ok(Self { edges: GraphHandle::new(process, edges) })
     }
 
     fn neighbors(
@@ -319,7 +324,7 @@ impl PyLocalEdges {
 
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
         let (process, schema, begin) = self.begin(py)?;
-        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
         collected.map_err(|broken| broken.raised(py))
     }
 
@@ -335,7 +340,7 @@ impl PyLocalEdges {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let (process, schema, begin) = self.begin(py)?;
-        stream_capsule(py, Reader::new(process, schema, begin), requested_schema)
+        stream_capsule(py, LazyBatchReader::new(process, schema, begin), requested_schema)
     }
 }
 
@@ -349,7 +354,7 @@ pub(crate) fn way(direction: &str) -> PyResult<Direction> {
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(py: Python<'_>, text: &str) -> PyResult<T> {
-    text.parse().map_err(|error: T::Err| Class::Config.error(py, error.to_string()))
+    text.parse().map_err(|error: T::Err| ErrorClass::Config.error(py, error.to_string()))
 }
 
 /// Indexes of vertices: an Arrow array of whole numbers, or any sequence of them.

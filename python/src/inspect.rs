@@ -7,7 +7,7 @@ use crate::{
     cache::{PyCache, given_or_default},
     json::to_python,
     location::location,
-    process::Process,
+    process::ProcessRuntime,
     scan::options,
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn inspect<'py>(
     let options = storage_options.map(options).transpose()?.unwrap_or_default();
     let source = Source::Url { url: location(path)?, options };
     let cache = given_or_default(py, cache)?.get().get(py)?;
-    let process = Process::current(py)?;
+    let process = ProcessRuntime::current(py)?;
     let inspected = process.run(py, async move { columnar::inspect(&source, &cache).await })?;
     to_python(py, &inspected)
 }

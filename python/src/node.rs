@@ -13,11 +13,11 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     cache::byte_size,
-    errors::{Class, Failure},
-    exit::{Close, close_at_exit},
+    errors::{ErrorClass, UnraisedError},
+    exit::{CloseAtExit, close_at_exit},
     json::to_python,
     location::{location, text},
-    process::{Owned, Process},
+    process::{ProcessOwned, ProcessRuntime},
     scan::options,
 };
 
@@ -42,13 +42,13 @@ pub(crate) struct PyNode {
     admin: SocketAddr,
     flight: Option<SocketAddr>,
     buckets: Vec<(String, String)>,
-    state: Arc<State>,
+    state: Arc<ClosableNode>,
 }
 
 /// `None` once it was closed.
-struct State(Mutex<Option<Owned<Open>>>);
+struct ClosableNode(Mutex<Option<ProcessOwned<RunningNode>>>);
 
-struct Open {
+struct RunningNode {
     node: Arc<Node>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Result<(), ServerError>>,
@@ -60,7 +60,7 @@ fn address(py: Python<'_>, name: &str, text: &str) -> PyResult<SocketAddr> {
         let message = format!(
             "{name}: {text:?} is not an address: write it as 127.0.0.1:0, where port 0 is any free one"
         );
-        Class::Config.error(py, message)
+        ErrorClass::Config.error(py, message)
     })
 }
 
@@ -68,7 +68,8 @@ fn address(py: Python<'_>, name: &str, text: &str) -> PyResult<SocketAddr> {
 fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
     let py = origin.py();
     let bucket = |name: String, url: String| {
-        check_bucket_name(&name).map_err(|reason| Class::Config.error(py, format!("origin: {reason}")))?;
+        check_bucket_name(&name)
+            .map_err(|reason| ErrorClass::Config.error(py, format!("origin: {reason}")))?;
         Ok(BucketConfig::new(name, url))
     };
     if let Ok(named) = origin.cast::<PyDict>() {
@@ -82,7 +83,7 @@ fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
             let message = format!(
                 "origin: {given:?} gives the bucket no name: give it one, as {{\"lake\": {given:?}}}"
             );
-            Err(Class::Config.error(py, message))
+            Err(ErrorClass::Config.error(py, message))
         }
     }
 }
@@ -99,7 +100,7 @@ fn configuration(
     }
     let mut node = match config {
         Some(path) => {
-            let raised = |error: ServerError| Failure::from(error).raised(path.py());
+            let raised = |error: ServerError| UnraisedError::from(error).raised(path.py());
             let mut layers = Layers {
                 file: Layer::file(&PathBuf::from(text(path)?)).map_err(raised)?,
                 ..Layers::default()
@@ -116,16 +117,16 @@ fn configuration(
     Ok(node)
 }
 
-impl Close for State {
+impl CloseAtExit for ClosableNode {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut owned) = self.0.lock().take() else { return Ok(()) };
         let process = owned.process().clone();
         // In a child that was forked, there is nothing to close: the doors are the parent's.
-        let Some(Open { stop, served, .. }) = owned.take() else { return Ok(()) };
+        let Some(RunningNode { stop, served, .. }) = owned.take() else { return Ok(()) };
         let _ = stop.send(());
         match process.wait(py, served)? {
-            Ok(ended) => ended.map_err(|error| Failure::from(error).raised(py)),
-            Err(error) => Err(Class::Stylobate.error(py, format!("the node failed: {error}"))),
+            Ok(ended) => ended.map_err(|error| UnraisedError::from(error).raised(py)),
+            Err(error) => Err(ErrorClass::Stylobate.error(py, format!("the node failed: {error}"))),
         }
     }
 }
@@ -156,7 +157,7 @@ impl PyNode {
         config: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         if origin.is_none() && config.is_none() {
-            return Err(Class::Config.error(py, "origin: name a folder or URL, or give a config"));
+            return Err(ErrorClass::Config.error(py, "origin: name a folder or URL, or give a config"));
         }
         let mut configured = configuration(origin, storage_options, config)?;
         let server = &mut configured.server;
@@ -180,7 +181,7 @@ impl PyNode {
         }
         let buckets = configured.buckets.iter();
         let buckets = buckets.map(|bucket| (bucket.name.clone(), without_credentials(&bucket.url))).collect();
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let (doors, node) = process.run(py, Self::opened(configured))?;
         let (s3, admin, flight) = (doors.s3_address(), doors.admin_address(), doors.flight_address());
         let (stop, stopped) = oneshot::channel();
@@ -189,7 +190,10 @@ impl PyNode {
             let _ = stopped.await;
         });
         let served = process.runtime().spawn(serve);
-        let state = Arc::new(State(Mutex::new(Some(Owned::new(process, Open { node, stop, served })))));
+        let state = Arc::new(ClosableNode(Mutex::new(Some(ProcessOwned::new(
+            process,
+            RunningNode { node, stop, served },
+        )))));
         close_at_exit(&state);
         Ok(Self { s3, admin, flight, buckets, state })
     }
@@ -232,7 +236,7 @@ impl PyNode {
     /// `"buckets"`, by name, with what their reads did.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let node = self.state.0.lock().as_ref().and_then(|open| Some(open.get()?.node.clone()));
-        let node = node.ok_or_else(|| Class::Stylobate.error(py, "the node is closed"))?;
+        let node = node.ok_or_else(|| ErrorClass::Stylobate.error(py, "the node is closed"))?;
         let stats = PyDict::new(py);
         stats.set_item("requests", to_python(py, &node.metrics().snapshot())?)?;
         stats.set_item("cache", to_python(py, &node.cache().stats())?)?;

@@ -14,9 +14,9 @@ use stylobate_storage::{
 
 use crate::{
     cache::{PyCache, given_or_default},
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     location::{is_local, location},
-    process::{Owned, Process, Signals},
+    process::{ProcessOwned, ProcessRuntime, SignalPoller},
     scan::options,
 };
 
@@ -29,14 +29,14 @@ pub(crate) struct PyObjectStoreReader {
     url: String,
     options: Vec<(String, String)>,
     cache: Py<PyCache>,
-    store: Mutex<Owned<ReadThrough>>,
+    store: Mutex<ProcessOwned<ReadThrough>>,
 }
 
 /// One version of an object. What is read of it belongs together; an object that was replaced is an
 /// ObjectChangedError.
 #[pyclass(frozen, module = "stylobate", name = "ObjectFile")]
 pub(crate) struct PyObjectFile {
-    object: Owned<OpenObject>,
+    object: ProcessOwned<OpenObject>,
 }
 
 impl PyObjectStoreReader {
@@ -45,21 +45,21 @@ impl PyObjectStoreReader {
         url: &str,
         options: &[(String, String)],
         cache: &Py<PyCache>,
-    ) -> PyResult<Owned<ReadThrough>> {
-        let process = Process::current(py)?;
+    ) -> PyResult<ProcessOwned<ReadThrough>> {
+        let process = ProcessRuntime::current(py)?;
         let read = ReadOptions { folders: FolderReads::Pages, ..ReadOptions::default() };
-        let origin =
-            Origin::parse(url, options, &read.requests).map_err(|error| Failure::from(error).raised(py))?;
+        let origin = Origin::parse(url, options, &read.requests)
+            .map_err(|error| UnraisedError::from(error).raised(py))?;
         let pages = cache.get().get(py)?.pages().clone();
         let rules = match is_local(url) {
             true => ConsistencyRules::new(Consistency::Strict),
             false => ConsistencyRules::default(),
         };
-        Ok(Owned::new(process, ReadThrough::new(origin, pages, rules, read)))
+        Ok(ProcessOwned::new(process, ReadThrough::new(origin, pages, rules, read)))
     }
 
     /// The store of this process: after a fork, a new one.
-    fn store(&self, py: Python<'_>) -> PyResult<(Process, ReadThrough)> {
+    fn store(&self, py: Python<'_>) -> PyResult<(ProcessRuntime, ReadThrough)> {
         if let Some(found) = owned(&self.store.lock()) {
             return Ok(found);
         }
@@ -73,17 +73,17 @@ impl PyObjectStoreReader {
     }
 }
 
-fn owned<T: Clone>(owned: &Owned<T>) -> Option<(Process, T)> {
+fn owned<T: Clone>(owned: &ProcessOwned<T>) -> Option<(ProcessRuntime, T)> {
     owned.get().map(|value| (owned.process().clone(), value.clone()))
 }
 
 fn forked(py: Python<'_>) -> PyErr {
-    Class::Stylobate
+    ErrorClass::Stylobate
         .error(py, "this file was opened before the process was forked: open it anew in the child")
 }
 
 fn path(py: Python<'_>, path: &str) -> PyResult<Path> {
-    Path::parse(path).map_err(|error| Class::Config.error(py, error.to_string()))
+    Path::parse(path).map_err(|error| ErrorClass::Config.error(py, error.to_string()))
 }
 
 fn described<'py>(py: Python<'py>, meta: &ObjectMeta) -> PyResult<Bound<'py, PyDict>> {
@@ -126,7 +126,7 @@ impl PyObjectStoreReader {
         let (process, store) = self.store(py)?;
         let path = self::path(py, path)?;
         let object = process.run(py, async move { store.open_object(&path).await })?;
-        Ok(PyObjectFile { object: Owned::new(process, object) })
+        Ok(PyObjectFile { object: ProcessOwned::new(process, object) })
     }
 
     /// The objects whose path begins with a prefix, and, with a delimiter, the folders: what goes on behind a
@@ -200,8 +200,8 @@ impl PyObjectFile {
         let within =
             |(start, end): (u64, u64)| -> Range<u64> { start.min(size)..end.clamp(start.min(size), size) };
         let ranges: Vec<_> = ranges.into_iter().map(within).collect();
-        let read = py.detach(|| process.wait_detached(object.read(&ranges), &mut Signals::new()))?;
-        let read = read.map_err(|error| Failure::from(error).raised(py))?;
+        let read = py.detach(|| process.wait_detached(object.read(&ranges), &mut SignalPoller::new()))?;
+        let read = read.map_err(|error| UnraisedError::from(error).raised(py))?;
         Ok(read.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
     }
 }

@@ -17,23 +17,23 @@ use tokio::{
     time::timeout,
 };
 
-use crate::errors::Failure;
+use crate::errors::UnraisedError;
 
 /// How long a call may wait before it looks whether a signal came.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Locked only by threads that hold the interpreter's lock, as the thread that forks does: no child finds it
 /// locked.
-static CURRENT: Mutex<Option<Process>> = Mutex::new(None);
+static CURRENT: Mutex<Option<ProcessRuntime>> = Mutex::new(None);
 
 /// A process and its runtime. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) struct ProcessRuntime {
     pid: u32,
     runtime: Handle,
 }
 
-impl Process {
+impl ProcessRuntime {
     /// This process. The first call in each makes the runtime, which lives as long as the process does.
     pub(crate) fn current(_: Python<'_>) -> PyResult<Self> {
         let mut current = CURRENT.lock();
@@ -65,11 +65,15 @@ impl Process {
     where
         F: Future<Output: Send> + Send,
     {
-        py.detach(|| self.wait_detached(future, &mut Signals::new()))
+        py.detach(|| self.wait_detached(future, &mut SignalPoller::new()))
     }
 
     /// [`Self::wait`] for a thread that does not hold the interpreter's lock.
-    pub(crate) fn wait_detached<F: Future>(&self, future: F, signals: &mut Signals) -> PyResult<F::Output> {
+    pub(crate) fn wait_detached<F: Future>(
+        &self,
+        future: F,
+        signals: &mut SignalPoller,
+    ) -> PyResult<F::Output> {
         let _runtime = self.runtime.enter();
         let mut future = pin!(future);
         // What needs nothing but memory is there at once.
@@ -89,7 +93,7 @@ impl Process {
     where
         F: Future<Output = Result<T, E>> + Send,
         T: Send,
-        E: Into<Failure> + Send,
+        E: Into<UnraisedError> + Send,
     {
         self.wait(py, future)?.map_err(|error| error.into().raised(py))
     }
@@ -97,11 +101,11 @@ impl Process {
 
 /// When signals were looked at last.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub(crate) struct SignalPoller {
     checked: Instant,
 }
 
-impl Signals {
+impl SignalPoller {
     /// They were looked at just now.
     pub(crate) fn new() -> Self {
         Self { checked: Instant::now() }
@@ -121,13 +125,13 @@ impl Signals {
 /// A value that belongs to the process that made it: a child that was forked forgets it instead of dropping
 /// it.
 #[derive(Debug)]
-pub(crate) struct Owned<T> {
-    process: Process,
+pub(crate) struct ProcessOwned<T> {
+    process: ProcessRuntime,
     value: Option<T>,
 }
 
-impl<T> Owned<T> {
-    pub(crate) fn new(process: Process, value: T) -> Self {
+impl<T> ProcessOwned<T> {
+    pub(crate) fn new(process: ProcessRuntime, value: T) -> Self {
         Self { process, value: Some(value) }
     }
 
@@ -147,12 +151,12 @@ impl<T> Owned<T> {
     }
 
     /// Whose it is.
-    pub(crate) fn process(&self) -> &Process {
+    pub(crate) fn process(&self) -> &ProcessRuntime {
         &self.process
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for ProcessOwned<T> {
     fn drop(&mut self) {
         let value = self.value.take();
         match self.process.is_current() {

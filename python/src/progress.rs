@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::interop::stream::Broken;
+use crate::interop::stream::InterruptibleError;
 
 /// How often they are told.
 pub(crate) const TOLD_EVERY: Duration = Duration::from_millis(100);
 
 /// A function that is called with rows and bytes, if there is one.
-pub(crate) struct Progress {
+pub(crate) struct ProgressCallback {
     function: Option<Py<PyAny>>,
     told: Instant,
 }
 
-impl Progress {
+impl ProgressCallback {
     pub(crate) fn new(function: Option<Py<PyAny>>) -> Self {
         Self { function, told: Instant::now() }
     }
@@ -26,10 +26,10 @@ impl Progress {
     }
 
     /// Calls the function. What it raises ends the work.
-    pub(crate) fn tell(&mut self, rows: u64, bytes: u64) -> Result<(), Broken> {
+    pub(crate) fn tell(&mut self, rows: u64, bytes: u64) -> Result<(), InterruptibleError> {
         let Some(function) = &self.function else { return Ok(()) };
         self.told = Instant::now();
         let told = Python::try_attach(|py| function.call1(py, (rows, bytes)).map(drop));
-        told.unwrap_or(Ok(())).map_err(Broken::Interrupted)
+        told.unwrap_or(Ok(())).map_err(InterruptibleError::Interrupted)
     }
 }

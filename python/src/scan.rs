@@ -20,16 +20,16 @@ use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, Read
 
 use crate::{
     cache::{PyCache, given_or_default},
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     expression::filter,
     interop::{
         arrow_types,
         batches::{PyBatchIterator, PyBatches},
         exported::{PySchema, stream_capsule},
-        stream::{Reader, Running, of_scan},
+        stream::{LazyBatchReader, RunningBatchStream, of_scan},
     },
     location::location,
-    process::{Owned, Process},
+    process::{ProcessOwned, ProcessRuntime},
 };
 
 /// How long the plan that was made with the scan is good for its first run: as long as answers of origins
@@ -46,35 +46,40 @@ pub(crate) struct PyLocalScan {
     has_batch_rows: bool,
     cache: Py<PyCache>,
     /// The process whose memory holds the files, if any were given as their bytes.
-    memory: Option<Process>,
+    memory: Option<ProcessRuntime>,
     schema: arrow::datatypes::SchemaRef,
     /// What planning the request gave, for the first run.
-    planned: Mutex<Option<(Instant, Owned<Scan>)>>,
+    planned: Mutex<Option<(Instant, ProcessOwned<Scan>)>>,
 }
 
 impl PyLocalScan {
-    fn plan(py: Python<'_>, process: &Process, request: ScanRequest, cache: &Py<PyCache>) -> PyResult<Scan> {
+    fn plan(
+        py: Python<'_>,
+        process: &ProcessRuntime,
+        request: ScanRequest,
+        cache: &Py<PyCache>,
+    ) -> PyResult<Scan> {
         let cache = cache.get().get(py)?;
         process.run(py, async move { request.plan(&cache).await })
     }
 
-    fn plan_again(&self, py: Python<'_>, process: &Process, request: ScanRequest) -> PyResult<Scan> {
+    fn plan_again(&self, py: Python<'_>, process: &ProcessRuntime, request: ScanRequest) -> PyResult<Scan> {
         check_memory(py, self.memory.as_ref())?;
         Self::plan(py, process, request, &self.cache)
     }
 
     /// The scan, for a run within this crate.
-    pub(crate) fn begin(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
+    pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         self.planned(py, process)
     }
 
     /// The scan with codes where the files have dictionaries, for a writer.
-    pub(crate) fn begin_codes(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
+    pub(crate) fn begin_codes(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         Self::plan(py, process, self.request.clone().with_codes(true), &self.cache)
     }
 
     /// The plan of a run that is about to begin.
-    fn planned(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
+    fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
         match kept.and_then(|(_, mut plan)| plan.take()) {
             Some(plan) => Ok(plan),
@@ -108,8 +113,8 @@ impl PyLocalScan {
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let cache = given_or_default(py, cache)?;
-        let process = Process::current(py)?;
-        let paths = Given { options, cache: &cache, process: &process }.sources(paths)?;
+        let process = ProcessRuntime::current(py)?;
+        let paths = SourceResolver { options, cache: &cache, process: &process }.sources(paths)?;
         let memory = paths.iter().any(is_in_memory).then(|| process.clone());
         let mut request = ScanRequest::over(paths)
             .with_dictionary(dictionaries(dictionary)?)
@@ -130,7 +135,7 @@ impl PyLocalScan {
             request = request.with_decryption(self::decryption(keys)?);
         }
         let positive = |name: &str, number: usize| match number {
-            0 => Err(Class::Config.error(py, format!("{name}: give at least 1"))),
+            0 => Err(ErrorClass::Config.error(py, format!("{name}: give at least 1"))),
             number => Ok(number),
         };
         if let Some(rows) = batch_rows {
@@ -142,7 +147,7 @@ impl PyLocalScan {
         let has_batch_rows = batch_rows.is_some();
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
-        let planned = Mutex::new(Some((Instant::now(), Owned::new(process, plan))));
+        let planned = Mutex::new(Some((Instant::now(), ProcessOwned::new(process, plan))));
         Ok(Self { request, has_batch_rows, cache, memory, schema, planned })
     }
 
@@ -154,34 +159,35 @@ impl PyLocalScan {
 
     /// The number of rows.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = self.plan_again(py, &process, request)?;
         let rows = py.detach(|| {
-            let (mut running, mut rows) = (Running::begin(process, of_scan(scan)), 0);
+            let (mut running, mut rows) = (RunningBatchStream::begin(process, of_scan(scan)), 0);
             while let Some(batch) = running.next()? {
                 rows += batch.num_rows() as u64;
             }
             Ok(rows)
         });
-        rows.map_err(|broken: crate::interop::stream::Broken| broken.raised(py))
+        rows.map_err(|broken: crate::interop::stream::InterruptibleError| broken.raised(py))
     }
 
     /// All batches, in memory.
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let mut scan = self.planned(py, &process)?;
         if !self.has_batch_rows {
             scan = scan.with_batch_rows(COLLECTED_ROWS);
         }
         let schema = scan.schema().clone();
-        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, of_scan(scan))));
+        let collected =
+            py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, of_scan(scan))));
         collected.map_err(|broken| broken.raised(py))
     }
 
     /// The batches, one after another.
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let scan = self.planned(py, &process)?;
         Ok(PyBatchIterator::begin(process, of_scan(scan)))
     }
@@ -192,17 +198,17 @@ impl PyLocalScan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let scan = self.planned(py, &process)?;
         let schema = scan.schema().clone();
-        stream_capsule(py, Reader::new(process, schema, of_scan(scan)), requested_schema)
+        stream_capsule(py, LazyBatchReader::new(process, schema, of_scan(scan)), requested_schema)
     }
 }
 
 /// An error if files were given as their bytes to a process that this one was forked from.
-pub(crate) fn check_memory(py: Python<'_>, memory: Option<&Process>) -> PyResult<()> {
+pub(crate) fn check_memory(py: Python<'_>, memory: Option<&ProcessRuntime>) -> PyResult<()> {
     match memory {
-        Some(memory) if !memory.is_current() => Err(Class::Stylobate.error(
+        Some(memory) if !memory.is_current() => Err(ErrorClass::Stylobate.error(
             py,
             "this scan of bytes was made before the process was forked: make it again in the child",
         )),
@@ -235,12 +241,12 @@ fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
             other => {
                 let reason =
                     format!("decryption: there is no {other:?}: give footer_key, column_keys, aad_prefix");
-                return Err(Class::Config.error(given.py(), reason));
+                return Err(ErrorClass::Config.error(given.py(), reason));
             }
         }
     }
     let Some(footer_key) = footer_key else {
-        return Err(Class::Config.error(given.py(), "decryption: give footer_key".to_owned()));
+        return Err(ErrorClass::Config.error(given.py(), "decryption: give footer_key".to_owned()));
     };
 
     let mut decryption = Decryption::new(footer_key);
@@ -261,17 +267,17 @@ fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         return Ok(key);
     }
     let reason = format!("decryption: the key {name} has {} bytes: give 16 or 32", key.len());
-    Err(Class::Config.error(value.py(), reason))
+    Err(ErrorClass::Config.error(value.py(), reason))
 }
 
 /// What paths are looked up with.
-pub(crate) struct Given<'a> {
+pub(crate) struct SourceResolver<'a> {
     pub(crate) options: Vec<(String, String)>,
     pub(crate) cache: &'a Py<PyCache>,
-    pub(crate) process: &'a Process,
+    pub(crate) process: &'a ProcessRuntime,
 }
 
-impl Given<'_> {
+impl SourceResolver<'_> {
     /// Where files are looked for: one path or several, or the bytes of files.
     pub(crate) fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
         if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
@@ -280,7 +286,9 @@ impl Given<'_> {
 
         let sources: Vec<_> = paths.try_iter()?.map(|path| self.source(&path?)).collect::<PyResult<_>>()?;
         match sources.is_empty() {
-            true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
+            true => {
+                Err(UnraisedError::new(ErrorClass::Config, "paths: the list is empty").raised(paths.py()))
+            }
             false => Ok(sources),
         }
     }
@@ -296,11 +304,11 @@ impl Given<'_> {
     fn in_memory(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Source> {
         let read = ReadOptions::default();
         let origin = Origin::parse("memory:///", &[], &read.requests);
-        let origin = origin.map_err(|error| Failure::from(error).raised(py))?;
+        let origin = origin.map_err(|error| UnraisedError::from(error).raised(py))?;
         let store = origin.store().clone();
         let put = async move { store.put(&Path::from("bytes"), bytes.into()).await };
         if let Err(error) = self.process.wait(py, put)? {
-            return Err(Class::Storage.error(py, error.to_string()));
+            return Err(ErrorClass::Storage.error(py, error.to_string()));
         }
 
         let pages = self.cache.get().get(py)?.pages().clone();

@@ -7,18 +7,18 @@ use stylobate_columnar::{DatasetOptions, DatasetWriter, Error, FileOptions, OrcW
 use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{
-    arriving::Arriving,
-    errors::{Class, Failure},
-    interop::stream::Broken,
+    arriving::PythonBatchInput,
+    errors::{ErrorClass, UnraisedError},
+    interop::stream::InterruptibleError,
     location::location,
-    options::{orc::OrcFile, parquet::ParquetFile, write::Place},
-    process::{Process, Signals},
-    progress::Progress,
+    options::{orc::OrcWriteRequest, parquet::ParquetWriteRequest, write::FileSinkOptions},
+    process::{ProcessRuntime, SignalPoller},
+    progress::ProgressCallback,
     scan::options,
 };
 
 /// What was written: rows, bytes, row groups or stripes, and the files.
-type Written = (u64, u64, usize, Vec<String>);
+type FileWriteTuple = (u64, u64, usize, Vec<String>);
 
 /// The work behind `stylobate.write_parquet`.
 #[pyfunction]
@@ -30,8 +30,8 @@ pub(crate) fn write_parquet(
     given: &Bound<'_, PyDict>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Written> {
-    let format = Format::Parquet(Box::new(ParquetFile::read(given)?));
+) -> PyResult<FileWriteTuple> {
+    let format = FileWriteRequest::Parquet(Box::new(ParquetWriteRequest::read(given)?));
     write(py, format, data, path, storage_options, progress)
 }
 
@@ -45,34 +45,41 @@ pub(crate) fn write_orc(
     given: &Bound<'_, PyDict>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Written> {
-    let format = Format::Orc(Box::new(OrcFile::read(given)?));
+) -> PyResult<FileWriteTuple> {
+    let format = FileWriteRequest::Orc(Box::new(OrcWriteRequest::read(given)?));
     write(py, format, data, path, storage_options, progress)
 }
 
 fn write(
     py: Python<'_>,
-    format: Format,
+    format: FileWriteRequest,
     data: &Bound<'_, PyAny>,
     path: &Bound<'_, PyAny>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Written> {
+) -> PyResult<FileWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
     let destination =
-        Destination::parse(&location, &store).map_err(|error| Failure::from(error).raised(py))?;
+        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
     let destination = match format.dataset() {
         Some(_) => destination,
         None => one_file(py, destination, &location)?,
     };
-    let process = Process::current(py)?;
+    let process = ProcessRuntime::current(py)?;
     let takes_codes = format.dataset().is_none();
-    let arriving =
-        if takes_codes { Arriving::with_codes(data, &process)? } else { Arriving::of(data, &process)? };
-    let job =
-        Job { format, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
-    let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));
+    let arriving = if takes_codes {
+        PythonBatchInput::with_codes(data, &process)?
+    } else {
+        PythonBatchInput::of(data, &process)?
+    };
+    let job = FileWriteJob {
+        format,
+        destination,
+        shown: without_credentials(&location),
+        progress: ProgressCallback::new(progress),
+    };
+    let written = py.detach(|| process.wait_detached(job.run(arriving), &mut SignalPoller::new()));
     written?.map_err(|broken| broken.raised(py))
 }
 
@@ -80,7 +87,7 @@ fn write(
 fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResult<Destination> {
     let wrong = |reason: &str| {
         let shown = without_credentials(location);
-        Class::Config.error(py, format!("{shown} {reason}"))
+        ErrorClass::Config.error(py, format!("{shown} {reason}"))
     };
     let is_folder = "is a folder: name a file in it, or give max_file_bytes or partition_by";
     match destination {
@@ -99,12 +106,12 @@ fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResul
 }
 
 /// What is to be written, and how.
-enum Format {
-    Parquet(Box<ParquetFile>),
-    Orc(Box<OrcFile>),
+enum FileWriteRequest {
+    Parquet(Box<ParquetWriteRequest>),
+    Orc(Box<OrcWriteRequest>),
 }
 
-impl Format {
+impl FileWriteRequest {
     fn dataset(&self) -> Option<&DatasetOptions> {
         match self {
             Self::Parquet(file) => file.dataset.as_ref(),
@@ -112,7 +119,7 @@ impl Format {
         }
     }
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &FileSinkOptions {
         match self {
             Self::Parquet(file) => &file.place,
             Self::Orc(file) => &file.place,
@@ -127,20 +134,20 @@ impl Format {
     }
 }
 
-struct Job {
-    format: Format,
+struct FileWriteJob {
+    format: FileWriteRequest,
     destination: Destination,
     /// What errors and results call the destination.
     shown: String,
-    progress: Progress,
+    progress: ProgressCallback,
 }
 
-impl Job {
-    async fn run(mut self, arriving: Arriving) -> Result<Written, Broken> {
-        let Arriving { schema, mut batches } = arriving;
+impl FileWriteJob {
+    async fn run(mut self, arriving: PythonBatchInput) -> Result<FileWriteTuple, InterruptibleError> {
+        let PythonBatchInput { schema, mut batches } = arriving;
         let opened = self.open(schema).await;
         let mut output = opened.map_err(|error| self.refused(error))?;
-        while let Some(batch) = batches.next().await.transpose().map_err(Broken::Failed)? {
+        while let Some(batch) = batches.next().await.transpose().map_err(InterruptibleError::Failed)? {
             output.write(&batch).await.map_err(failed)?;
             if self.progress.is_due() {
                 let (rows, bytes) = output.so_far();
@@ -153,46 +160,46 @@ impl Job {
     }
 
     /// The error of a destination that cannot be opened. Of a folder that has files, it names the modes that allow it.
-    fn refused(&self, error: Error) -> Broken {
+    fn refused(&self, error: Error) -> InterruptibleError {
         let is_occupied = matches!(&error, Error::Storage(stylobate_storage::Error::Exists { .. }));
         if !is_occupied || self.format.dataset().is_none() {
             return failed(error);
         }
         let modes = "give mode=\"append\", \"overwrite\" or \"overwrite_partitions\", or another folder";
         let message = format!("{} has data files already: {modes}", self.shown);
-        Broken::Failed(Failure::new(Class::AlreadyExists, message))
+        InterruptibleError::Failed(UnraisedError::new(ErrorClass::AlreadyExists, message))
     }
 
-    async fn open(&mut self, schema: SchemaRef) -> Result<Output, Error> {
-        let Place { sink, overwrite } = self.format.place();
+    async fn open(&mut self, schema: SchemaRef) -> Result<FileJobWriter, Error> {
+        let FileSinkOptions { sink, overwrite } = self.format.place();
         let sinks = Sinks::new(sink.clone());
         if let Some(dataset) = self.format.dataset() {
             let (base, files) = (self.destination.clone(), self.format.files());
             let writer = DatasetWriter::create(sinks, base, self.shown.clone(), schema, files, dataset);
-            return Ok(Output::Folder(Box::new(writer.await?)));
+            return Ok(FileJobWriter::Folder(Box::new(writer.await?)));
         }
 
         let sink = sinks.open(&self.destination, *overwrite).await?;
         Ok(match &self.format {
-            Format::Parquet(file) => {
+            FileWriteRequest::Parquet(file) => {
                 let writer = ParquetWriter::new(sink, &self.shown, schema, file.options.clone())?;
-                Output::Parquet(Box::new(writer))
+                FileJobWriter::Parquet(Box::new(writer))
             }
-            Format::Orc(file) => {
-                Output::Orc(Box::new(OrcWriter::new(sink, &self.shown, schema, file.options.clone())?))
+            FileWriteRequest::Orc(file) => {
+                FileJobWriter::Orc(Box::new(OrcWriter::new(sink, &self.shown, schema, file.options.clone())?))
             }
         })
     }
 }
 
 /// What is being written.
-enum Output {
+enum FileJobWriter {
     Parquet(Box<ParquetWriter>),
     Folder(Box<DatasetWriter>),
     Orc(Box<OrcWriter>),
 }
 
-impl Output {
+impl FileJobWriter {
     async fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         match self {
             Self::Parquet(writer) => writer.write(batch).await,
@@ -211,7 +218,7 @@ impl Output {
     }
 
     /// `shown` is what the file or folder is called.
-    async fn finish(self, shown: String) -> Result<Written, Error> {
+    async fn finish(self, shown: String) -> Result<FileWriteTuple, Error> {
         Ok(match self {
             Self::Parquet(writer) => {
                 let written = writer.finish().await?;
@@ -231,6 +238,6 @@ impl Output {
     }
 }
 
-fn failed(error: Error) -> Broken {
-    Broken::Failed(error.into())
+fn failed(error: Error) -> InterruptibleError {
+    InterruptibleError::Failed(error.into())
 }

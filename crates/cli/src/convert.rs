@@ -13,8 +13,8 @@ use crate::{
     failure::usage,
     lean_memory::be_lean,
     rows::{
-        Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain,
-        grouped, open_cache, until_stopped,
+        ColumnFile, ColumnFormat, OverwriteMode, ProgressDisplay, RequestArgs, RowDestination, RowFormat,
+        TableLimits, drain, grouped, open_cache, until_stopped,
     },
     table,
 };
@@ -123,15 +123,15 @@ enum ConvertFormat {
 
 /// What is made, and where.
 #[derive(Debug)]
-enum Output {
-    Rows(Format, Destination),
+enum ConvertOutput {
+    Rows(RowFormat, RowDestination),
     Columns(ColumnFormat, Place),
 }
 
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Rows(Format),
+enum ConvertTarget {
+    Rows(RowFormat),
     Columns(ColumnFormat),
 }
 
@@ -158,26 +158,27 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
     let target = args.target()?;
     args.check(target)?;
     let output = args.output(target)?;
-    let is_terminal = matches!(&output, Output::Rows(_, destination) if destination.is_terminal());
-    if is_terminal && matches!(target, Target::Rows(format) if format.is_binary()) {
+    let is_terminal = matches!(&output, ConvertOutput::Rows(_, destination) if destination.is_terminal());
+    if is_terminal && matches!(target, ConvertTarget::Rows(format) if format.is_binary()) {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
     let dictionary = match target {
-        Target::Rows(Format::ArrowFile) => Dictionaries::None,
-        Target::Rows(_) | Target::Columns(_) => Dictionaries::AsWritten,
+        ConvertTarget::Rows(RowFormat::ArrowFile) => Dictionaries::None,
+        ConvertTarget::Rows(_) | ConvertTarget::Columns(_) => Dictionaries::AsWritten,
     };
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
-    let request = request.with_codes(matches!(target, Target::Columns(_)));
+    let request = request.with_codes(matches!(target, ConvertTarget::Columns(_)));
     let cache = open_cache(args.memory_for_reading(target)).await?;
     let scan = request.plan(&cache).await?;
-    let progress = Progress::new(args.request.rows(&scan), is_terminal)?;
-    let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Columns(..));
+    let progress = ProgressDisplay::new(args.request.rows(&scan), is_terminal)?;
+    let is_file =
+        matches!(output, ConvertOutput::Rows(_, RowDestination::File { .. }) | ConvertOutput::Columns(..));
     let drained = match output {
-        Output::Rows(format, destination) => {
+        ConvertOutput::Rows(format, destination) => {
             let schema = scan.schema().clone();
-            drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
+            drain(schema, scan.stream(), format, TableLimits::default(), destination, &progress).await?
         }
-        Output::Columns(format, place) => {
+        ConvertOutput::Columns(format, place) => {
             let schema = scan.schema().clone();
             args.column_file(format, place).write(schema, scan.stream(), &progress).await?
         }
@@ -197,29 +198,29 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
 }
 
 impl ConvertArgs {
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<ConvertTarget> {
         let is = |name: &str| self.destination.extension().is_some_and(|own| own.eq_ignore_ascii_case(name));
-        Ok(Target::Rows(match self.to {
-            Some(ConvertFormat::Csv) => Format::Csv,
-            Some(ConvertFormat::Json) => Format::Json,
-            Some(ConvertFormat::Arrow) => Format::ArrowFile,
-            Some(ConvertFormat::Arrows) => Format::ArrowStream,
-            Some(ConvertFormat::Parquet) => return Ok(Target::Columns(ColumnFormat::Parquet)),
-            Some(ConvertFormat::Orc) => return Ok(Target::Columns(ColumnFormat::Orc)),
+        Ok(ConvertTarget::Rows(match self.to {
+            Some(ConvertFormat::Csv) => RowFormat::Csv,
+            Some(ConvertFormat::Json) => RowFormat::Json,
+            Some(ConvertFormat::Arrow) => RowFormat::ArrowFile,
+            Some(ConvertFormat::Arrows) => RowFormat::ArrowStream,
+            Some(ConvertFormat::Parquet) => return Ok(ConvertTarget::Columns(ColumnFormat::Parquet)),
+            Some(ConvertFormat::Orc) => return Ok(ConvertTarget::Columns(ColumnFormat::Orc)),
             None if self.destination.as_os_str() == "-" => {
                 return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
             }
-            None if is("parquet") => return Ok(Target::Columns(ColumnFormat::Parquet)),
-            None if is("orc") => return Ok(Target::Columns(ColumnFormat::Orc)),
+            None if is("parquet") => return Ok(ConvertTarget::Columns(ColumnFormat::Parquet)),
+            None if is("orc") => return Ok(ConvertTarget::Columns(ColumnFormat::Orc)),
             None if !self.partition_by.is_empty() => {
                 return Err(usage("--partition-by makes a folder: say --to parquet or --to orc"));
             }
-            None => Format::of(&self.destination)?,
+            None => RowFormat::of(&self.destination)?,
         }))
     }
 
     /// No option is given that the format has not.
-    fn check(&self, target: Target) -> Result<()> {
+    fn check(&self, target: ConvertTarget) -> Result<()> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
         let is_one_file = self.partition_by.is_empty();
         if is_one_file && self.mode.is_some() {
@@ -232,33 +233,38 @@ impl ConvertArgs {
             return Err(usage("--force is for one file only: of --partition-by, say --mode overwrite"));
         }
         match target {
-            Target::Rows(_) if self.compression.is_some() => refused("--compression", "Parquet and ORC"),
-            Target::Rows(_) if !self.partition_by.is_empty() => refused("--partition-by", "Parquet and ORC"),
-            Target::Columns(ColumnFormat::Parquet) => Ok(()),
+            ConvertTarget::Rows(_) if self.compression.is_some() => {
+                refused("--compression", "Parquet and ORC")
+            }
+            ConvertTarget::Rows(_) if !self.partition_by.is_empty() => {
+                refused("--partition-by", "Parquet and ORC")
+            }
+            ConvertTarget::Columns(ColumnFormat::Parquet) => Ok(()),
             _ if self.row_group_rows.is_some() => refused("--row-group-rows", "Parquet"),
             _ => Ok(()),
         }
     }
 
     /// Where it goes. A file that is there and must not be replaced is found out here, before any work is done.
-    fn output(&self, target: Target) -> Result<Output> {
-        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
+    fn output(&self, target: ConvertTarget) -> Result<ConvertOutput> {
+        let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let format = match target {
-            Target::Rows(format) => format,
-            Target::Columns(format) => {
+            ConvertTarget::Rows(format) => format,
+            ConvertTarget::Columns(format) => {
                 if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
-                    return Ok(Output::Columns(format, Place::parse(url, &self.request.option)?));
+                    return Ok(ConvertOutput::Columns(format, Place::parse(url, &self.request.option)?));
                 }
                 if !self.partition_by.is_empty() {
-                    return Ok(Output::Columns(format, Place::File(self.destination.clone())));
+                    return Ok(ConvertOutput::Columns(format, Place::File(self.destination.clone())));
                 }
-                let Destination::File { path, .. } = Destination::at(&self.destination, overwrite)? else {
+                let RowDestination::File { path, .. } = RowDestination::at(&self.destination, overwrite)?
+                else {
                     return Err(usage("Parquet and ORC go into a file: name one"));
                 };
-                return Ok(Output::Columns(format, Place::File(path)));
+                return Ok(ConvertOutput::Columns(format, Place::File(path)));
             }
         };
-        Ok(Output::Rows(format, Destination::at(&self.destination, overwrite)?))
+        Ok(ConvertOutput::Rows(format, RowDestination::at(&self.destination, overwrite)?))
     }
 
     /// Half of the memory that was given.
@@ -268,9 +274,9 @@ impl ConvertArgs {
     }
 
     /// What the writer leaves of it.
-    fn memory_for_reading(&self, target: Target) -> Option<ByteSize> {
+    fn memory_for_reading(&self, target: ConvertTarget) -> Option<ByteSize> {
         let memory = self.request.memory?;
-        let writing = self.memory_for_writing().filter(|_| matches!(target, Target::Columns(_)));
+        let writing = self.memory_for_writing().filter(|_| matches!(target, ConvertTarget::Columns(_)));
         Some(ByteSize::bytes(memory.as_u64() - writing.map_or(0, ByteSize::as_u64)))
     }
 

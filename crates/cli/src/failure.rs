@@ -11,20 +11,20 @@ use crate::out::ReaderGone;
 
 /// Something is wrong with what the user typed, rather than with data or storage.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub(crate) struct UsageError(String);
 
 /// An error of what the user typed. Its text says what to type instead.
 pub(crate) fn usage(text: impl Into<String>) -> Error {
-    Error::new(Usage(text.into()))
+    Error::new(UsageError(text.into()))
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl StdError for Usage {}
+impl StdError for UsageError {}
 
 /// 2 for what the user typed, what the node says for a node that did not start, 1 for anything else.
 pub(crate) fn exit_code(error: &Error) -> u8 {
@@ -66,7 +66,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
                     | Graph::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
             )
         );
-    if mistyped || error.is::<Usage>() { 2 } else { 1 }
+    if mistyped || error.is::<UsageError>() { 2 } else { 1 }
 }
 
 /// The error and what caused it. A cause that its effect quotes already is left out.

@@ -42,11 +42,11 @@ const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
 #[command(name = "stylobate", version, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum CliCommand {
     /// A storage node: caches buckets and folders, and serves them over S3 and Arrow Flight
     ///
     /// Exit codes: 2 wrong command line or configuration, 3 address in use, 4 origin unreachable, 5 cache folder
@@ -80,12 +80,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(verb: Verb) -> anyhow::Result<()> {
-    if !matches!(verb, Verb::Serve(_)) {
+fn run(verb: CliCommand) -> anyhow::Result<()> {
+    if !matches!(verb, CliCommand::Serve(_)) {
         logging::start_from_environment()?;
     }
     let mut builder = Builder::new_multi_thread();
-    if matches!(verb, Verb::Graph(_)) {
+    if matches!(verb, CliCommand::Graph(_)) {
         builder.thread_keep_alive(KEEP_ALIVE);
     }
     builder.enable_all().build()?.block_on(async {
@@ -93,14 +93,14 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         let _listens =
             signal(SIGXFSZ).inspect_err(|error| tracing::debug!(%error, "SIGXFSZ ends the process"));
         match verb {
-            Verb::Serve(args) => serve::run(*args).await,
-            Verb::Scan(args) => scan::run(*args).await,
-            Verb::Convert(args) => convert::run(*args).await,
-            Verb::Inspect(args) => inspect::run(args).await,
-            Verb::Generate(args) => generate::run(*args).await,
-            Verb::Graph(args) => graph::run(*args).await,
-            Verb::Demo(args) => demo::run(args).await,
-            Verb::Replay(args) => replay::run(*args).await,
+            CliCommand::Serve(args) => serve::run(*args).await,
+            CliCommand::Scan(args) => scan::run(*args).await,
+            CliCommand::Convert(args) => convert::run(*args).await,
+            CliCommand::Inspect(args) => inspect::run(args).await,
+            CliCommand::Generate(args) => generate::run(*args).await,
+            CliCommand::Graph(args) => graph::run(*args).await,
+            CliCommand::Demo(args) => demo::run(args).await,
+            CliCommand::Replay(args) => replay::run(*args).await,
         }
     })
 }

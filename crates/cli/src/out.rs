@@ -30,13 +30,13 @@ pub(crate) fn of_output(error: io::Error) -> io::Error {
 
 /// Standard output.
 #[derive(Debug)]
-pub(crate) struct Out(StdoutLock<'static>);
+pub(crate) struct StdoutWriter(StdoutLock<'static>);
 
-pub(crate) fn out() -> Out {
-    Out(io::stdout().lock())
+pub(crate) fn out() -> StdoutWriter {
+    StdoutWriter(io::stdout().lock())
 }
 
-impl Write for Out {
+impl Write for StdoutWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(of_output)
     }

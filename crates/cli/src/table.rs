@@ -4,7 +4,7 @@ use console::measure_text_width;
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum CellAlignment {
     Left,
     Right,
 }
@@ -12,13 +12,13 @@ pub(crate) enum Side {
 /// Rows of cells in columns: the first column to the left, the others to the right, two spaces between them.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let mut sides = vec![Side::Right; columns];
-    sides.iter_mut().take(1).for_each(|side| *side = Side::Left);
+    let mut sides = vec![CellAlignment::Right; columns];
+    sides.iter_mut().take(1).for_each(|side| *side = CellAlignment::Left);
     align_by(rows, &sides)
 }
 
 /// Rows of cells in columns on these sides, those without a side to the left; two spaces between them.
-pub(crate) fn align_by(rows: &[Vec<String>], sides: &[Side]) -> String {
+pub(crate) fn align_by(rows: &[Vec<String>], sides: &[CellAlignment]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -30,7 +30,7 @@ pub(crate) fn align_by(rows: &[Vec<String>], sides: &[Side]) -> String {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             let space = " ".repeat(width.saturating_sub(measure_text_width(cell)));
             match sides.get(column) {
-                Some(Side::Right) => format!("{space}{cell}"),
+                Some(CellAlignment::Right) => format!("{space}{cell}"),
                 _ => format!("{cell}{space}"),
             }
         });

@@ -21,28 +21,28 @@ use stylobate_storage::{
 
 use crate::{
     Result,
-    cache::{chunk_cache::ChunkCache, column_stats::ColumnStats, workers::Workers},
+    cache::{chunk_cache::ChunkCache, column_stats::ColumnStats, workers::DecodeWorkers},
 };
 
 /// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    inner: Arc<Inner>,
+    inner: Arc<ColumnCacheInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ColumnCacheInner {
     pages: PageCache,
     chunks: ChunkCache,
-    working: Working,
+    working: DecodeBudget,
     /// Threads that decode whole columns for readers, however many these are.
-    workers: Workers,
-    stores: Mutex<Stores>,
+    workers: DecodeWorkers,
+    stores: Mutex<StoreRegistry>,
 }
 
 /// The stores that were opened, for as long as they are used: each holds the secrets of its options, and tokens rotate.
 #[derive(Debug, Default)]
-struct Stores {
+struct StoreRegistry {
     opened: HashMap<StoreKey, OpenStore>,
 }
 
@@ -57,7 +57,7 @@ const STORE_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Most stores that are open at a time; beyond, the one that was asked for the longest time ago is closed.
 const MAX_STORES: usize = 64;
 
-impl Stores {
+impl StoreRegistry {
     /// The store of this key, opened if there is none.
     fn get_or_open(
         &mut self,
@@ -93,7 +93,7 @@ const WORKING_DIVISOR: u64 = 4;
 
 /// The memory of decodes under way: a part of the budget, bounded so that one scan does not flush what others keep.
 #[derive(Debug)]
-pub(crate) struct Working {
+pub(crate) struct DecodeBudget {
     limit: Budget,
     /// What decodes may hold where the budget has nothing for them.
     floor: Budget,
@@ -102,32 +102,32 @@ pub(crate) struct Working {
 
 /// Memory of one decode.
 #[derive(Debug)]
-pub(crate) struct WorkingBytes {
+pub(crate) struct DecodeReservation {
     _limited: Reservation,
     _reserved: Option<Reservation>,
 }
 
-impl Working {
+impl DecodeBudget {
     /// Most bytes of one decode that may take of the floor.
     pub(crate) fn capacity_or_floor(&self) -> u64 {
         self.limit.capacity().max(self.floor.capacity())
     }
 
     /// Memory for a decode, of the floor if other decodes hold too much of what the budget has for them.
-    pub(crate) fn try_reserve_or_floor(&self, bytes: u64) -> Option<WorkingBytes> {
+    pub(crate) fn try_reserve_or_floor(&self, bytes: u64) -> Option<DecodeReservation> {
         let of_floor = || {
             let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
-            Some(WorkingBytes { _limited: limited, _reserved: None })
+            Some(DecodeReservation { _limited: limited, _reserved: None })
         };
         self.try_reserve(bytes).or_else(of_floor)
     }
 
     /// Memory for a decode, or `None` if other decodes hold too much of it.
-    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<WorkingBytes> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<DecodeReservation> {
         let limited = self.limit.try_reserve(Holder::Decodes, bytes)?;
         // Refused only if nearly everything is held by readers and uploads: what is bounded here goes on then.
         let reserved = self.budget.try_reserve(Holder::Decodes, bytes);
-        Some(WorkingBytes { _limited: limited, _reserved: reserved })
+        Some(DecodeReservation { _limited: limited, _reserved: reserved })
     }
 }
 
@@ -164,15 +164,15 @@ impl Cache {
 
     fn with_limits(pages: PageCache, decoded: u64, working: u64, floor: ByteSize) -> Self {
         let budget = pages.budget().clone();
-        let inner = Inner {
+        let inner = ColumnCacheInner {
             chunks: ChunkCache::new(&budget, decoded),
-            working: Working {
+            working: DecodeBudget {
                 limit: Budget::new(ByteSize::bytes(working)),
                 floor: Budget::new(floor),
                 budget,
             },
             pages,
-            workers: Workers::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            workers: DecodeWorkers::new(std::thread::available_parallelism().map_or(1, usize::from)),
             stores: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -217,11 +217,11 @@ impl Cache {
         &self.inner.chunks
     }
 
-    pub(crate) fn workers(&self) -> &Workers {
+    pub(crate) fn workers(&self) -> &DecodeWorkers {
         &self.inner.workers
     }
 
-    pub(crate) fn working(&self) -> &Working {
+    pub(crate) fn working(&self) -> &DecodeBudget {
         &self.inner.working
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let memory = cache.store("memory:///", &[]).unwrap();
         let key = |number: usize| store_key("memory:///", &[("token".to_owned(), number.to_string())]);
         let open = || Ok(memory.clone());
-        let mut stores = Stores::default();
+        let mut stores = StoreRegistry::default();
         let start = Instant::now();
         for number in 0..1_000 {
             stores.get_or_open(key(number), start, open).unwrap();

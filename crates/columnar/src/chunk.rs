@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use crate::file::schema::Projected;
+use crate::file::schema::ProjectedColumn;
 
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
 
 /// How the rows of a chunk are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Representation {
+pub(crate) enum ChunkRepresentation {
     /// As the file has them: a dictionary if all of the chunk is encoded with one, else dense.
     Native,
     /// As a dictionary, even where the file gave up on its own.
@@ -22,7 +22,7 @@ pub(crate) enum Representation {
     Whole(u32),
 }
 
-impl Representation {
+impl ChunkRepresentation {
     /// A number for it.
     pub(crate) fn bits(self) -> u64 {
         match self {
@@ -34,7 +34,7 @@ impl Representation {
 }
 
 /// A column that is to be loaded, and how its rows are to be held.
-pub(crate) type Wanted = (Projected, Representation);
+pub(crate) type ChunkRequest = (ProjectedColumn, ChunkRepresentation);
 
 /// Whether a column of so many distinct values is better read as a dictionary by whoever does not say: engines group by
 /// few values faster, and by many slower.
@@ -45,7 +45,7 @@ pub(crate) fn is_worth_a_dictionary(values: u64, rows: u64) -> bool {
 }
 
 /// Columns of some rows, and how many rows these are.
-pub(crate) type Rows = (Vec<ArrayRef>, usize);
+pub(crate) type ColumnBatch = (Vec<ArrayRef>, usize);
 
 /// The rows of one column within one row group or stripe. Cheap to clone.
 #[derive(Clone, Debug)]

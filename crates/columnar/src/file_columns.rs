@@ -19,16 +19,16 @@ use stylobate_storage::{ObjectHash, OpenObject, ReadThrough};
 use crate::{
     Cache, Error, Result,
     cache::{
-        chunk_cache::{ChunkKey, Found, Promise},
-        columns_use::{ColumnsUse, Count},
+        chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
+        columns_use::{ColumnsUse, RelaxedCounter},
     },
-    chunk::{Chunk, Representation},
+    chunk::{Chunk, ChunkRepresentation},
     csv::text_file::{self, TextKind},
-    file::schema::Projected,
+    file::schema::ProjectedColumn,
     file_columns::whole_column::whole_column,
     format::FileMetadata,
-    parquet::Scratch,
-    recent::Recent,
+    parquet::DecodeScratch,
+    recent::RecentChunk,
 };
 
 /// After so many hits the cache is told of them.
@@ -53,7 +53,7 @@ pub struct FileColumns {
     object: OpenObject,
     kind: FileKind,
     fields: Arc<[FieldRef]>,
-    columns: Box<[Option<Column>]>,
+    columns: Box<[Option<OpenColumn>]>,
     rows: usize,
     /// Of a file without a version, about which nothing may be cached.
     metadata: Option<Arc<FileMetadata>>,
@@ -61,26 +61,26 @@ pub struct FileColumns {
 
 /// A column that the file has.
 #[derive(Debug)]
-struct Column {
+struct OpenColumn {
     /// Which of the file's; nothing for text.
     root: usize,
     /// The type that the file has it under, where that is another.
     stored: Option<Box<DataType>>,
     id: u32,
     key: Option<ChunkKey>,
-    recent: Recent,
-    hits: Count,
-    decoded: Count,
+    recent: RecentChunk,
+    hits: RelaxedCounter,
+    decoded: RelaxedCounter,
 }
 
 /// A column that is to be decoded, which of the wanted ones it is, and who waits for it.
-struct Missing<'a> {
+struct MissingColumn<'a> {
     at: usize,
-    promise: Option<Promise<'a>>,
+    promise: Option<DecodeGuard<'a>>,
 }
 
 /// What a file is opened for, before anything is known of it.
-struct Opening {
+struct FileColumnsRequest {
     cache: Cache,
     object: OpenObject,
     kind: FileKind,
@@ -103,7 +103,7 @@ impl FileColumns {
         fields: &Arc<[FieldRef]>,
     ) -> Result<Self> {
         let object = store.open_whole(path).await?;
-        let opening = Opening { cache: cache.clone(), object, kind, fields: fields.clone() };
+        let opening = FileColumnsRequest { cache: cache.clone(), object, kind, fields: fields.clone() };
         match kind {
             FileKind::Columnar => opening.columnar().await,
             FileKind::Text(kind) => opening.text(kind).await,
@@ -159,7 +159,7 @@ impl FileColumns {
         Some(array)
     }
 
-    fn looked_up(&self, column: &Column) -> Option<Chunk> {
+    fn looked_up(&self, column: &OpenColumn) -> Option<Chunk> {
         let chunks = self.cache.chunks();
         let state = chunks.state();
         let chunk = chunks.get(column.key.as_ref()?)?;
@@ -196,11 +196,13 @@ impl FileColumns {
         let mut missing = Vec::new();
         for (_, at) in order {
             match &self.column(at)?.key {
-                None => missing.push(Missing { at, promise: None }),
+                None => missing.push(MissingColumn { at, promise: None }),
                 Some(key) => match self.cache.chunks().get_or_promise(key).await {
-                    Found::Chunk(Chunk::Whole(array)) => loaded.push((at, array)),
-                    Found::Chunk(_) => missing.push(Missing { at, promise: None }),
-                    Found::Missing(promise) => missing.push(Missing { at, promise: Some(promise) }),
+                    ChunkLookup::Chunk(Chunk::Whole(array)) => loaded.push((at, array)),
+                    ChunkLookup::Chunk(_) => missing.push(MissingColumn { at, promise: None }),
+                    ChunkLookup::Missing(promise) => {
+                        missing.push(MissingColumn { at, promise: Some(promise) })
+                    }
                 },
             }
         }
@@ -213,7 +215,7 @@ impl FileColumns {
     }
 
     /// Decodes what is missing, and keeps it where there was memory for that.
-    async fn make(&self, missing: Vec<Missing<'_>>) -> Result<Vec<(usize, ArrayRef)>> {
+    async fn make(&self, missing: Vec<MissingColumn<'_>>) -> Result<Vec<(usize, ArrayRef)>> {
         let columns: Vec<usize> = missing.iter().map(|missing| missing.at).collect();
         let (arrays, has_memory) = match self.kind {
             FileKind::Columnar => self.decode(&columns).await?,
@@ -244,8 +246,8 @@ impl FileColumns {
             Some(metadata) => metadata.clone(),
             None => metadata_of(&self.cache, &self.object).await?,
         };
-        let projected = columns.iter().map(|at| Ok(Projected::whole(self.column(*at)?.root)));
-        let projected: Vec<Projected> = projected.collect::<Result<_>>()?;
+        let projected = columns.iter().map(|at| Ok(ProjectedColumn::whole(self.column(*at)?.root)));
+        let projected: Vec<ProjectedColumn> = projected.collect::<Result<_>>()?;
         let mut ascending = projected.clone();
         ascending.sort();
         ascending.dedup();
@@ -261,7 +263,7 @@ impl FileColumns {
         }
         let (of, name) = (self.fields_of(columns), self.object.name());
         let bytes = read.clone();
-        let decode = move |scratch: &mut Scratch| {
+        let decode = move |scratch: &mut DecodeScratch| {
             let whole = projected.iter().zip(&of);
             let whole = whole.map(|(column, field)| {
                 whole_column(&metadata, column, &bytes, field.data_type(), scratch)
@@ -282,7 +284,7 @@ impl FileColumns {
         columns.iter().filter_map(|at| self.fields.get(*at)).cloned().collect()
     }
 
-    fn column(&self, at: usize) -> Result<&Column> {
+    fn column(&self, at: usize) -> Result<&OpenColumn> {
         self.columns.get(at).and_then(Option::as_ref).ok_or_else(|| self.has_no_column(at))
     }
 
@@ -292,7 +294,7 @@ impl FileColumns {
     }
 }
 
-impl Opening {
+impl FileColumnsRequest {
     async fn columnar(self) -> Result<FileColumns> {
         let metadata = match self.object.version() {
             Some(_) => metadata_of(&self.cache, &self.object).await?,
@@ -319,10 +321,10 @@ impl Opening {
         let column = |(field, array): (&FieldRef, &Option<ArrayRef>)| {
             array.as_ref().map(|_| self.column(0, None, field))
         };
-        let columns: Box<[Option<Column>]> = self.fields.iter().zip(&arrays).map(column).collect();
+        let columns: Box<[Option<OpenColumn>]> = self.fields.iter().zip(&arrays).map(column).collect();
         for (column, array) in columns.iter().zip(arrays) {
-            if let (Some(Column { key: Some(key), decoded, .. }), Some(array)) = (column, array)
-                && let Found::Missing(promise) = self.cache.chunks().get_or_promise(key).await
+            if let (Some(OpenColumn { key: Some(key), decoded, .. }), Some(array)) = (column, array)
+                && let ChunkLookup::Missing(promise) = self.cache.chunks().get_or_promise(key).await
             {
                 self.cache.chunks().count_decoded();
                 decoded.add();
@@ -332,24 +334,24 @@ impl Opening {
         Ok(self.opened(columns, rows, None))
     }
 
-    fn column(&self, root: usize, stored: Option<&DataType>, field: &FieldRef) -> Column {
+    fn column(&self, root: usize, stored: Option<&DataType>, field: &FieldRef) -> OpenColumn {
         let stored =
             stored.filter(|stored| !stored.equals_datatype(field.data_type())).cloned().map(Box::new);
         let id = self.cache.chunks().column_id(field.name(), field.data_type());
         let key = |object: ObjectHash| ChunkKey {
             object,
             unit: 0,
-            column: Projected::whole(0),
-            representation: Representation::Whole(id),
+            column: ProjectedColumn::whole(0),
+            representation: ChunkRepresentation::Whole(id),
         };
         let key = self.object.version().map(key);
-        let (hits, decoded) = (Count::default(), Count::default());
-        Column { root, stored, id, key, recent: Recent::default(), hits, decoded }
+        let (hits, decoded) = (RelaxedCounter::default(), RelaxedCounter::default());
+        OpenColumn { root, stored, id, key, recent: RecentChunk::default(), hits, decoded }
     }
 
     fn opened(
         self,
-        columns: Box<[Option<Column>]>,
+        columns: Box<[Option<OpenColumn>]>,
         rows: usize,
         metadata: Option<Arc<FileMetadata>>,
     ) -> FileColumns {

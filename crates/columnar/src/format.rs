@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 
 use crate::{
     Error, Result,
-    chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
-    file::{schema::Projected, statistics::Statistics},
+    chunk::{Chunk, ChunkRepresentation, ColumnBatch, SEGMENT_ROWS},
+    file::{schema::ProjectedColumn, statistics::PruningStatistics},
     orc::{self, OrcBytes, OrcFile},
-    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch, decryption::Decryption},
+    parquet::{DecodeScratch, ParquetBytes, ParquetFile, RowGroupStatistics, decryption::Decryption},
     recent::RecentChunks,
 };
 
@@ -24,20 +24,20 @@ pub(crate) const TAIL: u64 = 64 << 10;
 /// What is known of a file from its footer.
 #[derive(Debug)]
 pub(crate) struct FileMetadata {
-    pub(crate) file: File,
+    pub(crate) file: ColumnarFile,
     recent: RecentChunks,
 }
 
 /// What its format says of it.
 #[derive(Debug)]
-pub(crate) enum File {
+pub(crate) enum ColumnarFile {
     Parquet(ParquetFile),
     Orc(OrcFile),
 }
 
 /// The bytes of some columns of one row group or stripe. Cheap to clone.
 #[derive(Clone)]
-pub(crate) enum UnitBytes {
+pub(crate) enum RowGroupBytes {
     Parquet(ParquetBytes),
     Orc(OrcBytes),
 }
@@ -54,11 +54,11 @@ impl FileMetadata {
         let from = size.saturating_sub(TAIL);
         let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
         if tail.ends_with(b"PAR1") || tail.ends_with(b"PARE") && decryption.is_some() {
-            Ok(Self::new(File::Parquet(ParquetFile::open(object, tail, decryption).await?)))
+            Ok(Self::new(ColumnarFile::Parquet(ParquetFile::open(object, tail, decryption).await?)))
         } else if tail.ends_with(b"PARE") {
             Err(Error::Encrypted { object: object.name() })
         } else if orc::is_orc(object, &tail).await? {
-            Ok(Self::new(File::Orc(OrcFile::open(object).await?)))
+            Ok(Self::new(ColumnarFile::Orc(OrcFile::open(object).await?)))
         } else {
             Err(Self::unknown(object).await?)
         }
@@ -79,10 +79,10 @@ impl FileMetadata {
 
     /// Whether it was read with keys: then nothing of it may be shared with those who have none.
     pub(crate) fn is_decrypted(&self) -> bool {
-        matches!(&self.file, File::Parquet(file) if file.is_decrypted())
+        matches!(&self.file, ColumnarFile::Parquet(file) if file.is_decrypted())
     }
 
-    fn new(file: File) -> Self {
+    fn new(file: ColumnarFile) -> Self {
         let mut metadata = Self { file, recent: RecentChunks::new(0, 0) };
         metadata.recent = RecentChunks::new(metadata.units(), metadata.schema().fields().len());
         metadata
@@ -96,114 +96,114 @@ impl FileMetadata {
     /// The columns. Fields that the file was written from as dictionaries have the type of their values.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match &self.file {
-            File::Parquet(file) => file.schema(),
-            File::Orc(file) => file.schema(),
+            ColumnarFile::Parquet(file) => file.schema(),
+            ColumnarFile::Orc(file) => file.schema(),
         }
     }
 
     /// The columns as they were written: those of [`Self::schema`], with dictionaries where the file's writer had them.
     pub(crate) fn written(&self) -> &Fields {
         match &self.file {
-            File::Parquet(file) => file.written(),
-            File::Orc(file) => file.schema().fields(),
+            ColumnarFile::Parquet(file) => file.written(),
+            ColumnarFile::Orc(file) => file.schema().fields(),
         }
     }
 
     /// The error of a column that cannot be read, whatever its bytes are: its type is `Null` until it is asked for.
     pub(crate) fn unreadable(&self, root: usize) -> Option<Error> {
         match &self.file {
-            File::Parquet(file) => file.unreadable(root),
-            File::Orc(_) => None,
+            ColumnarFile::Parquet(file) => file.unreadable(root),
+            ColumnarFile::Orc(_) => None,
         }
     }
 
     /// Whether the reader chose the unit of a column's timestamps: nanoseconds if its years allow them, else a coarser unit.
     pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
         match &self.file {
-            File::Parquet(file) => file.has_chosen_unit(root),
-            File::Orc(_) => true,
+            ColumnarFile::Parquet(file) => file.has_chosen_unit(root),
+            ColumnarFile::Orc(_) => true,
         }
     }
 
     /// How many row groups or stripes there are.
     pub(crate) fn units(&self) -> usize {
         match &self.file {
-            File::Parquet(file) => file.units(),
-            File::Orc(file) => file.units(),
+            ColumnarFile::Parquet(file) => file.units(),
+            ColumnarFile::Orc(file) => file.units(),
         }
     }
 
     /// Rows of a row group or stripe.
     pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
         match &self.file {
-            File::Parquet(file) => file.unit_rows(unit),
-            File::Orc(file) => file.unit_rows(unit),
+            ColumnarFile::Parquet(file) => file.unit_rows(unit),
+            ColumnarFile::Orc(file) => file.unit_rows(unit),
         }
     }
 
     /// Bytes in memory.
     pub(crate) fn weight(&self) -> usize {
         let file = match &self.file {
-            File::Parquet(file) => file.weight(),
-            File::Orc(file) => file.weight(),
+            ColumnarFile::Parquet(file) => file.weight(),
+            ColumnarFile::Orc(file) => file.weight(),
         };
         file + self.recent.weight()
     }
 
     /// What the footer says of the values of these row groups or stripes.
-    pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn Statistics + 'a> {
+    pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn PruningStatistics + 'a> {
         match &self.file {
-            File::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
-            File::Orc(file) => Box::new(file.statistics(units)),
+            ColumnarFile::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
+            ColumnarFile::Orc(file) => Box::new(file.statistics(units)),
         }
     }
 
     /// Whether the values of a column repeat so that it is better read as a dictionary, as far as the footer tells.
     pub(crate) fn repeats(&self, root: usize) -> bool {
         match &self.file {
-            File::Parquet(file) => file.repeats(root),
-            File::Orc(file) => file.repeats(root),
+            ColumnarFile::Parquet(file) => file.repeats(root),
+            ColumnarFile::Orc(file) => file.repeats(root),
         }
     }
 
     /// Whether all chunks of a column are stored as dictionaries, as far as the footer tells.
     pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
         match &self.file {
-            File::Parquet(file) => file.has_only_dictionaries(root),
-            File::Orc(file) => file.has_dictionary(root),
+            ColumnarFile::Parquet(file) => file.has_only_dictionaries(root),
+            ColumnarFile::Orc(file) => file.has_dictionary(root),
         }
     }
 
     /// How many values the largest dictionary of a column has, as far as the footer tells; `None` if a chunk has none.
     pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
         match &self.file {
-            File::Parquet(file) => file.most_values(root),
-            File::Orc(_) => None,
+            ColumnarFile::Parquet(file) => file.most_values(root),
+            ColumnarFile::Orc(_) => None,
         }
     }
 
     /// Whether a chunk is a dictionary as the file has it, or none can be made of it: of ORC, a chunk is always what the
     /// stripe has.
-    pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
+    pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
-            File::Parquet(file) => file.is_dictionary(unit, column),
-            File::Orc(_) => true,
+            ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
+            ColumnarFile::Orc(_) => true,
         }
     }
 
     /// Bytes that reading and decoding these columns will hold, estimated from the footer.
-    pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+    pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
-            File::Parquet(file) => file.working_bytes(unit, columns),
-            File::Orc(file) => file.working_bytes(unit, columns),
+            ColumnarFile::Parquet(file) => file.working_bytes(unit, columns),
+            ColumnarFile::Orc(file) => file.working_bytes(unit, columns),
         }
     }
 
     /// Bytes of these columns in the file.
-    pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+    pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
-            File::Parquet(file) => file.chunk_bytes(unit, columns),
-            File::Orc(file) => file.estimated_bytes(unit, columns),
+            ColumnarFile::Parquet(file) => file.chunk_bytes(unit, columns),
+            ColumnarFile::Orc(file) => file.estimated_bytes(unit, columns),
         }
     }
 
@@ -212,19 +212,19 @@ impl FileMetadata {
         &self,
         object: &OpenObject,
         unit: usize,
-        columns: &[Projected],
-    ) -> Result<UnitBytes> {
+        columns: &[ProjectedColumn],
+    ) -> Result<RowGroupBytes> {
         match &self.file {
-            File::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
-            File::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
+            ColumnarFile::Parquet(file) => file.read(object, unit, columns).await.map(RowGroupBytes::Parquet),
+            ColumnarFile::Orc(file) => file.read(object, unit, columns).await.map(RowGroupBytes::Orc),
         }
     }
 
     /// Whether what was decoded of these bytes is of the version that was opened: asked once all of it is.
-    pub(crate) async fn check(bytes: &UnitBytes) -> Result<()> {
+    pub(crate) async fn check(bytes: &RowGroupBytes) -> Result<()> {
         match bytes {
-            UnitBytes::Parquet(bytes) => bytes.check().await,
-            UnitBytes::Orc(_) => Ok(()),
+            RowGroupBytes::Parquet(bytes) => bytes.check().await,
+            RowGroupBytes::Orc(_) => Ok(()),
         }
     }
 
@@ -232,16 +232,16 @@ impl FileMetadata {
     pub(crate) fn decode(
         &self,
         unit: usize,
-        column: &Projected,
-        bytes: &UnitBytes,
-        representation: Representation,
-        scratch: &mut Scratch,
+        column: &ProjectedColumn,
+        bytes: &RowGroupBytes,
+        representation: ChunkRepresentation,
+        scratch: &mut DecodeScratch,
     ) -> Result<Chunk> {
         match (&self.file, bytes) {
-            (File::Parquet(file), UnitBytes::Parquet(bytes)) => {
+            (ColumnarFile::Parquet(file), RowGroupBytes::Parquet(bytes)) => {
                 file.decode(unit, column, bytes, representation, scratch)
             }
-            (File::Orc(file), UnitBytes::Orc(bytes)) => {
+            (ColumnarFile::Orc(file), RowGroupBytes::Orc(bytes)) => {
                 if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
                     return Ok(Chunk::Dictionary(array));
                 }
@@ -261,18 +261,20 @@ impl FileMetadata {
         &self,
         object: &OpenObject,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         batch_rows: usize,
         runtime: &Handle,
-    ) -> Result<Box<dyn Iterator<Item = Result<Rows>> + '_>> {
+    ) -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + '_>> {
         if columns.is_empty() {
             let rows = self.unit_rows(unit) as usize;
             let starts = (0..rows).step_by(batch_rows.max(1));
             return Ok(Box::new(starts.map(move |start| Ok((Vec::new(), batch_rows.min(rows - start))))));
         }
         match &self.file {
-            File::Parquet(file) => Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?)),
-            File::Orc(file) => {
+            ColumnarFile::Parquet(file) => {
+                Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?))
+            }
+            ColumnarFile::Orc(file) => {
                 let bytes = runtime.block_on(file.read(object, unit, columns))?;
                 let batches = file.decode_coded(unit, columns, bytes, batch_rows)?;
                 Ok(Box::new(batches.map(|batch| {

@@ -6,9 +6,9 @@ use arrow::array::{ArrayRef, Int64Array};
 use stylobate_storage::{Budget, ByteSize, ObjectHash};
 
 use crate::{
-    cache::chunk_cache::{ChunkCache, Found},
-    chunk::{Chunk, Representation},
-    file::schema::Projected,
+    cache::chunk_cache::{ChunkCache, ChunkLookup},
+    chunk::{Chunk, ChunkRepresentation},
+    file::schema::ProjectedColumn,
     recent::RecentChunks,
 };
 
@@ -19,11 +19,11 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     const COLUMNS: usize = 4;
     let (cache, recent) =
         (ChunkCache::new(&Budget::new(ByteSize::gib(4)), 1 << 32), RecentChunks::new(groups, COLUMNS));
-    let wanted = [0, 1, 2, 3].map(|root| (Projected::whole(root), Representation::Native));
+    let wanted = [0, 1, 2, 3].map(|root| (ProjectedColumn::whole(root), ChunkRepresentation::Native));
     let array: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
     for unit in 0..groups {
         for wanted in &wanted {
-            if let Found::Missing(promise) = cache.find(&recent, object, unit, wanted).await {
+            if let ChunkLookup::Missing(promise) = cache.find(&recent, object, unit, wanted).await {
                 promise.keep(Chunk::Dense(Arc::new([array.clone()])));
             }
         }
@@ -32,7 +32,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     for unit in 0..groups {
         for wanted in &wanted {
             assert!(
-                matches!(cache.find(&recent, object, unit, wanted).await, Found::Chunk(_)),
+                matches!(cache.find(&recent, object, unit, wanted).await, ChunkLookup::Chunk(_)),
                 "it is there"
             );
         }

@@ -11,7 +11,7 @@ use std::sync::{
 use arrow::array::{Array, ArrayRef};
 use parking_lot::RwLock;
 
-use crate::chunk::{Chunk, Representation, Wanted};
+use crate::chunk::{Chunk, ChunkRepresentation, ChunkRequest};
 
 /// A chunk, which is not held here.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl WeakChunk {
 
 /// One chunk, always of the same key.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentChunk {
     /// As it was found first: to look here takes no lock.
     first: OnceLock<WeakChunk>,
     /// As it was found after that had left.
@@ -64,7 +64,7 @@ pub(crate) struct Recent {
     state: AtomicU64,
 }
 
-impl Recent {
+impl RecentChunk {
     /// Whether it was in the cache in this state.
     #[inline]
     pub(crate) fn was_there(&self, state: u64) -> bool {
@@ -106,7 +106,7 @@ impl Recent {
 /// The chunks of a file's row groups or stripes, of columns as a whole.
 #[derive(Debug)]
 pub(crate) struct RecentChunks {
-    units: Box<[OnceLock<Box<[Recent]>>]>,
+    units: Box<[OnceLock<Box<[RecentChunk]>>]>,
     columns: usize,
 }
 
@@ -125,22 +125,23 @@ impl RecentChunks {
 
     /// Bytes in memory, once all were asked for.
     pub(crate) fn weight(&self) -> usize {
-        self.units.len() * (self.columns * size_of::<Recent>() + size_of::<OnceLock<Box<[Recent]>>>())
+        self.units.len()
+            * (self.columns * size_of::<RecentChunk>() + size_of::<OnceLock<Box<[RecentChunk]>>>())
     }
 
     /// That of a column of a row group or stripe.
     #[inline]
-    pub(crate) fn of(&self, unit: usize, (column, representation): &Wanted) -> Option<&Recent> {
+    pub(crate) fn of(&self, unit: usize, (column, representation): &ChunkRequest) -> Option<&RecentChunk> {
         let representation = match representation {
-            Representation::Native => 0,
-            Representation::Dictionary => 1,
-            Representation::Whole(_) => return None,
+            ChunkRepresentation::Native => 0,
+            ChunkRepresentation::Dictionary => 1,
+            ChunkRepresentation::Whole(_) => return None,
         };
         if column.leaves.is_some() {
             return None;
         }
         let columns = self.units.get(unit)?;
-        let columns = columns.get_or_init(|| (0..self.columns).map(|_| Recent::default()).collect());
+        let columns = columns.get_or_init(|| (0..self.columns).map(|_| RecentChunk::default()).collect());
         columns.get(column.root * REPRESENTATIONS + representation)
     }
 }
@@ -150,7 +151,7 @@ mod tests {
     use arrow::array::Int64Array;
 
     use super::*;
-    use crate::file::schema::Projected;
+    use crate::file::schema::ProjectedColumn;
 
     fn chunks() -> [Chunk; 3] {
         let array = || Arc::new(Int64Array::from(vec![1])) as ArrayRef;
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn a_chunk_is_found_in_the_state_in_which_it_was_there_and_as_long_as_it_is_held() {
         for chunk in chunks() {
-            let recent = Recent::default();
+            let recent = RecentChunk::default();
             assert!(recent.get(1).is_none() && !recent.was_there(1));
             recent.remember(&chunk, 1);
             recent.remember(&chunk, 2);
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn a_chunk_that_comes_again_is_found_though_the_former_is_held_still() {
         for is_held in [false, true] {
-            let (recent, mut held) = (Recent::default(), Vec::new());
+            let (recent, mut held) = (RecentChunk::default(), Vec::new());
             for (state, chunk) in (1..).zip(chunks().into_iter().chain(chunks())) {
                 recent.remember(&chunk, state);
                 recent.remember(&chunk, state);
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_chunk_that_the_cache_may_not_have_is_held_and_not_found() {
-        let (recent, [chunk, ..]) = (Recent::default(), chunks());
+        let (recent, [chunk, ..]) = (RecentChunk::default(), chunks());
         recent.remember(&chunk, 0);
         assert!(recent.held().is_some() && recent.get(1).is_none());
     }
@@ -202,9 +203,9 @@ mod tests {
         let mut found = Vec::new();
         for unit in 0..3 {
             for root in 0..2 {
-                for representation in [Representation::Native, Representation::Dictionary] {
+                for representation in [ChunkRepresentation::Native, ChunkRepresentation::Dictionary] {
                     found.push(std::ptr::from_ref(
-                        recent.of(unit, &(Projected::whole(root), representation)).unwrap(),
+                        recent.of(unit, &(ProjectedColumn::whole(root), representation)).unwrap(),
                     ));
                 }
             }
@@ -212,11 +213,13 @@ mod tests {
         found.sort();
         found.dedup();
         assert_eq!(found.len(), 12);
-        let of = |unit, root| recent.of(unit, &(Projected::whole(root), Representation::Native)).is_some();
+        let of = |unit, root| {
+            recent.of(unit, &(ProjectedColumn::whole(root), ChunkRepresentation::Native)).is_some()
+        };
         assert!(!of(3, 0) && !of(0, 2));
-        let part = Projected { root: 0, leaves: Some([1].into()) };
-        assert!(recent.of(0, &(part, Representation::Native)).is_none());
-        assert!(recent.of(0, &(Projected::whole(0), Representation::Whole(0))).is_none());
+        let part = ProjectedColumn { root: 0, leaves: Some([1].into()) };
+        assert!(recent.of(0, &(part, ChunkRepresentation::Native)).is_none());
+        assert!(recent.of(0, &(ProjectedColumn::whole(0), ChunkRepresentation::Whole(0))).is_none());
         assert!(recent.weight() < 12 * 96 + 96, "{}", recent.weight());
         assert_eq!(RecentChunks::new(1 << 20, 100).weight(), 0);
     }

@@ -24,15 +24,15 @@ use crate::{
     file::{
         dataset_mark::DATASET_KEY,
         schema::{
-            Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves,
-            value_type, widened,
+            ProjectedColumn, finer, has_dictionaries, is_text, leaf_count, leaves_below, position,
+            same_leaves, value_type, widened,
         },
     },
     format::FileMetadata,
     kernels::exact_cast::EXACT,
-    predicate::{Bound, Column, Root},
+    predicate::{BoundPredicate, Column, RootColumn},
     table::{
-        locate::Located,
+        locate::LocatedFile,
         merged_column::{MergedColumn, TypeConflict},
         options::TableOptions,
         timestamp_reach::farther,
@@ -76,7 +76,7 @@ pub(crate) struct OutputTypes<'r> {
 
 /// The columns of all files, and those that their paths give.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableSchema {
     schema: Schema,
     /// Columns, by their place, that all files were written with the same dictionary type of.
     written: BTreeMap<usize, FieldRef>,
@@ -93,11 +93,11 @@ pub(crate) struct Table {
 
 /// A column that comes out.
 #[derive(Clone, Debug)]
-pub(crate) struct Output {
+pub(crate) struct OutputColumn {
     /// Its name and type as it comes out.
     pub(crate) field: FieldRef,
     /// Which column of the table it is, and which leaves of it.
-    pub(crate) projected: Projected,
+    pub(crate) projected: ProjectedColumn,
     /// The type of its values: that of the field, less the dictionary.
     pub(crate) values: DataType,
     /// Whether it is read as a dictionary even where the file has none.
@@ -106,18 +106,18 @@ pub(crate) struct Output {
 
 /// A column that a filter looks at.
 #[derive(Clone, Debug)]
-pub(crate) struct Filtered {
+pub(crate) struct FilterColumn {
     /// Its name and type, less the fields that are not looked at.
     pub(crate) field: FieldRef,
     /// Which column of the table it is, and which leaves of it.
-    pub(crate) projected: Projected,
+    pub(crate) projected: ProjectedColumn,
 }
 
 /// Where a file has a column.
 #[derive(Clone, Debug)]
 pub(crate) enum FileColumn {
     /// It is read.
-    Read(Projected),
+    Read(ProjectedColumn),
     /// All rows have this one value: its path's, or null where the file has no such column.
     Value(ArrayRef),
     /// The number of each row within the file.
@@ -136,12 +136,12 @@ fn partition_type(values: DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(values))
 }
 
-impl Table {
+impl TableSchema {
     /// The table of these files: all columns of all of them, in the order in which they appear. Columns whose types do
     /// not go together are an error for those only who ask for them.
     ///
     /// Fails if a column that `options` name is in no file.
-    pub(crate) fn of(files: &[(&Located, &FileMetadata)], options: &TableOptions) -> Result<Self> {
+    pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
         let partitions = partition_names(files);
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -336,7 +336,7 @@ impl Table {
     }
 
     /// The columns that come out, or that the filter looks at.
-    pub(crate) fn relevant(&self, outputs: &[Output], filtered: Vec<Column>) -> Schema {
+    pub(crate) fn relevant(&self, outputs: &[OutputColumn], filtered: Vec<Column>) -> Schema {
         let mut roots: BTreeSet<usize> = outputs.iter().map(|output| output.projected.root).collect();
         roots.extend(filtered.iter().filter_map(|column| self.resolve(column.name()).map(|(root, _)| root)));
         Schema::new(roots.iter().map(|root| self.schema.field(*root).clone()).collect::<Vec<_>>())
@@ -363,8 +363,8 @@ impl Table {
         &self,
         columns: Option<&[String]>,
         types: OutputTypes<'_>,
-        files: &[(&Located, &FileMetadata)],
-    ) -> Result<Vec<Output>> {
+        files: &[(&LocatedFile, &FileMetadata)],
+    ) -> Result<Vec<OutputColumn>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
         let mut places: HashMap<usize, usize> = HashMap::new();
         match columns {
@@ -393,11 +393,11 @@ impl Table {
                 let path = paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(", ");
                 self.no_such_column(&format!("{}.{path}", field.name()))
             })?;
-            let projected = Projected { root, leaves };
+            let projected = ProjectedColumn { root, leaves };
             let field = projected.field(&field);
             let written = self.written.get(&root).filter(|_| *types.dictionaries == Dictionaries::AsWritten);
             let output = match written {
-                Some(written) => Output::as_written(projected.field(written), projected),
+                Some(written) => OutputColumn::as_written(projected.field(written), projected),
                 None => as_output(field, projected, types.dictionaries, files),
             };
             Ok(match types.strings {
@@ -411,9 +411,9 @@ impl Table {
     /// Where a file has a column that comes out.
     pub(crate) fn column_of_file(
         &self,
-        projected: &Projected,
+        projected: &ProjectedColumn,
         values: &DataType,
-        located: &Located,
+        located: &LocatedFile,
         file: &FileMetadata,
         object: &str,
     ) -> Result<FileColumn> {
@@ -429,7 +429,7 @@ impl Table {
             let own = file.schema().field(root).data_type();
             let leaves = projected.leaves.as_ref().map(|leaves| same_leaves(own, table.data_type(), leaves));
             let leaves = leaves.filter(|leaves| leaves.len() < leaf_count(own));
-            return Ok(FileColumn::Read(Projected { root, leaves }));
+            return Ok(FileColumn::Read(ProjectedColumn { root, leaves }));
         }
         let value = match value {
             Some((_, Some(text))) => {
@@ -442,15 +442,15 @@ impl Table {
     }
 
     /// The top-level columns that a filter looks at, each less the fields that it does not.
-    pub(crate) fn filtered(&self, filter: &Bound) -> Vec<Filtered> {
-        let filtered = |(at, root): (usize, &Root)| {
+    pub(crate) fn filtered(&self, filter: &BoundPredicate) -> Vec<FilterColumn> {
+        let filtered = |(at, root): (usize, &RootColumn)| {
             let columns = filter.columns().iter().filter(|column| column.root == at);
             let paths: Vec<Vec<&str>> =
                 columns.map(|column| column.path.iter().map(String::as_str).collect()).collect();
             let field = Arc::new(self.schema.field(root.index).clone());
             let leaves = leaves_below(&field, &paths).flatten();
-            let projected = Projected { root: root.index, leaves };
-            Filtered { field: projected.field(&field), projected }
+            let projected = ProjectedColumn { root: root.index, leaves };
+            FilterColumn { field: projected.field(&field), projected }
         };
         filter.roots().iter().enumerate().map(filtered).collect()
     }
@@ -458,8 +458,8 @@ impl Table {
     /// Where a file has a column that the filter looks at.
     pub(crate) fn filtered_of_file(
         &self,
-        filtered: &Filtered,
-        located: &Located,
+        filtered: &FilterColumn,
+        located: &LocatedFile,
         file: &FileMetadata,
         object: &str,
     ) -> Result<FileColumn> {
@@ -468,9 +468,9 @@ impl Table {
     }
 }
 
-impl Output {
+impl OutputColumn {
     /// A column that was written from a dictionary, or has dictionaries in it.
-    fn as_written(field: FieldRef, projected: Projected) -> Self {
+    fn as_written(field: FieldRef, projected: ProjectedColumn) -> Self {
         let values = value_type(field.data_type()).clone();
         let insist = matches!(field.data_type(), DataType::Dictionary(..));
         Self { field, projected, values, insist }
@@ -516,10 +516,10 @@ impl Output {
 
 fn as_output(
     field: FieldRef,
-    projected: Projected,
+    projected: ProjectedColumn,
     dictionaries: &Dictionaries,
-    files: &[(&Located, &FileMetadata)],
-) -> Output {
+    files: &[(&LocatedFile, &FileMetadata)],
+) -> OutputColumn {
     let values = value_type(field.data_type()).clone();
     let is_partition = matches!(field.data_type(), DataType::Dictionary(..));
     let is_text = is_text(&values);
@@ -545,7 +545,7 @@ fn as_output(
     } else {
         // A batch of 65,536 rows has no more values than two bytes tell apart, so these are always enough; but to
         // make them so where dictionaries are larger takes time.
-        let few = |(_, file): &(&Located, &FileMetadata)| match position(
+        let few = |(_, file): &(&LocatedFile, &FileMetadata)| match position(
             file.schema(),
             field.name(),
             projected.root,
@@ -560,14 +560,14 @@ fn as_output(
         field.metadata_mut().retain(|key, _| !key.starts_with("ARROW:extension:"));
         Arc::new(field)
     };
-    Output { field, projected, values, insist }
+    OutputColumn { field, projected, values, insist }
 }
 
 /// Whether something holds of a column in all files that have it and rows, and there is one.
 fn all_files(
     field: &Field,
     root: usize,
-    files: &[(&Located, &FileMetadata)],
+    files: &[(&LocatedFile, &FileMetadata)],
     holds: fn(&FileMetadata, usize) -> bool,
 ) -> bool {
     let mut with_it = files
@@ -584,7 +584,7 @@ fn places_of<'n>(names: impl Iterator<Item = &'n String>, name: &str) -> Vec<usi
 }
 
 /// The names of the columns that paths give, in the order in which they appear.
-fn partition_names<'f>(files: &[(&'f Located, &FileMetadata)]) -> Vec<&'f str> {
+fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f str> {
     let mut names: Vec<&str> = Vec::new();
     for (located, _) in files {
         for (name, _) in &located.partitions {
@@ -597,7 +597,7 @@ fn partition_names<'f>(files: &[(&'f Located, &FileMetadata)]) -> Vec<&'f str> {
 }
 
 /// The type of what paths say: whole numbers, days or points in time where all values are, else text.
-fn partition_values(name: &str, files: &[(&Located, &FileMetadata)]) -> DataType {
+fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> DataType {
     let values = || {
         let all = files.iter().flat_map(|(located, _)| &located.partitions);
         all.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref())

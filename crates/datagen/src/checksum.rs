@@ -30,11 +30,11 @@ const NULL: u64 = 0x5374_796C_6F62_6174;
 #[derive(Debug, Default)]
 pub struct Checksums {
     rows: u64,
-    columns: Vec<Sum>,
+    columns: Vec<ColumnChecksum>,
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct ColumnChecksum {
     sum: u64,
     /// The values of the last dictionary, and their hashes.
     dictionary: Option<(ArrayRef, Vec<u64>)>,
@@ -44,14 +44,14 @@ impl Checksums {
     /// Of no rows, with so many columns.
     pub fn with_columns(count: usize) -> Self {
         let mut sums = Self::default();
-        sums.columns.resize_with(count, Sum::default);
+        sums.columns.resize_with(count, ColumnChecksum::default);
         sums
     }
 
     /// Adds the rows of a batch, which has the columns of those before. Fails, and says why, where a column has a type
     /// that the tables have not.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), String> {
-        self.columns.resize_with(batch.num_columns().max(self.columns.len()), Sum::default);
+        self.columns.resize_with(batch.num_columns().max(self.columns.len()), ColumnChecksum::default);
         for ((column, array), field) in
             self.columns.iter_mut().zip(batch.columns()).zip(batch.schema_ref().fields())
         {
@@ -63,7 +63,7 @@ impl Checksums {
 
     /// Adds what was summed up elsewhere.
     pub fn merge(&mut self, other: &Self) {
-        self.columns.resize_with(other.columns.len().max(self.columns.len()), Sum::default);
+        self.columns.resize_with(other.columns.len().max(self.columns.len()), ColumnChecksum::default);
         for (column, other) in self.columns.iter_mut().zip(&other.columns) {
             column.sum = column.sum.wrapping_add(other.sum);
         }
@@ -83,12 +83,13 @@ impl Checksums {
     /// Forgets the rows, and keeps the hashes of dictionaries.
     pub(crate) fn take(&mut self) -> Self {
         let columns = self.columns.iter_mut();
-        let columns = columns.map(|column| Sum { sum: std::mem::take(&mut column.sum), dictionary: None });
+        let columns =
+            columns.map(|column| ColumnChecksum { sum: std::mem::take(&mut column.sum), dictionary: None });
         Self { rows: std::mem::take(&mut self.rows), columns: columns.collect() }
     }
 }
 
-impl Sum {
+impl ColumnChecksum {
     fn add(&mut self, array: &ArrayRef) -> Result<(), String> {
         let added = match array.as_any_dictionary_opt() {
             None => sum(array)?,

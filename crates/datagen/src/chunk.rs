@@ -6,11 +6,11 @@ use arrow::{array::RecordBatch, error::ArrowError};
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
 /// Batches of a generator.
-pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+pub(crate) type GeneratedBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 /// Which rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chunk {
+pub(crate) enum TableChunk {
     /// One of several of equal length, from 1; without its first `skip` rows, and only so many of the others.
     Numbered { number: u64, of: u64, skip: u64, rows: Option<u64> },
     /// What is made of the source rows from `first` to `last`, counted from 1.
@@ -18,7 +18,7 @@ pub(crate) enum Chunk {
 }
 
 /// The batches without the first `skip` rows, and at most `rows` of the others.
-pub(crate) fn clipped(batches: Batches, skip: u64, rows: Option<u64>) -> Batches {
+pub(crate) fn clipped(batches: GeneratedBatches, skip: u64, rows: Option<u64>) -> GeneratedBatches {
     if skip == 0 && rows.is_none() {
         return batches;
     }

@@ -14,13 +14,13 @@ use arrow::{
 use crate::{
     Error, Result, Scale, Table,
     number_range::NumberRange,
-    repeated::{Keys, repeated},
-    vocabulary::{Coder, Vocabulary},
+    repeated::{DictionaryKeyWidth, repeated},
+    vocabulary::{Vocabulary, VocabularyCoder},
 };
 
 /// What columns come out as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Representation {
+pub(crate) enum ColumnRepresentation {
     /// Strings that do not repeat are views, numbers as they are.
     Stream,
     /// Strings that do not repeat are plain, numbers of which few are possible are dictionaries.
@@ -29,15 +29,15 @@ pub(crate) enum Representation {
 
 /// The columns of a table. All who make rows of it share them, and with them the dictionaries.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub(crate) struct TableColumns {
     table: Table,
     schema: SchemaRef,
-    treatments: Vec<Treatment>,
+    treatments: Vec<ColumnTreatment>,
 }
 
 /// What becomes of a column.
 #[derive(Debug)]
-enum Treatment {
+enum ColumnTreatment {
     /// It becomes this type, if it is another.
     Kept(DataType),
     Text(Arc<Vocabulary>),
@@ -50,17 +50,17 @@ impl Table {
     /// Its columns. Strings are views (`Utf8View`); where they repeat, dictionaries with keys of one, two or four bytes
     /// that depend on the scale.
     pub fn schema(self, scale: Scale) -> SchemaRef {
-        Columns::new(self, scale, Representation::Stream).schema().clone()
+        TableColumns::new(self, scale, ColumnRepresentation::Stream).schema().clone()
     }
 }
 
-impl Columns {
-    pub(crate) fn new(table: Table, scale: Scale, representation: Representation) -> Arc<Self> {
+impl TableColumns {
+    pub(crate) fn new(table: Table, scale: Scale, representation: ColumnRepresentation) -> Arc<Self> {
         let generated = table.generated();
         let treatments: Vec<_> = generated
             .fields()
             .iter()
-            .map(|field| Treatment::of(table, field, scale, representation))
+            .map(|field| ColumnTreatment::of(table, field, scale, representation))
             .collect();
         let fields = generated.fields().iter().zip(&treatments).map(|(field, treatment)| {
             let data_type = treatment.data_type(field.data_type());
@@ -76,17 +76,17 @@ impl Columns {
     }
 
     /// For one thread that makes rows.
-    pub(crate) fn converter(self: &Arc<Self>) -> Converter {
-        let coder = |treatment: &Treatment| match treatment {
-            Treatment::Text(vocabulary) => Some(Coder::new(vocabulary.clone())),
+    pub(crate) fn converter(self: &Arc<Self>) -> BatchConverter {
+        let coder = |treatment: &ColumnTreatment| match treatment {
+            ColumnTreatment::Text(vocabulary) => Some(VocabularyCoder::new(vocabulary.clone())),
             _ => None,
         };
-        Converter { columns: self.clone(), coders: self.treatments.iter().map(coder).collect() }
+        BatchConverter { columns: self.clone(), coders: self.treatments.iter().map(coder).collect() }
     }
 }
 
-impl Treatment {
-    fn of(table: Table, field: &Field, scale: Scale, representation: Representation) -> Self {
+impl ColumnTreatment {
+    fn of(table: Table, field: &Field, scale: Scale, representation: ColumnRepresentation) -> Self {
         if matches!(field.name().as_str(), "dv_create_date" | "dv_create_time" | "dv_cmdline_args") {
             return Self::Null;
         }
@@ -97,18 +97,21 @@ impl Treatment {
             return Self::Text(Arc::new(Vocabulary::new(keys)));
         }
         match representation {
-            Representation::Stream => Self::Kept(data_type.clone()),
-            Representation::Parquet if data_type == &DataType::Utf8View => Self::Kept(DataType::Utf8),
-            Representation::Parquet => match NumberRange::of(table.benchmark(), field.name(), data_type) {
-                Some(range) => Self::Number(range),
-                None => Self::Kept(data_type.clone()),
-            },
+            ColumnRepresentation::Stream => Self::Kept(data_type.clone()),
+            ColumnRepresentation::Parquet if data_type == &DataType::Utf8View => Self::Kept(DataType::Utf8),
+            ColumnRepresentation::Parquet => {
+                match NumberRange::of(table.benchmark(), field.name(), data_type) {
+                    Some(range) => Self::Number(range),
+                    None => Self::Kept(data_type.clone()),
+                }
+            }
         }
     }
 
     fn data_type(&self, generated: &DataType) -> DataType {
-        let dictionary =
-            |keys: Keys, values| DataType::Dictionary(Box::new(keys.data_type()), Box::new(values));
+        let dictionary = |keys: DictionaryKeyWidth, values| {
+            DataType::Dictionary(Box::new(keys.data_type()), Box::new(values))
+        };
         match self {
             Self::Kept(data_type) => data_type.clone(),
             Self::Null => generated.clone(),
@@ -120,12 +123,12 @@ impl Treatment {
 
 /// Makes the columns of batches what they are to be.
 #[derive(Debug)]
-pub(crate) struct Converter {
-    columns: Arc<Columns>,
-    coders: Vec<Option<Coder>>,
+pub(crate) struct BatchConverter {
+    columns: Arc<TableColumns>,
+    coders: Vec<Option<VocabularyCoder>>,
 }
 
-impl Converter {
+impl BatchConverter {
     pub(crate) fn convert(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = &self.columns;
         let wrong = |field: &Field, reason: String| Error::Generator {
@@ -137,7 +140,7 @@ impl Converter {
         for (((array, treatment), coder), field) in treated.zip(columns.schema.fields()) {
             let array = without_needless_nulls(array);
             converted.push(match (treatment, coder) {
-                (Treatment::Text(_), Some(coder)) => {
+                (ColumnTreatment::Text(_), Some(coder)) => {
                     let coded = match (array.as_string_view_opt(), array.as_dictionary_opt()) {
                         (Some(text), _) => coder.encode(text),
                         (_, Some(dictionary)) => coder.recode(dictionary),
@@ -145,11 +148,11 @@ impl Converter {
                     };
                     coded.map_err(|reason| wrong(field, reason))?
                 }
-                (Treatment::Number(range), _) => {
+                (ColumnTreatment::Number(range), _) => {
                     range.encode(&array).map_err(|reason| wrong(field, reason))?
                 }
-                (Treatment::Null, _) => new_null_array(field.data_type(), array.len()),
-                (Treatment::Kept(data_type), _) if array.data_type() != data_type => {
+                (ColumnTreatment::Null, _) => new_null_array(field.data_type(), array.len()),
+                (ColumnTreatment::Kept(data_type), _) if array.data_type() != data_type => {
                     cast(&array, data_type).map_err(|error| wrong(field, error.to_string()))?
                 }
                 _ => array,

@@ -10,18 +10,18 @@ use futures::future::BoxFuture;
 
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
-    columns::Columns,
+    columns::TableColumns,
     files::{
-        file_writer::FileWriter,
-        manifest::{ColumnEntry, FileEntry, PlannedFile, hexadecimal},
-        output::Digest,
+        file_writer::TableFileWriter,
+        manifest::{ColumnEntry, FileEntry, PlannedTableFile, hexadecimal},
+        output::FileDigest,
     },
     snb::SEED,
     stream::chunks,
 };
 
 /// Who is told of what happens.
-type Observer<'a> = Box<dyn FnMut(Event) + Send + 'a>;
+type EventObserver<'a> = Box<dyn FnMut(Event) + Send + 'a>;
 
 /// What is to be made.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl GenerateRequest {
 
     /// Rows of all files, about.
     pub fn estimated_rows(&self) -> Result<u64> {
-        let rows = |file: PlannedFile| file.table.estimated_rows(self.run.scale, file.part);
+        let rows = |file: PlannedTableFile| file.table.estimated_rows(self.run.scale, file.part);
         self.run.files()?.into_iter().map(rows).sum()
     }
 
@@ -122,11 +122,11 @@ impl GenerateRequest {
         output: &'a Output,
         observe: impl FnMut(Event) + Send + 'a,
     ) -> BoxFuture<'a, Result<Manifest>> {
-        let observe: Observer<'a> = Box::new(observe);
+        let observe: EventObserver<'a> = Box::new(observe);
         Box::pin(self.make(output, observe))
     }
 
-    async fn make(&self, output: &Output, mut observe: Observer<'_>) -> Result<Manifest> {
+    async fn make(&self, output: &Output, mut observe: EventObserver<'_>) -> Result<Manifest> {
         let mut manifest = self.begin(output).await?;
         let planned = self.run.files()?;
         let known = std::mem::take(&mut manifest.files);
@@ -194,12 +194,12 @@ impl GenerateRequest {
 
     async fn file(
         &self,
-        file: &PlannedFile,
+        file: &PlannedTableFile,
         output: &Output,
-        observe: &mut Observer<'_>,
+        observe: &mut EventObserver<'_>,
     ) -> Result<FileEntry> {
         let (format, table) = (self.run.format, file.table);
-        let columns = Columns::new(table, self.run.scale, format.representation());
+        let columns = TableColumns::new(table, self.run.scale, format.representation());
         let schema = columns.schema();
         let mut chunks = chunks(table, self.run.scale, file.part, self.threads, &columns, || {
             let mut preparer = format.preparer(table, schema);
@@ -208,7 +208,7 @@ impl GenerateRequest {
         let sink = output.sink(&file.path).await?;
         let name = output.name_of(&file.path);
         let mut writer =
-            FileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
+            TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
         let (mut sums, mut bytes) = (Checksums::with_columns(schema.fields().len()), 0);
         loop {
             let taken = tokio::task::spawn_blocking(move || {
@@ -249,6 +249,6 @@ fn is_manifest_of_part(name: &str) -> bool {
 /// Whether a file still has the bytes that it was written with.
 async fn is_as_noted(output: &Output, entry: &FileEntry) -> Result<bool> {
     let digest = output.digest(&entry.path).await?;
-    let is = |digest: Digest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;
+    let is = |digest: FileDigest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;
     Ok(digest.is_some_and(is))
 }

@@ -13,7 +13,7 @@ use arrow::{
     },
 };
 
-use crate::{Benchmark, repeated::Keys, snb::AGES};
+use crate::{Benchmark, repeated::DictionaryKeyWidth, snb::AGES};
 
 /// The first and the last day of orders and what follows of them, since 1970.
 const FIRST_DAY: i64 = 8_035;
@@ -25,7 +25,7 @@ pub(crate) struct NumberRange {
     least: i64,
     step: u32,
     values: ArrayRef,
-    keys: Keys,
+    keys: DictionaryKeyWidth,
 }
 
 impl NumberRange {
@@ -62,11 +62,11 @@ impl NumberRange {
             }
             _ => return None,
         };
-        let keys = Keys::of(values.len() as u64);
+        let keys = DictionaryKeyWidth::of(values.len() as u64);
         Some(Self { least, step, values, keys })
     }
 
-    pub(crate) fn keys(&self) -> Keys {
+    pub(crate) fn keys(&self) -> DictionaryKeyWidth {
         self.keys
     }
 
@@ -89,9 +89,9 @@ impl NumberRange {
         number: impl Fn(T::Native) -> i64,
     ) -> Result<ArrayRef, String> {
         match self.keys {
-            Keys::One => self.dictionary::<T, UInt8Type>(array, number, |place| place as u8),
-            Keys::Two => self.dictionary::<T, UInt16Type>(array, number, |place| place as u16),
-            Keys::Four => self.dictionary::<T, UInt32Type>(array, number, |place| place),
+            DictionaryKeyWidth::One => self.dictionary::<T, UInt8Type>(array, number, |place| place as u8),
+            DictionaryKeyWidth::Two => self.dictionary::<T, UInt16Type>(array, number, |place| place as u16),
+            DictionaryKeyWidth::Four => self.dictionary::<T, UInt32Type>(array, number, |place| place),
         }
     }
 

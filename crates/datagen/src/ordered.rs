@@ -14,23 +14,23 @@ use parking_lot::{Condvar, Mutex};
 const AHEAD: usize = 4;
 
 /// Does the piece of work of this number.
-pub(crate) type Work<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
+pub(crate) type OrderedWorkFn<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
 
 /// The pieces, in order. Dropped, the threads end when they are done with what they are at.
-pub(crate) struct Ordered<T> {
+pub(crate) struct OrderedWork<T> {
     count: usize,
     next: usize,
-    workers: Workers<T>,
+    workers: OrderedWorkers<T>,
 }
 
-enum Workers<T> {
+enum OrderedWorkers<T> {
     /// Whoever takes it does it.
-    Taker(Work<T>),
-    Threads(Arc<Shared<T>>),
+    Taker(OrderedWorkFn<T>),
+    Threads(Arc<OrderedQueue<T>>),
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct OrderedQueue<T> {
+    state: Mutex<OrderedQueueState<T>>,
     /// Something was done.
     done: Condvar,
     /// Something was taken.
@@ -40,22 +40,22 @@ struct Shared<T> {
     ahead: usize,
 }
 
-struct State<T> {
+struct OrderedQueueState<T> {
     begun: usize,
     taken: usize,
     waiting: HashMap<usize, Result<T, String>>,
     is_given_up: bool,
 }
 
-impl<T: Send + 'static> Ordered<T> {
+impl<T: Send + 'static> OrderedWork<T> {
     /// `count` pieces of work, done by so many threads. Each thread has a `worker` of its own.
-    pub(crate) fn new(count: usize, threads: usize, worker: impl Fn() -> Work<T>) -> Self {
+    pub(crate) fn new(count: usize, threads: usize, worker: impl Fn() -> OrderedWorkFn<T>) -> Self {
         let threads = threads.min(count);
         if threads <= 1 {
-            return Self { count, next: 0, workers: Workers::Taker(worker()) };
+            return Self { count, next: 0, workers: OrderedWorkers::Taker(worker()) };
         }
-        let state = State { begun: 0, taken: 0, waiting: HashMap::new(), is_given_up: false };
-        let shared = Arc::new(Shared {
+        let state = OrderedQueueState { begun: 0, taken: 0, waiting: HashMap::new(), is_given_up: false };
+        let shared = Arc::new(OrderedQueue {
             state: Mutex::new(state),
             done: Condvar::new(),
             taken: Condvar::new(),
@@ -71,10 +71,10 @@ impl<T: Send + 'static> Ordered<T> {
             if spawned.is_err() {
                 // Without any thread, whoever takes it does it.
                 shared.give_up();
-                return Self { count, next: 0, workers: Workers::Taker(worker()) };
+                return Self { count, next: 0, workers: OrderedWorkers::Taker(worker()) };
             }
         }
-        Self { count, next: 0, workers: Workers::Threads(shared) }
+        Self { count, next: 0, workers: OrderedWorkers::Threads(shared) }
     }
 
     /// The next piece, once it is done; `None` after the last, and after one that failed.
@@ -84,24 +84,24 @@ impl<T: Send + 'static> Ordered<T> {
         }
         let number = self.next;
         let done = match &mut self.workers {
-            Workers::Taker(work) => guarded(work, number),
-            Workers::Threads(shared) => shared.take(number),
+            OrderedWorkers::Taker(work) => guarded(work, number),
+            OrderedWorkers::Threads(shared) => shared.take(number),
         };
         self.next = if done.is_ok() { number + 1 } else { self.count };
         Some(done)
     }
 }
 
-impl<T> Drop for Ordered<T> {
+impl<T> Drop for OrderedWork<T> {
     fn drop(&mut self) {
-        if let Workers::Threads(shared) = &self.workers {
+        if let OrderedWorkers::Threads(shared) = &self.workers {
             shared.give_up();
         }
     }
 }
 
-impl<T> Shared<T> {
-    fn run(&self, mut work: Work<T>) {
+impl<T> OrderedQueue<T> {
+    fn run(&self, mut work: OrderedWorkFn<T>) {
         while let Some(number) = self.begin() {
             let done = guarded(&mut work, number);
             self.state.lock().waiting.insert(number, done);
@@ -139,7 +139,7 @@ impl<T> Shared<T> {
 }
 
 /// A thread that breaks down would be waited for in vain.
-fn guarded<T>(work: &mut Work<T>, number: usize) -> Result<T, String> {
+fn guarded<T>(work: &mut OrderedWorkFn<T>, number: usize) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(|| work(number)))
         .unwrap_or_else(|_| Err("the generator gave up".to_owned()))
 }
@@ -150,8 +150,8 @@ mod tests {
 
     use super::*;
 
-    fn numbers(count: usize, threads: usize) -> Ordered<usize> {
-        Ordered::new(count, threads, || {
+    fn numbers(count: usize, threads: usize) -> OrderedWork<usize> {
+        OrderedWork::new(count, threads, || {
             Box::new(|number| {
                 thread::sleep(Duration::from_micros(if number % 3 == 0 { 300 } else { 10 }));
                 Ok(number)
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_failure_is_the_last_that_comes_and_a_breakdown_is_one() {
         for threads in [1, 2] {
-            let mut ordered = Ordered::new(9, threads, || {
+            let mut ordered = OrderedWork::new(9, threads, || {
                 Box::new(|number| if number == 2 { panic!("on purpose") } else { Ok(number) })
             });
             assert_eq!((ordered.next(), ordered.next()), (Some(Ok(0)), Some(Ok(1))));
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn nobody_runs_far_ahead_of_who_takes() {
         let begun = Arc::new(Mutex::new(0));
-        let mut ordered = Ordered::new(100, 2, || {
+        let mut ordered = OrderedWork::new(100, 2, || {
             let begun = begun.clone();
             Box::new(move |number| {
                 *begun.lock() += 1;

@@ -6,13 +6,13 @@ use crate::{Benchmark, Scale};
 
 /// The type of a dictionary's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub(crate) enum DictionaryKeyWidth {
     One,
     Two,
     Four,
 }
 
-impl Keys {
+impl DictionaryKeyWidth {
     /// The narrowest that tell so many values apart.
     pub(crate) fn of(values: u64) -> Self {
         match values {
@@ -44,17 +44,17 @@ impl Keys {
 const CLERKS: f64 = 1_000.0;
 
 /// The keys of a column's dictionary; `None` where strings do not repeat, or seldom.
-pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Option<Keys> {
+pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Option<DictionaryKeyWidth> {
     match benchmark {
         Benchmark::TpcH => match column {
             "l_returnflag" | "l_linestatus" | "l_shipinstruct" | "l_shipmode" | "o_orderstatus"
             | "o_orderpriority" | "c_mktsegment" | "p_mfgr" | "p_brand" | "p_type" | "p_container" => {
-                Some(Keys::One)
+                Some(DictionaryKeyWidth::One)
             }
-            "o_clerk" => Some(Keys::of((CLERKS * scale.factor().max(1.0)) as u64)),
+            "o_clerk" => Some(DictionaryKeyWidth::of((CLERKS * scale.factor().max(1.0)) as u64)),
             _ => None,
         },
-        Benchmark::Snb => matches!(column, "firstName" | "lastName").then_some(Keys::One),
+        Benchmark::Snb => matches!(column, "firstName" | "lastName").then_some(DictionaryKeyWidth::One),
         Benchmark::TpcDs => match column {
             "c_salutation"
             | "c_preferred_cust_flag"
@@ -117,11 +117,11 @@ pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Opti
             | "web_country"
             | "web_state"
             | "w_country"
-            | "w_state" => Some(Keys::One),
+            | "w_state" => Some(DictionaryKeyWidth::One),
             "c_first_name" | "c_last_name" | "c_birth_country" | "c_login" | "ca_county" | "ca_city"
             | "ca_street_number" | "ca_suite_number" | "d_quarter_name" | "i_brand" | "i_manufact"
             | "s_city" | "s_county" | "cc_city" | "cc_county" | "web_city" | "web_county" | "w_city"
-            | "w_county" => Some(Keys::Two),
+            | "w_county" => Some(DictionaryKeyWidth::Two),
             _ => None,
         },
     }
@@ -133,9 +133,20 @@ mod tests {
 
     #[test]
     fn keys_are_as_narrow_as_their_values_allow() {
-        assert_eq!([256, 257, 65_536, 65_537].map(Keys::of), [Keys::One, Keys::Two, Keys::Two, Keys::Four]);
+        assert_eq!(
+            [256, 257, 65_536, 65_537].map(DictionaryKeyWidth::of),
+            [
+                DictionaryKeyWidth::One,
+                DictionaryKeyWidth::Two,
+                DictionaryKeyWidth::Two,
+                DictionaryKeyWidth::Four
+            ]
+        );
         let clerks = |scale| repeated(Benchmark::TpcH, "o_clerk", Scale::new(scale).unwrap());
-        assert_eq!([0.01, 65.0, 100.0].map(clerks), [Some(Keys::Two), Some(Keys::Two), Some(Keys::Four)]);
+        assert_eq!(
+            [0.01, 65.0, 100.0].map(clerks),
+            [Some(DictionaryKeyWidth::Two), Some(DictionaryKeyWidth::Two), Some(DictionaryKeyWidth::Four)]
+        );
         assert_eq!(repeated(Benchmark::TpcH, "l_comment", Scale::new(1.0).unwrap()), None);
     }
 }

@@ -6,15 +6,15 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
     Error, Part, Result, Scale, Table,
-    columns::{Columns, Representation},
-    ordered::Ordered,
+    columns::{ColumnRepresentation, TableColumns},
+    ordered::OrderedWork,
 };
 
 /// The rows of a part of a table. They are the same, in the same batches, whatever the number of threads.
 pub struct TableStream {
     table: Table,
     schema: SchemaRef,
-    chunks: Ordered<Vec<RecordBatch>>,
+    chunks: OrderedWork<Vec<RecordBatch>>,
     batches: vec::IntoIter<RecordBatch>,
 }
 
@@ -27,7 +27,7 @@ impl Table {
 
 impl TableStream {
     fn new(table: Table, scale: Scale, part: Part, threads: usize) -> Result<Self> {
-        let columns = Columns::new(table, scale, Representation::Stream);
+        let columns = TableColumns::new(table, scale, ColumnRepresentation::Stream);
         let schema = columns.schema().clone();
         let chunks = chunks(table, scale, part, threads, &columns, || Ok)?;
         Ok(Self { table, schema, chunks, batches: Vec::new().into_iter() })
@@ -68,15 +68,15 @@ pub(crate) fn chunks<T, W>(
     scale: Scale,
     part: Part,
     threads: usize,
-    columns: &Arc<Columns>,
+    columns: &Arc<TableColumns>,
     worker: impl Fn() -> W,
-) -> Result<Ordered<T>>
+) -> Result<OrderedWork<T>>
 where
     T: Send + 'static,
     W: FnMut(Vec<RecordBatch>) -> Result<T> + Send + 'static,
 {
     let chunks: Arc<[_]> = table.chunks(scale, part)?.into();
-    Ok(Ordered::new(chunks.len(), threads, || {
+    Ok(OrderedWork::new(chunks.len(), threads, || {
         let (chunks, mut converter, mut work) = (chunks.clone(), columns.converter(), worker());
         Box::new(move |number| {
             let Some(chunk) = chunks.get(number) else { return Err("no such chunk".to_owned()) };

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{
     Benchmark, Error, Part, Result, Scale,
-    chunk::{Batches, Chunk, clipped},
+    chunk::{GeneratedBatches, TableChunk, clipped},
     snb::{self, SnbTable},
     tpcds,
     tpch::{self, TpchTable},
@@ -14,10 +14,10 @@ use crate::{
 
 /// A table of a benchmark.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Table(Kind);
+pub struct Table(BenchmarkTable);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BenchmarkTable {
     TpcH(TpchTable),
     TpcDs(tpcdsgen::config::Table),
     /// With its seed.
@@ -28,9 +28,9 @@ impl Benchmark {
     /// The tables that make it, in the order in which they are made.
     pub fn tables(self) -> Vec<Table> {
         match self {
-            Self::TpcH => tpch::TABLES.map(|table| Table(Kind::TpcH(table))).to_vec(),
-            Self::TpcDs => tpcds::TABLES.map(|table| Table(Kind::TpcDs(table))).to_vec(),
-            Self::Snb => snb::TABLES.map(|table| Table(Kind::Snb(table, snb::SEED))).to_vec(),
+            Self::TpcH => tpch::TABLES.map(|table| Table(BenchmarkTable::TpcH(table))).to_vec(),
+            Self::TpcDs => tpcds::TABLES.map(|table| Table(BenchmarkTable::TpcDs(table))).to_vec(),
+            Self::Snb => snb::TABLES.map(|table| Table(BenchmarkTable::Snb(table, snb::SEED))).to_vec(),
         }
     }
 
@@ -38,7 +38,7 @@ impl Benchmark {
     pub(crate) fn all_tables(self) -> Vec<Table> {
         let mut tables = self.tables();
         if self == Self::Snb {
-            tables.extend(snb::TYPED.map(|table| Table(Kind::Snb(table, snb::SEED))));
+            tables.extend(snb::TYPED.map(|table| Table(BenchmarkTable::Snb(table, snb::SEED))));
         }
         tables
     }
@@ -58,18 +58,18 @@ impl Table {
     /// Its name, as the benchmark gives it.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::TpcH(table) => table.name(),
-            Kind::TpcDs(table) => table.get_name(),
-            Kind::Snb(table, _) => table.name(),
+            BenchmarkTable::TpcH(table) => table.name(),
+            BenchmarkTable::TpcDs(table) => table.get_name(),
+            BenchmarkTable::Snb(table, _) => table.name(),
         }
     }
 
     /// The benchmark that it belongs to.
     pub fn benchmark(self) -> Benchmark {
         match self.0 {
-            Kind::TpcH(_) => Benchmark::TpcH,
-            Kind::TpcDs(_) => Benchmark::TpcDs,
-            Kind::Snb(..) => Benchmark::Snb,
+            BenchmarkTable::TpcH(_) => Benchmark::TpcH,
+            BenchmarkTable::TpcDs(_) => Benchmark::TpcDs,
+            BenchmarkTable::Snb(..) => Benchmark::Snb,
         }
     }
 
@@ -77,61 +77,63 @@ impl Table {
     /// changes nothing. Default: 42.
     pub fn with_seed(self, seed: u64) -> Self {
         match self.0 {
-            Kind::Snb(table, _) => Self(Kind::Snb(table, seed)),
-            Kind::TpcH(_) | Kind::TpcDs(_) => self,
+            BenchmarkTable::Snb(table, _) => Self(BenchmarkTable::Snb(table, seed)),
+            BenchmarkTable::TpcH(_) | BenchmarkTable::TpcDs(_) => self,
         }
     }
 
     /// Whether it is cut into parts. All of a table that is not belongs to its first part.
     pub fn is_cut(self, scale: Scale) -> Result<bool> {
         match self.0 {
-            Kind::TpcH(table) => Ok(table.is_cut()),
-            Kind::TpcDs(table) => tpcds::is_cut(table, scale),
-            Kind::Snb(..) => Ok(true),
+            BenchmarkTable::TpcH(table) => Ok(table.is_cut()),
+            BenchmarkTable::TpcDs(table) => tpcds::is_cut(table, scale),
+            BenchmarkTable::Snb(..) => Ok(true),
         }
     }
 
     /// Rows of a part, about.
     pub fn estimated_rows(self, scale: Scale, part: Part) -> Result<u64> {
         match self.0 {
-            Kind::TpcH(table) => Ok(table.estimated_rows(scale, part)),
-            Kind::TpcDs(table) => tpcds::estimated_rows(table, scale, part),
-            Kind::Snb(table, _) => Ok(table.rows(scale, part)),
+            BenchmarkTable::TpcH(table) => Ok(table.estimated_rows(scale, part)),
+            BenchmarkTable::TpcDs(table) => tpcds::estimated_rows(table, scale, part),
+            BenchmarkTable::Snb(table, _) => Ok(table.rows(scale, part)),
         }
     }
 
     /// Its columns as its generator gives them.
     pub(crate) fn generated(self) -> SchemaRef {
         match self.0 {
-            Kind::TpcH(table) => table.schema(),
-            Kind::TpcDs(table) => tpcds::schema(table),
-            Kind::Snb(table, _) => table.schema(),
+            BenchmarkTable::TpcH(table) => table.schema(),
+            BenchmarkTable::TpcDs(table) => tpcds::schema(table),
+            BenchmarkTable::Snb(table, _) => table.schema(),
         }
     }
 
-    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Result<Vec<Chunk>> {
+    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Result<Vec<TableChunk>> {
         match self.0 {
-            Kind::TpcH(table) => Ok(table.chunks(scale, part)),
-            Kind::TpcDs(table) => tpcds::chunks(table, scale, part),
-            Kind::Snb(table, _) => Ok(table.chunks(scale, part)),
+            BenchmarkTable::TpcH(table) => Ok(table.chunks(scale, part)),
+            BenchmarkTable::TpcDs(table) => tpcds::chunks(table, scale, part),
+            BenchmarkTable::Snb(table, _) => Ok(table.chunks(scale, part)),
         }
     }
 
     /// The rows of a chunk as its generator gives them.
-    pub(crate) fn batches(self, scale: Scale, chunk: Chunk) -> Result<Batches> {
+    pub(crate) fn batches(self, scale: Scale, chunk: TableChunk) -> Result<GeneratedBatches> {
         Ok(match (self.0, chunk) {
-            (Kind::TpcH(table), Chunk::Numbered { number, of, skip, rows }) => {
+            (BenchmarkTable::TpcH(table), TableChunk::Numbered { number, of, skip, rows }) => {
                 clipped(table.batches(scale, number, of), skip, rows)
             }
-            (Kind::TpcDs(table), Chunk::Sources { first, last }) => {
+            (BenchmarkTable::TpcDs(table), TableChunk::Sources { first, last }) => {
                 tpcds::batches(table, scale, first, last)?
             }
-            (Kind::Snb(table, seed), Chunk::Sources { first, last }) => {
+            (BenchmarkTable::Snb(table, seed), TableChunk::Sources { first, last }) => {
                 table.batches(scale, seed, first, last)
             }
             // Chunks come from the same table.
-            (Kind::TpcH(_), Chunk::Sources { .. })
-            | (Kind::TpcDs(_) | Kind::Snb(..), Chunk::Numbered { .. }) => Box::new(std::iter::empty()),
+            (BenchmarkTable::TpcH(_), TableChunk::Sources { .. })
+            | (BenchmarkTable::TpcDs(_) | BenchmarkTable::Snb(..), TableChunk::Numbered { .. }) => {
+                Box::new(std::iter::empty())
+            }
         })
     }
 }

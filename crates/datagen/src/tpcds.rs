@@ -15,7 +15,7 @@ use tpcdsgen_arrow::{
 
 use crate::{
     Error, Part, Result, Scale,
-    chunk::{BATCH_ROWS, Batches, Chunk},
+    chunk::{BATCH_ROWS, GeneratedBatches, TableChunk},
 };
 
 /// Source rows of a chunk where each is a row.
@@ -136,20 +136,20 @@ fn sources_of(table: Table, scale: Scale, part: Part) -> Result<(u64, u64)> {
 }
 
 /// The chunks of a part, in order.
-pub(crate) fn chunks(table: Table, scale: Scale, part: Part) -> Result<Vec<Chunk>> {
+pub(crate) fn chunks(table: Table, scale: Scale, part: Part) -> Result<Vec<TableChunk>> {
     let (start, end) = sources_of(table, scale, part)?;
     let length = if rows_of_source(table) == 1_000 { CHUNK_ROWS } else { CHUNK_TICKETS };
-    let chunk = |from: u64| Chunk::Sources { first: from + 1, last: (from + length).min(end) };
+    let chunk = |from: u64| TableChunk::Sources { first: from + 1, last: (from + length).min(end) };
     Ok((start..end).step_by(length as usize).map(chunk).collect())
 }
 
 /// What is made of the source rows from `first` to `last`, counted from 1.
-pub(crate) fn batches(table: Table, scale: Scale, first: u64, last: u64) -> Result<Batches> {
+pub(crate) fn batches(table: Table, scale: Scale, first: u64, last: u64) -> Result<GeneratedBatches> {
     let session = session(scale, table)?;
     macro_rules! batches {
         ($generator:ident) => {{
             let generator = $generator::new(session).with_source_row_range(first, last);
-            Box::new(generator.with_batch_size(BATCH_ROWS)) as Batches
+            Box::new(generator.with_batch_size(BATCH_ROWS)) as GeneratedBatches
         }};
     }
     Ok(with_generator!(table, batches))

@@ -23,10 +23,10 @@ use tpchgen_arrow::{
 
 use crate::{
     Part, Scale,
-    chunk::{BATCH_ROWS, Batches, Chunk},
+    chunk::{BATCH_ROWS, GeneratedBatches, TableChunk},
     tpch::{
-        comments::{Comments, placeholder, with_opinions},
-        lineitem::LineItems,
+        comments::{CommentGenerator, placeholder, with_opinions},
+        lineitem::LineItemBatches,
     },
 };
 
@@ -126,7 +126,7 @@ impl TpchTable {
     }
 
     /// The chunks of a part, in order.
-    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<Chunk> {
+    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<TableChunk> {
         let (start, end) = self.units_of(scale, part);
         if start == end {
             return Vec::new();
@@ -140,7 +140,7 @@ impl TpchTable {
             let to = if number + 1 == of { units } else { from + each };
             let skip = self.rows_between(from, start.max(from));
             let rows = (end < to).then(|| self.rows_between(start.max(from), end));
-            Chunk::Numbered { number: number + 1, of, skip, rows }
+            TableChunk::Numbered { number: number + 1, of, skip, rows }
         };
         (number_of(start)..=number_of(end - 1)).map(chunk).collect()
     }
@@ -161,7 +161,7 @@ impl TpchTable {
     }
 
     /// All batches of a chunk of this number.
-    pub(crate) fn batches(self, scale: Scale, number: u64, of: u64) -> Batches {
+    pub(crate) fn batches(self, scale: Scale, number: u64, of: u64) -> GeneratedBatches {
         let first = if self.is_cut() { self.units(scale) / of * (number - 1) } else { 0 };
         let scale = scale.factor();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
@@ -183,7 +183,7 @@ impl TpchTable {
             }};
         }
         match self {
-            LineItem => Box::new(LineItems::new(
+            LineItem => Box::new(LineItemBatches::new(
                 LineItemGenerator::new_with_distributions_and_text_pool(scale, number, of, words, text),
                 comments,
             )),
@@ -211,7 +211,7 @@ impl TpchTable {
     }
 
     /// The comments from a unit on: their seed and their average length are those of the reference generator.
-    fn comments(self, first: u64) -> Comments {
+    fn comments(self, first: u64) -> CommentGenerator {
         let (seed, average, rows) = match self {
             LineItem => (1_095_462_486, 27.0, 7),
             Orders => (276_090_261, 49.0, 1),
@@ -222,7 +222,7 @@ impl TpchTable {
             Nation => (606_179_079, 72.0, 1),
             Region => (1_500_869_201, 72.0, 1),
         };
-        Comments::new(seed, average, rows, first)
+        CommentGenerator::new(seed, average, rows, first)
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// The generators with a text of their own.
-    fn reference(table: TpchTable, scale: f64, number: i32, of: i32) -> Batches {
+    fn reference(table: TpchTable, scale: f64, number: i32, of: i32) -> GeneratedBatches {
         match table {
             LineItem => Box::new(LineItemArrow::new(LineItemGenerator::new(scale, number, of))),
             Orders => Box::new(OrderArrow::new(OrderGenerator::new(scale, number, of))),

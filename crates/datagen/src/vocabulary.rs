@@ -11,7 +11,7 @@ use arrow::{
 };
 use parking_lot::Mutex;
 
-use crate::repeated::Keys;
+use crate::repeated::DictionaryKeyWidth;
 
 /// The longest string that a view holds itself.
 const INLINE: u32 = 12;
@@ -19,12 +19,12 @@ const INLINE: u32 = 12;
 /// The values of a dictionary.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
-    keys: Keys,
-    values: Mutex<Values>,
+    keys: DictionaryKeyWidth,
+    values: Mutex<VocabularyValues>,
 }
 
 #[derive(Debug, Default)]
-struct Values {
+struct VocabularyValues {
     codes: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
     /// The first of them, as an array.
@@ -32,11 +32,11 @@ struct Values {
 }
 
 impl Vocabulary {
-    pub(crate) fn new(keys: Keys) -> Self {
+    pub(crate) fn new(keys: DictionaryKeyWidth) -> Self {
         Self { keys, values: Mutex::default() }
     }
 
-    pub(crate) fn keys(&self) -> Keys {
+    pub(crate) fn keys(&self) -> DictionaryKeyWidth {
         self.keys
     }
 
@@ -70,15 +70,15 @@ impl Vocabulary {
 
 /// Turns strings into codes, on one thread: what it has met it need not ask the vocabulary for.
 #[derive(Debug)]
-pub(crate) struct Coder {
+pub(crate) struct VocabularyCoder {
     vocabulary: Arc<Vocabulary>,
     /// A hash table with open addressing, at most half full.
-    slots: Vec<Slot>,
+    slots: Vec<VocabularyCoderSlot>,
     met: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Slot {
+struct VocabularyCoderSlot {
     /// A short string whole, as a view has it; of a long one its length, beginning and end.
     key: u128,
     code: u32,
@@ -90,17 +90,17 @@ struct Slot {
 const EMPTY: u32 = u32::MAX;
 const SLOTS: usize = 64;
 
-impl Coder {
+impl VocabularyCoder {
     pub(crate) fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        Self { vocabulary, slots: vec![Slot::empty(); SLOTS], met: 0 }
+        Self { vocabulary, slots: vec![VocabularyCoderSlot::empty(); SLOTS], met: 0 }
     }
 
     /// The same strings as a dictionary.
     pub(crate) fn encode(&mut self, text: &StringViewArray) -> Result<ArrayRef, String> {
         match self.vocabulary.keys {
-            Keys::One => self.dictionary::<UInt8Type>(text, |code| code as u8),
-            Keys::Two => self.dictionary::<UInt16Type>(text, |code| code as u16),
-            Keys::Four => self.dictionary::<UInt32Type>(text, |code| code),
+            DictionaryKeyWidth::One => self.dictionary::<UInt8Type>(text, |code| code as u8),
+            DictionaryKeyWidth::Two => self.dictionary::<UInt16Type>(text, |code| code as u16),
+            DictionaryKeyWidth::Four => self.dictionary::<UInt32Type>(text, |code| code),
         }
     }
 
@@ -111,14 +111,14 @@ impl Coder {
         let codes: Vec<u32> = codes.collect::<Result<_, _>>()?;
         let keys = dictionary.keys();
         let is_same = codes.iter().enumerate().all(|(place, code)| place == *code as usize);
-        if is_same && self.vocabulary.keys == Keys::One {
+        if is_same && self.vocabulary.keys == DictionaryKeyWidth::One {
             let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array());
             return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
         }
         match self.vocabulary.keys {
-            Keys::One => self.renumbered::<UInt8Type>(keys, &codes, |code| code as u8),
-            Keys::Two => self.renumbered::<UInt16Type>(keys, &codes, |code| code as u16),
-            Keys::Four => self.renumbered::<UInt32Type>(keys, &codes, |code| code),
+            DictionaryKeyWidth::One => self.renumbered::<UInt8Type>(keys, &codes, |code| code as u8),
+            DictionaryKeyWidth::Two => self.renumbered::<UInt16Type>(keys, &codes, |code| code as u16),
+            DictionaryKeyWidth::Four => self.renumbered::<UInt32Type>(keys, &codes, |code| code),
         }
     }
 
@@ -196,19 +196,19 @@ impl Coder {
     fn learn(&mut self, key: u128, whole: &str, long: &str) -> Result<u32, String> {
         let code = self.vocabulary.code(whole)?;
         if (self.met + 1) * 2 > self.slots.len() {
-            let larger = vec![Slot::empty(); self.slots.len() * 2];
+            let larger = vec![VocabularyCoderSlot::empty(); self.slots.len() * 2];
             for slot in std::mem::replace(&mut self.slots, larger) {
                 if slot.code != EMPTY {
                     self.put(slot);
                 }
             }
         }
-        self.put(Slot { key, code, text: long.into() });
+        self.put(VocabularyCoderSlot { key, code, text: long.into() });
         self.met += 1;
         Ok(code)
     }
 
-    fn put(&mut self, slot: Slot) {
+    fn put(&mut self, slot: VocabularyCoderSlot) {
         if let Err(at) = self.find(slot.key, &slot.text)
             && let Some(place) = self.slots.get_mut(at)
         {
@@ -217,7 +217,7 @@ impl Coder {
     }
 }
 
-impl Slot {
+impl VocabularyCoderSlot {
     fn empty() -> Self {
         Self { key: 0, code: EMPTY, text: "".into() }
     }
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_says_the_same_as_the_strings() {
-        let mut coder = Coder::new(Arc::new(Vocabulary::new(Keys::Two)));
+        let mut coder = VocabularyCoder::new(Arc::new(Vocabulary::new(DictionaryKeyWidth::Two)));
         let long: Vec<String> =
             (0..300).map(|number| format!("a long string, number {}", number % 150)).collect();
         let mut texts: Vec<Option<&str>> = long.iter().map(|text| Some(text.as_str())).collect();
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn threads_share_values_and_later_ones_begin_with_earlier_ones() {
-        let vocabulary = Arc::new(Vocabulary::new(Keys::One));
-        let mut coders = [Coder::new(vocabulary.clone()), Coder::new(vocabulary)];
+        let vocabulary = Arc::new(Vocabulary::new(DictionaryKeyWidth::One));
+        let mut coders = [VocabularyCoder::new(vocabulary.clone()), VocabularyCoder::new(vocabulary)];
         let first = coders[0].encode(&views(&[Some("a"), Some("b")])).unwrap();
         let second = coders[1].encode(&views(&[Some("c"), Some("b")])).unwrap();
         let third = coders[0].encode(&views(&[Some("c")])).unwrap();
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_that_comes_is_numbered_anew() {
-        let mut coder = Coder::new(Arc::new(Vocabulary::new(Keys::One)));
+        let mut coder = VocabularyCoder::new(Arc::new(Vocabulary::new(DictionaryKeyWidth::One)));
         for texts in [["a", "b", "a"], ["b", "c", "a"]] {
             let given: DictionaryArray<UInt8Type> = texts.into_iter().collect();
             let coded = coder.recode(&given).unwrap();
@@ -289,6 +289,8 @@ mod tests {
     fn more_values_than_keys_tell_apart_are_an_error() {
         let texts: Vec<String> = (0..257).map(|number| number.to_string()).collect();
         let texts = StringViewArray::from_iter_values(&texts);
-        assert!(Coder::new(Arc::new(Vocabulary::new(Keys::One))).encode(&texts).is_err());
+        assert!(
+            VocabularyCoder::new(Arc::new(Vocabulary::new(DictionaryKeyWidth::One))).encode(&texts).is_err()
+        );
     }
 }

@@ -27,14 +27,14 @@ pub struct AccessKeys {
 struct AccessKey {
     secret: Secret,
     bearer: Secret,
-    buckets: Buckets,
+    buckets: AllowedBuckets,
     /// What the keys of objects must begin with; any will do if there are none.
     prefixes: Vec<String>,
     write: bool,
 }
 
 #[derive(Debug)]
-enum Buckets {
+enum AllowedBuckets {
     All,
     Named(BTreeSet<String>),
 }
@@ -45,8 +45,8 @@ impl AccessKeys {
         let keys = keys.iter().map(|key| {
             let all = key.buckets.iter().any(|name| name == "*");
             let buckets = match all {
-                true => Buckets::All,
-                false => Buckets::Named(key.buckets.iter().cloned().collect()),
+                true => AllowedBuckets::All,
+                false => AllowedBuckets::Named(key.buckets.iter().cloned().collect()),
             };
             let (secret, bearer) = (key.secret.clone(), key.bearer().clone());
             let prefixes = key.prefixes.clone();
@@ -84,7 +84,7 @@ impl AccessKeys {
     pub fn sees_all(&self, id: Option<&str>) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
         self.is_empty()
-            || key.is_some_and(|key| matches!(key.buckets, Buckets::All) && key.prefixes.is_empty())
+            || key.is_some_and(|key| matches!(key.buckets, AllowedBuckets::All) && key.prefixes.is_empty())
     }
 
     /// Whether the key `id`, or a caller without one, may do this to the bucket.
@@ -94,8 +94,8 @@ impl AccessKeys {
         }
         let Some(key) = id.and_then(|id| self.keys.get(id)) else { return false };
         let sees = match &key.buckets {
-            Buckets::All => true,
-            Buckets::Named(names) => names.contains(bucket),
+            AllowedBuckets::All => true,
+            AllowedBuckets::Named(names) => names.contains(bucket),
         };
         sees && (action == Action::Read || key.write)
     }

@@ -36,7 +36,7 @@ use stylobate_storage::redacted;
 pub use self::ready::check_origins;
 use self::{
     ready::{Readiness, checks},
-    warm::Target,
+    warm::WarmTarget,
 };
 pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use crate::{
@@ -50,17 +50,17 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script
                            connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
 /// What the handlers share.
-struct Admin {
+struct AdminContext {
     node: Arc<Node>,
     readiness: Readiness,
 }
 
-type Shared = State<Arc<Admin>>;
-type Refusal = (StatusCode, &'static str);
+type AdminState = State<Arc<AdminContext>>;
+type AdminRejection = (StatusCode, &'static str);
 
 /// The admin door of a node.
 pub(crate) fn router(node: Arc<Node>) -> Router {
-    let admin = Arc::new(Admin { node, readiness: Readiness::default() });
+    let admin = Arc::new(AdminContext { node, readiness: Readiness::default() });
     let seeing = Router::new()
         .route("/", get(page))
         .route("/metrics", get(prometheus))
@@ -87,14 +87,14 @@ fn refusal(status: StatusCode, what: &str) -> Response {
     (status, body).into_response()
 }
 
-async fn require_sight(State(admin): Shared, request: Request, next: Next) -> Response {
+async fn require_sight(State(admin): AdminState, request: Request, next: Next) -> Response {
     match admin.node.admin_keys().may_see(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(refused.status(), refused.reason()),
     }
 }
 
-async fn require_local_name(State(admin): Shared, request: Request, next: Next) -> Response {
+async fn require_local_name(State(admin): AdminState, request: Request, next: Next) -> Response {
     let node = &admin.node;
     match node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains(), true) {
         true => refusal(StatusCode::FORBIDDEN, REFUSED),
@@ -106,19 +106,19 @@ async fn page() -> impl IntoResponse {
     ([(header::CONTENT_SECURITY_POLICY, PAGE_POLICY), (header::CACHE_CONTROL, "no-store")], Html(STATUS_PAGE))
 }
 
-async fn prometheus(State(admin): Shared, headers: HeaderMap) -> Response {
-    let format = metrics::Format::of(&headers);
+async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
+    let format = metrics::MetricsFormat::of(&headers);
     match metrics::scrape(&admin.node, &admin.readiness.last_failing(), format) {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
     }
 }
 
-async fn statistics(State(admin): Shared) -> impl IntoResponse {
+async fn statistics(State(admin): AdminState) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], Json(statistics_of(&admin.node)))
 }
 
-async fn readyz(State(admin): Shared, RawQuery(query): RawQuery) -> Response {
+async fn readyz(State(admin): AdminState, RawQuery(query): RawQuery) -> Response {
     let failing = admin.readiness.failing(&admin.node).await;
     let is_verbose = query.is_some_and(|query| query.split('&').any(|name| name.starts_with("verbose")));
     if is_verbose {
@@ -135,14 +135,22 @@ async fn readyz(State(admin): Shared, RawQuery(query): RawQuery) -> Response {
 }
 
 /// The bucket that a post is about, if its sender may change what is cached of it.
-fn bucket_of<'a>(admin: &'a Admin, headers: &HeaderMap, target: &Target) -> Result<&'a Bucket, Refusal> {
+fn bucket_of<'a>(
+    admin: &'a AdminContext,
+    headers: &HeaderMap,
+    target: &WarmTarget,
+) -> Result<&'a Bucket, AdminRejection> {
     if let Err(refused) = admin.node.admin_keys().may_change(headers, &target.bucket) {
         return Err((refused.status(), refused.reason()));
     }
     admin.node.bucket(&target.bucket).ok_or((StatusCode::NOT_FOUND, "no such bucket"))
 }
 
-async fn warm_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Json<Target>) -> Response {
+async fn warm_prefix(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    Json(target): Json<WarmTarget>,
+) -> Response {
     let bucket = match bucket_of(&admin, &headers, &target) {
         Ok(bucket) => bucket,
         Err((status, what)) => return refusal(status, what),
@@ -161,7 +169,11 @@ async fn warm_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Jso
     (status, Json(warmed)).into_response()
 }
 
-async fn evict_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Json<Target>) -> Response {
+async fn evict_prefix(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    Json(target): Json<WarmTarget>,
+) -> Response {
     let bucket = match bucket_of(&admin, &headers, &target) {
         Ok(bucket) => bucket,
         Err((status, what)) => return refusal(status, what),

@@ -24,14 +24,14 @@ struct AdminKey {
 
 /// Why somebody is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum AdminAuthError {
     /// No key was shown, or none that is known.
     Unknown,
     /// The key does not allow this.
     Forbidden,
 }
 
-impl Refused {
+impl AdminAuthError {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::UNAUTHORIZED,
@@ -57,21 +57,26 @@ impl AdminKeys {
     }
 
     /// Statistics tell of all buckets, so only a key for all buckets sees them.
-    pub(crate) fn may_see(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn may_see(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
     }
 
     /// What is cached of a bucket is changed with a key that writes to it.
-    pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), Refused> {
+    pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
 
-    fn check(&self, headers: &HeaderMap, allows: impl Fn(&AccessKeyConfig) -> bool) -> Result<(), Refused> {
+    fn check(
+        &self,
+        headers: &HeaderMap,
+        allows: impl Fn(&AccessKeyConfig) -> bool,
+    ) -> Result<(), AdminAuthError> {
         if self.keys.is_empty() {
             return Ok(());
         }
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let (scheme, credentials) = shown.and_then(|text| text.split_once(' ')).ok_or(Refused::Unknown)?;
+        let (scheme, credentials) =
+            shown.and_then(|text| text.split_once(' ')).ok_or(AdminAuthError::Unknown)?;
         let credentials = credentials.trim();
         let known: Vec<_> = match scheme.to_ascii_lowercase().as_str() {
             "bearer" => self.keys.iter().filter(|key| key.config.secret.matches(credentials)).collect(),
@@ -80,8 +85,8 @@ impl AdminKeys {
         };
         match known.iter().any(|key| allows(&key.config)) {
             true => Ok(()),
-            false if known.is_empty() => Err(Refused::Unknown),
-            false => Err(Refused::Forbidden),
+            false if known.is_empty() => Err(AdminAuthError::Unknown),
+            false => Err(AdminAuthError::Forbidden),
         }
     }
 }
@@ -116,19 +121,19 @@ mod tests {
         assert_eq!(keys().may_see(&shown(&format!("basic {}", BASE64_STANDARD.encode("admin:a")))), Ok(()));
         let wrong_id = format!("Basic {}", BASE64_STANDARD.encode("viewer:a"));
         for text in ["Bearer x", "Bearer", "Bearer ", "Digest a", wrong_id.as_str()] {
-            assert_eq!(keys().may_see(&shown(text)), Err(Refused::Unknown), "{text}");
+            assert_eq!(keys().may_see(&shown(text)), Err(AdminAuthError::Unknown), "{text}");
         }
-        assert_eq!(keys().may_see(&HeaderMap::new()), Err(Refused::Unknown));
+        assert_eq!(keys().may_see(&HeaderMap::new()), Err(AdminAuthError::Unknown));
     }
 
     #[test]
     fn seeing_needs_all_buckets_and_changing_needs_to_write() {
         assert_eq!(keys().may_see(&shown("Bearer v")), Ok(()));
-        assert_eq!(keys().may_see(&shown("Bearer w")), Err(Refused::Forbidden));
+        assert_eq!(keys().may_see(&shown("Bearer w")), Err(AdminAuthError::Forbidden));
         assert_eq!(keys().may_change(&shown("Bearer a"), "lake"), Ok(()));
         assert_eq!(keys().may_change(&shown("Bearer w"), "lake"), Ok(()));
-        assert_eq!(keys().may_change(&shown("Bearer w"), "other"), Err(Refused::Forbidden));
-        assert_eq!(keys().may_change(&shown("Bearer v"), "lake"), Err(Refused::Forbidden));
+        assert_eq!(keys().may_change(&shown("Bearer w"), "other"), Err(AdminAuthError::Forbidden));
+        assert_eq!(keys().may_change(&shown("Bearer v"), "lake"), Err(AdminAuthError::Forbidden));
     }
 
     #[test]

@@ -33,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::tls::Tls;
 use self::{
-    connection::{Ended, serve_http1, serve_http2},
-    tls::Protocol,
+    connection::{ConnectionError, serve_http1, serve_http2},
+    tls::AlpnProtocol,
 };
 use crate::{
     Node, Result, ServerError, admin,
@@ -48,9 +48,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The doors of a node, bound and not yet open: clients that come already wait.
 #[derive(Debug)]
 pub struct Doors {
-    s3: Door,
-    admin: Door,
-    flight: Option<Door>,
+    s3: DoorListener,
+    admin: DoorListener,
+    flight: Option<DoorListener>,
     flight_config: FlightConfig,
     tls: Option<Arc<Tls>>,
     drain_timeout: Duration,
@@ -58,7 +58,7 @@ pub struct Doors {
 
 /// A door that is bound.
 #[derive(Debug)]
-struct Door {
+struct DoorListener {
     name: &'static str,
     listener: TcpListener,
     address: SocketAddr,
@@ -75,15 +75,17 @@ impl Doors {
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;
         let server = &config.server;
-        let s3 = Door::bind("s3", "listen", server.listen, server.max_connections).await?;
+        let s3 = DoorListener::bind("s3", "listen", server.listen, server.max_connections).await?;
         config.check_endpoints(s3.address, &|name| std::env::var(name).ok())?;
         let flight = match server.flight {
-            Some(address) => Some(Door::bind("flight", "flight", address, server.max_connections).await?),
+            Some(address) => {
+                Some(DoorListener::bind("flight", "flight", address, server.max_connections).await?)
+            }
             None => None,
         };
         Ok(Self {
             s3,
-            admin: Door::bind("admin", "admin", server.admin, server.max_connections).await?,
+            admin: DoorListener::bind("admin", "admin", server.admin, server.max_connections).await?,
             flight,
             flight_config: config.flight.clone(),
             tls: server.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new),
@@ -151,7 +153,7 @@ impl Doors {
                 async move {
                     match tls {
                         Some(tls) => {
-                            let (read, write) = split(tls.accept(stream, Protocol::Http2).await?);
+                            let (read, write) = split(tls.accept(stream, AlpnProtocol::Http2).await?);
                             serve_http2(read, write, service, watcher, stopped).await
                         }
                         None => {
@@ -188,16 +190,16 @@ async fn accept_http1<S, B>(
     stream: TcpStream,
     service: S,
     watcher: Watcher,
-) -> Result<(), Ended>
+) -> Result<(), ConnectionError>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
-    S::Error: Into<Ended>,
+    S::Error: Into<ConnectionError>,
     B: Body + 'static,
-    B::Error: Into<Ended>,
+    B::Error: Into<ConnectionError>,
 {
     match tls {
         Some(tls) => {
-            let stream = tls.accept(stream, Protocol::Http1).await?;
+            let stream = tls.accept(stream, AlpnProtocol::Http1).await?;
             serve_http1(stream, service, watcher).await
         }
         None => serve_http1(stream, service, watcher).await,
@@ -213,7 +215,7 @@ pub async fn serve(
     Doors::bind(config).await?.serve(node, shutdown).await
 }
 
-impl Door {
+impl DoorListener {
     async fn bind(
         name: &'static str,
         flag: &'static str,
@@ -238,7 +240,7 @@ impl Door {
         drain_timeout: Duration,
     ) where
         C: Fn(TcpStream, Watcher) -> F,
-        F: Future<Output = Result<(), Ended>> + Send + 'static,
+        F: Future<Output = Result<(), ConnectionError>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();

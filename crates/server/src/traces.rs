@@ -31,7 +31,7 @@ use opentelemetry_sdk::{
 use stylobate_storage::without_credentials;
 
 pub(crate) use self::span::RequestSpan;
-use self::{collector::CollectorClient, span::Children};
+use self::{collector::CollectorClient, span::ChildSpans};
 use crate::config::ServerConfig;
 
 /// How long a node that stops waits until its last spans are delivered.
@@ -95,7 +95,7 @@ impl Traces {
         }
 
         context.span().set_attributes(attributes());
-        let children = Children::new(self.tracer.clone(), context.span().span_context().clone());
+        let children = ChildSpans::new(self.tracer.clone(), context.span().span_context().clone());
         Some(Box::new(RequestSpan::new(context, Arc::new(children))))
     }
 

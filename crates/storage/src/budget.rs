@@ -64,11 +64,11 @@ const FLOOR_DIVISOR: u64 = 32;
 /// A number of bytes shared by everything that caches in a process. Cheap to clone: all clones count together.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct BudgetInner {
     capacity: u64,
     used: AtomicU64,
     holders: [HolderCount; Holder::ALL.len()],
@@ -115,7 +115,7 @@ pub struct BudgetStats {
 impl Budget {
     /// A budget of this many bytes, all of them free.
     pub fn new(capacity: ByteSize) -> Self {
-        let shared = Shared {
+        let shared = BudgetInner {
             capacity: capacity.as_u64(),
             used: AtomicU64::new(0),
             holders: Default::default(),
@@ -341,11 +341,11 @@ impl Drop for Reservation {
 #[derive(Debug)]
 pub struct HitMeter {
     total: AtomicU64,
-    average: Mutex<Average>,
+    average: Mutex<DecayingRate>,
 }
 
 #[derive(Debug)]
-struct Average {
+struct DecayingRate {
     since: Instant,
     counted: u64,
     rate: f64,
@@ -359,7 +359,7 @@ const SAMPLE: Duration = Duration::from_millis(50);
 
 impl Default for HitMeter {
     fn default() -> Self {
-        let average = Average { since: Instant::now(), counted: 0, rate: 0.0 };
+        let average = DecayingRate { since: Instant::now(), counted: 0, rate: 0.0 };
         Self { total: AtomicU64::new(0), average: Mutex::new(average) }
     }
 }
@@ -389,7 +389,7 @@ impl HitMeter {
         let rate = average.rate * kept + rate * (1.0 - kept);
         // A cache that was idle for a minute is worth nothing, and not a little more than one that never answered.
         let rate = if rate < 1.0 { 0.0 } else { rate };
-        *average = Average { since: now, counted: total, rate };
+        *average = DecayingRate { since: now, counted: total, rate };
         rate
     }
 }

@@ -77,7 +77,7 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
 }
 
 /// An entry of a listing before it is cut into pages.
-enum Entry {
+enum ListingEntry {
     Object(ObjectMeta),
     Prefix,
 }
@@ -92,8 +92,8 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             && !is_reserved_key(key)
     };
     // One more than a page tells whether there is a next one.
-    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-    let mut take = |key: String, entry: Entry| {
+    let mut entries: BTreeMap<String, ListingEntry> = BTreeMap::new();
+    let mut take = |key: String, entry: ListingEntry| {
         if wanted(&key) {
             entries.insert(key, entry);
             if entries.len() > request.max_keys + 1 {
@@ -105,15 +105,15 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     if !request.delimiter.is_empty() {
         let listed = origin.store().list_with_delimiter(folder.as_ref()).await?;
         for meta in listed.objects {
-            take(meta.location.to_string(), Entry::Object(meta));
+            take(meta.location.to_string(), ListingEntry::Object(meta));
         }
         for prefix in listed.common_prefixes {
-            take(format!("{prefix}/"), Entry::Prefix);
+            take(format!("{prefix}/"), ListingEntry::Prefix);
         }
     } else {
         let mut listed = origin.store().list(folder.as_ref());
         while let Some(meta) = listed.try_next().await? {
-            take(meta.location.to_string(), Entry::Object(meta));
+            take(meta.location.to_string(), ListingEntry::Object(meta));
         }
     }
     let more = entries.len() > request.max_keys;
@@ -122,8 +122,8 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     for (key, entry) in entries.into_iter().take(request.max_keys) {
         last = Some(key.clone());
         match entry {
-            Entry::Object(meta) => page.objects.push(ListedKey::of(meta)),
-            Entry::Prefix => page.prefixes.push(key),
+            ListingEntry::Object(meta) => page.objects.push(ListedKey::of(meta)),
+            ListingEntry::Prefix => page.prefixes.push(key),
         }
     }
     page.next_token = last.filter(|_| more);

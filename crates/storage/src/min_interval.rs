@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 
 /// Tells on which occasions such work is due.
 #[derive(Debug)]
-pub(crate) struct Seldom {
+pub(crate) struct MinInterval {
     every: Duration,
     last: Mutex<Option<Instant>>,
 }
 
-impl Seldom {
+impl MinInterval {
     /// Work that is due on the first occasion, and again when `every` has passed.
     pub(crate) fn new(every: Duration) -> Self {
         Self { every, last: Mutex::new(None) }
@@ -36,7 +36,7 @@ mod tests {
     fn work_is_due_at_first_and_then_once_in_a_while() {
         let start = Instant::now();
         let minutes = |count: u64| Duration::from_secs(60 * count);
-        let hourly = Seldom::new(minutes(60));
+        let hourly = MinInterval::new(minutes(60));
         let due = [0, 1, 59, 60, 61, 120].map(|count| hourly.is_due(start + minutes(count)));
         assert_eq!(due, [true, false, false, true, false, true]);
     }

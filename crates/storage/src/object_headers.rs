@@ -70,9 +70,9 @@ impl ObjectHeaders {
 
 /// Where the client of an origin puts the headers of an answer, given to it with the request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SeenHeaders(Arc<Mutex<Option<ObjectHeaders>>>);
+pub(crate) struct CapturedHeaders(Arc<Mutex<Option<ObjectHeaders>>>);
 
-impl SeenHeaders {
+impl CapturedHeaders {
     /// Extensions of a request that carry this.
     pub(crate) fn to_extensions(&self) -> Extensions {
         let mut extensions = Extensions::new();
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn headers_of_another_version_are_not_taken() {
-        let seen = SeenHeaders::default();
+        let seen = CapturedHeaders::default();
         seen.set(&answer(), StatusCode::OK);
         assert!(seen.clone().take(Some("\"y\"")).is_none());
         seen.set(&answer(), StatusCode::OK);

@@ -102,8 +102,8 @@ impl Serialize for ByteSize {
 
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
+        struct ByteSizeVisitor;
+        impl de::Visitor<'_> for ByteSizeVisitor {
             type Value = ByteSize;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a size such as \"4GiB\" or a number of bytes")
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for ByteSize {
                 u64::try_from(bytes).map(ByteSize).map_err(|_| E::custom("a size cannot be negative"))
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(ByteSizeVisitor)
     }
 }
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 /// A number that many threads add to.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct AtomicCounter(AtomicU64);
 
-impl Counter {
+impl AtomicCounter {
     pub(crate) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
@@ -20,20 +20,20 @@ impl Counter {
 
 /// The counters behind [`ReadStats`].
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) bytes_memory: Counter,
-    pub(crate) bytes_disk: Counter,
-    pub(crate) bytes_origin: Counter,
-    pub(crate) bytes_passed_through: Counter,
-    pub(crate) reads_passed_through: Counter,
-    pub(crate) origin_gets: Counter,
-    pub(crate) origin_heads: Counter,
-    pub(crate) pages_fetched: Counter,
-    pub(crate) waits_merged: Counter,
-    pub(crate) prefetched_pages: Counter,
-    pub(crate) retries: Counter,
-    pub(crate) hedges: Counter,
-    pub(crate) changed: Counter,
+pub(crate) struct ReadCounters {
+    pub(crate) bytes_memory: AtomicCounter,
+    pub(crate) bytes_disk: AtomicCounter,
+    pub(crate) bytes_origin: AtomicCounter,
+    pub(crate) bytes_passed_through: AtomicCounter,
+    pub(crate) reads_passed_through: AtomicCounter,
+    pub(crate) origin_gets: AtomicCounter,
+    pub(crate) origin_heads: AtomicCounter,
+    pub(crate) pages_fetched: AtomicCounter,
+    pub(crate) waits_merged: AtomicCounter,
+    pub(crate) prefetched_pages: AtomicCounter,
+    pub(crate) retries: AtomicCounter,
+    pub(crate) hedges: AtomicCounter,
+    pub(crate) changed: AtomicCounter,
 }
 
 /// What one bucket's reads did since it was opened.
@@ -72,7 +72,7 @@ pub struct ReadStats {
     pub known_objects: u64,
 }
 
-impl Counters {
+impl ReadCounters {
     /// The counts; what is not counted but held (`in_flight`, `known_objects`) is left to the caller.
     pub(crate) fn snapshot(&self) -> ReadStats {
         ReadStats {

@@ -22,7 +22,7 @@ use object_store::{
 use crate::{
     Error, KeptHeaders, ReadThrough, Result, UploadMode,
     folder::BESIDE,
-    upload::staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
+    upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
 
 /// Parts of the joined object; all but the last are of one size, as every provider accepts.
@@ -40,16 +40,16 @@ pub fn is_reserved_key(key: &str) -> bool {
 }
 
 /// An upload's id: which kind it is, then the origin's id or our own.
-enum Upload<'a> {
+enum ParsedUploadId<'a> {
     Native(&'a str),
-    Staged(Staged),
+    Staged(StagedUpload),
 }
 
-impl<'a> Upload<'a> {
+impl<'a> ParsedUploadId<'a> {
     fn parse(path: &Path, id: &'a str) -> Result<Self> {
         let upload = match id.split_once('.') {
             Some(("n", native)) => Some(Self::Native(native)),
-            Some(("s", id)) => Staged::of(id).map(Self::Staged),
+            Some(("s", id)) => StagedUpload::of(id).map(Self::Staged),
             _ => None,
         };
         upload.ok_or_else(|| no_such_upload(path))
@@ -74,9 +74,12 @@ impl ReadThrough {
             return Ok(format!("n.{id}"));
         }
         let id = format!("{:032x}", rand::random::<u128>());
-        let staged = Staged::of(&id).ok_or_else(|| no_such_upload(path))?;
-        let marker =
-            Marker { path: path.to_string(), attributes: to_record(&attributes), kept: kept.to_record() };
+        let staged = StagedUpload::of(&id).ok_or_else(|| no_such_upload(path))?;
+        let marker = UploadMarker {
+            path: path.to_string(),
+            attributes: to_record(&attributes),
+            kept: kept.to_record(),
+        };
         self.mark_upload(&staged, &marker).await?;
         Ok(format!("s.{id}"))
     }
@@ -96,14 +99,14 @@ impl ReadThrough {
         (data, kept): (PutPayload, KeptHeaders),
     ) -> Result<String> {
         let failed = |error| Error::from_origin(path.as_ref(), error);
-        match Upload::parse(path, upload)? {
-            Upload::Native(id) => {
+        match ParsedUploadId::parse(path, upload)? {
+            ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 let (path, index) = (self.origin().locate(path), number.saturating_sub(1) as usize);
                 let part = native.multipart.put_part(&path, &id.to_owned(), index, data).await;
                 part.map(|part| part.content_id).map_err(failed)
             }
-            Upload::Staged(staged) => {
+            ParsedUploadId::Staged(staged) => {
                 self.staged_marker(path, &staged).await?;
                 let options = PutOptions { extensions: kept.into_extensions(), ..PutOptions::default() };
                 let put = self.origin().store().put_opts(&staged.part(number), data, options).await;
@@ -122,7 +125,7 @@ impl ReadThrough {
         number: u32,
         kept: KeptHeaders,
     ) -> Result<Option<Box<dyn MultipartUpload>>> {
-        let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
+        let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(None) };
         self.staged_marker(path, &staged).await?;
         let options =
             PutMultipartOptions { extensions: kept.into_extensions(), ..PutMultipartOptions::default() };
@@ -133,7 +136,7 @@ impl ReadThrough {
     /// The parts that were sent, in the order of their numbers. `None` where only the origin knows.
     #[boxed]
     pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
-        let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
+        let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(None) };
         self.staged_marker(path, &staged).await?;
         self.staged_parts(path, &staged).await.map(Some)
     }
@@ -172,8 +175,8 @@ impl ReadThrough {
             return Err(invalid(path, "parts must be given in ascending order, at least one"));
         }
         let _written = self.invalidate_after(path);
-        match Upload::parse(path, upload)? {
-            Upload::Native(id) => {
+        match ParsedUploadId::parse(path, upload)? {
+            ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 // An origin whose uploads have no id joins whatever blocks it is told. The others are told numbers, and
                 // the object_store crate counts them up from 1.
@@ -185,7 +188,7 @@ impl ReadThrough {
                 let path = self.origin().locate(path);
                 native.multipart.complete_multipart(&path, &id.to_owned(), parts).await.map_err(failed)
             }
-            Upload::Staged(staged) => {
+            ParsedUploadId::Staged(staged) => {
                 let marker = self.staged_marker(path, &staged).await?;
                 // Nobody may take it for abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
@@ -209,14 +212,14 @@ impl ReadThrough {
     /// Gives the upload up, and drops its parts.
     #[boxed]
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
-        match Upload::parse(path, upload)? {
-            Upload::Native(id) => {
+        match ParsedUploadId::parse(path, upload)? {
+            ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 let aborted =
                     native.multipart.abort_multipart(&self.origin().locate(path), &id.to_owned()).await;
                 aborted.map_err(|error| Error::from_origin(path.as_ref(), error))
             }
-            Upload::Staged(staged) => {
+            ParsedUploadId::Staged(staged) => {
                 self.staged_marker(path, &staged).await?;
                 self.remove_staged(path, &staged).await
             }
@@ -227,7 +230,7 @@ impl ReadThrough {
     async fn check_parts(
         &self,
         path: &Path,
-        staged: &Staged,
+        staged: &StagedUpload,
         parts: &[(u32, String)],
         least: u64,
     ) -> Result<()> {
@@ -256,7 +259,7 @@ impl ReadThrough {
     async fn join(
         &self,
         path: &Path,
-        staged: &Staged,
+        staged: &StagedUpload,
         parts: &[(u32, String)],
         (mut joined, mut check): (Box<dyn MultipartUpload>, Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
@@ -272,7 +275,7 @@ impl ReadThrough {
     async fn join_parts(
         &self,
         path: &Path,
-        staged: &Staged,
+        staged: &StagedUpload,
         parts: &[(u32, String)],
         (joined, check): (&mut Box<dyn MultipartUpload>, &mut Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {

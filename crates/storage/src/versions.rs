@@ -34,7 +34,7 @@ const EPOCHS: usize = 64;
 
 /// What the origin said of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ObjectInfo {
     pub(crate) path: Path,
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
@@ -55,7 +55,7 @@ pub(crate) struct Known {
 /// inode stand for bytes that are still changing.
 const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 
-impl Known {
+impl ObjectInfo {
     pub(crate) fn new(
         origin: &Origin,
         path: Path,
@@ -106,56 +106,56 @@ pub struct ListedObject {
     pub last_modified: Option<DateTime<Utc>>,
 }
 
-type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
+type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
 
 /// The last answers for each path.
 ///
 /// A path that is written through the node begins a new epoch: an answer that was asked for in an earlier one is
 /// never remembered, however late it comes.
 #[derive(Debug, Default)]
-pub(crate) struct Versions {
-    known: RwLock<HashMap<String, Arc<Known>>>,
-    asking: Mutex<HashMap<(String, u64), Asking>>,
+pub(crate) struct ObjectInfoCache {
+    known: RwLock<HashMap<String, Arc<ObjectInfo>>>,
+    asking: Mutex<HashMap<(String, u64), OriginLookup>>,
     pub(crate) in_use: Arc<PathsInUse>,
     /// Versions that the origin has no longer, until their pages are dropped.
-    replaced: Mutex<Vec<Arc<Known>>>,
-    epochs: Epochs,
+    replaced: Mutex<Vec<Arc<ObjectInfo>>>,
+    epochs: PathEpochs,
 }
 
 /// A question under way, until this is dropped.
-struct Asked {
-    versions: Arc<Versions>,
+struct OriginLookupGuard {
+    versions: Arc<ObjectInfoCache>,
     key: (String, u64),
 }
 
-impl Drop for Asked {
+impl Drop for OriginLookupGuard {
     fn drop(&mut self) {
         self.versions.asking.lock().remove(&self.key);
     }
 }
 
 #[derive(Debug)]
-struct Epochs {
+struct PathEpochs {
     hasher: RandomState,
     counters: [AtomicU64; EPOCHS],
 }
 
-impl Default for Epochs {
+impl Default for PathEpochs {
     fn default() -> Self {
         Self { hasher: RandomState::new(), counters: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 }
 
-impl Epochs {
+impl PathEpochs {
     fn of(&self, path: &str) -> &AtomicU64 {
         let slot = (self.hasher.hash_one(path) % EPOCHS as u64) as usize;
         self.counters.get(slot).unwrap_or(&self.counters[0])
     }
 }
 
-impl Versions {
+impl ObjectInfoCache {
     /// What is known of the path, if that is fresh enough.
-    pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<Known>> {
+    pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<ObjectInfo>> {
         if consistency == Consistency::Strict {
             return None;
         }
@@ -168,8 +168,8 @@ impl Versions {
         self: &Arc<Self>,
         path: &Path,
         strict: bool,
-        ask: impl FnOnce() -> BoxFuture<'static, Result<Known>>,
-    ) -> Result<Arc<Known>> {
+        ask: impl FnOnce() -> BoxFuture<'static, Result<ObjectInfo>>,
+    ) -> Result<Arc<ObjectInfo>> {
         let epoch = self.epochs.of(path.as_ref()).load(Ordering::Acquire);
         if strict {
             return match ask().await {
@@ -186,7 +186,7 @@ impl Versions {
                 let (this, path, question, done) = (self.clone(), path.clone(), ask(), key.clone());
                 let task = tokio::spawn(traced(async move {
                     // Whatever becomes of the question, the next who asks puts it anew.
-                    let _asked = Asked { versions: this.clone(), key: done };
+                    let _asked = OriginLookupGuard { versions: this.clone(), key: done };
                     match question.await {
                         Ok(known) => Ok(this.remember(known, epoch)),
                         Err(error) => Err(this.lost(&path, error)),
@@ -202,7 +202,7 @@ impl Versions {
         asking.await
     }
 
-    fn remember(&self, known: Known, epoch: u64) -> Arc<Known> {
+    fn remember(&self, known: ObjectInfo, epoch: u64) -> Arc<ObjectInfo> {
         let known = Arc::new(known);
         let key = known.path.to_string();
         let mut all = self.known.write();
@@ -226,19 +226,19 @@ impl Versions {
     }
 
     /// The versions that answers since the last call replaced.
-    pub(crate) fn take_replaced(&self) -> Vec<Arc<Known>> {
+    pub(crate) fn take_replaced(&self) -> Vec<Arc<ObjectInfo>> {
         std::mem::take(&mut *self.replaced.lock())
     }
 
     /// Forgets the path and begins a new epoch for it. Returns what was known.
-    pub(crate) fn forget(&self, path: &Path) -> Option<Arc<Known>> {
+    pub(crate) fn forget(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
         all.remove(path.as_ref())
     }
 
     /// Forgets this version of the path, if it is still the one that is known.
-    pub(crate) fn forget_version(&self, version: &Known) {
+    pub(crate) fn forget_version(&self, version: &ObjectInfo) {
         let mut all = self.known.write();
         if all.get(version.path.as_ref()).is_some_and(|known| known.hash == version.hash) {
             self.replaced.lock().extend(all.remove(version.path.as_ref()));
@@ -252,7 +252,7 @@ impl Versions {
 
     /// Renews what is known of an object where a listing agrees with it, and forgets it where it does not. Returns what
     /// was forgotten.
-    pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<Known>> {
+    pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<ObjectInfo>> {
         let known = self.known.read().get(&listed.path).cloned()?;
         let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
         let etags = known.meta.e_tag.as_deref().zip(listed.e_tag.as_deref());
@@ -272,7 +272,7 @@ impl Versions {
         }
         if !is_replaced {
             if is_renewed {
-                *current = Arc::new(Known { checked: asked, ..Known::clone(&known) });
+                *current = Arc::new(ObjectInfo { checked: asked, ..ObjectInfo::clone(&known) });
             }
             return None;
         }
@@ -281,12 +281,12 @@ impl Versions {
     }
 
     /// Forgets all paths that begin with `prefix`. Returns what was known of them.
-    pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<Known>> {
+    pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<ObjectInfo>> {
         self.forget_where(|path| path.starts_with(prefix))
     }
 
     /// Forgets all paths of which this is true. Returns what was known of them.
-    pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<Known>> {
+    pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         // Those that are being asked about are in no map yet.
         for epoch in &self.epochs.counters {
@@ -302,7 +302,7 @@ impl Versions {
 }
 
 /// Makes room by dropping the eighth that was checked longest ago.
-fn forget_oldest(all: &mut HashMap<String, Arc<Known>>) {
+fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) {
     let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
     let eighth = ages.len() / 8;
     let (_, limit, _) = ages.select_nth_unstable(eighth);
@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    fn known(path: &str, etag: &str) -> Known {
+    fn known(path: &str, etag: &str) -> ObjectInfo {
         let meta = ObjectMeta {
             location: path.into(),
             last_modified: Utc::now(),
@@ -331,17 +331,17 @@ mod tests {
             version: None,
         };
         let origin = Origin::new("s", Arc::new(InMemory::new()));
-        Known::new(&origin, path.into(), meta, Attributes::new(), PathInUse::sole())
+        ObjectInfo::new(&origin, path.into(), meta, Attributes::new(), PathInUse::sole())
     }
 
-    async fn ask(versions: &Arc<Versions>, path: &str, etag: &'static str) -> Arc<Known> {
+    async fn ask(versions: &Arc<ObjectInfoCache>, path: &str, etag: &'static str) -> Arc<ObjectInfo> {
         let answer = known(path, etag);
         versions.ask(&path.into(), false, || async move { Ok(answer) }.boxed()).await.unwrap()
     }
 
     #[tokio::test]
     async fn an_answer_asked_for_before_a_write_is_not_remembered() {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(ObjectInfoCache::default());
         let path = Path::from("a");
         let late = versions.ask(&path, false, || {
             let versions = versions.clone();
@@ -359,7 +359,7 @@ mod tests {
 
     #[tokio::test]
     async fn callers_that_may_share_ask_once() {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(ObjectInfoCache::default());
         let asked = Arc::new(AtomicU64::new(0));
         let callers = (0..20).map(|_| {
             let (versions, asked) = (versions.clone(), asked.clone());
@@ -381,7 +381,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_panics_is_put_anew() {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(ObjectInfoCache::default());
         let path = Path::from("a");
         let panics = versions.ask(&path, false, || async { panic!("a bug below") }.boxed()).await;
         assert!(panics.is_err());
@@ -391,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_listing_renews_what_it_agrees_with_and_drops_what_it_does_not() {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(ObjectInfoCache::default());
         let first = ask(&versions, "a", "\"x\"").await;
         let listed = |size, tag: &str| ListedObject {
             path: "a".to_owned(),
@@ -400,7 +400,7 @@ mod tests {
             version: None,
             last_modified: Some(first.meta.last_modified),
         };
-        let known = |versions: &Versions| versions.fresh(&Path::from("a"), Consistency::Immutable);
+        let known = |versions: &ObjectInfoCache| versions.fresh(&Path::from("a"), Consistency::Immutable);
         assert!(
             versions.compare(first.checked, &listed(1, "y")).is_none(),
             "asked for before the answer came"
@@ -419,7 +419,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_remembered_is_bounded_and_forgotten_by_prefix() {
-        let versions = Arc::new(Versions::default());
+        let versions = Arc::new(ObjectInfoCache::default());
         for i in 0..MOST_PATHS + 100 {
             versions.remember(known(&format!("{}/{i}", i % 2), "x"), 0);
         }

@@ -7,7 +7,7 @@ use pyo3::{
 };
 use stylobate_columnar::Literal;
 
-use crate::errors::Class;
+use crate::errors::ErrorClass;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
@@ -73,7 +73,7 @@ fn integer(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
 
 fn out_of_bounds(value: &Bound<'_, PyAny>, why: &str) -> PyErr {
     let text = value.str().map_or_else(|_| "the number".to_owned(), |text| text.to_string());
-    Class::Filter.error(value.py(), format!("filter: {text} {why}"))
+    ErrorClass::Filter.error(value.py(), format!("filter: {text} {why}"))
 }
 
 fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {

@@ -16,14 +16,14 @@ use stylobate_graph::{
 use stylobate_storage::{Destination, Durability, Overwrite};
 
 use crate::{
-    arriving::Arriving,
+    arriving::PythonBatchInput,
     cache::byte_size,
-    errors::{Class, Failure},
-    interop::stream::Broken,
+    errors::{ErrorClass, UnraisedError},
+    interop::stream::InterruptibleError,
     location::location,
     options::write::{parsed, positive},
-    process::{Process, Signals},
-    progress::Progress,
+    process::{ProcessRuntime, SignalPoller},
+    progress::ProgressCallback,
     scan::options,
 };
 
@@ -31,10 +31,10 @@ use crate::{
 const LABELS: &str = "_labels";
 
 /// The file of the graph; vertices, edges, bytes and files.
-type Written = (String, u64, u64, u64, u64);
+type GraphWriteTuple = (String, u64, u64, u64, u64);
 
 /// The types of an edge and of its ends.
-type EdgeName = (String, String, String);
+type GraphArEdgeName = (String, String, String);
 
 /// The work behind `stylobate.write_graph`.
 #[pyfunction]
@@ -45,43 +45,50 @@ pub(crate) fn write_graph(
     path: &Bound<'_, PyAny>,
     name: String,
     vertices: Vec<(String, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
-    edges: Vec<(EdgeName, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
+    edges: Vec<(GraphArEdgeName, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
     given: &Bound<'_, PyDict>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Written> {
+) -> PyResult<GraphWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
     let destination =
-        Destination::parse(&location, &store).map_err(|error| Failure::from(error).raised(py))?;
-    let process = Process::current(py)?;
+        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
+    let process = ProcessRuntime::current(py)?;
     let so_far = Arc::new(Mutex::new(WriteProgress::default()));
     let heard = so_far.clone();
     let options = graph_options(given)?.with_progress(move |now| *heard.lock() = now);
     let vertices =
-        vertices.into_iter().map(|(name, data, given)| VertexData::of(name, &data, &given, &process));
+        vertices.into_iter().map(|(name, data, given)| VertexWriteInput::of(name, &data, &given, &process));
     let vertices = vertices.collect::<PyResult<Vec<_>>>()?;
-    let edges = edges.into_iter().map(|(name, data, given)| EdgeData::of(name, &data, &given, &process));
+    let edges =
+        edges.into_iter().map(|(name, data, given)| EdgeWriteInput::of(name, &data, &given, &process));
     let edges = edges.collect::<PyResult<Vec<_>>>()?;
-    let told = Told { progress: Mutex::new(Progress::new(progress)), so_far, broken: Mutex::default() };
+    let told = GraphWriteReporter {
+        progress: Mutex::new(ProgressCallback::new(progress)),
+        so_far,
+        broken: Mutex::default(),
+    };
     let told = Arc::new(told);
     let work = async {
         let written = write(destination, name, options, vertices, edges, &told).await;
-        written.map_err(|error| told.broken.lock().take().unwrap_or_else(|| Broken::Failed(error.into())))
+        written.map_err(|error| {
+            told.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
+        })
     };
-    let written = py.detach(|| process.wait_detached(work, &mut Signals::new()));
+    let written = py.detach(|| process.wait_detached(work, &mut SignalPoller::new()));
     let written = written?.map_err(|broken| broken.raised(py))?;
     Ok((written.file, written.vertices, written.edges, written.bytes, written.files))
 }
 
 /// How far the work is, who is told, and what ended it from Python's side.
-struct Told {
-    progress: Mutex<Progress>,
+struct GraphWriteReporter {
+    progress: Mutex<ProgressCallback>,
     so_far: Arc<Mutex<WriteProgress>>,
-    broken: Mutex<Option<Broken>>,
+    broken: Mutex<Option<InterruptibleError>>,
 }
 
-impl Told {
+impl GraphWriteReporter {
     /// Tells how far it is; what is raised ends the work.
     fn tell(&self, always: bool) -> Result<()> {
         let mut progress = self.progress.lock();
@@ -92,7 +99,7 @@ impl Told {
         progress.tell(rows, bytes).map_err(|broken| self.end(broken))
     }
 
-    fn end(&self, broken: Broken) -> Error {
+    fn end(&self, broken: InterruptibleError) -> Error {
         *self.broken.lock() = Some(broken);
         Error::Ended { reason: "by its caller".to_owned() }
     }
@@ -100,12 +107,12 @@ impl Told {
     /// The batches, with a word on how far it is between them.
     fn batches(
         self: &Arc<Self>,
-        arriving: Arriving,
+        arriving: PythonBatchInput,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let told = self.clone();
         arriving.batches.map(move |batch| {
             told.tell(false)?;
-            batch.map_err(|failure| told.end(Broken::Failed(failure)))
+            batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))
         })
     }
 }
@@ -114,16 +121,16 @@ async fn write(
     destination: Destination,
     name: String,
     options: GraphWriteOptions,
-    vertices: Vec<VertexData>,
-    edges: Vec<EdgeData>,
-    told: &Arc<Told>,
+    vertices: Vec<VertexWriteInput>,
+    edges: Vec<EdgeWriteInput>,
+    told: &Arc<GraphWriteReporter>,
 ) -> Result<WrittenGraph> {
     let mut writer = GraphWriter::create(destination, name, options).await?;
-    for VertexData { write, arriving, labels } in vertices {
+    for VertexWriteInput { write, arriving, labels } in vertices {
         let batches = told.batches(arriving).map(move |batch| with_labels(&batch?, &labels));
         writer.vertices(write, batches).await?;
     }
-    for EdgeData { write, arriving } in edges {
+    for EdgeWriteInput { write, arriving } in edges {
         writer.edges(write, told.batches(arriving)).await?;
     }
     told.tell(true)?;
@@ -155,27 +162,27 @@ fn graph_options(given: &Bound<'_, PyDict>) -> PyResult<GraphWriteOptions> {
 }
 
 /// Vertices of one type on their way.
-struct VertexData {
+struct VertexWriteInput {
     write: VertexWrite,
-    arriving: Arriving,
+    arriving: PythonBatchInput,
     /// Columns of true and false that are labels.
     labels: Vec<String>,
 }
 
-impl VertexData {
+impl VertexWriteInput {
     fn of(
         vertex_type: String,
         data: &Bound<'_, PyAny>,
         given: &Bound<'_, PyDict>,
-        process: &Process,
+        process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let arriving = Arriving::of(data, process)?;
+        let arriving = PythonBatchInput::of(data, process)?;
         let labels: Vec<String> = match given.get_item("labels")? {
             Some(value) if value.extract::<String>().is_err() => value.extract()?,
             _ => Vec::new(),
         };
         let schema = labelled_schema(&arriving.schema, &labels);
-        let schema = schema.map_err(|error| Failure::from(error).raised(data.py()))?;
+        let schema = schema.map_err(|error| UnraisedError::from(error).raised(data.py()))?;
         let mut write = VertexWrite::new(vertex_type, schema);
         for (name, value) in given.iter() {
             let name: String = name.extract()?;
@@ -198,19 +205,19 @@ impl VertexData {
 }
 
 /// Edges of one type on their way.
-struct EdgeData {
+struct EdgeWriteInput {
     write: EdgeWrite,
-    arriving: Arriving,
+    arriving: PythonBatchInput,
 }
 
-impl EdgeData {
+impl EdgeWriteInput {
     fn of(
-        (source, edge, destination): EdgeName,
+        (source, edge, destination): GraphArEdgeName,
         data: &Bound<'_, PyAny>,
         given: &Bound<'_, PyDict>,
-        process: &Process,
+        process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let arriving = Arriving::of(data, process)?;
+        let arriving = PythonBatchInput::of(data, process)?;
         let mut write = EdgeWrite::new(source, edge, destination, arriving.schema.clone());
         for (name, value) in given.iter() {
             let name: String = name.extract()?;
@@ -222,7 +229,7 @@ impl EdgeData {
                     "key" => write,
                     other => {
                         let message = format!("by: \"key\" or \"index\", not {other:?}");
-                        return Err(Class::Config.error(value.py(), message));
+                        return Err(ErrorClass::Config.error(value.py(), message));
                     }
                 },
                 "directed" => write.with_directed(value.extract()?),
@@ -241,7 +248,7 @@ impl EdgeData {
 }
 
 fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
-    Class::Config.error(value.py(), format!("{option}: no such option"))
+    ErrorClass::Config.error(value.py(), format!("{option}: no such option"))
 }
 
 /// The columns once those of labels are one.

@@ -15,13 +15,13 @@ use pyo3::{
 use stylobate_columnar::parse_type;
 
 use super::imported;
-use crate::errors::Class;
+use crate::errors::ErrorClass;
 
 /// A type: its name, such as `"int64"` or `"timestamp[us]"`, or one of an Arrow library.
 pub(crate) fn data_type(option: &str, given: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(name) = given.cast::<PyString>() {
         let parsed = parse_type(&name.to_cow()?);
-        return parsed.map_err(|error| Class::Config.error(given.py(), format!("{option}: {error}")));
+        return parsed.map_err(|error| ErrorClass::Config.error(given.py(), format!("{option}: {error}")));
     }
     let schema = c_schema(option, given)?;
     DataType::try_from(&schema).map_err(|error| PyValueError::new_err(format!("{option}: {error}")))

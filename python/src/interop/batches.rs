@@ -11,23 +11,23 @@ use pyo3_arrow::error::PyArrowResult;
 use crate::{
     interop::{
         exported::{PyRecordBatch, PySchema, stream_capsule},
-        stream::{Begin, Broken, Running},
+        stream::{BatchStreamFactory, InterruptibleError, RunningBatchStream},
     },
-    process::Process,
+    process::ProcessRuntime,
 };
 
 /// An iterator over the batches of a scan, decoded as they are asked for.
 #[pyclass(frozen, module = "stylobate", name = "BatchIterator")]
 pub(crate) struct PyBatchIterator {
-    process: Process,
+    process: ProcessRuntime,
     /// Locked while a batch is waited for: a child that was forked then must not touch it.
-    running: Mutex<Running>,
+    running: Mutex<RunningBatchStream>,
 }
 
 impl PyBatchIterator {
     /// Begins the work.
-    pub(crate) fn begin(process: Process, begin: Begin) -> Self {
-        Self { process: process.clone(), running: Mutex::new(Running::begin(process, begin)) }
+    pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
+        Self { process: process.clone(), running: Mutex::new(RunningBatchStream::begin(process, begin)) }
     }
 }
 
@@ -39,7 +39,7 @@ impl PyBatchIterator {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         if !self.process.is_current() {
-            return Err(Broken::forked().raised(py));
+            return Err(InterruptibleError::forked().raised(py));
         }
         let next = py.detach(|| self.running.lock().next());
         next.map(|batch| batch.map(PyRecordBatch::from)).map_err(|broken| broken.raised(py))
@@ -55,7 +55,10 @@ pub(crate) struct PyBatches {
 
 impl PyBatches {
     /// Runs the work to its end. For a thread that does not hold the interpreter's lock.
-    pub(crate) fn collect(schema: SchemaRef, mut running: Running) -> Result<Self, Broken> {
+    pub(crate) fn collect(
+        schema: SchemaRef,
+        mut running: RunningBatchStream,
+    ) -> Result<Self, InterruptibleError> {
         let mut batches = Vec::new();
         while let Some(batch) = running.next()? {
             batches.push(batch);

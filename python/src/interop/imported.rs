@@ -39,7 +39,7 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
 
     let stream = data.call_method0("__arrow_c_stream__")?;
     let stream = capsule(&stream, c"arrow_array_stream", FFI_ArrowArrayStream::from_raw)?;
-    Ok(Box::new(Imported::new(stream).map_err(no_table)?))
+    Ok(Box::new(ImportedStreamReader::new(stream).map_err(no_table)?))
 }
 
 /// The schema in a capsule of the C interface.
@@ -56,12 +56,12 @@ fn capsule<T>(capsule: &Bound<'_, PyAny>, name: &CStr, take: unsafe fn(*mut T) -
 }
 
 /// A stream of the C interface.
-struct Imported {
+struct ImportedStreamReader {
     stream: FFI_ArrowArrayStream,
     schema: SchemaRef,
 }
 
-impl Imported {
+impl ImportedStreamReader {
     fn new(mut stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
         let Some(get_schema) = stream.get_schema else {
             return Err(ArrowError::CDataInterface("the stream was read before".to_owned()));
@@ -89,7 +89,7 @@ fn last_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     ArrowError::CDataInterface(text.unwrap_or_else(|| format!("the stream ended by error {code}")))
 }
 
-impl Iterator for Imported {
+impl Iterator for ImportedStreamReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -106,7 +106,7 @@ impl Iterator for Imported {
     }
 }
 
-impl RecordBatchReader for Imported {
+impl RecordBatchReader for ImportedStreamReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

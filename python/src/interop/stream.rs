@@ -15,24 +15,24 @@ use pyo3::prelude::*;
 use stylobate_columnar::Scan;
 
 use crate::{
-    errors::{Class, Failure},
-    process::{Owned, Process, Signals},
+    errors::{ErrorClass, UnraisedError},
+    process::{ProcessOwned, ProcessRuntime, SignalPoller},
 };
 
 /// Why a scan ended before its last row.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum InterruptibleError {
     /// The scan failed.
-    Failed(Failure),
+    Failed(UnraisedError),
     /// The handler of a signal raised, as that of Ctrl-C does.
     Interrupted(PyErr),
 }
 
-impl Broken {
+impl InterruptibleError {
     /// The scan is another process's.
     pub(crate) fn forked() -> Self {
         let message = "this scan was begun before the process was forked: begin it anew in the child";
-        Self::Failed(Failure::new(Class::Stylobate, message))
+        Self::Failed(UnraisedError::new(ErrorClass::Stylobate, message))
     }
 
     /// The exception.
@@ -45,48 +45,48 @@ impl Broken {
 }
 
 /// Batches on their way to Python.
-pub(crate) type Batches = BoxStream<'static, Result<RecordBatch, Failure>>;
+pub(crate) type PythonBatchStream = BoxStream<'static, Result<RecordBatch, UnraisedError>>;
 
 /// What makes a stream of batches within the runtime.
-pub(crate) type Begin = Box<dyn FnOnce() -> Batches + Send>;
+pub(crate) type BatchStreamFactory = Box<dyn FnOnce() -> PythonBatchStream + Send>;
 
 /// A scan, or another stream of batches, that runs. Dropping it ends the work that is under way.
-pub(crate) struct Running {
+pub(crate) struct RunningBatchStream {
     /// `None` once it has ended.
-    stream: Option<Owned<Batches>>,
-    signals: Signals,
+    stream: Option<ProcessOwned<PythonBatchStream>>,
+    signals: SignalPoller,
 }
 
 /// What runs a scan.
-pub(crate) fn of_scan(scan: Scan) -> Begin {
-    Box::new(move || scan.stream().map(|batch| batch.map_err(Failure::from)).boxed())
+pub(crate) fn of_scan(scan: Scan) -> BatchStreamFactory {
+    Box::new(move || scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed())
 }
 
-impl Running {
+impl RunningBatchStream {
     /// Begins it.
-    pub(crate) fn begin(process: Process, begin: Begin) -> Self {
+    pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
         let stream = {
             let _runtime = process.runtime().enter();
             begin()
         };
-        Self { stream: Some(Owned::new(process, stream)), signals: Signals::new() }
+        Self { stream: Some(ProcessOwned::new(process, stream)), signals: SignalPoller::new() }
     }
 
     /// The next batch, waited for; `None` after the last one and after an error. For a thread that does not
     /// hold the interpreter's lock.
-    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Broken> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, InterruptibleError> {
         let Some(owned) = &mut self.stream else { return Ok(None) };
         let process = owned.process().clone();
         let Some(stream) = owned.get_mut() else {
-            return Err(Broken::forked());
+            return Err(InterruptibleError::forked());
         };
         let waited = process.wait_detached(stream.next(), &mut self.signals);
         let waited = waited.and_then(|batch| self.signals.check().map(|()| batch));
         let outcome = match waited {
             Ok(Some(Ok(batch))) => return Ok(Some(batch)),
-            Ok(Some(Err(failure))) => Err(Broken::Failed(failure)),
+            Ok(Some(Err(failure))) => Err(InterruptibleError::Failed(failure)),
             Ok(None) => Ok(None),
-            Err(interrupt) => Err(Broken::Interrupted(interrupt)),
+            Err(interrupt) => Err(InterruptibleError::Interrupted(interrupt)),
         };
         self.stream = None;
         outcome
@@ -94,45 +94,48 @@ impl Running {
 }
 
 /// Batches as an Arrow stream, begun when the first is asked for.
-pub(crate) struct Reader {
+pub(crate) struct LazyBatchReader {
     schema: SchemaRef,
-    begin: Option<(Process, Begin)>,
-    running: Option<Running>,
+    begin: Option<(ProcessRuntime, BatchStreamFactory)>,
+    running: Option<RunningBatchStream>,
     /// The thread that asked for the stream, which is one of Python's.
     asker: ThreadId,
 }
 
-impl Reader {
-    pub(crate) fn new(process: Process, schema: SchemaRef, begin: Begin) -> Self {
+impl LazyBatchReader {
+    pub(crate) fn new(process: ProcessRuntime, schema: SchemaRef, begin: BatchStreamFactory) -> Self {
         Self { schema, begin: Some((process, begin)), running: None, asker: thread::current().id() }
     }
 
-    fn pull(&mut self) -> Result<Option<RecordBatch>, Broken> {
+    fn pull(&mut self) -> Result<Option<RecordBatch>, InterruptibleError> {
         if let Some((process, begin)) = self.begin.take() {
-            self.running = Some(Running::begin(process, begin));
+            self.running = Some(RunningBatchStream::begin(process, begin));
         }
         let Some(running) = &mut self.running else { return Ok(None) };
         // No panic may cross the C interface: it would end the process.
         catch_unwind(AssertUnwindSafe(|| running.next())).unwrap_or_else(|_| {
             self.running = None;
-            Err(Broken::Failed(Failure::new(Class::Stylobate, "the work failed by an error of its own")))
+            Err(InterruptibleError::Failed(UnraisedError::new(
+                ErrorClass::Stylobate,
+                "the work failed by an error of its own",
+            )))
         })
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for LazyBatchReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match with_lock_released(self.asker, || self.pull()) {
             Ok(batch) => batch.map(Ok),
-            Err(Broken::Failed(failure)) => Some(Err(failure.of_stream())),
-            Err(Broken::Interrupted(error)) => Some(Err(interrupted(error))),
+            Err(InterruptibleError::Failed(failure)) => Some(Err(failure.of_stream())),
+            Err(InterruptibleError::Interrupted(error)) => Some(Err(interrupted(error))),
         }
     }
 }
 
-impl RecordBatchReader for Reader {
+impl RecordBatchReader for LazyBatchReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

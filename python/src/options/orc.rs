@@ -4,20 +4,20 @@ use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompression, OrcOptions};
 
 use crate::{
-    errors::Class,
-    options::write::{Place, given, given_by_column, metadata, parsed, positive, size},
+    errors::ErrorClass,
+    options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_orc` was asked for.
 #[derive(Default)]
-pub(crate) struct OrcFile {
+pub(crate) struct OrcWriteRequest {
     pub(crate) options: OrcOptions,
-    pub(crate) place: Place,
+    pub(crate) place: FileSinkOptions,
     /// A folder of files, and not one file.
     pub(crate) dataset: Option<DatasetOptions>,
 }
 
-impl OrcFile {
+impl OrcWriteRequest {
     /// From names and values, which Python's side has put in order.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         given(options, Self::with)
@@ -50,7 +50,7 @@ fn with_option(options: OrcOptions, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "metadata" => metadata(value)?
             .into_iter()
             .fold(options, |options, (key, value)| options.with_metadata(key, value)),
-        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+        other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
     })
 }
 
@@ -70,6 +70,6 @@ fn with_column_option(
     Ok(match name {
         "dictionary_threshold" => options.with_dictionary_threshold(value.extract()?),
         "bloom_filter" => options.with_bloom_filter(value.extract()?),
-        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+        other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
     })
 }

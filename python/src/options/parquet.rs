@@ -7,20 +7,20 @@ use stylobate_columnar::{
 };
 
 use crate::{
-    errors::Class,
-    options::write::{Place, given, given_by_column, metadata, parsed, positive, size},
+    errors::ErrorClass,
+    options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_parquet` was asked for.
 #[derive(Default)]
-pub(crate) struct ParquetFile {
+pub(crate) struct ParquetWriteRequest {
     pub(crate) options: ParquetOptions,
-    pub(crate) place: Place,
+    pub(crate) place: FileSinkOptions,
     /// A folder of files, and not one file.
     pub(crate) dataset: Option<DatasetOptions>,
 }
 
-impl ParquetFile {
+impl ParquetWriteRequest {
     /// From names and values, which Python's side has put in order.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         given(options, Self::with)
@@ -78,7 +78,7 @@ fn with_column_option(
         "encoding" => options.with_encoding(parsed::<Encoding>(name, value)?),
         "statistics" => options.with_statistics(parsed::<StatisticsLevel>(name, value)?),
         "bloom_filter" => options.with_bloom_filter(value.extract()?),
-        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+        other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
     })
 }
 

@@ -3,16 +3,16 @@
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_storage::{ByteSize, Durability, Overwrite, SinkKind, SinkOptions};
 
-use crate::{cache::byte_size, errors::Class};
+use crate::{cache::byte_size, errors::ErrorClass};
 
 /// How a file comes to be where it is to be.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct FileSinkOptions {
     pub(crate) sink: SinkOptions,
     pub(crate) overwrite: Overwrite,
 }
 
-impl Place {
+impl FileSinkOptions {
     pub(crate) fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
         match name {
             "sink" => self.sink = self.sink.with_kind(parsed::<SinkKind>(name, value)?),
@@ -20,7 +20,7 @@ impl Place {
             "overwrite" => {
                 self.overwrite = if value.extract()? { Overwrite::Replace } else { Overwrite::Refuse };
             }
-            other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+            other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
         }
         Ok(self)
     }
@@ -56,7 +56,7 @@ pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
     value: &Bound<'_, PyAny>,
 ) -> PyResult<T> {
     let text: String = value.str()?.extract()?;
-    text.parse().map_err(|error: T::Err| Class::Config.error(value.py(), format!("{name}: {error}")))
+    text.parse().map_err(|error: T::Err| ErrorClass::Config.error(value.py(), format!("{name}: {error}")))
 }
 
 pub(crate) fn size(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ByteSize> {
@@ -74,5 +74,5 @@ pub(crate) fn positive(name: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> 
 }
 
 fn at_least_one(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    Class::Config.error(value.py(), format!("{name}: give at least 1"))
+    ErrorClass::Config.error(value.py(), format!("{name}: give at least 1"))
 }

@@ -16,19 +16,19 @@ use stylobate_columnar::{
     TimestampInference,
 };
 
-use super::{Given, check_memory, is_in_memory, options};
+use super::{SourceResolver, check_memory, is_in_memory, options};
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
-    errors::{Class, Failure},
+    errors::{ErrorClass, UnraisedError},
     expression::filter,
     interop::{
         arrow_types::column_types,
         batches::{PyBatchIterator, PyBatches},
         exported::{PySchema, stream_capsule},
-        stream::{Begin, Broken, Reader, Running},
+        stream::{BatchStreamFactory, InterruptibleError, LazyBatchReader, RunningBatchStream},
     },
     options::write::positive,
-    process::{Owned, Process},
+    process::{ProcessOwned, ProcessRuntime},
 };
 
 /// How long a plan is good for: the files that it names may be replaced.
@@ -40,15 +40,15 @@ pub(crate) struct PyLocalSequentialScan {
     request: SequentialRequest,
     cache: Py<PyCache>,
     /// The process whose memory holds the files, if any were given as their bytes.
-    memory: Option<Process>,
+    memory: Option<ProcessRuntime>,
     schema: SchemaRef,
-    planned: Mutex<(Instant, Owned<SequentialScan>)>,
+    planned: Mutex<(Instant, ProcessOwned<SequentialScan>)>,
 }
 
 impl PyLocalSequentialScan {
     fn plan(
         py: Python<'_>,
-        process: &Process,
+        process: &ProcessRuntime,
         request: SequentialRequest,
         cache: &Py<PyCache>,
     ) -> PyResult<SequentialScan> {
@@ -57,7 +57,7 @@ impl PyLocalSequentialScan {
     }
 
     /// The scan that a run within this crate begins with.
-    pub(crate) fn begin(&self, py: Python<'_>, process: &Process) -> PyResult<SequentialScan> {
+    pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
         let known = {
             let planned = self.planned.lock();
             let (made, scan) = &*planned;
@@ -68,14 +68,14 @@ impl PyLocalSequentialScan {
         }
         check_memory(py, self.memory.as_ref())?;
         let scan = Self::plan(py, process, self.request.clone(), &self.cache)?;
-        *self.planned.lock() = (Instant::now(), Owned::new(process.clone(), scan.clone()));
+        *self.planned.lock() = (Instant::now(), ProcessOwned::new(process.clone(), scan.clone()));
         Ok(scan)
     }
 }
 
 /// What runs a scan.
-fn of_scan(scan: SequentialScan) -> Begin {
-    Box::new(move || scan.stream().map(|batch| batch.map_err(Failure::from)).boxed())
+fn of_scan(scan: SequentialScan) -> BatchStreamFactory {
+    Box::new(move || scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed())
 }
 
 #[pymethods]
@@ -100,8 +100,8 @@ impl PyLocalSequentialScan {
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let cache = given_or_default(py, cache)?;
-        let process = Process::current(py)?;
-        let sources = Given { options, cache: &cache, process: &process }.sources(paths)?;
+        let process = ProcessRuntime::current(py)?;
+        let sources = SourceResolver { options, cache: &cache, process: &process }.sources(paths)?;
         let memory = sources.iter().any(is_in_memory).then(|| process.clone());
         let first = match sources.first() {
             Some(Source::Url { url, .. }) => url.as_str(),
@@ -119,13 +119,13 @@ impl PyLocalSequentialScan {
             request = request.with_limit(limit);
         }
         match batch_rows {
-            Some(0) => return Err(Class::Config.error(py, "batch_rows: give at least 1")),
+            Some(0) => return Err(ErrorClass::Config.error(py, "batch_rows: give at least 1")),
             Some(rows) => request = request.with_batch_rows(rows),
             None => {}
         }
         let scan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = scan.schema().clone();
-        let planned = Mutex::new((Instant::now(), Owned::new(process, scan)));
+        let planned = Mutex::new((Instant::now(), ProcessOwned::new(process, scan)));
         Ok(Self { request, cache, memory, schema, planned })
     }
 
@@ -138,31 +138,32 @@ impl PyLocalSequentialScan {
     /// The number of rows.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         check_memory(py, self.memory.as_ref())?;
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = Self::plan(py, &process, request, &self.cache)?;
         let rows = py.detach(|| {
-            let (mut running, mut rows) = (Running::begin(process, of_scan(scan)), 0);
+            let (mut running, mut rows) = (RunningBatchStream::begin(process, of_scan(scan)), 0);
             while let Some(batch) = running.next()? {
                 rows += batch.num_rows() as u64;
             }
             Ok(rows)
         });
-        rows.map_err(|broken: Broken| broken.raised(py))
+        rows.map_err(|broken: InterruptibleError| broken.raised(py))
     }
 
     /// All batches, in memory.
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let scan = self.begin(py, &process)?;
         let schema = scan.schema().clone();
-        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, of_scan(scan))));
+        let collected =
+            py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, of_scan(scan))));
         collected.map_err(|broken| broken.raised(py))
     }
 
     /// The batches, one after another.
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let scan = self.begin(py, &process)?;
         Ok(PyBatchIterator::begin(process, of_scan(scan)))
     }
@@ -173,10 +174,10 @@ impl PyLocalSequentialScan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let process = Process::current(py)?;
+        let process = ProcessRuntime::current(py)?;
         let scan = self.begin(py, &process)?;
         let schema = scan.schema().clone();
-        stream_capsule(py, Reader::new(process, schema, of_scan(scan)), requested_schema)
+        stream_capsule(py, LazyBatchReader::new(process, schema, of_scan(scan)), requested_schema)
     }
 }
 
@@ -208,7 +209,7 @@ fn format_of(
         }
         "json" => Ok(SequentialFormat::Json(json_options(given)?)),
         "ipc" => Ok(SequentialFormat::Arrow),
-        other => Err(Class::Config.error(py, format!("{other}: no such format"))),
+        other => Err(ErrorClass::Config.error(py, format!("{other}: no such format"))),
     }
 }
 
@@ -260,17 +261,15 @@ fn json_options(given: &Bound<'_, PyDict>) -> PyResult<JsonOptions> {
 }
 
 fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
-    Class::Config.error(value.py(), format!("{option}: no such option"))
+    ErrorClass::Config.error(value.py(), format!("{option}: no such option"))
 }
 
 fn character(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u8> {
     let text: String = value.extract()?;
     match text.as_bytes() {
         [byte] if byte.is_ascii() => Ok(*byte),
-        _ => {
-            Err(Class::Config
-                .error(value.py(), format!("{name}: one ASCII character is needed, not {text:?}")))
-        }
+        _ => Err(ErrorClass::Config
+            .error(value.py(), format!("{name}: one ASCII character is needed, not {text:?}"))),
     }
 }
 
@@ -283,7 +282,8 @@ fn sample(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Sample> {
     match value.extract::<String>() {
         Ok(text) if text == "all" => Ok(Sample::All),
         Ok(text) => {
-            Err(Class::Config.error(value.py(), format!("{name}: give a number or \"all\", not {text:?}")))
+            Err(ErrorClass::Config
+                .error(value.py(), format!("{name}: give a number or \"all\", not {text:?}")))
         }
         Err(_) => Ok(Sample::Rows(positive(name, value)? as u64)),
     }

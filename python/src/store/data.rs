@@ -13,29 +13,29 @@ use pyo3::prelude::*;
 use stylobate_graph::{Error, Result};
 
 use crate::{
-    arriving::Arriving,
-    errors::{Class, Failure},
-    interop::stream::Broken,
-    process::Process,
-    progress::Progress,
+    arriving::PythonBatchInput,
+    errors::{ErrorClass, UnraisedError},
+    interop::stream::InterruptibleError,
+    process::ProcessRuntime,
+    progress::ProgressCallback,
 };
 
 /// All rows as one batch: what a store takes or refuses as a whole.
-pub(super) fn rows(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<RecordBatch> {
-    let Arriving { schema, batches } = Arriving::of(data, process)?;
+pub(super) fn rows(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<RecordBatch> {
+    let PythonBatchInput { schema, batches } = PythonBatchInput::of(data, process)?;
     let batches: Vec<RecordBatch> = process.run(data.py(), batches.try_collect::<Vec<_>>())?;
     match <[RecordBatch; 1]>::try_from(batches) {
         Ok([one]) => Ok(one),
         Err(several) => concat_batches(&schema, &several)
-            .map_err(|error| Failure::new(Class::Stylobate, error.to_string()).raised(data.py())),
+            .map_err(|error| UnraisedError::new(ErrorClass::Stylobate, error.to_string()).raised(data.py())),
     }
 }
 
 /// Names of columns, and what they are called from now on.
-pub(super) type Renamed = Vec<(String, String)>;
+pub(super) type ColumnRenames = Vec<(String, String)>;
 
 /// The columns once these have other names.
-pub(super) fn renamed(schema: &SchemaRef, names: &Renamed) -> SchemaRef {
+pub(super) fn renamed(schema: &SchemaRef, names: &ColumnRenames) -> SchemaRef {
     let field = |field: &FieldRef| -> FieldRef {
         match names.iter().find(|(from, _)| from == field.name()) {
             Some((_, to)) => Arc::new(Field::clone(field).with_name(to)),
@@ -46,14 +46,14 @@ pub(super) fn renamed(schema: &SchemaRef, names: &Renamed) -> SchemaRef {
 }
 
 /// How far a load is, who is told, and what ended it from Python's side.
-pub(super) struct Told {
-    progress: Mutex<(Progress, u64)>,
-    broken: Mutex<Option<Broken>>,
+pub(super) struct LoadReporter {
+    progress: Mutex<(ProgressCallback, u64)>,
+    broken: Mutex<Option<InterruptibleError>>,
 }
 
-impl Told {
+impl LoadReporter {
     pub(super) fn new(function: Option<Py<PyAny>>) -> Self {
-        Self { progress: Mutex::new((Progress::new(function), 0)), broken: Mutex::default() }
+        Self { progress: Mutex::new((ProgressCallback::new(function), 0)), broken: Mutex::default() }
     }
 
     /// So many more rows came. What is raised ends the work.
@@ -78,26 +78,26 @@ impl Told {
         progress.tell(*all, bytes).map_err(|broken| self.end(broken))
     }
 
-    fn end(&self, broken: Broken) -> Error {
+    fn end(&self, broken: InterruptibleError) -> Error {
         *self.broken.lock() = Some(broken);
         Error::Ended { reason: "by its caller".to_owned() }
     }
 
     /// What ended the work, if an error of the store did not.
-    pub(super) fn why(&self, error: Error) -> Broken {
-        self.broken.lock().take().unwrap_or_else(|| Broken::Failed(error.into()))
+    pub(super) fn why(&self, error: Error) -> InterruptibleError {
+        self.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
     }
 
     /// The batches under their names, counted.
     pub(super) fn batches(
         self: &Arc<Self>,
-        arriving: Arriving,
-        names: &Renamed,
+        arriving: PythonBatchInput,
+        names: &ColumnRenames,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let told = self.clone();
         let schema = renamed(&arriving.schema, names);
         let batches = arriving.batches.map(move |batch| {
-            let batch = batch.map_err(|failure| told.end(Broken::Failed(failure)))?;
+            let batch = batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))?;
             told.add(batch.num_rows())?;
             let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let named = RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options);

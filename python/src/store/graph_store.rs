@@ -9,29 +9,29 @@ use stylobate_storage::Durability;
 use tokio::sync::Mutex;
 
 use super::{
-    entry::{Entry, entry},
-    schema::{Edges, Vertices, schema},
+    entry::{LogEntryTuple, entry},
+    schema::{EdgeTypeTuple, VertexTypeTuple, schema},
     snapshot::PyLocalSnapshot,
     writer::PyLocalStoreWriter,
 };
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
-    errors::{Class, Failure},
-    graph::Open,
+    errors::{ErrorClass, UnraisedError},
+    graph::GraphHandle,
     json::to_python,
     location::location,
     options::write::{parsed, positive},
-    process::Process,
+    process::ProcessRuntime,
     scan::options,
 };
 
 /// Type, version, whether it is one base now, rows, bytes.
-type Compacted = (String, u64, bool, u64, u64);
+type CompactionTuple = (String, u64, bool, u64, u64);
 
 /// The work behind `stylobate.GraphStore`.
 #[pyclass(frozen, module = "stylobate", name = "LocalGraphStore")]
 pub(crate) struct PyLocalGraphStore {
-    store: Open<GraphStore>,
+    store: GraphHandle<GraphStore>,
     cache: Py<PyCache>,
 }
 
@@ -46,7 +46,7 @@ fn store_options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             "memory" => options.with_memory(byte_size(&name, &value)?),
             "durability" => options.with_durability(parsed::<Durability>(&name, &value)?),
             "temporary_folder" => options.with_temporary_folder(location(&value)?),
-            other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+            other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
         };
     }
     Ok(options)
@@ -71,14 +71,14 @@ fn prewarm_options(
 }
 
 /// Where a store is, and what it is opened with.
-struct Place {
-    process: Process,
+struct StoreOpenContext {
+    process: ProcessRuntime,
     source: Source,
     cache: Py<PyCache>,
     options: StoreOptions,
 }
 
-impl Place {
+impl StoreOpenContext {
     fn new(
         py: Python<'_>,
         url: &Bound<'_, PyAny>,
@@ -88,7 +88,7 @@ impl Place {
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let source = Source::Url { url: location(url)?, options };
-        let (process, cache) = (Process::current(py)?, given_or_default(py, cache)?);
+        let (process, cache) = (ProcessRuntime::current(py)?, given_or_default(py, cache)?);
         Ok(Self { process, source, cache, options: store_options(given)? })
     }
 }
@@ -101,18 +101,19 @@ impl PyLocalGraphStore {
     fn create(
         py: Python<'_>,
         url: &Bound<'_, PyAny>,
-        vertices: Vec<Vertices>,
-        edges: Vec<Edges>,
+        vertices: Vec<VertexTypeTuple>,
+        edges: Vec<EdgeTypeTuple>,
         given: &Bound<'_, PyDict>,
         cache: Option<Py<PyCache>>,
         storage_options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let Place { process, source, cache, options } = Place::new(py, url, given, cache, storage_options)?;
+        let StoreOpenContext { process, source, cache, options } =
+            StoreOpenContext::new(py, url, given, cache, storage_options)?;
         let schema = schema(py, vertices, edges)?;
         let shared = cache.get().get(py)?;
         let store =
             process.run(py, async move { GraphStore::create(&shared, source, schema, options).await })?;
-        Ok(Self { store: Open::new(process, store), cache })
+        Ok(Self { store: GraphHandle::new(process, store), cache })
     }
 
     /// Opens the newest version of a store.
@@ -125,17 +126,18 @@ impl PyLocalGraphStore {
         cache: Option<Py<PyCache>>,
         storage_options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let Place { process, source, cache, options } = Place::new(py, url, given, cache, storage_options)?;
+        let StoreOpenContext { process, source, cache, options } =
+            StoreOpenContext::new(py, url, given, cache, storage_options)?;
         let shared = cache.get().get(py)?;
         let store = process.run(py, async move { GraphStore::open(&shared, source, options).await })?;
-        Ok(Self { store: Open::new(process, store), cache })
+        Ok(Self { store: GraphHandle::new(process, store), cache })
     }
 
     /// Looks for newer versions.
     fn refresh(&self, py: Python<'_>) -> PyResult<PyLocalSnapshot> {
         let (process, store) = self.store.get(py)?;
         let snapshot = process.run(py, async move { store.refresh().await })?;
-        Ok(PyLocalSnapshot { snapshot: Open::new(process, snapshot) })
+        Ok(PyLocalSnapshot { snapshot: GraphHandle::new(process, snapshot) })
     }
 
     /// A version: the newest that is known, or another.
@@ -143,10 +145,10 @@ impl PyLocalGraphStore {
     fn snapshot(&self, py: Python<'_>, version: Option<u64>) -> PyResult<PyLocalSnapshot> {
         let (process, store) = self.store.get(py)?;
         let snapshot = process.run(py, async move { store.snapshot(version).await })?;
-        Ok(PyLocalSnapshot { snapshot: Open::new(process, snapshot) })
+        Ok(PyLocalSnapshot { snapshot: GraphHandle::new(process, snapshot) })
     }
 
-    fn log(&self, py: Python<'_>) -> PyResult<Vec<Entry>> {
+    fn log(&self, py: Python<'_>) -> PyResult<Vec<LogEntryTuple>> {
         let (process, store) = self.store.get(py)?;
         let entries = process.run(py, async move { store.log().await })?;
         Ok(entries.into_iter().map(entry).collect())
@@ -155,7 +157,7 @@ impl PyLocalGraphStore {
     fn writer(&self, py: Python<'_>) -> PyResult<PyLocalStoreWriter> {
         let (process, store) = self.store.get(py)?;
         let writer = process.run(py, async move { store.writer().await })?;
-        Ok(PyLocalStoreWriter { writer: Open::new(process, Arc::new(Mutex::new(writer))) })
+        Ok(PyLocalStoreWriter { writer: GraphHandle::new(process, Arc::new(Mutex::new(writer))) })
     }
 
     #[pyo3(signature = (types=None, share=None, force=false))]
@@ -165,7 +167,7 @@ impl PyLocalGraphStore {
         types: Option<Vec<String>>,
         share: Option<f64>,
         force: bool,
-    ) -> PyResult<Vec<Compacted>> {
+    ) -> PyResult<Vec<CompactionTuple>> {
         let (process, store) = self.store.get(py)?;
         let mut options = CompactOptions::default().with_force(force);
         if let Some(types) = types {
@@ -192,7 +194,7 @@ impl PyLocalGraphStore {
         if let Some(seconds) = older_than {
             let age = Duration::try_from_secs_f64(seconds);
             options = options.with_older_than(age.map_err(|error| {
-                Class::Config.error(py, format!("older_than: {seconds} seconds: {error}"))
+                ErrorClass::Config.error(py, format!("older_than: {seconds} seconds: {error}"))
             })?);
         }
         let gone = process.run(py, async move { store.collect_garbage(&options).await })?;
@@ -213,7 +215,11 @@ impl PyLocalGraphStore {
         let options = prewarm_options(types, limit)?;
         if !wait {
             let _runtime = process.runtime().enter();
-            drop(store.prewarm_in_background(&options).map_err(|error| Failure::from(error).raised(py))?);
+            drop(
+                store
+                    .prewarm_in_background(&options)
+                    .map_err(|error| UnraisedError::from(error).raised(py))?,
+            );
             return Ok(None);
         }
         let warmed = process.run(py, async move { store.latest().prewarm(&options).await })?;

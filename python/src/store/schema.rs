@@ -3,40 +3,47 @@
 use pyo3::prelude::*;
 use stylobate_graph::{EdgeType, PropertyType, StoreProperty, StoreSchema, VertexType};
 
-use crate::errors::Class;
+use crate::errors::ErrorClass;
 
 /// Names of properties, and of their types.
-pub(super) type Properties = Vec<(String, String)>;
+pub(super) type PropertyTuples = Vec<(String, String)>;
 /// A type of vertices: name, key, properties.
-pub(super) type Vertices = (String, String, Properties);
+pub(super) type VertexTypeTuple = (String, String, PropertyTuples);
 /// The names of an edge and of its ends.
-pub(super) type EdgeName = (String, String, String);
+pub(super) type StoreEdgeName = (String, String, String);
 /// A type of edges.
-pub(super) type Edges = (EdgeName, Properties);
+pub(super) type EdgeTypeTuple = (StoreEdgeName, PropertyTuples);
 
-fn properties(py: Python<'_>, of: &str, given: Properties) -> PyResult<Vec<StoreProperty>> {
+fn properties(py: Python<'_>, of: &str, given: PropertyTuples) -> PyResult<Vec<StoreProperty>> {
     let property = |(name, text): (String, String)| {
         let parsed = text.parse::<PropertyType>();
         let wrong = |error: stylobate_graph::UnknownNameError| {
-            Class::Config.error(py, format!("{of}: property {name}: {error}"))
+            ErrorClass::Config.error(py, format!("{of}: property {name}: {error}"))
         };
         parsed.map_err(wrong).map(|property_type| StoreProperty::new(&name, property_type))
     };
     given.into_iter().map(property).collect()
 }
 
-pub(super) fn vertex_type(py: Python<'_>, (name, key, given): Vertices) -> PyResult<VertexType> {
+pub(super) fn vertex_type(py: Python<'_>, (name, key, given): VertexTypeTuple) -> PyResult<VertexType> {
     let properties = properties(py, &format!("vertex type {name}"), given)?;
     Ok(VertexType { name, key, properties })
 }
 
-pub(super) fn edge_type(py: Python<'_>, ((source, name, destination), given): Edges) -> PyResult<EdgeType> {
+pub(super) fn edge_type(
+    py: Python<'_>,
+    ((source, name, destination), given): EdgeTypeTuple,
+) -> PyResult<EdgeType> {
     let mut of_type = EdgeType::new(source, name, destination);
     of_type.properties = properties(py, &format!("edge type {}", of_type.full_name()), given)?;
     Ok(of_type)
 }
 
-pub(super) fn schema(py: Python<'_>, vertices: Vec<Vertices>, edges: Vec<Edges>) -> PyResult<StoreSchema> {
+pub(super) fn schema(
+    py: Python<'_>,
+    vertices: Vec<VertexTypeTuple>,
+    edges: Vec<EdgeTypeTuple>,
+) -> PyResult<StoreSchema> {
     Ok(StoreSchema {
         vertices: vertices.into_iter().map(|of_type| vertex_type(py, of_type)).collect::<PyResult<_>>()?,
         edges: edges.into_iter().map(|of_type| edge_type(py, of_type)).collect::<PyResult<_>>()?,
@@ -46,11 +53,11 @@ pub(super) fn schema(py: Python<'_>, vertices: Vec<Vertices>, edges: Vec<Edges>)
 /// A property of this name and type.
 pub(super) fn property(py: Python<'_>, of: &str, name: String, text: String) -> PyResult<StoreProperty> {
     let found = properties(py, of, vec![(name, text)])?.pop();
-    found.ok_or_else(|| Class::Config.error(py, format!("{of}: there is no property")))
+    found.ok_or_else(|| ErrorClass::Config.error(py, format!("{of}: there is no property")))
 }
 
-pub(super) fn shown(schema: &StoreSchema) -> (Vec<Vertices>, Vec<Edges>) {
-    let properties = |given: &[StoreProperty]| -> Properties {
+pub(super) fn shown(schema: &StoreSchema) -> (Vec<VertexTypeTuple>, Vec<EdgeTypeTuple>) {
+    let properties = |given: &[StoreProperty]| -> PropertyTuples {
         given.iter().map(|property| (property.name.clone(), property.property_type.to_string())).collect()
     };
     let vertices = schema.vertices.iter();

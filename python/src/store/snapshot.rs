@@ -12,31 +12,31 @@ use stylobate_graph::{Error, GraphWriteOptions, Snapshot};
 use stylobate_storage::{Destination, Overwrite};
 
 use super::{
-    entry::{Entry, entry},
-    schema::{Edges, Vertices, shown},
+    entry::{LogEntryTuple, entry},
+    schema::{EdgeTypeTuple, VertexTypeTuple, shown},
     views::{PyLocalEdgeView, PyLocalVertexView},
 };
 use crate::{
-    errors::Failure,
+    errors::UnraisedError,
     expression::filter,
-    graph::Open,
+    graph::GraphHandle,
     interop::{
         batches::{PyBatchIterator, PyBatches},
         exported::{PySchema, stream_capsule},
-        stream::{Begin, Reader, Running},
+        stream::{BatchStreamFactory, LazyBatchReader, RunningBatchStream},
     },
     location::location,
-    process::Process,
+    process::ProcessRuntime,
     scan::options,
 };
 
 /// Version, bases and deltas, chunks, and what is wrong.
-type Verified = (u64, u64, u64, Vec<String>);
+type VerificationTuple = (u64, u64, u64, Vec<String>);
 
 /// The work behind `stylobate.Snapshot`.
 #[pyclass(frozen, module = "stylobate", name = "LocalSnapshot")]
 pub(crate) struct PyLocalSnapshot {
-    pub(super) snapshot: Open<Snapshot>,
+    pub(super) snapshot: GraphHandle<Snapshot>,
 }
 
 /// Names as the graph crate takes them.
@@ -53,28 +53,28 @@ impl PyLocalSnapshot {
     }
 
     /// What the log says of it.
-    fn entry(&self, py: Python<'_>) -> PyResult<Entry> {
+    fn entry(&self, py: Python<'_>) -> PyResult<LogEntryTuple> {
         Ok(entry(self.snapshot.get(py)?.1.entry()))
     }
 
     /// The types of vertices and of edges.
-    fn schema(&self, py: Python<'_>) -> PyResult<(Vec<Vertices>, Vec<Edges>)> {
+    fn schema(&self, py: Python<'_>) -> PyResult<(Vec<VertexTypeTuple>, Vec<EdgeTypeTuple>)> {
         Ok(shown(&self.snapshot.get(py)?.1.schema()))
     }
 
     fn vertex_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
         let count = self.snapshot.get(py)?.1.vertex_count(vertex_type);
-        count.map_err(|error| Failure::from(error).raised(py))
+        count.map_err(|error| UnraisedError::from(error).raised(py))
     }
 
     fn index_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
         let count = self.snapshot.get(py)?.1.index_count(vertex_type);
-        count.map_err(|error| Failure::from(error).raised(py))
+        count.map_err(|error| UnraisedError::from(error).raised(py))
     }
 
     fn edge_count(&self, py: Python<'_>, edge_type: &str) -> PyResult<u64> {
         let count = self.snapshot.get(py)?.1.edge_count(edge_type);
-        count.map_err(|error| Failure::from(error).raised(py))
+        count.map_err(|error| UnraisedError::from(error).raised(py))
     }
 
     #[pyo3(signature = (vertex_type, columns=None))]
@@ -88,7 +88,7 @@ impl PyLocalSnapshot {
         let view = process.run(py, async move {
             snapshot.vertices(&vertex_type, names(columns.as_deref()).as_deref()).await
         })?;
-        Ok(PyLocalVertexView { view: Open::new(process, view) })
+        Ok(PyLocalVertexView { view: GraphHandle::new(process, view) })
     }
 
     #[pyo3(signature = (edge_type, columns=None))]
@@ -101,7 +101,7 @@ impl PyLocalSnapshot {
         let (process, snapshot) = self.snapshot.get(py)?;
         let view = process
             .run(py, async move { snapshot.edges(&edge_type, names(columns.as_deref()).as_deref()).await })?;
-        Ok(PyLocalEdgeView { view: Open::new(process, view) })
+        Ok(PyLocalEdgeView { view: GraphHandle::new(process, view) })
     }
 
     /// All vertices, or all edges, of a type of which a filter is true.
@@ -116,14 +116,14 @@ impl PyLocalSnapshot {
     ) -> PyResult<PyLocalStoreScan> {
         let (process, snapshot) = self.snapshot.get(py)?;
         let predicate = filter.map(self::filter).transpose()?;
-        let scan = Scanned { snapshot, is_of_edges: kind == "edges", name, columns, predicate };
+        let scan = StoreScanRequest { snapshot, is_of_edges: kind == "edges", name, columns, predicate };
         let first = scan.clone();
         let schema = process.run(py, async move { first.run().await.map(|(schema, _)| schema) })?;
-        Ok(PyLocalStoreScan { scan: Open::new(process, scan), schema })
+        Ok(PyLocalStoreScan { scan: GraphHandle::new(process, scan), schema })
     }
 
     /// Reads all of it.
-    fn verify(&self, py: Python<'_>) -> PyResult<Verified> {
+    fn verify(&self, py: Python<'_>) -> PyResult<VerificationTuple> {
         let (process, snapshot) = self.snapshot.get(py)?;
         let found = process.wait(py, async move { snapshot.verify().await })?;
         Ok((found.version, found.parts, found.chunks, found.flaws))
@@ -142,7 +142,7 @@ impl PyLocalSnapshot {
         let (process, snapshot) = self.snapshot.get(py)?;
         let store = storage_options.map(options).transpose()?.unwrap_or_default();
         let destination = Destination::parse(&location(path)?, &store);
-        let destination = destination.map_err(|error| Failure::from(error).raised(py))?;
+        let destination = destination.map_err(|error| UnraisedError::from(error).raised(py))?;
         let mut given = GraphWriteOptions::default();
         if overwrite {
             given = given.with_overwrite(Overwrite::Replace);
@@ -155,7 +155,7 @@ impl PyLocalSnapshot {
 
 /// A scan, as it is said.
 #[derive(Clone)]
-struct Scanned {
+struct StoreScanRequest {
     snapshot: Snapshot,
     is_of_edges: bool,
     name: String,
@@ -163,18 +163,18 @@ struct Scanned {
     predicate: Option<Predicate>,
 }
 
-impl Scanned {
-    async fn run(self) -> Result<(SchemaRef, crate::interop::stream::Batches), Error> {
+impl StoreScanRequest {
+    async fn run(self) -> Result<(SchemaRef, crate::interop::stream::PythonBatchStream), Error> {
         let columns = names(self.columns.as_deref());
         let (columns, predicate) = (columns.as_deref(), self.predicate.as_ref());
         Ok(match self.is_of_edges {
             true => {
                 let (schema, batches) = self.snapshot.scan_edges(&self.name, columns, predicate).await?;
-                (schema, batches.map_err(Failure::from).boxed())
+                (schema, batches.map_err(UnraisedError::from).boxed())
             }
             false => {
                 let (schema, batches) = self.snapshot.scan_vertices(&self.name, columns, predicate).await?;
-                (schema, batches.map_err(Failure::from).boxed())
+                (schema, batches.map_err(UnraisedError::from).boxed())
             }
         })
     }
@@ -183,14 +183,15 @@ impl Scanned {
 /// Rows of a version that are read when they are asked for.
 #[pyclass(frozen, module = "stylobate", name = "LocalStoreScan")]
 pub(crate) struct PyLocalStoreScan {
-    scan: Open<Scanned>,
+    scan: GraphHandle<StoreScanRequest>,
     schema: SchemaRef,
 }
 
 impl PyLocalStoreScan {
-    fn begin(&self, py: Python<'_>) -> PyResult<(Process, Begin)> {
+    fn begin(&self, py: Python<'_>) -> PyResult<(ProcessRuntime, BatchStreamFactory)> {
         let (process, scan) = self.scan.get(py)?;
-        let batches = async move { scan.run().await.map(|(_, batches)| batches).map_err(Failure::from) };
+        let batches =
+            async move { scan.run().await.map(|(_, batches)| batches).map_err(UnraisedError::from) };
         Ok((process, Box::new(move || futures::stream::once(batches).try_flatten().boxed())))
     }
 }
@@ -206,7 +207,7 @@ impl PyLocalStoreScan {
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
         let (process, begin) = self.begin(py)?;
         let schema = self.schema.clone();
-        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
         collected.map_err(|broken| broken.raised(py))
     }
 
@@ -222,6 +223,6 @@ impl PyLocalStoreScan {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let (process, begin) = self.begin(py)?;
-        stream_capsule(py, Reader::new(process, self.schema.clone(), begin), requested_schema)
+        stream_capsule(py, LazyBatchReader::new(process, self.schema.clone(), begin), requested_schema)
     }
 }

@@ -5,19 +5,19 @@ use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
 
 use super::{ids::vertex_ids, snapshot::PyLocalSnapshot, views::answered};
 use crate::{
-    errors::Class,
-    graph::Open,
+    errors::ErrorClass,
+    graph::GraphHandle,
     interop::exported::{PyRecordBatch, PySchema},
 };
 
 /// A step, as Python says it: what it is, and texts. `("out", edge, vertices or none, columns, name or none)`.
-type Hop = (String, String, Option<String>, Vec<String>, Option<String>);
+type HopTuple = (String, String, Option<String>, Vec<String>, Option<String>);
 
 /// The work behind `stylobate.Traversal`.
 #[pyclass(frozen, module = "stylobate", name = "LocalTraversal")]
 pub(crate) struct PyLocalTraversal {
-    said: Open<Traversal>,
-    prepared: Open<PreparedTraversal>,
+    said: GraphHandle<Traversal>,
+    prepared: GraphHandle<PreparedTraversal>,
 }
 
 #[pymethods]
@@ -28,7 +28,7 @@ impl PyLocalTraversal {
         py: Python<'_>,
         snapshot: &PyLocalSnapshot,
         start: &str,
-        hops: Vec<Hop>,
+        hops: Vec<HopTuple>,
         name: Option<String>,
         top: Option<(usize, String, bool)>,
         select: Option<Vec<String>>,
@@ -42,7 +42,7 @@ impl PyLocalTraversal {
             said = match way.as_str() {
                 "out" => said.out(&edge, to.as_deref()),
                 "in" => said.in_(&edge, to.as_deref()),
-                other => return Err(Class::Config.error(py, format!("{other}: a hop is out or in"))),
+                other => return Err(ErrorClass::Config.error(py, format!("{other}: a hop is out or in"))),
             };
             said = said.columns(columns);
             if let Some(name) = name {
@@ -57,7 +57,10 @@ impl PyLocalTraversal {
         }
         let planned = said.clone();
         let prepared = process.run(py, async move { planned.prepare().await })?;
-        Ok(Self { said: Open::new(process.clone(), said), prepared: Open::new(process, prepared) })
+        Ok(Self {
+            said: GraphHandle::new(process.clone(), said),
+            prepared: GraphHandle::new(process, prepared),
+        })
     }
 
     /// The columns that come out.

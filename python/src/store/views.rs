@@ -8,21 +8,21 @@ use stylobate_graph::{EdgeView, Result, VertexView};
 
 use super::ids::keys;
 use crate::{
-    errors::Failure,
-    graph::{Open, numbers, way},
+    errors::UnraisedError,
+    graph::{GraphHandle, numbers, way},
     interop::exported::{PyArrowArray, PyRecordBatch, PySchema},
-    process::Process,
+    process::ProcessRuntime,
 };
 
 /// The answer: at once and without the runtime where all that is needed is in memory, and else what the work gives.
 pub(super) fn answered<T: Send>(
     py: Python<'_>,
-    process: &Process,
+    process: &ProcessRuntime,
     cached: impl FnOnce() -> Option<Result<T>> + Send,
     work: impl Future<Output = Result<T>> + Send,
 ) -> PyResult<T> {
     match py.detach(cached) {
-        Some(answer) => answer.map_err(|error| Failure::from(error).raised(py)),
+        Some(answer) => answer.map_err(|error| UnraisedError::from(error).raised(py)),
         None => process.run(py, work),
     }
 }
@@ -30,7 +30,7 @@ pub(super) fn answered<T: Send>(
 /// The vertices of a type, found by index or by key.
 #[pyclass(frozen, module = "stylobate", name = "LocalVertexView")]
 pub(crate) struct PyLocalVertexView {
-    pub(super) view: Open<VertexView>,
+    pub(super) view: GraphHandle<VertexView>,
 }
 
 #[pymethods]
@@ -74,7 +74,7 @@ impl PyLocalVertexView {
 /// The edges of a type.
 #[pyclass(frozen, module = "stylobate", name = "LocalEdgeView")]
 pub(crate) struct PyLocalEdgeView {
-    pub(super) view: Open<EdgeView>,
+    pub(super) view: GraphHandle<EdgeView>,
 }
 
 #[pymethods]
@@ -91,7 +91,7 @@ impl PyLocalEdgeView {
         let way = way(direction)?;
         let rows = answered(py, &process, || view.of_cached(way, vertex), view.of(way, vertex));
         let batch = rows.map(|rows| view.batch(rows))?;
-        batch.map(Into::into).map_err(|error| Failure::from(error).raised(py))
+        batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
     }
 
     /// The edges between two vertices.
@@ -100,7 +100,7 @@ impl PyLocalEdgeView {
         let cached = || view.lookup_cached(source, destination);
         let rows = answered(py, &process, cached, view.lookup(source, destination));
         let batch = rows.map(|rows| view.batch(rows))?;
-        batch.map(Into::into).map_err(|error| Failure::from(error).raised(py))
+        batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
     }
 
     /// The edges of many vertices.

@@ -7,32 +7,32 @@ use stylobate_graph::{BulkLoad, EdgeType, Ends, SchemaChange, StoreSchema, Store
 use tokio::sync::Mutex;
 
 use super::{
-    data::{Renamed, Told, renamed, rows},
+    data::{ColumnRenames, LoadReporter, renamed, rows},
     ids::vertex_ids,
-    schema::{EdgeName, Edges, Vertices, edge_type, property, vertex_type},
+    schema::{EdgeTypeTuple, StoreEdgeName, VertexTypeTuple, edge_type, property, vertex_type},
     snapshot::PyLocalSnapshot,
 };
 use crate::{
-    arriving::Arriving,
-    errors::{Class, Failure},
-    graph::Open,
-    process::{Process, Signals},
+    arriving::PythonBatchInput,
+    errors::{ErrorClass, UnraisedError},
+    graph::GraphHandle,
+    process::{ProcessRuntime, SignalPoller},
 };
 
 /// Version, vertices, edges, bytes.
-type Loaded = (u64, u64, u64, u64);
+type BulkLoadTuple = (u64, u64, u64, u64);
 
 /// The work behind `stylobate.StoreWriter`.
 #[pyclass(frozen, module = "stylobate", name = "LocalStoreWriter")]
 pub(crate) struct PyLocalStoreWriter {
-    pub(super) writer: Open<Arc<Mutex<StoreWriter>>>,
+    pub(super) writer: GraphHandle<Arc<Mutex<StoreWriter>>>,
 }
 
 fn ends(py: Python<'_>, by: &str) -> PyResult<Ends> {
     match by {
         "key" => Ok(Ends::Keys),
         "index" => Ok(Ends::Indexes),
-        other => Err(Class::Config.error(py, format!("by: \"key\" or \"index\", not {other:?}"))),
+        other => Err(ErrorClass::Config.error(py, format!("by: \"key\" or \"index\", not {other:?}"))),
     }
 }
 
@@ -54,7 +54,7 @@ impl PyLocalStoreWriter {
     fn snapshot(&self, py: Python<'_>) -> PyResult<PyLocalSnapshot> {
         let (process, writer) = self.writer.get(py)?;
         let snapshot = process.wait(py, async move { writer.lock().await.snapshot().clone() })?;
-        Ok(PyLocalSnapshot { snapshot: Open::new(process, snapshot) })
+        Ok(PyLocalSnapshot { snapshot: GraphHandle::new(process, snapshot) })
     }
 
     /// The indexes of new vertices: the first, and the one after the last.
@@ -100,8 +100,8 @@ impl PyLocalStoreWriter {
     fn alter(
         &self,
         py: Python<'_>,
-        vertices: Vec<Vertices>,
-        edges: Vec<Edges>,
+        vertices: Vec<VertexTypeTuple>,
+        edges: Vec<EdgeTypeTuple>,
         of_vertices: Vec<(String, String, String)>,
         of_edges: Vec<(String, String, String)>,
     ) -> PyResult<()> {
@@ -140,25 +140,27 @@ impl PyLocalStoreWriter {
         &self,
         py: Python<'_>,
         vertices: Vec<(String, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
-        edges: Vec<(EdgeName, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
+        edges: Vec<(StoreEdgeName, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<Loaded> {
+    ) -> PyResult<BulkLoadTuple> {
         let (process, writer) = self.writer.get(py)?;
-        let vertices =
-            vertices.into_iter().map(|(name, data, given)| Vertex::of(name, &data, &given, &process));
+        let vertices = vertices
+            .into_iter()
+            .map(|(name, data, given)| VertexLoadInput::of(name, &data, &given, &process));
         let vertices = vertices.collect::<PyResult<Vec<_>>>()?;
-        let edges = edges.into_iter().map(|(name, data, given)| Edge::of(name, &data, &given, &process));
+        let edges =
+            edges.into_iter().map(|(name, data, given)| EdgeLoadInput::of(name, &data, &given, &process));
         let edges = edges.collect::<PyResult<Vec<_>>>()?;
-        let told = Arc::new(Told::new(progress));
+        let told = Arc::new(LoadReporter::new(progress));
         let work = async {
             let mut writer = writer.lock().await;
             let changes =
                 changes(&writer.snapshot().schema(), &vertices, &edges).map_err(|error| told.why(error))?;
             let mut load = BulkLoad::new().with_changes(changes);
-            for Vertex { name, arriving, .. } in vertices {
-                load = load.with_vertices(name, told.batches(arriving, &Renamed::new()));
+            for VertexLoadInput { name, arriving, .. } in vertices {
+                load = load.with_vertices(name, told.batches(arriving, &ColumnRenames::new()));
             }
-            for Edge { name: (source, edge, destination), arriving, names, ends } in edges {
+            for EdgeLoadInput { name: (source, edge, destination), arriving, names, ends } in edges {
                 let name = EdgeType::new(source, edge, destination).full_name();
                 load = load.with_edges(name, ends, told.batches(arriving, &names));
             }
@@ -168,25 +170,25 @@ impl PyLocalStoreWriter {
             };
             done.await.map_err(|error| told.why(error))
         };
-        let loaded = py.detach(|| process.wait_detached(work, &mut Signals::new()));
+        let loaded = py.detach(|| process.wait_detached(work, &mut SignalPoller::new()));
         let loaded = loaded?.map_err(|broken| broken.raised(py))?;
         Ok((loaded.version, loaded.vertices, loaded.edges, loaded.bytes))
     }
 }
 
 /// Vertices of one type on their way.
-struct Vertex {
+struct VertexLoadInput {
     name: String,
-    arriving: Arriving,
+    arriving: PythonBatchInput,
     key: Option<String>,
 }
 
-impl Vertex {
+impl VertexLoadInput {
     fn of(
         name: String,
         data: &Bound<'_, PyAny>,
         given: &Bound<'_, PyDict>,
-        process: &Process,
+        process: &ProcessRuntime,
     ) -> PyResult<Self> {
         let mut key = None;
         for (option, value) in given.iter() {
@@ -195,28 +197,32 @@ impl Vertex {
                 other => return Err(unknown(&value, other)),
             }
         }
-        Ok(Self { name, arriving: Arriving::of(data, process)?, key })
+        Ok(Self { name, arriving: PythonBatchInput::of(data, process)?, key })
     }
 }
 
 /// Edges of one type on their way.
-struct Edge {
-    name: EdgeName,
-    arriving: Arriving,
+struct EdgeLoadInput {
+    name: StoreEdgeName,
+    arriving: PythonBatchInput,
     /// Columns that are `src` and `dst` under other names.
-    names: Renamed,
+    names: ColumnRenames,
     ends: Ends,
 }
 
-impl Edge {
+impl EdgeLoadInput {
     fn of(
-        name: EdgeName,
+        name: StoreEdgeName,
         data: &Bound<'_, PyAny>,
         given: &Bound<'_, PyDict>,
-        process: &Process,
+        process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let mut it =
-            Self { name, arriving: Arriving::of(data, process)?, names: Vec::new(), ends: Ends::Keys };
+        let mut it = Self {
+            name,
+            arriving: PythonBatchInput::of(data, process)?,
+            names: Vec::new(),
+            ends: Ends::Keys,
+        };
         for (option, value) in given.iter() {
             match option.extract::<String>()?.as_str() {
                 "source" => it.names.push((value.extract()?, "src".to_owned())),
@@ -230,17 +236,17 @@ impl Edge {
 }
 
 fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
-    Failure::new(Class::Config, format!("{option}: no such option")).raised(value.py())
+    UnraisedError::new(ErrorClass::Config, format!("{option}: no such option")).raised(value.py())
 }
 
 /// Types that are not there yet, as the columns of their data have them.
 fn changes(
     known: &StoreSchema,
-    vertices: &[Vertex],
-    edges: &[Edge],
+    vertices: &[VertexLoadInput],
+    edges: &[EdgeLoadInput],
 ) -> stylobate_graph::Result<Vec<SchemaChange>> {
     let mut changes = Vec::new();
-    for Vertex { name, arriving, key } in vertices {
+    for VertexLoadInput { name, arriving, key } in vertices {
         if known.vertices.iter().any(|of_type| of_type.name == *name) {
             continue;
         }
@@ -250,7 +256,7 @@ fn changes(
         })?;
         changes.push(SchemaChange::AddVertexType(VertexType::of_columns(name, key, &arriving.schema)?));
     }
-    for Edge { name: (source, name, destination), arriving, names, .. } in edges {
+    for EdgeLoadInput { name: (source, name, destination), arriving, names, .. } in edges {
         let is_known = |of_type: &EdgeType| {
             of_type.source == *source && of_type.name == *name && of_type.destination == *destination
         };

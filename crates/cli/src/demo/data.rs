@@ -15,7 +15,7 @@ const ROW_GROUP_ROWS: usize = 65_536;
 
 /// A file that was written.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct DemoTable {
     /// Its name in the folder, and its key in the bucket.
     pub(super) key: String,
     pub(super) rows: u64,
@@ -25,7 +25,7 @@ pub(super) struct Table {
 }
 
 /// Writes both tables into `folder`, which must be new or empty.
-pub(super) fn generate(scale: f64, folder: &Path) -> anyhow::Result<Vec<Table>> {
+pub(super) fn generate(scale: f64, folder: &Path) -> anyhow::Result<Vec<DemoTable>> {
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     if fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty: give a new folder", folder.display());
@@ -48,7 +48,7 @@ fn write(
     key: &str,
     batches: impl RecordBatchReader,
     columns: &'static [&'static str],
-) -> anyhow::Result<Table> {
+) -> anyhow::Result<DemoTable> {
     let path = folder.join(key);
     let unfinished = folder.join(format!("{key}.unfinished"));
     let properties = WriterProperties::builder()
@@ -65,5 +65,5 @@ fn write(
     }
     writer.close()?;
     fs::rename(&unfinished, &path)?;
-    Ok(Table { key: key.to_owned(), rows, bytes: path.metadata()?.len(), columns })
+    Ok(DemoTable { key: key.to_owned(), rows, bytes: path.metadata()?.len(), columns })
 }

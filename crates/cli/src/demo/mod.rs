@@ -21,8 +21,8 @@ use stylobate_storage::{ByteSize, Origin};
 use tokio::sync::oneshot;
 
 use self::{
-    read::{Pass, Round},
-    slow::Slow,
+    read::{DemoMeasurement, OriginTraffic},
+    slow::DelayedReadStore,
 };
 use crate::out::{print, print_json};
 
@@ -71,7 +71,8 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6))?;
     }
 
-    let slow: Arc<dyn ObjectStore> = Arc::new(Slow::new(LocalFileSystem::new_with_prefix(&folder)?, LATENCY));
+    let slow: Arc<dyn ObjectStore> =
+        Arc::new(DelayedReadStore::new(LocalFileSystem::new_with_prefix(&folder)?, LATENCY));
     let (stop, stopped) = oneshot::channel::<()>();
     let config = config();
     let doors = Doors::bind(&config).await?;
@@ -90,9 +91,9 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let through: Arc<dyn ObjectStore> = Arc::new(client(&endpoint)?);
     let mut rounds = Vec::new();
     for (name, store) in [("origin directly", &slow), ("node, cold", &through), ("node, warm", &through)] {
-        let before = Pass::origin(&node).await;
+        let before = OriginTraffic::origin(&node).await;
         let round = read::read(name, store.clone(), &files, &folder).await?;
-        rounds.push(round.with_origin(before, Pass::origin(&node).await));
+        rounds.push(round.with_origin(before, OriginTraffic::origin(&node).await));
     }
     let _ = stop.send(());
     serving.await??;
@@ -124,7 +125,7 @@ fn client(endpoint: &str) -> object_store::Result<impl ObjectStore> {
         .build()
 }
 
-fn table(rounds: &[Round]) -> String {
+fn table(rounds: &[DemoMeasurement]) -> String {
     let head = ["", "requests", "read", "origin GETs", "from origin", "p50", "p99", "MB/s"];
     let mut text = format!(
         "{:<16} {:>9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}\n",

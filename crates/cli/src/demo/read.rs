@@ -15,7 +15,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde::Serialize;
 use stylobate_server::Node;
 
-use super::data::Table;
+use super::data::DemoTable;
 
 /// Enough of a file's end to hold the footer of the demo's files at any scale it takes.
 const FOOTER: u64 = 512 << 10;
@@ -23,7 +23,7 @@ const AT_A_TIME: usize = 4;
 
 /// What one pass over the tables measured.
 #[derive(Debug, Serialize)]
-pub(super) struct Round {
+pub(super) struct DemoMeasurement {
     pub(super) name: &'static str,
     pub(super) requests: usize,
     pub(super) bytes: u64,
@@ -36,12 +36,12 @@ pub(super) struct Round {
 
 /// What the node had asked of its origin at some moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pass {
+pub(super) struct OriginTraffic {
     gets: u64,
     bytes: u64,
 }
 
-impl Pass {
+impl OriginTraffic {
     /// The counts, once nothing is on its way from the origin any more.
     pub(super) async fn origin(node: &Node) -> Self {
         while node.buckets().any(|bucket| bucket.reader.stats().in_flight > 0) {
@@ -55,9 +55,9 @@ impl Pass {
     }
 }
 
-impl Round {
+impl DemoMeasurement {
     /// With what the origin was asked meanwhile: by the node, or, if it was not asked, by this client itself.
-    pub(super) fn with_origin(mut self, before: Pass, after: Pass) -> Self {
+    pub(super) fn with_origin(mut self, before: OriginTraffic, after: OriginTraffic) -> Self {
         if !self.name.starts_with("node") {
             return self;
         }
@@ -71,9 +71,9 @@ impl Round {
 pub(super) async fn read(
     name: &'static str,
     store: Arc<dyn ObjectStore>,
-    tables: &[Table],
+    tables: &[DemoTable],
     folder: &FilePath,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<DemoMeasurement> {
     let mut files = Vec::new();
     for table in tables {
         files.push((table, Bytes::from(tokio::fs::read(folder.join(&table.key)).await?)));
@@ -113,7 +113,7 @@ pub(super) async fn read(
         latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     };
     let requests = latencies.len();
-    Ok(Round {
+    Ok(DemoMeasurement {
         name,
         requests,
         bytes,
@@ -137,7 +137,7 @@ async fn footer(store: &Arc<dyn ObjectStore>, path: &Path) -> object_store::Resu
     Ok((result.bytes().await?, range))
 }
 
-fn same(file: &Bytes, range: Range<u64>, read: &Bytes, table: &Table) -> anyhow::Result<()> {
+fn same(file: &Bytes, range: Range<u64>, read: &Bytes, table: &DemoTable) -> anyhow::Result<()> {
     if file.get(range.start as usize..range.end as usize) != Some(read.as_ref()) {
         bail!("bytes {range:?} of {} differ from the file's", table.key);
     }

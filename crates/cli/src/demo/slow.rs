@@ -11,25 +11,25 @@ use object_store::{
 
 /// Waits before each read; everything else is the store's own.
 #[derive(Debug)]
-pub(super) struct Slow<S> {
+pub(super) struct DelayedReadStore<S> {
     store: S,
     latency: Duration,
 }
 
-impl<S> Slow<S> {
+impl<S> DelayedReadStore<S> {
     pub(super) fn new(store: S, latency: Duration) -> Self {
         Self { store, latency }
     }
 }
 
-impl<S: fmt::Display> fmt::Display for Slow<S> {
+impl<S: fmt::Display> fmt::Display for DelayedReadStore<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slow({})", self.store)
     }
 }
 
 #[async_trait]
-impl<S: ObjectStore> ObjectStore for Slow<S> {
+impl<S: ObjectStore> ObjectStore for DelayedReadStore<S> {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         self.store.put_opts(path, payload, options).await
     }

@@ -17,7 +17,7 @@ use stylobate_storage::{Durability, SinkKind, SinkOptions};
 use crate::{
     failure::{nearest, usage},
     lean_memory::be_lean,
-    rows::{Progress, grouped, option, until_stopped},
+    rows::{ProgressDisplay, grouped, option, until_stopped},
     table,
 };
 
@@ -81,7 +81,7 @@ Exit codes: 2 wrong command line, or something else in the folder; 1 anything el
 #[derive(Args, Clone, Debug)]
 pub(super) struct SnbArgs {
     #[command(flatten)]
-    pub(super) make: MakeArgs,
+    pub(super) make: GenerateTableArgs,
 
     /// What chance begins with: another seed, another network
     #[arg(long, value_name = "NUMBER", default_value_t = 42)]
@@ -91,7 +91,7 @@ pub(super) struct SnbArgs {
 /// What the user asked of `stylobate generate tpch` or `tpcds`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct MakeArgs {
+pub(super) struct GenerateTableArgs {
     /// How large: at 1, about 1 GB of text. Fractions from 0.001 on; TPC-DS defines 1, 10, 100 and so on
     #[arg(long, value_name = "FACTOR", default_value = "1", allow_hyphen_values = true)]
     scale: String,
@@ -114,7 +114,7 @@ pub(super) struct MakeArgs {
 
     /// What the files are
     #[arg(long, value_name = "FORMAT", default_value = "parquet")]
-    format: Format,
+    format: GenerateFormat,
 
     /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
     /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
@@ -151,7 +151,7 @@ pub(super) struct MakeArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum GenerateFormat {
     Parquet,
     Orc,
     Csv,
@@ -159,17 +159,17 @@ enum Format {
     Arrow,
 }
 
-pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Result<()> {
+pub(super) async fn run(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>) -> Result<()> {
     until_stopped(make(benchmark, args, seed)).await
 }
 
-async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Result<()> {
+async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>) -> Result<()> {
     be_lean();
     let started = Instant::now();
     let request = args.request(benchmark, seed)?;
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);
     let output = Output::open(&args.output, &args.option, sinks)?;
-    let progress = Progress::new(Some(request.estimated_rows()?), args.quiet)?;
+    let progress = ProgressDisplay::new(Some(request.estimated_rows()?), args.quiet)?;
     let (mut kept, mut written) = (0, 0_u64);
     let observe = |event: Event| match event {
         Event::Kept(entry) => {
@@ -205,7 +205,7 @@ async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Resul
     Ok(())
 }
 
-impl MakeArgs {
+impl GenerateTableArgs {
     fn request(&self, benchmark: Benchmark, seed: Option<u64>) -> Result<GenerateRequest> {
         let scale: Scale = self.scale.parse()?;
         let mut request = GenerateRequest::new(benchmark, scale)
@@ -229,19 +229,21 @@ impl MakeArgs {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for --format {formats}")));
         let compression = self.compression.as_deref();
         match self.format {
-            Format::Csv | Format::Arrow if compression.is_some() => {
+            GenerateFormat::Csv | GenerateFormat::Arrow if compression.is_some() => {
                 refused("--compression", "parquet and orc")
             }
-            Format::Orc | Format::Csv | Format::Arrow if self.row_group_rows.is_some() => {
+            GenerateFormat::Orc | GenerateFormat::Csv | GenerateFormat::Arrow
+                if self.row_group_rows.is_some() =>
+            {
                 refused("--row-group-rows", "parquet")
             }
-            Format::Parquet => Ok(FileFormat::Parquet {
+            GenerateFormat::Parquet => Ok(FileFormat::Parquet {
                 compression: or_default(compression)?,
                 row_group_rows: self.row_group_rows.map_or(1 << 20, NonZeroUsize::get),
             }),
-            Format::Orc => Ok(FileFormat::Orc { compression: or_default(compression)? }),
-            Format::Csv => Ok(FileFormat::Csv),
-            Format::Arrow => Ok(FileFormat::Arrow),
+            GenerateFormat::Orc => Ok(FileFormat::Orc { compression: or_default(compression)? }),
+            GenerateFormat::Csv => Ok(FileFormat::Csv),
+            GenerateFormat::Arrow => Ok(FileFormat::Arrow),
         }
     }
 }

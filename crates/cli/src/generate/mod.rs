@@ -10,20 +10,20 @@ use clap::{Args, Subcommand};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
-    what: What,
+    what: GenerateCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum What {
+enum GenerateCommand {
     /// TPC-H: lineitem, orders, partsupp, part, customer, supplier, nation, region
-    Tpch(make::MakeArgs),
+    Tpch(make::GenerateTableArgs),
     /// TPC-DS: 24 tables of sales in shops, by catalog and on the web, and dbgen_version
-    Tpcds(make::MakeArgs),
+    Tpcds(make::GenerateTableArgs),
     /// A social network, for graph stores: persons, posts, comments, knows, has_creator, likes, reply_of
     #[command(after_help = make::SNB_EXAMPLES, mut_arg("scale", |scale| scale.help(make::SNB_SCALE)))]
     Snb(make::SnbArgs),
     /// Reads files back and compares them with what was made
-    Verify(verify::VerifyArgs),
+    Verify(verify::GenerateVerifyArgs),
 }
 
 /// Makes or verifies, until told to stop.
@@ -36,9 +36,9 @@ pub(crate) async fn run(args: GenerateArgs) -> Result<()> {
     use stylobate_datagen::Benchmark;
 
     match args.what {
-        What::Tpch(args) => make::run(Benchmark::TpcH, &args, None).await,
-        What::Tpcds(args) => make::run(Benchmark::TpcDs, &args, None).await,
-        What::Snb(args) => make::run(Benchmark::Snb, &args.make, Some(args.seed)).await,
-        What::Verify(args) => verify::run(&args).await,
+        GenerateCommand::Tpch(args) => make::run(Benchmark::TpcH, &args, None).await,
+        GenerateCommand::Tpcds(args) => make::run(Benchmark::TpcDs, &args, None).await,
+        GenerateCommand::Snb(args) => make::run(Benchmark::Snb, &args.make, Some(args.seed)).await,
+        GenerateCommand::Verify(args) => verify::run(&args).await,
     }
 }

@@ -24,7 +24,7 @@ Exit codes: 1 if a file is missing or is not what was made, or on any error.";
 /// What the user asked of `stylobate generate verify`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct VerifyArgs {
+pub(super) struct GenerateVerifyArgs {
     /// The folder or URL that was the output
     #[arg(value_name = "DIR|URL")]
     output: String,
@@ -38,11 +38,11 @@ pub(super) struct VerifyArgs {
     option: Vec<(String, String)>,
 }
 
-pub(super) async fn run(args: &VerifyArgs) -> Result<()> {
+pub(super) async fn run(args: &GenerateVerifyArgs) -> Result<()> {
     until_stopped(verify(args)).await
 }
 
-async fn verify(args: &VerifyArgs) -> Result<()> {
+async fn verify(args: &GenerateVerifyArgs) -> Result<()> {
     let output = Output::open(&args.output, &args.option, SinkOptions::default())?;
     let mut printed = Ok(());
     let say = |verdict: &Verdict| {

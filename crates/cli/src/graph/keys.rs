@@ -20,7 +20,7 @@ const NAMED: usize = 5;
 
 /// Vertices that were asked for.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundVertices {
     pub(super) indexes: Vec<i64>,
     /// For each, what it was asked for by.
     pub(super) asked: ArrayRef,
@@ -33,7 +33,7 @@ pub(super) async fn find(
     vertex_type: &str,
     property: &str,
     texts: &[String],
-) -> Result<Found> {
+) -> Result<FoundVertices> {
     let vertices = graph.vertices(vertex_type)?.select([property])?;
     let info = graph.info().vertex(vertex_type);
     let is_key = info.and_then(|info| info.property(property)).is_some_and(|(_, _, found)| found.is_primary);
@@ -56,7 +56,7 @@ pub(super) async fn find(
     }
     let rows = by_value.iter().enumerate().flat_map(|(at, found)| found.iter().map(move |_| at as u32));
     let asked = take(&wanted, &UInt32Array::from_iter_values(rows), None)?;
-    Ok(Found { indexes: by_value.into_iter().flatten().collect(), asked })
+    Ok(FoundVertices { indexes: by_value.into_iter().flatten().collect(), asked })
 }
 
 /// For each value, the indexes of the vertices that have it.

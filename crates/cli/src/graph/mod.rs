@@ -16,11 +16,11 @@ use clap::{Args, Subcommand};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GraphArgs {
     #[command(subcommand)]
-    what: What,
+    what: GraphCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum What {
+enum GraphCommand {
     /// A picture of a graph: its types, their properties and files, and how edges are spread over vertices
     Info(info::InfoArgs),
     /// The neighbours of some vertices, with properties of the edges and of the neighbours
@@ -40,10 +40,10 @@ enum What {
 /// If the command line is wrong, or data or storage is; then nothing new is left.
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     match args.what {
-        What::Info(args) => info::run(args).await,
-        What::Neighbors(args) => neighbors::run(args).await,
-        What::Import(args) => import::run(*args).await,
-        What::Export(args) => export::run(args).await,
-        What::Store(args) => store::run(args).await,
+        GraphCommand::Info(args) => info::run(args).await,
+        GraphCommand::Neighbors(args) => neighbors::run(args).await,
+        GraphCommand::Import(args) => import::run(*args).await,
+        GraphCommand::Export(args) => export::run(args).await,
+        GraphCommand::Store(args) => store::run(args).await,
     }
 }

@@ -14,12 +14,12 @@ use stylobate_graph::{Direction, Edges, Graph, Vertices};
 
 use super::{
     free_name::free_name,
-    keys::{self, Found},
-    place::PlaceArgs,
+    keys::{self, FoundVertices},
+    place::GraphLocationArgs,
 };
 use crate::{
     failure::usage,
-    rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
+    rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
 /// Rows of a table where nobody said how many.
@@ -49,7 +49,7 @@ Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct NeighborsArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: GraphLocationArgs,
 
     /// The type of the vertices that edges leave
     #[arg(value_name = "SOURCE")]
@@ -74,7 +74,7 @@ pub(super) struct NeighborsArgs {
 
     /// out: follow edges from SOURCE to DESTINATION; in: from DESTINATION to SOURCE
     #[arg(long, value_name = "WAY", default_value = "out", hide_possible_values = true)]
-    direction: Way,
+    direction: NeighborDirection,
 
     /// Only these properties of the edges, in this order [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -93,7 +93,7 @@ pub(super) struct NeighborsArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum NeighborDirection {
     Out,
     In,
 }
@@ -109,9 +109,9 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
     let walk = args.walk(&graph, &asked).await?;
     let total = walk.degrees.iter().sum::<u64>();
 
-    let mut bound = Bound::default();
+    let mut bound = TableLimits::default();
     let mut limit = args.limit.unwrap_or(u64::MAX);
-    if format == Format::Table {
+    if format == RowFormat::Table {
         limit = args.limit.unwrap_or(TABLE_ROWS);
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = Some(limit);
@@ -122,22 +122,22 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
 
     let slices = walk.slices(limit);
     let batches = stream::iter(slices).then(|(vertices, rows)| walk.rows(vertices, rows));
-    let progress = Progress::new(Some(total.min(limit)), destination.is_terminal())?;
+    let progress = ProgressDisplay::new(Some(total.min(limit)), destination.is_terminal())?;
     drain(walk.schema.clone(), Box::pin(batches), format, bound, destination, &progress).await?;
     Ok(())
 }
 
 impl NeighborsArgs {
     /// Finds the vertices, and how many neighbours each has.
-    async fn walk(&self, graph: &Graph, asked: &[String]) -> Result<Walk> {
+    async fn walk(&self, graph: &Graph, asked: &[String]) -> Result<NeighborQuery> {
         let mut edges = graph.edges(&self.source, &self.edge, &self.destination)?;
         if let Some(properties) = &self.properties {
             edges = edges.select(properties)?;
         }
 
         let (direction, here, there) = match self.direction {
-            Way::Out => (Direction::Out, &self.source, &self.destination),
-            Way::In => (Direction::In, &self.destination, &self.source),
+            NeighborDirection::Out => (Direction::Out, &self.source, &self.destination),
+            NeighborDirection::In => (Direction::In, &self.destination, &self.source),
         };
         let with = match self.with.is_empty() {
             true => None,
@@ -152,22 +152,22 @@ impl NeighborsArgs {
         let degrees = degrees.values().iter().map(|degree| u64::try_from(*degree).unwrap_or_default());
         let degrees = degrees.collect();
         let schema = schema(&found.asked, &edges, with.as_ref());
-        Ok(Walk { edges, direction, found, degrees, with, schema })
+        Ok(NeighborQuery { edges, direction, found, degrees, with, schema })
     }
 }
 
 /// From which vertices edges are followed, and what is wanted of them.
-struct Walk {
+struct NeighborQuery {
     edges: Edges,
     direction: Direction,
-    found: Found,
+    found: FoundVertices,
     degrees: Vec<u64>,
     /// The vertices at the other end, where properties of them are wanted.
     with: Option<Vertices>,
     schema: SchemaRef,
 }
 
-impl Walk {
+impl NeighborQuery {
     /// The vertices in slices that have few edges each, with the rows that are wanted of each slice: `limit` in all.
     fn slices(&self, limit: u64) -> Vec<(Range<usize>, u64)> {
         let mut slices: Vec<(Range<usize>, u64)> = Vec::new();
@@ -225,7 +225,7 @@ fn schema(asked: &ArrayRef, edges: &Edges, with: Option<&Vertices>) -> SchemaRef
 }
 
 /// Vertices by their indexes.
-async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<Found> {
+async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices> {
     let count = vertices.count().await?;
     let of_type = vertices.vertex_type();
     let index = |text: &String| -> Result<i64> {
@@ -244,7 +244,7 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<Found> {
 
     let indexes = texts.iter().map(index).collect::<Result<Vec<_>>>()?;
     let asked: ArrayRef = Arc::new(Int64Array::from(indexes.clone()));
-    Ok(Found { indexes, asked })
+    Ok(FoundVertices { indexes, asked })
 }
 
 /// What stands between commas. A backslash takes the meaning from a comma or a backslash.

@@ -12,7 +12,7 @@ use crate::rows::{open_cache, option};
 
 /// Where a graph is, and how it is read.
 #[derive(Args, Clone, Debug)]
-pub(super) struct PlaceArgs {
+pub(super) struct GraphLocationArgs {
     /// The file that describes the graph, such as social.graph.yml, or the folder of the only one, here or below s3://,
     /// gs:// or az://; a file below http(s)://
     #[arg(value_name = "GRAPH")]
@@ -35,7 +35,7 @@ pub(super) struct PlaceArgs {
     memory: Option<ByteSize>,
 }
 
-impl PlaceArgs {
+impl GraphLocationArgs {
     /// Opens the graph.
     pub(super) async fn open(&self) -> Result<Graph> {
         let source = |url: String| Source::Url { url, options: self.option.clone() };

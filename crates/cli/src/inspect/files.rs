@@ -6,12 +6,12 @@ use stylobate_columnar::{FileFormat, Inspection, SchemaNode};
 
 use crate::{
     rows::{grouped, printable},
-    table::{self, Side},
+    table::{self, CellAlignment},
 };
 
 /// What is kept of each file.
 #[derive(Debug, Default)]
-pub(super) struct Overview {
+pub(super) struct InspectionOverview {
     /// Files that are neither Parquet nor ORC.
     pub(super) others: usize,
     files: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ pub(super) struct Overview {
     parts: u64,
 }
 
-impl Overview {
+impl InspectionOverview {
     pub(super) fn add(&mut self, file: &Inspection) {
         let known = self.schemas.iter().position(|schema| *schema == file.schema);
         let schema = known.unwrap_or_else(|| {
@@ -76,7 +76,7 @@ impl Overview {
         if self.schemas.len() > 1 {
             lines.push(vec!["schemas".to_owned(), grouped(self.schemas.len() as u64)]);
         }
-        let mut text = table::align_by(&lines, &[Side::Left]);
+        let mut text = table::align_by(&lines, &[CellAlignment::Left]);
         text.push('\n');
         let head =
             ["format", "size", "rows", "parts", "columns", "schema", "file"].map(str::to_owned).to_vec();
@@ -84,10 +84,25 @@ impl Overview {
         rows.extend(self.files.iter().cloned());
         if self.schemas.len() < 2 {
             rows.iter_mut().for_each(|row| drop(row.remove(5)));
-            let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
+            let sides = [
+                CellAlignment::Left,
+                CellAlignment::Right,
+                CellAlignment::Right,
+                CellAlignment::Right,
+                CellAlignment::Right,
+                CellAlignment::Left,
+            ];
             return text + &table::align_by(&rows, &sides);
         }
-        let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
+        let sides = [
+            CellAlignment::Left,
+            CellAlignment::Right,
+            CellAlignment::Right,
+            CellAlignment::Right,
+            CellAlignment::Right,
+            CellAlignment::Right,
+            CellAlignment::Left,
+        ];
         text + &table::align_by(&rows, &sides)
     }
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use stylobate_columnar::{Error, Inspection, SchemaNode, Source, inspect_all};
 use stylobate_storage::ByteSize;
 
-use self::{files::Overview, picture::Picture};
+use self::{files::InspectionOverview, picture::InspectionPicture};
 use crate::{
     failure::{nearest, usage},
     out::out,
@@ -78,7 +78,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     let cache = open_cache(Some(MEMORY)).await?;
     let source = Source::Url { url: args.path.clone(), options: args.option.clone() };
     let mut files = Box::pin(inspect_all(&source, &cache).await?.peekable());
-    let mut overview = Overview::default();
+    let mut overview = InspectionOverview::default();
     // The only file is shown in full, and the first of several like the others.
     let mut first: Option<Inspection> = None;
     let mut failed = 0;
@@ -126,7 +126,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     if args.json {
         writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;
     } else if let Some(inspection) = &first {
-        write!(out, "{}", Picture { inspection, row_groups: args.row_groups }.text())?;
+        write!(out, "{}", InspectionPicture { inspection, row_groups: args.row_groups }.text())?;
     } else {
         write!(out, "{}", overview.text())?;
     }

@@ -7,7 +7,7 @@ use stylobate_columnar::{
 use super::files::format_name;
 use crate::{
     rows::{grouped, printable},
-    table::{self, Side},
+    table::{self, CellAlignment},
 };
 
 /// Letters of a value or key, at most.
@@ -20,12 +20,12 @@ const BAR: usize = 12;
 const UNKNOWN: &str = "?";
 
 /// An inspection, to be drawn.
-pub(super) struct Picture<'a> {
+pub(super) struct InspectionPicture<'a> {
     pub(super) inspection: &'a Inspection,
     pub(super) row_groups: bool,
 }
 
-impl Picture<'_> {
+impl InspectionPicture<'_> {
     pub(super) fn text(&self) -> String {
         let sections = [
             Some(self.file()),
@@ -68,7 +68,11 @@ impl Picture<'_> {
             }
             lines.push(line(name, format!("{} = {shown}", cut(&printable(&entry.key), LONGEST_VALUE))));
         }
-        format!("{}\n{}", printable(&file.object), table::align_by(&lines, &[Side::Left, Side::Left]))
+        format!(
+            "{}\n{}",
+            printable(&file.object),
+            table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left])
+        )
     }
 
     /// How the columns are stored.
@@ -79,13 +83,19 @@ impl Picture<'_> {
         let largest = columns.iter().map(|column| column.compressed_size).max().unwrap_or_default();
         let has_raw = columns.iter().any(|column| column.uncompressed_size.is_some());
         let mut head = vec!["column", "codec", "encodings", "in dictionary", "size"];
-        let mut sides = vec![Side::Left, Side::Left, Side::Left, Side::Left, Side::Right];
+        let mut sides = vec![
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Right,
+        ];
         if has_raw {
             head.extend(["raw", "ratio"]);
-            sides.extend([Side::Right, Side::Right]);
+            sides.extend([CellAlignment::Right, CellAlignment::Right]);
         }
         head.extend(["share", ""]);
-        sides.extend([Side::Right, Side::Left]);
+        sides.extend([CellAlignment::Right, CellAlignment::Left]);
         let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
         for column in columns {
             let share = column.compressed_size as f64 / (all as f64).max(1.0);
@@ -120,7 +130,15 @@ impl Picture<'_> {
     /// What is known of the columns' values.
     fn values(&self) -> String {
         let head = ["column", "type", "nulls", "min", "max", "index", "bloom filter"];
-        let sides = [Side::Left, Side::Left, Side::Right, Side::Left, Side::Left, Side::Left, Side::Left];
+        let sides = [
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Right,
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Left,
+            CellAlignment::Left,
+        ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for column in &self.inspection.columns {
             rows.push(vec![
@@ -164,8 +182,8 @@ impl Picture<'_> {
             }
             rows.push(row);
         }
-        let mut sides = vec![Side::Right; 4 + usize::from(has_raw)];
-        sides.push(Side::Left);
+        let mut sides = vec![CellAlignment::Right; 4 + usize::from(has_raw)];
+        sides.push(CellAlignment::Left);
         let mut text = table::align_by(&rows, &sides);
         if file.parts.len() > shown {
             text +=
@@ -194,7 +212,7 @@ impl Picture<'_> {
                 ]);
             }
         }
-        let (left, right) = (Side::Left, Side::Right);
+        let (left, right) = (CellAlignment::Left, CellAlignment::Right);
         table::align_by(&rows, &[right, left, left, left, right, right, right, left, left])
     }
 }
@@ -214,7 +232,7 @@ fn tree(fields: &[SchemaNode]) -> String {
     for field in fields {
         branch(field, "", "", &mut lines);
     }
-    table::align_by(&lines, &[Side::Left, Side::Left])
+    table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left])
 }
 
 fn branch(field: &SchemaNode, before: &str, below: &str, lines: &mut Vec<Vec<String>>) {

@@ -19,7 +19,7 @@ use parquet::{
     file::properties::{EnabledStatistics, WriterProperties},
 };
 
-use super::random::Random;
+use super::random::ReplayRng;
 
 const COLUMNS: usize = 20;
 /// Rows that are in memory at once: about 10 MB of encoded data.
@@ -28,14 +28,14 @@ const BATCH_ROWS: u64 = 8_192;
 
 /// The two sizes of the Parpulse benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileSize {
+pub(super) enum TraceFileSize {
     /// About 1 MB.
     Small,
     /// About 100 MB.
     Large,
 }
 
-impl FileSize {
+impl TraceFileSize {
     /// How many rows of [`COLUMNS`] doubles.
     pub(super) fn rows(self) -> u64 {
         match self {
@@ -54,7 +54,7 @@ impl FileSize {
 }
 
 /// Writes a Parquet file of so many rows under a temporary name, renames it, and returns its size in bytes.
-pub(super) fn write_file(file: &Path, rows: u64, random: Random, progress: &ProgressBar) -> Result<u64> {
+pub(super) fn write_file(file: &Path, rows: u64, random: ReplayRng, progress: &ProgressBar) -> Result<u64> {
     let temporary = temporary(file);
     let written = write_rows(&temporary, rows, random, progress).and_then(|bytes| {
         fs::rename(&temporary, file)?;
@@ -80,7 +80,7 @@ fn temporary(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
-fn write_rows(file: &Path, rows: u64, mut random: Random, progress: &ProgressBar) -> Result<u64> {
+fn write_rows(file: &Path, rows: u64, mut random: ReplayRng, progress: &ProgressBar) -> Result<u64> {
     let field = |index| Field::new(format!("c{index:02}"), DataType::Float64, false);
     let schema = Arc::new(Schema::new((0..COLUMNS).map(field).collect::<Vec<_>>()));
     let properties = WriterProperties::builder()
@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     fn write(file: &Path, rows: u64, seed: u64) -> u64 {
-        write_file(file, rows, Random::new(seed), &ProgressBar::hidden()).unwrap()
+        write_file(file, rows, ReplayRng::new(seed), &ProgressBar::hidden()).unwrap()
     }
 
     #[test]
     fn a_small_file_has_20_columns_and_about_1_mb() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("small.parquet");
-        let bytes = write(&file, FileSize::Small.rows(), 7);
+        let bytes = write(&file, TraceFileSize::Small.rows(), 7);
         assert!((850_000..1_050_000).contains(&bytes), "{bytes}");
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&file).unwrap()).unwrap();
         assert_eq!(reader.schema().fields().len(), 20);

@@ -23,10 +23,10 @@ pub(super) struct EndpointArgs {
     access_key: Option<String>,
     /// Secret of the access key
     #[arg(long, value_name = "SECRET", env = "AWS_SECRET_ACCESS_KEY", hide_env_values = true)]
-    secret_key: Option<Secret>,
+    secret_key: Option<RedactedString>,
     /// Token of temporary keys
     #[arg(long, value_name = "TOKEN", env = "AWS_SESSION_TOKEN", hide_env_values = true)]
-    session_token: Option<Secret>,
+    session_token: Option<RedactedString>,
     /// Region that requests are signed for
     #[arg(long, env = "AWS_REGION", default_value = "us-east-1")]
     region: String,
@@ -44,20 +44,20 @@ pub(super) struct EndpointArgs {
     compare_access_key: Option<String>,
     /// Secret for the second endpoint [default: that of the first]
     #[arg(long, value_name = "SECRET", requires = "compare")]
-    compare_secret_key: Option<Secret>,
+    compare_secret_key: Option<RedactedString>,
 }
 
 /// A text that `Debug` does not show.
 #[derive(Clone)]
-struct Secret(String);
+struct RedactedString(String);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for RedactedString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-impl FromStr for Secret {
+impl FromStr for RedactedString {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -72,7 +72,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 /// One bucket behind one URL.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint {
+pub(super) struct ReplayEndpoint {
     /// The URL as given.
     pub(super) url: String,
     /// The bucket's name.
@@ -87,7 +87,7 @@ impl EndpointArgs {
     /// # Errors
     ///
     /// If a URL cannot be one of an endpoint, or half of a pair of keys is missing.
-    pub(super) fn endpoints(&self) -> Result<Vec<Endpoint>> {
+    pub(super) fn endpoints(&self) -> Result<Vec<ReplayEndpoint>> {
         let bucket = self.bucket.clone().context("--bucket is needed")?;
         let mut endpoints = vec![self.connect(
             &self.endpoint,
@@ -109,8 +109,8 @@ impl EndpointArgs {
         url: &str,
         bucket: String,
         key: Option<&String>,
-        secret: Option<&Secret>,
-    ) -> Result<Endpoint> {
+        secret: Option<&RedactedString>,
+    ) -> Result<ReplayEndpoint> {
         // The builder would take any text, and requests would fail one by one.
         let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         parsed.with_context(|| format!("{url:?} is not an http:// or https:// URL"))?;
@@ -134,7 +134,7 @@ impl EndpointArgs {
             builder = builder.with_token(&token.0);
         }
         let store = Arc::new(builder.build().with_context(|| format!("endpoint {url}"))?);
-        Ok(Endpoint { url: url.to_owned(), bucket, store })
+        Ok(ReplayEndpoint { url: url.to_owned(), bucket, store })
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_secret_does_not_show_in_debug() {
-        let secret: Secret = "hunter2".parse().unwrap();
+        let secret: RedactedString = "hunter2".parse().unwrap();
         assert_eq!(format!("{secret:?}"), "***");
     }
 

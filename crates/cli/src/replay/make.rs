@@ -11,31 +11,31 @@ use indicatif::{ProgressBar, ProgressStyle};
 use object_store::path::Path;
 
 use super::{
-    data::{self, FileSize},
-    plan::{Kind, Plan, Wish, plan},
-    random::Random,
-    trace::{self, Object},
+    data::{self, TraceFileSize},
+    plan::{TraceKind, TracePlan, TraceSpec, plan},
+    random::ReplayRng,
+    trace::{self, TraceObject},
 };
 use crate::{out::print, table};
 
 /// What `--make` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Law {
+pub(super) enum TraceDistribution {
     /// Requests by Zipf's law, and Parquet files of random numbers.
     Zipf,
 }
 
 #[derive(Args, Clone, Debug)]
-pub(super) struct MakeArgs {
+pub(super) struct MakeTraceArgs {
     /// Write a trace and its data instead of playing one
     #[arg(long, value_name = "LAW", requires = "output", conflicts_with_all = ["trace", "simulate"])]
-    pub(super) make: Option<Law>,
+    pub(super) make: Option<TraceDistribution>,
     /// Folder for trace.csv, objects.csv and data/; made if missing
     #[arg(long, value_name = "DIR", requires = "make")]
     output: Option<PathBuf>,
     /// The kind of trace
     #[arg(long, value_enum, default_value = "1m", requires = "make")]
-    kind: Kind,
+    kind: TraceKind,
     /// How many files [default: 9, 10, 19 or 8 by kind]
     #[arg(long, value_name = "N", requires = "make")]
     files: Option<usize>,
@@ -57,13 +57,13 @@ pub(super) struct MakeArgs {
 }
 
 /// Writes a trace and its data, and prints what they are.
-pub(super) fn run(args: MakeArgs) -> Result<()> {
-    let MakeArgs { kind, files, requests, skew, seed, scale, .. } = args;
+pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
+    let MakeTraceArgs { kind, files, requests, skew, seed, scale, .. } = args;
     let output = args.output.context("--make needs --output DIR")?;
     if !(scale.is_finite() && scale > 0.0) {
         bail!("--scale {scale}: a factor above 0 is needed");
     }
-    let plan = plan(Wish { kind, files, requests, skew, seed })?;
+    let plan = plan(TraceSpec { kind, files, requests, skew, seed })?;
 
     let (trace_file, data_folder) = (output.join("trace.csv"), output.join("data"));
     if trace_file.exists() && !args.force {
@@ -94,19 +94,19 @@ pub(super) fn run(args: MakeArgs) -> Result<()> {
     ))
 }
 
-fn write_data(plan: &Plan, folder: &FilePath, seed: u64, scale: f64) -> Result<Vec<Object>> {
-    let rows = |size: &FileSize| ((size.rows() as f64 * scale).round() as u64).max(1);
+fn write_data(plan: &TracePlan, folder: &FilePath, seed: u64, scale: f64) -> Result<Vec<TraceObject>> {
+    let rows = |size: &TraceFileSize| ((size.rows() as f64 * scale).round() as u64).max(1);
     let progress = ProgressBar::new(plan.files.iter().map(rows).sum());
     progress.set_style(ProgressStyle::with_template("{bar:40} {percent}% of the data, {eta} left")?);
     let mut objects = Vec::new();
     let mut numbers = [0; 2];
     for (index, size) in plan.files.iter().enumerate() {
-        let number = &mut numbers[usize::from(*size == FileSize::Large)];
+        let number = &mut numbers[usize::from(*size == TraceFileSize::Large)];
         let name = format!("{}-{number}.parquet", size.name());
         *number += 1;
-        let random = Random::of_part(seed, index as u64 + 1);
+        let random = ReplayRng::of_part(seed, index as u64 + 1);
         let bytes = data::write_file(&folder.join(&name), rows(size), random, &progress)?;
-        objects.push(Object { key: Path::from(name), size: Some(bytes) });
+        objects.push(TraceObject { key: Path::from(name), size: Some(bytes) });
     }
     progress.finish_and_clear();
     Ok(objects)

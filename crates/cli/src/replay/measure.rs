@@ -12,7 +12,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// What one successful request took. Times count from when the trace says that the request arrives.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct RequestSample {
     /// Until it was sent.
     pub(super) late: Duration,
     /// Until the first byte of the object came.
@@ -25,7 +25,7 @@ pub(super) struct Sample {
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct RequestFailure {
     /// What happened; the same text for the same cause.
     pub(super) message: String,
     /// The object's key.
@@ -42,7 +42,7 @@ pub(super) struct FailureCount {
 
 /// The figures of a distribution of times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Summary {
+pub(super) struct LatencySummary {
     pub(super) mean: f64,
     pub(super) p50: f64,
     pub(super) p90: f64,
@@ -50,7 +50,7 @@ pub(super) struct Summary {
     pub(super) max: f64,
 }
 
-impl Summary {
+impl LatencySummary {
     /// The names and figures in the order of every table.
     pub(super) fn figures(&self) -> [(&'static str, f64); 5] {
         let Self { mean, p50, p90, p99, max } = *self;
@@ -71,13 +71,13 @@ impl Summary {
 
 /// Times, to three digits; their mean and maximum are exact.
 #[derive(Clone, Debug)]
-pub(super) struct Distribution {
+pub(super) struct LatencyDistribution {
     microseconds: Histogram<u64>,
     total: Duration,
     longest: Duration,
 }
 
-impl Distribution {
+impl LatencyDistribution {
     pub(super) fn new() -> Result<Self> {
         let microseconds = Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS)?;
         Ok(Self { microseconds, total: Duration::ZERO, longest: Duration::ZERO })
@@ -90,12 +90,12 @@ impl Distribution {
     }
 
     /// The figures; `None` if nothing was recorded.
-    pub(super) fn summary(&self) -> Option<Summary> {
+    pub(super) fn summary(&self) -> Option<LatencySummary> {
         let count = self.microseconds.len();
         let max = ms(self.longest);
         // The histogram answers with the upper end of a bucket, which may lie above what was recorded.
         let quantile = |share| (self.microseconds.value_at_quantile(share) as f64 / 1e3).min(max);
-        (count > 0).then(|| Summary {
+        (count > 0).then(|| LatencySummary {
             mean: ms(self.total) / count as f64,
             p50: quantile(0.5),
             p90: quantile(0.9),
@@ -127,8 +127,8 @@ pub(super) struct Measurement {
     pub(super) failures: BTreeMap<String, FailureCount>,
     /// Bytes of the requests that succeeded.
     pub(super) bytes: u64,
-    pub(super) latency: Distribution,
-    pub(super) first_byte: Distribution,
+    pub(super) latency: LatencyDistribution,
+    pub(super) first_byte: LatencyDistribution,
     /// The longest time between a request's arrival and its being sent: how far this machine lagged behind.
     pub(super) latest: Duration,
     /// From the first arrival to the last byte.
@@ -145,8 +145,8 @@ impl Measurement {
             completed: 0,
             failures: BTreeMap::new(),
             bytes: 0,
-            latency: Distribution::new()?,
-            first_byte: Distribution::new()?,
+            latency: LatencyDistribution::new()?,
+            first_byte: LatencyDistribution::new()?,
             latest: Duration::ZERO,
             elapsed: Duration::ZERO,
             interrupted: false,
@@ -154,7 +154,7 @@ impl Measurement {
     }
 
     /// Takes in how a request ended.
-    pub(super) fn record(&mut self, outcome: Result<Sample, Failure>) {
+    pub(super) fn record(&mut self, outcome: Result<RequestSample, RequestFailure>) {
         match outcome {
             Ok(sample) => {
                 self.completed += 1;
@@ -163,7 +163,7 @@ impl Measurement {
                 self.first_byte.record(sample.first_byte);
                 self.latest = self.latest.max(sample.late);
             }
-            Err(Failure { message, key }) => {
+            Err(RequestFailure { message, key }) => {
                 let first = || FailureCount { count: 0, first_key: key };
                 self.failures.entry(message).or_insert_with(first).count += 1;
             }
@@ -185,8 +185,8 @@ pub(super) fn ms(time: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    fn distribution(times_ms: impl IntoIterator<Item = u64>) -> Distribution {
-        let mut distribution = Distribution::new().unwrap();
+    fn distribution(times_ms: impl IntoIterator<Item = u64>) -> LatencyDistribution {
+        let mut distribution = LatencyDistribution::new().unwrap();
         times_ms.into_iter().for_each(|ms| distribution.record(Duration::from_millis(ms)));
         distribution
     }
@@ -233,10 +233,11 @@ mod tests {
     #[test]
     fn failures_are_counted_by_message_and_not_in_the_latencies() {
         let mut measurement = Measurement::new(4).unwrap();
-        let fail =
-            |message: &str, key: &str| Err(Failure { message: message.to_owned(), key: key.to_owned() });
+        let fail = |message: &str, key: &str| {
+            Err(RequestFailure { message: message.to_owned(), key: key.to_owned() })
+        };
         let time = Duration::from_millis(5);
-        measurement.record(Ok(Sample {
+        measurement.record(Ok(RequestSample {
             late: Duration::ZERO,
             first_byte: time,
             latency: 2 * time,

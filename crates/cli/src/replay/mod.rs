@@ -24,8 +24,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use self::{
-    endpoint::EndpointArgs, make::MakeArgs, measure::Measurement, report::Report, simulate::SimulateArgs,
-    trace::Trace,
+    endpoint::EndpointArgs, make::MakeTraceArgs, measure::Measurement, report::ReplayReport,
+    simulate::SimulateArgs, trace::ReplayTrace,
 };
 use crate::{out, table};
 
@@ -70,7 +70,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten, next_help_heading = "Endpoint")]
     endpoint: EndpointArgs,
     #[command(flatten, next_help_heading = "Making a trace")]
-    make: MakeArgs,
+    make: MakeTraceArgs,
     #[command(flatten, next_help_heading = "Simulating caches")]
     simulate: SimulateArgs,
 }
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
     }
     let file = args.trace.clone().context("a trace is needed")?;
     let objects = args.objects.clone().unwrap_or_else(|| file.with_file_name("objects.csv"));
-    let trace = Trace::load(&file, &objects, &args.endpoint.prefix)?;
+    let trace = ReplayTrace::load(&file, &objects, &args.endpoint.prefix)?;
     if args.simulate.simulate {
         let simulation = simulate::run(&args.simulate, &trace, &objects.display().to_string())?;
         return print(&simulation.table(), &simulation, args.json.as_deref());
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
 }
 
 /// Plays the trace against each endpoint in turn and reports.
-async fn play_all(args: &ReplayArgs, file: &Path, trace: &Trace) -> Result<()> {
+async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result<()> {
     if !(args.speed.is_finite() && args.speed > 0.0) {
         bail!("--speed {}: a factor above 0 is needed", args.speed);
     }
@@ -104,7 +104,7 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &Trace) -> Result<()> {
     if span > LONGEST {
         bail!("{}: playing it would take {} days: use --speed", file.display(), span.as_secs() / 86_400);
     }
-    let mut report = Report::new(file.display().to_string(), args.speed);
+    let mut report = ReplayReport::new(file.display().to_string(), args.speed);
     let mut played = Vec::new();
     for endpoint in args.endpoint.endpoints()? {
         let progress = ProgressBar::new(trace.requests.len() as u64);
@@ -129,7 +129,7 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &Trace) -> Result<()> {
 }
 
 /// Draws what was measured at each endpoint, by its name.
-fn picture(speed: f64, file: &Path, trace: &Trace, played: &[(String, Measurement)]) -> String {
+fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Measurement)]) -> String {
     // Many traces are called trace.csv: their folder says which.
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let name = parts[parts.len().saturating_sub(2)..].join("/");
@@ -141,7 +141,7 @@ fn picture(speed: f64, file: &Path, trace: &Trace, played: &[(String, Measuremen
     );
     let series = played.iter();
     let series =
-        series.map(|(name, measured)| svg::Series { name: name.clone(), latency: &measured.latency });
+        series.map(|(name, measured)| svg::LatencySeries { name: name.clone(), latency: &measured.latency });
     svg::draw(&title, &subtitle, &series.collect::<Vec<_>>())
 }
 

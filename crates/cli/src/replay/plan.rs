@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::{
-    data::FileSize,
-    random::{Random, Zipf},
-    trace::Request,
+    data::TraceFileSize,
+    random::{ReplayRng, ZipfRanks},
+    trace::TraceRequest,
 };
 
 /// Files of the kind `parallel`: 9 small and 10 large, unless `--files` says otherwise.
@@ -29,7 +29,7 @@ const LONGEST_GAP_MS: u64 = 500;
 
 /// The kind of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Kind {
+pub(super) enum TraceKind {
     /// 20 requests over 9 files of 1 MB, 1 to 500 ms apart
     #[value(name = "1m")]
     Small,
@@ -44,8 +44,8 @@ pub(super) enum Kind {
 
 /// The numbers that a trace follows from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    pub(super) kind: Kind,
+pub(super) struct TraceSpec {
+    pub(super) kind: TraceKind,
     pub(super) files: Option<usize>,
     pub(super) requests: Option<usize>,
     pub(super) skew: f64,
@@ -54,11 +54,11 @@ pub(super) struct Wish {
 
 /// A trace before its files exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct TracePlan {
     /// The size of each file; small ones first.
-    pub(super) files: Vec<FileSize>,
+    pub(super) files: Vec<TraceFileSize>,
     /// In order of arrival.
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<TraceRequest>,
 }
 
 /// Decides on files and requests.
@@ -66,54 +66,54 @@ pub(super) struct Plan {
 /// # Errors
 ///
 /// If no trace can be made of these numbers; the message names the option.
-pub(super) fn plan(wish: Wish) -> Result<Plan> {
+pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
     if !(wish.skew.is_finite() && wish.skew >= 0.0) {
         bail!("--skew {}: a number from 0 is needed", wish.skew);
     }
-    let needed = if matches!(wish.kind, Kind::Small | Kind::Large) { 1 } else { 2 };
+    let needed = if matches!(wish.kind, TraceKind::Small | TraceKind::Large) { 1 } else { 2 };
     if wish.files.is_some_and(|files| files < needed) {
         bail!("--files: this kind of trace needs at least {needed}");
     }
     if wish.requests == Some(0) {
         bail!("--requests: at least 1 is needed");
     }
-    let random = &mut Random::of_part(wish.seed, 0);
+    let random = &mut ReplayRng::of_part(wish.seed, 0);
     let (small, large) = files(&wish);
     let requests = match wish.kind {
-        Kind::Small | Kind::Large => one_by_one(&wish, small + large, random),
-        Kind::Parallel => parallel(&wish, small, large, random),
-        Kind::Serial => serial(&wish, small, large),
+        TraceKind::Small | TraceKind::Large => one_by_one(&wish, small + large, random),
+        TraceKind::Parallel => parallel(&wish, small, large, random),
+        TraceKind::Serial => serial(&wish, small, large),
     };
-    let mut sizes = vec![FileSize::Small; small];
-    sizes.resize(small + large, FileSize::Large);
-    Ok(Plan { files: sizes, requests })
+    let mut sizes = vec![TraceFileSize::Small; small];
+    sizes.resize(small + large, TraceFileSize::Large);
+    Ok(TracePlan { files: sizes, requests })
 }
 
 /// How many small and how many large files.
-fn files(wish: &Wish) -> (usize, usize) {
+fn files(wish: &TraceSpec) -> (usize, usize) {
     let both = SMALL_FILES + LARGE_FILES;
     match (wish.kind, wish.files) {
-        (Kind::Small, files) => (files.unwrap_or(SMALL_FILES), 0),
-        (Kind::Large, files) => (0, files.unwrap_or(LARGE_FILES)),
-        (Kind::Parallel, files) => {
+        (TraceKind::Small, files) => (files.unwrap_or(SMALL_FILES), 0),
+        (TraceKind::Large, files) => (0, files.unwrap_or(LARGE_FILES)),
+        (TraceKind::Parallel, files) => {
             let files = files.unwrap_or(both);
             let small = (files * SMALL_FILES / both).max(1);
             (small, files - small)
         }
-        (Kind::Serial, files) => {
+        (TraceKind::Serial, files) => {
             let files = files.unwrap_or(SERIAL_FILES);
             (files / 2, files - files / 2)
         }
     }
 }
 
-fn at(ms: u64, object: usize) -> Request {
-    Request { arrival: Duration::from_millis(ms), object }
+fn at(ms: u64, object: usize) -> TraceRequest {
+    TraceRequest { arrival: Duration::from_millis(ms), object }
 }
 
 /// Requests with random gaps.
-fn one_by_one(wish: &Wish, files: usize, random: &mut Random) -> Vec<Request> {
-    let zipf = Zipf::new(files, wish.skew);
+fn one_by_one(wish: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
+    let zipf = ZipfRanks::new(files, wish.skew);
     let mut clock_ms = 0;
     let mut request = || {
         let request = at(clock_ms, zipf.draw(random));
@@ -124,11 +124,11 @@ fn one_by_one(wish: &Wish, files: usize, random: &mut Random) -> Vec<Request> {
 }
 
 /// Requests at random times within a span that grows with their number, so that the rate is always the same.
-fn parallel(wish: &Wish, small: usize, large: usize, random: &mut Random) -> Vec<Request> {
+fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
     let requests = wish.requests.unwrap_or(PARALLEL_REQUESTS);
     let for_large = (requests * PARALLEL_LARGE).div_ceil(PARALLEL_REQUESTS);
-    let mut sizes = vec![FileSize::Large; for_large];
-    sizes.resize(requests, FileSize::Small);
+    let mut sizes = vec![TraceFileSize::Large; for_large];
+    sizes.resize(requests, TraceFileSize::Small);
     random.shuffle(&mut sizes);
 
     let span_ms = (PARALLEL_MS * requests as u64).div_ceil(PARALLEL_REQUESTS as u64);
@@ -136,16 +136,16 @@ fn parallel(wish: &Wish, small: usize, large: usize, random: &mut Random) -> Vec
     arrivals_ms.push(0);
     arrivals_ms.sort_unstable();
 
-    let (small_files, large_files) = (Zipf::new(small, wish.skew), Zipf::new(large, wish.skew));
-    let object = |size, random: &mut Random| match size {
-        FileSize::Small => small_files.draw(random),
-        FileSize::Large => small + large_files.draw(random),
+    let (small_files, large_files) = (ZipfRanks::new(small, wish.skew), ZipfRanks::new(large, wish.skew));
+    let object = |size, random: &mut ReplayRng| match size {
+        TraceFileSize::Small => small_files.draw(random),
+        TraceFileSize::Large => small + large_files.draw(random),
     };
     arrivals_ms.into_iter().zip(sizes).map(|(ms, size)| at(ms, object(size, random))).collect()
 }
 
 /// Passes over all files: the first is cold, the second warm.
-fn serial(wish: &Wish, small: usize, large: usize) -> Vec<Request> {
+fn serial(wish: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
     let files = small + large;
     let gap_ms = |file: usize| if file < small { 1_000 } else { 10_000 };
     let mut clock_ms = 0;
@@ -161,21 +161,23 @@ fn serial(wish: &Wish, small: usize, large: usize) -> Vec<Request> {
 mod tests {
     use super::*;
 
-    fn wish(kind: Kind) -> Wish {
-        Wish { kind, files: None, requests: None, skew: 1.5, seed: 7 }
+    fn wish(kind: TraceKind) -> TraceSpec {
+        TraceSpec { kind, files: None, requests: None, skew: 1.5, seed: 7 }
     }
 
-    fn requests_for(plan: &Plan, size: FileSize) -> usize {
+    fn requests_for(plan: &TracePlan, size: TraceFileSize) -> usize {
         plan.requests.iter().filter(|request| plan.files[request.object] == size).count()
     }
 
-    fn gaps_ms(plan: &Plan) -> Vec<u128> {
+    fn gaps_ms(plan: &TracePlan) -> Vec<u128> {
         plan.requests.windows(2).map(|pair| (pair[1].arrival - pair[0].arrival).as_millis()).collect()
     }
 
     #[test]
     fn the_kinds_1m_and_100m_have_20_requests_with_gaps_of_1_to_500_ms() {
-        for (kind, files, size) in [(Kind::Small, 9, FileSize::Small), (Kind::Large, 10, FileSize::Large)] {
+        for (kind, files, size) in
+            [(TraceKind::Small, 9, TraceFileSize::Small), (TraceKind::Large, 10, TraceFileSize::Large)]
+        {
             let plan = plan(wish(kind)).unwrap();
             assert_eq!(plan.files, vec![size; files]);
             assert_eq!(plan.requests.len(), 20);
@@ -185,18 +187,18 @@ mod tests {
 
     #[test]
     fn the_kind_parallel_has_147_small_and_13_large_requests_within_5_5_s() {
-        let plan = plan(wish(Kind::Parallel)).unwrap();
-        assert_eq!(plan.files.iter().filter(|size| **size == FileSize::Small).count(), 9);
+        let plan = plan(wish(TraceKind::Parallel)).unwrap();
+        assert_eq!(plan.files.iter().filter(|size| **size == TraceFileSize::Small).count(), 9);
         assert_eq!(plan.files.len(), 19);
-        assert_eq!(requests_for(&plan, FileSize::Small), 147);
-        assert_eq!(requests_for(&plan, FileSize::Large), 13);
+        assert_eq!(requests_for(&plan, TraceFileSize::Small), 147);
+        assert_eq!(requests_for(&plan, TraceFileSize::Large), 13);
         assert!(plan.requests.last().unwrap().arrival <= Duration::from_millis(5_500));
         assert!(plan.requests.is_sorted_by_key(|request| request.arrival));
     }
 
     #[test]
     fn the_kind_serial_reads_8_files_twice_with_gaps_by_size() {
-        let plan = plan(wish(Kind::Serial)).unwrap();
+        let plan = plan(wish(TraceKind::Serial)).unwrap();
         assert_eq!(plan.requests.len(), 16);
         for file in 0..8 {
             assert_eq!(plan.requests.iter().filter(|request| request.object == file).count(), 2);
@@ -207,9 +209,9 @@ mod tests {
 
     #[test]
     fn numbers_of_files_and_requests_can_be_chosen() {
-        for kind in [Kind::Small, Kind::Large, Kind::Parallel, Kind::Serial] {
+        for kind in [TraceKind::Small, TraceKind::Large, TraceKind::Parallel, TraceKind::Serial] {
             for (files, requests) in [(2, 1), (3, 1000), (50, 7)] {
-                let wish = Wish { files: Some(files), requests: Some(requests), ..wish(kind) };
+                let wish = TraceSpec { files: Some(files), requests: Some(requests), ..wish(kind) };
                 let plan = plan(wish).unwrap();
                 assert_eq!((plan.files.len(), plan.requests.len()), (files, requests), "{kind:?}");
                 assert!(plan.requests.iter().all(|request| request.object < files));
@@ -220,18 +222,18 @@ mod tests {
 
     #[test]
     fn equal_seeds_make_equal_plans() {
-        for kind in [Kind::Small, Kind::Large, Kind::Parallel] {
+        for kind in [TraceKind::Small, TraceKind::Large, TraceKind::Parallel] {
             assert_eq!(plan(wish(kind)).unwrap(), plan(wish(kind)).unwrap());
-            assert_ne!(plan(wish(kind)).unwrap(), plan(Wish { seed: 8, ..wish(kind) }).unwrap());
+            assert_ne!(plan(wish(kind)).unwrap(), plan(TraceSpec { seed: 8, ..wish(kind) }).unwrap());
         }
     }
 
     #[test]
     fn numbers_that_make_no_trace_are_refused() {
         let error = |wish| plan(wish).unwrap_err().to_string();
-        assert!(error(Wish { files: Some(0), ..wish(Kind::Small) }).contains("--files"));
-        assert!(error(Wish { files: Some(1), ..wish(Kind::Serial) }).contains("at least 2"));
-        assert!(error(Wish { requests: Some(0), ..wish(Kind::Small) }).contains("--requests"));
-        assert!(error(Wish { skew: f64::NAN, ..wish(Kind::Small) }).contains("--skew"));
+        assert!(error(TraceSpec { files: Some(0), ..wish(TraceKind::Small) }).contains("--files"));
+        assert!(error(TraceSpec { files: Some(1), ..wish(TraceKind::Serial) }).contains("at least 2"));
+        assert!(error(TraceSpec { requests: Some(0), ..wish(TraceKind::Small) }).contains("--requests"));
+        assert!(error(TraceSpec { skew: f64::NAN, ..wish(TraceKind::Small) }).contains("--skew"));
     }
 }

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    measure::{Failure, Measurement, Sample},
-    trace::{Object, Trace},
+    measure::{Measurement, RequestFailure, RequestSample},
+    trace::{ReplayTrace, TraceObject},
 };
 
 /// The longest message of a failure, in characters.
@@ -32,7 +32,7 @@ const MESSAGE_CHARACTERS: usize = 160;
 /// If the machine refuses a thread, or a request is due later than the machine's clock can say. Requests that fail are
 /// part of the measurement.
 pub(super) async fn play(
-    trace: &Trace,
+    trace: &ReplayTrace,
     store: Arc<dyn ObjectStore>,
     speed: f64,
     progress: &ProgressBar,
@@ -47,7 +47,7 @@ pub(super) async fn play(
     while due.is_some() || !tasks.is_empty() {
         tokio::select! {
             next = next_due(&mut due) => match next {
-                Some(Due { object, arrival }) => {
+                Some(DueRequest { object, arrival }) => {
                     let (store, object) = (store.clone(), trace.objects[object].clone());
                     tasks.spawn(async move { read(&*store, &object, arrival).await });
                     sent += 1;
@@ -61,7 +61,7 @@ pub(super) async fn play(
             Some(ended) = tasks.join_next() => {
                 measurement.record(ended.unwrap_or_else(|error| {
                     let message = format!("the request was not finished: {error}");
-                    Err(Failure { message, key: String::new() })
+                    Err(RequestFailure { message, key: String::new() })
                 }));
                 progress.inc(1);
             }
@@ -76,13 +76,13 @@ pub(super) async fn play(
 }
 
 /// A request whose time has come.
-struct Due {
+struct DueRequest {
     object: usize,
     arrival: Instant,
 }
 
 /// Waits for the next request; for ever if there will be none.
-async fn next_due(due: &mut Option<UnboundedReceiver<Due>>) -> Option<Due> {
+async fn next_due(due: &mut Option<UnboundedReceiver<DueRequest>>) -> Option<DueRequest> {
     match due {
         Some(due) => due.recv().await,
         None => std::future::pending().await,
@@ -91,14 +91,14 @@ async fn next_due(due: &mut Option<UnboundedReceiver<Due>>) -> Option<Due> {
 
 /// Hands out each request at its arrival. A thread of its own, since timers of the runtime are up to a
 /// millisecond late, which is more than a cached object takes.
-fn clock(start: Instant, trace: &Trace, speed: f64) -> Result<UnboundedReceiver<Due>> {
+fn clock(start: Instant, trace: &ReplayTrace, speed: f64) -> Result<UnboundedReceiver<DueRequest>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let requests = trace.requests.clone();
     let run = move || {
         for request in requests {
             let Some(arrival) = start.checked_add(scaled(request.arrival, speed)) else { return };
             thread::sleep(arrival.saturating_duration_since(Instant::now()));
-            if sender.send(Due { object: request.object, arrival }).is_err() {
+            if sender.send(DueRequest { object: request.object, arrival }).is_err() {
                 return;
             }
         }
@@ -108,8 +108,12 @@ fn clock(start: Instant, trace: &Trace, speed: f64) -> Result<UnboundedReceiver<
 }
 
 /// Reads the whole object and drops its bytes.
-async fn read(store: &dyn ObjectStore, object: &Object, arrival: Instant) -> Result<Sample, Failure> {
-    let failure = |message| Failure { message, key: object.key.to_string() };
+async fn read(
+    store: &dyn ObjectStore,
+    object: &TraceObject,
+    arrival: Instant,
+) -> Result<RequestSample, RequestFailure> {
+    let failure = |message| RequestFailure { message, key: object.key.to_string() };
     let failed = |error: object_store::Error| failure(describe(&error));
     let late = arrival.elapsed();
     let answer = store.get(&object.key).await.map_err(failed)?;
@@ -130,7 +134,7 @@ async fn read(store: &dyn ObjectStore, object: &Object, arrival: Instant) -> Res
         Some(size) if size != bytes => {
             Err(failure(format!("the object has {bytes} bytes, where the objects file says {size}")))
         }
-        _ => Ok(Sample { late, first_byte: first_byte.unwrap_or(latency), latency, bytes }),
+        _ => Ok(RequestSample { late, first_byte: first_byte.unwrap_or(latency), latency, bytes }),
     }
 }
 
@@ -167,7 +171,7 @@ pub(super) async fn interrupt() {
 }
 
 /// How long the trace takes at this speed.
-pub(super) fn span(trace: &Trace, speed: f64) -> Duration {
+pub(super) fn span(trace: &ReplayTrace, speed: f64) -> Duration {
     trace.requests.last().map_or(Duration::ZERO, |request| scaled(request.arrival, speed))
 }
 
@@ -179,23 +183,23 @@ fn scaled(arrival: Duration, speed: f64) -> Duration {
 mod tests {
     use object_store::{memory::InMemory, path::Path};
 
-    use super::super::trace::Request;
+    use super::super::trace::TraceRequest;
     use super::*;
 
     /// A store with objects of 1000 and 2000 bytes, and a trace that asks for them by (ms, index). Index 2 is
     /// an object that does not exist.
-    async fn fixture(requests: &[(u64, usize)]) -> (Trace, Arc<dyn ObjectStore>) {
+    async fn fixture(requests: &[(u64, usize)]) -> (ReplayTrace, Arc<dyn ObjectStore>) {
         let store = InMemory::new();
         let keys = ["a", "b", "missing"].map(Path::from);
         store.put(&keys[0], vec![0; 1000].into()).await.unwrap();
         store.put(&keys[1], vec![0; 2000].into()).await.unwrap();
-        let objects = keys.into_iter().map(|key| Object { key, size: None }).collect();
-        let request = |(ms, object)| Request { arrival: Duration::from_millis(ms), object };
+        let objects = keys.into_iter().map(|key| TraceObject { key, size: None }).collect();
+        let request = |(ms, object)| TraceRequest { arrival: Duration::from_millis(ms), object };
         let requests = requests.iter().copied().map(request).collect();
-        (Trace { objects, requests }, Arc::new(store))
+        (ReplayTrace { objects, requests }, Arc::new(store))
     }
 
-    async fn play_all(trace: &Trace, store: Arc<dyn ObjectStore>, speed: f64) -> Measurement {
+    async fn play_all(trace: &ReplayTrace, store: Arc<dyn ObjectStore>, speed: f64) -> Measurement {
         play(trace, store, speed, &ProgressBar::hidden(), std::future::pending()).await.unwrap()
     }
 

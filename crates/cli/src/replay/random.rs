@@ -4,9 +4,9 @@
 
 /// SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct ReplayRng(u64);
 
-impl Random {
+impl ReplayRng {
     /// The numbers of this seed.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
@@ -48,12 +48,12 @@ impl Random {
 
 /// Ranks by Zipf's law: rank `r`, from 0, is drawn with a probability proportional to `1 / (r + 1)^skew`.
 #[derive(Clone, Debug)]
-pub(super) struct Zipf {
+pub(super) struct ZipfRanks {
     /// For each rank, the weight of it and all before it.
     cumulative: Vec<f64>,
 }
 
-impl Zipf {
+impl ZipfRanks {
     /// A law over this many ranks. A skew of 0 draws all alike.
     pub(super) fn new(ranks: usize, skew: f64) -> Self {
         let mut total = 0.0;
@@ -66,7 +66,7 @@ impl Zipf {
     }
 
     /// Draws a rank; 0 if there are none.
-    pub(super) fn draw(&self, random: &mut Random) -> usize {
+    pub(super) fn draw(&self, random: &mut ReplayRng) -> usize {
         let total = self.cumulative.last().copied().unwrap_or(0.0);
         let point = random.unit() * total;
         let rank = self.cumulative.partition_point(|upto| *upto <= point);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_splitmix64() {
         // The reference implementation's first outputs for the seed 1234567.
-        let mut random = Random::new(1_234_567);
+        let mut random = ReplayRng::new(1_234_567);
         assert_eq!(
             [random.next(), random.next(), random.next()],
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_ranks_of_a_seed_never_change() {
         let draw = |seed| {
-            let (zipf, mut random) = (Zipf::new(9, 1.5), Random::new(seed));
+            let (zipf, mut random) = (ZipfRanks::new(9, 1.5), ReplayRng::new(seed));
             (0..20).map(|_| zipf.draw(&mut random)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn ranks_come_as_often_as_zipf_says() {
-        let (zipf, mut random) = (Zipf::new(4, 1.5), Random::new(1));
+        let (zipf, mut random) = (ZipfRanks::new(4, 1.5), ReplayRng::new(1));
         let mut counts = [0_u32; 4];
         for _ in 0..100_000 {
             counts[zipf.draw(&mut random)] += 1;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_skew_of_zero_draws_all_alike() {
-        let (zipf, mut random) = (Zipf::new(10, 0.0), Random::new(3));
+        let (zipf, mut random) = (ZipfRanks::new(10, 0.0), ReplayRng::new(3));
         let mut counts = [0_u32; 10];
         (0..100_000).for_each(|_| counts[zipf.draw(&mut random)] += 1);
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn parts_of_a_seed_differ_and_repeat() {
-        assert_eq!(Random::of_part(7, 1).next(), Random::of_part(7, 1).next());
-        assert_ne!(Random::of_part(7, 1).next(), Random::of_part(7, 2).next());
-        assert_ne!(Random::of_part(7, 0).next(), Random::of_part(8, 0).next());
+        assert_eq!(ReplayRng::of_part(7, 1).next(), ReplayRng::of_part(7, 1).next());
+        assert_ne!(ReplayRng::of_part(7, 1).next(), ReplayRng::of_part(7, 2).next());
+        assert_ne!(ReplayRng::of_part(7, 0).next(), ReplayRng::of_part(8, 0).next());
     }
 }

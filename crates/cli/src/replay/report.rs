@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::Serialize;
 
-use super::measure::{FailureCount, Measurement, Summary, ms};
+use super::measure::{FailureCount, LatencySummary, Measurement, ms};
 use crate::table;
 
 /// A request that was sent later than this after its arrival, in milliseconds, is worth a warning: the
@@ -13,21 +13,21 @@ const LAG_TO_WARN_OF_MS: f64 = 20.0;
 
 /// The results of playing one trace against one endpoint, or against two.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct ReplayReport {
     /// The trace file.
     trace: String,
     /// How many times as fast as the trace it was played.
     speed: f64,
     /// In the order of playing.
-    runs: Vec<Run>,
+    runs: Vec<EndpointReport>,
     /// How many times as long the second endpoint took, figure by figure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ratio: Option<Ratio>,
+    ratio: Option<LatencyRatio>,
 }
 
 /// The results at one endpoint.
 #[derive(Clone, Debug, Serialize)]
-struct Run {
+struct EndpointReport {
     endpoint: String,
     bucket: String,
     /// Whether it was stopped before its end.
@@ -43,20 +43,20 @@ struct Run {
     /// From the first arrival to the last byte.
     elapsed_ms: f64,
     /// From a request's arrival to its last byte; `null` if none completed.
-    latency_ms: Option<Summary>,
+    latency_ms: Option<LatencySummary>,
     /// From a request's arrival to its first byte; `null` if none completed.
-    first_byte_ms: Option<Summary>,
+    first_byte_ms: Option<LatencySummary>,
     /// The longest time between a request's arrival and its being sent.
     max_lag_ms: f64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Ratio {
-    latency: Summary,
-    first_byte: Summary,
+struct LatencyRatio {
+    latency: LatencySummary,
+    first_byte: LatencySummary,
 }
 
-impl Report {
+impl ReplayReport {
     /// A report without results yet.
     pub(super) fn new(trace: String, speed: f64) -> Self {
         Self { trace, speed, runs: Vec::new(), ratio: None }
@@ -64,7 +64,7 @@ impl Report {
 
     /// Adds the results of an endpoint.
     pub(super) fn add(&mut self, endpoint: &str, bucket: &str, measured: &Measurement) {
-        self.runs.push(Run {
+        self.runs.push(EndpointReport {
             endpoint: endpoint.to_owned(),
             bucket: bucket.to_owned(),
             interrupted: measured.interrupted,
@@ -134,13 +134,13 @@ impl Report {
     }
 }
 
-impl Run {
+impl EndpointReport {
     fn name(&self) -> String {
         format!("{}/{}", self.endpoint.trim_end_matches('/'), self.bucket)
     }
 
-    fn ratio_of(&self, other: &Self) -> Option<Ratio> {
-        Some(Ratio {
+    fn ratio_of(&self, other: &Self) -> Option<LatencyRatio> {
+        Some(LatencyRatio {
             latency: self.latency_ms?.ratio_of(&other.latency_ms?),
             first_byte: self.first_byte_ms?.ratio_of(&other.first_byte_ms?),
         })
@@ -173,7 +173,7 @@ impl Run {
     }
 }
 
-fn row(name: String, summary: Option<Summary>, show: impl Fn(f64) -> String) -> Vec<String> {
+fn row(name: String, summary: Option<LatencySummary>, show: impl Fn(f64) -> String) -> Vec<String> {
     let figures = match summary {
         Some(summary) => summary.figures().map(|(_, figure)| show(figure)),
         None => [(); 5].map(|()| "-".to_owned()),
@@ -185,14 +185,14 @@ fn row(name: String, summary: Option<Summary>, show: impl Fn(f64) -> String) -> 
 mod tests {
     use std::time::Duration;
 
-    use super::super::measure::{Failure, Sample};
+    use super::super::measure::{RequestFailure, RequestSample};
     use super::*;
 
     fn measured(latencies_ms: &[u64], failures: usize) -> Measurement {
         let mut measurement = Measurement::new(latencies_ms.len() + failures).unwrap();
         for ms in latencies_ms {
             let latency = Duration::from_millis(*ms);
-            measurement.record(Ok(Sample {
+            measurement.record(Ok(RequestSample {
                 late: Duration::ZERO,
                 first_byte: latency / 2,
                 latency,
@@ -200,14 +200,14 @@ mod tests {
             }));
         }
         for _ in 0..failures {
-            measurement.record(Err(Failure { message: "timed out".into(), key: "a.parquet".into() }));
+            measurement.record(Err(RequestFailure { message: "timed out".into(), key: "a.parquet".into() }));
         }
         measurement.elapsed = Duration::from_secs(2);
         measurement
     }
 
-    fn report(runs: &[Measurement]) -> Report {
-        let mut report = Report::new("trace.csv".into(), 1.0);
+    fn report(runs: &[Measurement]) -> ReplayReport {
+        let mut report = ReplayReport::new("trace.csv".into(), 1.0);
         for (run, url) in runs.iter().zip(["http://node:9000", "http://origin:9001/"]) {
             report.add(url, "lake", run);
         }

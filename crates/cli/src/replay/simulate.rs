@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Serialize;
 use stylobate_storage::{Access, ByteSize, HitRatio, simulate};
 
-use super::trace::Trace;
+use super::trace::ReplayTrace;
 use crate::table;
 
 /// The capacities to simulate unless one is given, as shares of the working set.
@@ -26,26 +26,26 @@ pub(super) struct SimulateArgs {
 
 /// What a simulation found.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Simulation {
+pub(super) struct CacheSimulation {
     /// Requests in the trace.
     requests: usize,
     /// Bytes of the distinct objects that it asks for.
     working_set_bytes: u64,
     /// Bytes of a page; `null` if whole objects were cached.
     page_bytes: Option<u64>,
-    capacities: Vec<AtCapacity>,
+    capacities: Vec<CapacityResult>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct AtCapacity {
+struct CapacityResult {
     capacity_bytes: u64,
     /// The capacity in working sets.
     working_sets: f64,
-    policies: Vec<AtPolicy>,
+    policies: Vec<PolicyResult>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct AtPolicy {
+struct PolicyResult {
     /// Counted in pages, if pages were cached.
     #[serde(flatten)]
     counts: HitRatio,
@@ -58,7 +58,7 @@ struct AtPolicy {
 /// # Errors
 ///
 /// If an object that the trace asks for has no size, or the page size is zero.
-pub(super) fn run(args: &SimulateArgs, trace: &Trace, objects: &str) -> Result<Simulation> {
+pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Result<CacheSimulation> {
     if args.page_size == Some(ByteSize::ZERO) {
         bail!("--page-size: a page needs at least one byte");
     }
@@ -67,12 +67,12 @@ pub(super) fn run(args: &SimulateArgs, trace: &Trace, objects: &str) -> Result<S
     let of_share = |share: f64| ByteSize::bytes((working_set as f64 * share) as u64);
     let capacities =
         if args.capacity.is_empty() { SHARES.map(of_share).to_vec() } else { args.capacity.clone() };
-    let at_capacity = |capacity: ByteSize| AtCapacity {
+    let at_capacity = |capacity: ByteSize| CapacityResult {
         capacity_bytes: capacity.as_u64(),
         working_sets: capacity.as_u64() as f64 / working_set.max(1) as f64,
-        policies: simulate(&accesses, capacity).into_iter().map(AtPolicy::from).collect(),
+        policies: simulate(&accesses, capacity).into_iter().map(PolicyResult::from).collect(),
     };
-    Ok(Simulation {
+    Ok(CacheSimulation {
         requests: trace.requests.len(),
         working_set_bytes: working_set,
         page_bytes: args.page_size.map(ByteSize::as_u64),
@@ -81,7 +81,7 @@ pub(super) fn run(args: &SimulateArgs, trace: &Trace, objects: &str) -> Result<S
 }
 
 /// The reads of a trace: one per request, or one per page of its object.
-fn accesses(trace: &Trace, page_bytes: Option<u64>, objects: &str) -> Result<Vec<Access>> {
+fn accesses(trace: &ReplayTrace, page_bytes: Option<u64>, objects: &str) -> Result<Vec<Access>> {
     let mut accesses = Vec::new();
     // Pages are numbered through: an object's first key is the number of pages of all objects before it.
     let mut first_keys = Vec::with_capacity(trace.objects.len());
@@ -107,13 +107,13 @@ fn accesses(trace: &Trace, page_bytes: Option<u64>, objects: &str) -> Result<Vec
     Ok(accesses)
 }
 
-impl From<HitRatio> for AtPolicy {
+impl From<HitRatio> for PolicyResult {
     fn from(counts: HitRatio) -> Self {
         Self { request_hit_ratio: counts.by_requests(), byte_hit_ratio: counts.by_bytes(), counts }
     }
 }
 
-impl Simulation {
+impl CacheSimulation {
     /// The simulation as text.
     pub(super) fn table(&self) -> String {
         let cached = match self.page_bytes {
@@ -127,14 +127,14 @@ impl Simulation {
             let (capacity, share) = (table::bytes(at.capacity_bytes), table::percent(at.working_sets));
             let header = ["policy", "hits", "of", "hit ratio", "byte hit ratio"].map(str::to_owned);
             let mut rows = vec![header.to_vec()];
-            rows.extend(at.policies.iter().map(AtPolicy::row));
+            rows.extend(at.policies.iter().map(PolicyResult::row));
             text += &format!("\ncapacity {capacity}, {share} of the distinct bytes\n{}", table::align(&rows));
         }
         text
     }
 }
 
-impl AtPolicy {
+impl PolicyResult {
     fn row(&self) -> Vec<String> {
         vec![
             self.counts.policy.clone(),
@@ -152,13 +152,13 @@ mod tests {
 
     use object_store::path::Path;
 
-    use super::super::trace::{Object, Request};
+    use super::super::trace::{TraceObject, TraceRequest};
     use super::*;
 
-    fn trace(sizes: &[u64], requests: &[usize]) -> Trace {
-        let object = |size: &u64| Object { key: Path::from("a"), size: Some(*size) };
-        let request = |object: &usize| Request { arrival: Duration::ZERO, object: *object };
-        Trace {
+    fn trace(sizes: &[u64], requests: &[usize]) -> ReplayTrace {
+        let object = |size: &u64| TraceObject { key: Path::from("a"), size: Some(*size) };
+        let request = |object: &usize| TraceRequest { arrival: Duration::ZERO, object: *object };
+        ReplayTrace {
             objects: sizes.iter().map(object).collect(),
             requests: requests.iter().map(request).collect(),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::measure::{Distribution, Summary};
+use super::measure::{LatencyDistribution, LatencySummary};
 use crate::table;
 
 const WIDTH: f64 = 860.0;
@@ -33,19 +33,19 @@ const SHORTEST_MS: f64 = 0.001;
 const MOST_LABELS: usize = 12;
 
 /// A curve of the picture.
-pub(super) struct Series<'a> {
+pub(super) struct LatencySeries<'a> {
     /// Whose latencies they are.
     pub(super) name: String,
-    pub(super) latency: &'a Distribution,
+    pub(super) latency: &'a LatencyDistribution,
 }
 
 /// The picture as an SVG document. Series in which nothing was recorded have a row in the table, no curve.
-pub(super) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> String {
+pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) -> String {
     let curves: Vec<_> = series.iter().map(|series| series.latency.cumulative()).collect();
     let times = curves.iter().flatten().map(|(ms, _)| ms.max(SHORTEST_MS));
-    let axis = Axis::over(times);
+    let axis = LatencyAxis::over(times);
     let height = TABLE_TOP + ROW * series.len() as f64 - 4.0;
-    let mut svg = Picture(String::new());
+    let mut svg = SvgDocument(String::new());
     svg.line(&format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif\" \
@@ -68,18 +68,18 @@ pub(super) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> String
 }
 
 /// A logarithmic axis of milliseconds, with marks at 1, 2 and 5 times powers of ten.
-struct Axis {
+struct LatencyAxis {
     /// In order; the first and the last are the ends of the axis.
-    marks: Vec<Mark>,
+    marks: Vec<AxisTick>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Mark {
+struct AxisTick {
     digit: u32,
     power: i32,
 }
 
-impl Mark {
+impl AxisTick {
     fn ms(self) -> f64 {
         f64::from(self.digit) * 10_f64.powi(self.power)
     }
@@ -96,20 +96,21 @@ impl Mark {
     }
 }
 
-impl Axis {
+impl LatencyAxis {
     /// The shortest axis that has all times on it, in milliseconds.
     fn over(times: impl Iterator<Item = f64> + Clone) -> Self {
         let shortest = times.clone().fold(f64::INFINITY, f64::min);
         let longest = times.fold(0.0, f64::max);
         let (shortest, longest) = if longest > 0.0 { (shortest, longest) } else { (1.0, 100.0) };
-        let all: Vec<_> = (-3..8).flat_map(|power| [1, 2, 5].map(|digit| Mark { digit, power })).collect();
+        let all: Vec<_> =
+            (-3..8).flat_map(|power| [1, 2, 5].map(|digit| AxisTick { digit, power })).collect();
         let first = all.iter().rposition(|mark| mark.ms() <= shortest * (1.0 + 1e-9)).unwrap_or(0);
         let last = all.iter().position(|mark| mark.ms() >= longest).unwrap_or(all.len() - 1);
         Self { marks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
     }
 
     fn ends(&self) -> (f64, f64) {
-        let end = |mark: Option<&Mark>, otherwise| mark.map_or(otherwise, |mark| mark.ms().log10());
+        let end = |mark: Option<&AxisTick>, otherwise| mark.map_or(otherwise, |mark| mark.ms().log10());
         (end(self.marks.first(), 0.0), end(self.marks.last(), 1.0))
     }
 
@@ -127,9 +128,9 @@ fn y(share: f64) -> f64 {
 }
 
 /// The text of the picture. Writing to a String cannot fail.
-struct Picture(String);
+struct SvgDocument(String);
 
-impl Picture {
+impl SvgDocument {
     fn line(&mut self, line: &str) {
         let _ = writeln!(self.0, "{line}");
     }
@@ -149,7 +150,7 @@ impl Picture {
     }
 
     /// Grid, percentile lines, and what the axes mean.
-    fn scales(&mut self, axis: &Axis) {
+    fn scales(&mut self, axis: &LatencyAxis) {
         for percent in [0, 20, 40, 60, 80, 100] {
             let y = y(f64::from(percent) / 100.0);
             self.rule((LEFT, y), (RIGHT, y), GRID, "");
@@ -177,7 +178,13 @@ impl Picture {
     }
 
     /// A staircase through the points, with dots at the percentiles.
-    fn curve(&mut self, axis: &Axis, points: &[(f64, f64)], colour: &str, summary: Option<Summary>) {
+    fn curve(
+        &mut self,
+        axis: &LatencyAxis,
+        points: &[(f64, f64)],
+        colour: &str,
+        summary: Option<LatencySummary>,
+    ) {
         let (Some((first, _)), Some(summary)) = (points.first(), summary) else { return };
         let mut path = format!("M{:.1} {:.1}", axis.x(*first), y(0.0));
         let mut drawn = axis.x(*first);
@@ -203,7 +210,7 @@ impl Picture {
     }
 
     /// The table under the plot: whose curve is which, and its figures.
-    fn figures(&mut self, series: &[Series<'_>]) {
+    fn figures(&mut self, series: &[LatencySeries<'_>]) {
         self.text(LEFT, TABLE_TOP - ROW, "start", FAINT, "latency in ms");
         for (column, name) in COLUMNS.into_iter().zip(["mean", "p50", "p90", "p99", "max"]) {
             self.text(column, TABLE_TOP - ROW, "end", FAINT, name);

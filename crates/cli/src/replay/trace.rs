@@ -20,7 +20,7 @@ const OBJECTS_HEADER: &str = "key,size";
 
 /// An object of the store that a trace is played against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Object {
+pub(super) struct TraceObject {
     /// Its key in the bucket.
     pub(super) key: Path,
     /// Its size in bytes, where the file says it.
@@ -29,7 +29,7 @@ pub(super) struct Object {
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct TraceRequest {
     /// When it arrives, counted from the first request.
     pub(super) arrival: Duration,
     /// The index of its object.
@@ -38,12 +38,12 @@ pub(super) struct Request {
 
 /// Objects, and requests for them in order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trace {
-    pub(super) objects: Vec<Object>,
-    pub(super) requests: Vec<Request>,
+pub(super) struct ReplayTrace {
+    pub(super) objects: Vec<TraceObject>,
+    pub(super) requests: Vec<TraceRequest>,
 }
 
-impl Trace {
+impl ReplayTrace {
     /// Reads a trace and its objects; each key gets the prefix put before it.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ fn lines<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a
 }
 
 /// The requests of a trace file, in order of arrival and counted from the first; `name` is for the errors.
-fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<Request>> {
+fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceRequest>> {
     let mut requests = Vec::new();
     for (number, line) in lines(text, TRACE_HEADER) {
         let Some((timestamp, index)) = line.split_once(',') else {
@@ -96,7 +96,7 @@ fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<Request>
         if object >= objects {
             bail!("{name}:{number}: there is no object {object}: the objects file has {objects}, from 0");
         }
-        requests.push(Request { arrival, object });
+        requests.push(TraceRequest { arrival, object });
     }
     requests.sort_by_key(|request| request.arrival);
     let Some(start) = requests.first().map(|request| request.arrival) else {
@@ -113,7 +113,7 @@ fn parse_milliseconds(text: &str) -> Option<Duration> {
 }
 
 /// The objects of an objects file; `name` is for the errors.
-fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<Object>> {
+fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<TraceObject>> {
     let mut objects = Vec::new();
     for (number, line) in lines(text, OBJECTS_HEADER).filter(|(_, line)| *line != "key") {
         // A key may contain commas: only a number after the last one is a size.
@@ -121,7 +121,7 @@ fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<Object>> {
         let (key, size) = sized.map_or((line, None), |(key, size)| (key.trim(), Some(size)));
         let key = format!("{prefix}{key}");
         let key = Path::parse(&key).with_context(|| format!("{name}:{number}: {key:?} is not a key"))?;
-        objects.push(Object { key, size });
+        objects.push(TraceObject { key, size });
     }
     if objects.is_empty() {
         bail!("{name}: there are no objects in it");
@@ -130,7 +130,7 @@ fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<Object>> {
 }
 
 /// A trace file's text. `note` becomes a comment at its top; arrivals are rounded down to milliseconds.
-pub(super) fn write_requests(note: &str, requests: &[Request]) -> String {
+pub(super) fn write_requests(note: &str, requests: &[TraceRequest]) -> String {
     let mut text = format!("# {note}\n{TRACE_HEADER}\n");
     for request in requests {
         // Writing to a String cannot fail.
@@ -140,7 +140,7 @@ pub(super) fn write_requests(note: &str, requests: &[Request]) -> String {
 }
 
 /// An objects file's text.
-pub(super) fn write_objects(objects: &[Object]) -> String {
+pub(super) fn write_objects(objects: &[TraceObject]) -> String {
     let mut text = format!("{OBJECTS_HEADER}\n");
     for object in objects {
         let _ = match object.size {
@@ -155,8 +155,8 @@ pub(super) fn write_objects(objects: &[Object]) -> String {
 mod tests {
     use super::*;
 
-    fn request(ms: u64, object: usize) -> Request {
-        Request { arrival: Duration::from_millis(ms), object }
+    fn request(ms: u64, object: usize) -> TraceRequest {
+        TraceRequest { arrival: Duration::from_millis(ms), object }
     }
 
     fn requests_error(text: &str) -> String {
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn requests_are_sorted_and_counted_from_the_first() {
         let text = "1700000000900,0\n1700000000400,1\n1700000000400.5,0";
-        let half = Request { arrival: Duration::from_micros(500), object: 0 };
+        let half = TraceRequest { arrival: Duration::from_micros(500), object: 0 };
         assert_eq!(parse_requests(text, "t.csv", 2).unwrap(), [request(0, 1), half, request(500, 0)]);
     }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn objects_have_keys_with_prefix_and_perhaps_sizes() {
         let text = "key,size\na/b.parquet,100\nwith,comma.parquet\n# no\nwith,comma.parquet, 7\n";
-        let object = |key: &str, size| Object { key: Path::parse(key).unwrap(), size };
+        let object = |key: &str, size| TraceObject { key: Path::parse(key).unwrap(), size };
         assert_eq!(
             parse_objects(text, "o.csv", "lake/").unwrap(),
             [
@@ -219,8 +219,8 @@ mod tests {
     fn what_is_written_reads_back() {
         let requests = vec![request(0, 1), request(12, 0), request(12, 1)];
         let objects = vec![
-            Object { key: Path::from("a.parquet"), size: Some(5) },
-            Object { key: Path::from("b.parquet"), size: None },
+            TraceObject { key: Path::from("a.parquet"), size: Some(5) },
+            TraceObject { key: Path::from("b.parquet"), size: None },
         ];
         assert_eq!(parse_requests(&write_requests("note", &requests), "t", 2).unwrap(), requests);
         assert_eq!(parse_objects(&write_objects(&objects), "o", "").unwrap(), objects);
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn the_working_set_counts_each_object_asked_for_once() {
-        let object = |key: &str, size| Object { key: Path::from(key), size };
+        let object = |key: &str, size| TraceObject { key: Path::from(key), size };
         let objects = vec![object("a", Some(5)), object("b", Some(7)), object("c", Some(100))];
-        let trace = Trace { objects, requests: vec![request(0, 1), request(1, 0), request(2, 1)] };
+        let trace = ReplayTrace { objects, requests: vec![request(0, 1), request(1, 0), request(2, 1)] };
         assert_eq!(trace.working_set_bytes(), 12);
     }
 }

@@ -13,7 +13,7 @@ use stylobate_storage::{
     ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,
 };
 
-use super::{Drained, Progress, exists};
+use super::{ProgressDisplay, WriteTotals, exists};
 use crate::failure::usage;
 
 /// What has columns.
@@ -38,7 +38,7 @@ pub(crate) struct ColumnFile<'a> {
     pub(crate) sinks: SinkOptions,
 }
 
-enum Writer {
+enum ColumnFileWriter {
     Parquet(Box<ParquetWriter>),
     Orc(Box<OrcWriter>),
     Dataset(Box<DatasetWriter>),
@@ -50,8 +50,8 @@ impl ColumnFile<'_> {
         self,
         schema: SchemaRef,
         mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
-        progress: &Progress,
-    ) -> Result<Drained> {
+        progress: &ProgressDisplay,
+    ) -> Result<WriteTotals> {
         let is_dataset = self.dataset.is_some();
         let refused = |error: ColumnarError| match error {
             ColumnarError::Storage(StorageError::Exists { path }) if is_dataset => {
@@ -71,18 +71,20 @@ impl ColumnFile<'_> {
         writer.finish().await.map_err(refused)
     }
 
-    async fn writer(&self, files: FileOptions, schema: SchemaRef) -> Result<Writer, ColumnarError> {
+    async fn writer(&self, files: FileOptions, schema: SchemaRef) -> Result<ColumnFileWriter, ColumnarError> {
         let (name, sinks) = (self.place.to_string(), Sinks::new(self.sinks.clone()));
         if let Some(dataset) = &self.dataset {
             let writer = DatasetWriter::create(sinks, self.place.clone(), name, schema, files, dataset);
-            return Ok(Writer::Dataset(Box::new(writer.await?)));
+            return Ok(ColumnFileWriter::Dataset(Box::new(writer.await?)));
         }
         let sink = sinks.open(&self.place, self.existing).await?;
         Ok(match files {
             FileOptions::Parquet(options) => {
-                Writer::Parquet(Box::new(ParquetWriter::new(sink, name, schema, *options)?))
+                ColumnFileWriter::Parquet(Box::new(ParquetWriter::new(sink, name, schema, *options)?))
             }
-            FileOptions::Orc(options) => Writer::Orc(Box::new(OrcWriter::new(sink, name, schema, *options)?)),
+            FileOptions::Orc(options) => {
+                ColumnFileWriter::Orc(Box::new(OrcWriter::new(sink, name, schema, *options)?))
+            }
         })
     }
 
@@ -118,7 +120,7 @@ fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: T::Err| usage(error.to_string()))
 }
 
-impl Writer {
+impl ColumnFileWriter {
     async fn write(&mut self, batch: &RecordBatch) -> Result<(), ColumnarError> {
         match self {
             Self::Parquet(writer) => writer.write(batch).await,
@@ -135,19 +137,19 @@ impl Writer {
         }
     }
 
-    async fn finish(self) -> Result<Drained, ColumnarError> {
+    async fn finish(self) -> Result<WriteTotals, ColumnarError> {
         match self {
             Self::Parquet(writer) => {
                 let written = writer.finish().await?;
-                Ok(Drained { rows: written.rows, bytes: written.bytes })
+                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
             }
             Self::Orc(writer) => {
                 let written = writer.finish().await?;
-                Ok(Drained { rows: written.rows, bytes: written.bytes })
+                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
             }
             Self::Dataset(writer) => {
                 let written = writer.finish().await?.written;
-                Ok(Drained { rows: written.rows, bytes: written.bytes })
+                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
             }
         }
     }

@@ -17,33 +17,33 @@ const LONGEST_PREFIX: usize = 40;
 
 /// Whether a file that is there already may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overwrite {
+pub(crate) enum OverwriteMode {
     Refuse,
     Replace,
 }
 
 /// Where an output is to go. Nothing is written before it is opened.
 #[derive(Clone, Debug)]
-pub(crate) enum Destination {
+pub(crate) enum RowDestination {
     /// Standard output.
     Stdout,
     /// A regular file, made anew.
-    File { path: PathBuf, overwrite: Overwrite },
+    File { path: PathBuf, overwrite: OverwriteMode },
     /// A pipe or device that is there: written in place, since a file must not take its name.
     InPlace(PathBuf),
 }
 
 /// A file that is being written beside its destination. Dropped, it is removed.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedOutput {
     /// `None` where the output cannot be taken back.
-    file: Option<(TempPath, PathBuf, Overwrite)>,
+    file: Option<(TempPath, PathBuf, OverwriteMode)>,
 }
 
-impl Destination {
+impl RowDestination {
     /// Understands a path; `-` is standard output. Fails where the path names a folder, a URL, or a file that must
     /// not be replaced: before any work is done.
-    pub(crate) fn at(path: &Path, overwrite: Overwrite) -> Result<Self> {
+    pub(crate) fn at(path: &Path, overwrite: OverwriteMode) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
@@ -58,7 +58,7 @@ impl Destination {
         match fs::metadata(&target) {
             Ok(found) if found.is_dir() => Err(usage(format!("{shown} is a folder: name a file in it"))),
             Ok(found) if !found.is_file() => Ok(Self::InPlace(target)),
-            Ok(_) if overwrite == Overwrite::Refuse => Err(exists(path)),
+            Ok(_) if overwrite == OverwriteMode::Refuse => Err(exists(path)),
             _ => {
                 let folder = parent(&target);
                 if !folder.is_dir() {
@@ -75,15 +75,15 @@ impl Destination {
     }
 
     /// Opens it for writing.
-    pub(crate) fn open(self) -> Result<(File, Unfinished)> {
+    pub(crate) fn open(self) -> Result<(File, UnfinishedOutput)> {
         match self {
             Self::Stdout => {
                 let stdout = io::stdout().as_fd().try_clone_to_owned().context("opening standard output")?;
-                Ok((stdout.into(), Unfinished { file: None }))
+                Ok((stdout.into(), UnfinishedOutput { file: None }))
             }
             Self::InPlace(path) => {
                 let file = OpenOptions::new().write(true).open(&path);
-                Ok((file.with_context(|| path.display().to_string())?, Unfinished { file: None }))
+                Ok((file.with_context(|| path.display().to_string())?, UnfinishedOutput { file: None }))
             }
             Self::File { path, overwrite } => {
                 // Hidden, and as long as any file system takes.
@@ -94,19 +94,19 @@ impl Destination {
                 let unfinished = builder.tempfile_in(parent(&path));
                 let unfinished = unfinished.with_context(|| format!("creating {}", path.display()))?;
                 let (file, temporary) = unfinished.into_parts();
-                Ok((file, Unfinished { file: Some((temporary, path, overwrite)) }))
+                Ok((file, UnfinishedOutput { file: Some((temporary, path, overwrite)) }))
             }
         }
     }
 }
 
-impl Unfinished {
+impl UnfinishedOutput {
     /// Gives the file its name: all of it was written.
     pub(crate) fn finish(self) -> Result<()> {
         let Some((temporary, path, overwrite)) = self.file else { return Ok(()) };
         let named = match overwrite {
-            Overwrite::Replace => temporary.persist(&path),
-            Overwrite::Refuse => temporary.persist_noclobber(&path),
+            OverwriteMode::Replace => temporary.persist(&path),
+            OverwriteMode::Refuse => temporary.persist_noclobber(&path),
         };
         named.map_err(|failed| match failed.error.kind() {
             io::ErrorKind::AlreadyExists => exists(&path),
@@ -142,7 +142,8 @@ mod tests {
     fn a_file_has_its_name_only_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
-        let (mut file, unfinished) = Destination::at(&path, Overwrite::Refuse).unwrap().open().unwrap();
+        let (mut file, unfinished) =
+            RowDestination::at(&path, OverwriteMode::Refuse).unwrap().open().unwrap();
         file.write_all(b"x").unwrap();
         assert!(!path.exists());
         unfinished.finish().unwrap();
@@ -155,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
         fs::write(&path, "before").unwrap();
-        drop(Destination::at(&path, Overwrite::Replace).unwrap().open().unwrap());
+        drop(RowDestination::at(&path, OverwriteMode::Replace).unwrap().open().unwrap());
         assert_eq!(names(folder.path()), ["out.csv"]);
         assert_eq!(fs::read_to_string(path).unwrap(), "before");
     }
@@ -164,7 +165,7 @@ mod tests {
     fn a_file_that_appears_meanwhile_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
-        let (_file, unfinished) = Destination::at(&path, Overwrite::Refuse).unwrap().open().unwrap();
+        let (_file, unfinished) = RowDestination::at(&path, OverwriteMode::Refuse).unwrap().open().unwrap();
         fs::write(&path, "another's").unwrap();
         assert!(unfinished.finish().unwrap_err().to_string().contains("--force"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
@@ -177,18 +178,18 @@ mod tests {
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, "before").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        let (_file, unfinished) = Destination::at(&link, Overwrite::Replace).unwrap().open().unwrap();
+        let (_file, unfinished) = RowDestination::at(&link, OverwriteMode::Replace).unwrap().open().unwrap();
         unfinished.finish().unwrap();
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&target).unwrap(), "");
-        let null = Destination::at(Path::new("/dev/null"), Overwrite::Refuse).unwrap();
-        assert!(matches!(null, Destination::InPlace(_)));
+        let null = RowDestination::at(Path::new("/dev/null"), OverwriteMode::Refuse).unwrap();
+        assert!(matches!(null, RowDestination::InPlace(_)));
     }
 
     #[test]
     fn a_folder_or_a_url_is_no_file() {
         for path in ["/tmp", "s3://bucket/out.csv", "/no/such/folder/out.csv"] {
-            let error = Destination::at(Path::new(path), Overwrite::Refuse).unwrap_err();
+            let error = RowDestination::at(Path::new(path), OverwriteMode::Refuse).unwrap_err();
             assert!(error.to_string().contains(path), "{error}");
         }
     }

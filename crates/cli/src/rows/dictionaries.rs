@@ -13,7 +13,7 @@ use arrow::{
 };
 
 use super::{
-    encode::Encode,
+    encode::RowEncoder,
     portable::{plain, with_type},
 };
 
@@ -22,14 +22,14 @@ pub(super) struct ArrowFileEncoder<W: Write> {
     writer: FileWriter<W>,
     schema: SchemaRef,
     /// For each column that is a dictionary, the file's.
-    dictionaries: Vec<Option<Growing>>,
+    dictionaries: Vec<Option<GrowingDictionary>>,
 }
 
 impl<W: Write> ArrowFileEncoder<W> {
     pub(super) fn new(out: W, schema: &SchemaRef) -> Result<Self> {
         let fields: Vec<FieldRef> = schema.fields().iter().map(written).collect();
         let growing = |field: &FieldRef| match field.data_type() {
-            DataType::Dictionary(_, values) => Growing::new(values).map(Some),
+            DataType::Dictionary(_, values) => GrowingDictionary::new(values).map(Some),
             _ => Ok(None),
         };
         let dictionaries = fields.iter().map(growing).collect::<Result<_>>()?;
@@ -40,7 +40,7 @@ impl<W: Write> ArrowFileEncoder<W> {
     }
 }
 
-impl<W: Write> Encode for ArrowFileEncoder<W> {
+impl<W: Write> RowEncoder for ArrowFileEncoder<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(&mut self.dictionaries).zip(self.schema.fields());
         let columns = columns.map(|((column, dictionary), field)| {
@@ -72,13 +72,13 @@ fn written(field: &FieldRef) -> FieldRef {
 }
 
 /// A dictionary to which values are only added.
-struct Growing {
+struct GrowingDictionary {
     values: ArrayRef,
     rows: RowConverter,
     numbers: HashMap<Box<[u8]>, i32>,
 }
 
-impl Growing {
+impl GrowingDictionary {
     fn new(values: &DataType) -> Result<Self> {
         let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
         Ok(Self { values: new_empty_array(values), rows, numbers: HashMap::new() })

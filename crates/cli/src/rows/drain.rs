@@ -11,7 +11,9 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Bound, Destination, Format, Progress, encoders::encoder, progress::ByteCount};
+use super::{
+    ProgressDisplay, RowDestination, RowFormat, TableLimits, encoders::encoder, progress::ByteCount,
+};
 use crate::out::of_output;
 
 /// Batches that wait for the writer.
@@ -20,12 +22,12 @@ const BUFFER: usize = 256 << 10;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drained {
+pub(crate) struct WriteTotals {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
 }
 
-enum Message {
+enum DrainMessage {
     Batch(RecordBatch),
     /// There are no more. A channel that closes without it was given up.
     End,
@@ -36,11 +38,11 @@ enum Message {
 pub(crate) async fn drain<E: Into<Error>>(
     schema: SchemaRef,
     mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
-    format: Format,
-    bound: Bound,
-    destination: Destination,
-    progress: &Progress,
-) -> Result<Drained> {
+    format: RowFormat,
+    bound: TableLimits,
+    destination: RowDestination,
+    progress: &ProgressDisplay,
+) -> Result<WriteTotals> {
     // Nothing is created before there is something to write.
     let mut next = batches.next().await.transpose().map_err(Into::into)?;
     let is_terminal = destination.is_terminal();
@@ -48,13 +50,13 @@ pub(crate) async fn drain<E: Into<Error>>(
     let (to_writer, waiting) = mpsc::channel(WAITING);
     let bytes = progress.byte_count();
     let before = bytes.get();
-    let counted = Counted { file, bytes: bytes.clone() };
+    let counted = CountedFile { file, bytes: bytes.clone() };
     let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
     let mut rows = 0;
     let mut failed = None;
     while let Some(batch) = next {
         let batch_rows = batch.num_rows();
-        if to_writer.send(Message::Batch(batch)).await.is_err() {
+        if to_writer.send(DrainMessage::Batch(batch)).await.is_err() {
             break;
         }
         rows += batch_rows as u64;
@@ -72,7 +74,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     }
     if failed.is_none() {
         // Where the writer has ended already, it says why.
-        let _ = to_writer.send(Message::End).await;
+        let _ = to_writer.send(DrainMessage::End).await;
     }
     drop(to_writer);
     let written = writer.await.context("the writer ended")?;
@@ -81,23 +83,23 @@ pub(crate) async fn drain<E: Into<Error>>(
     }
     written?;
     unfinished.finish()?;
-    Ok(Drained { rows, bytes: bytes.get() - before })
+    Ok(WriteTotals { rows, bytes: bytes.get() - before })
 }
 
 fn write(
     schema: &SchemaRef,
-    format: Format,
-    bound: &Bound,
-    file: Counted,
-    mut waiting: mpsc::Receiver<Message>,
+    format: RowFormat,
+    bound: &TableLimits,
+    file: CountedFile,
+    mut waiting: mpsc::Receiver<DrainMessage>,
 ) -> Result<()> {
     let mut file = file;
     {
         let mut out = encoder(format, schema, bound, BufWriter::with_capacity(BUFFER, &mut file))?;
         loop {
             match waiting.blocking_recv() {
-                Some(Message::Batch(batch)) => out.write(&batch)?,
-                Some(Message::End) => break,
+                Some(DrainMessage::Batch(batch)) => out.write(&batch)?,
+                Some(DrainMessage::End) => break,
                 None => return Ok(()),
             }
         }
@@ -107,12 +109,12 @@ fn write(
 }
 
 /// A file whose bytes are counted.
-struct Counted {
+struct CountedFile {
     file: File,
     bytes: ByteCount,
 }
 
-impl Counted {
+impl CountedFile {
     /// Waits until the disk has it: a file that has its name must have its bytes after a crash too.
     fn sync(&self) -> Result<()> {
         match self.file.metadata()?.is_file() {
@@ -122,7 +124,7 @@ impl Counted {
     }
 }
 
-impl Write for Counted {
+impl Write for CountedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes).map_err(of_output)?;
         self.bytes.add(written);

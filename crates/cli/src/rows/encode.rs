@@ -7,7 +7,7 @@ use arrow::{array::RecordBatch, json::LineDelimitedWriter};
 use stylobate_columnar::CsvEncoder;
 
 /// Writes batches of one schema in one format.
-pub(super) trait Encode {
+pub(super) trait RowEncoder {
     /// Writes the rows of a batch. What is read while it is written goes out with it, tables excepted.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
@@ -15,7 +15,7 @@ pub(super) trait Encode {
     fn finish(&mut self) -> Result<()>;
 }
 
-impl<W: Write> Encode for LineDelimitedWriter<W> {
+impl<W: Write> RowEncoder for LineDelimitedWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         Self::write(self, batch)?;
         Ok(self.get_mut().flush()?)
@@ -26,7 +26,7 @@ impl<W: Write> Encode for LineDelimitedWriter<W> {
     }
 }
 
-impl<W: Write> Encode for CsvEncoder<W> {
+impl<W: Write> RowEncoder for CsvEncoder<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         Ok(Self::write(self, batch)?)
     }

@@ -11,28 +11,28 @@ use arrow::{
 use stylobate_columnar::CsvEncoder;
 
 use super::{
-    Format,
+    RowFormat,
     dictionaries::ArrowFileEncoder,
-    encode::Encode,
-    grid::{Bound, Grid},
+    encode::RowEncoder,
+    grid::{TableEncoder, TableLimits},
     portable::ArrowStreamEncoder,
 };
 
 /// An encoder of the format over `out`. `bound` is for tables.
 pub(super) fn encoder<'a>(
-    format: Format,
+    format: RowFormat,
     schema: &SchemaRef,
-    bound: &Bound,
+    bound: &TableLimits,
     out: impl Write + 'a,
-) -> Result<Box<dyn Encode + 'a>> {
+) -> Result<Box<dyn RowEncoder + 'a>> {
     Ok(match format {
-        Format::Table => Box::new(Grid::new(out, schema, bound.clone())),
-        Format::Csv => Box::new(CsvEncoder::new(out, schema)?),
+        RowFormat::Table => Box::new(TableEncoder::new(out, schema, bound.clone())),
+        RowFormat::Csv => Box::new(CsvEncoder::new(out, schema)?),
         // With nulls, so that every line has every name.
-        Format::Json => {
+        RowFormat::Json => {
             Box::new(WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out))
         }
-        Format::ArrowStream => Box::new(ArrowStreamEncoder::new(out, schema)?),
-        Format::ArrowFile => Box::new(ArrowFileEncoder::new(out, schema)?),
+        RowFormat::ArrowStream => Box::new(ArrowStreamEncoder::new(out, schema)?),
+        RowFormat::ArrowFile => Box::new(ArrowFileEncoder::new(out, schema)?),
     })
 }

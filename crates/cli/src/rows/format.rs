@@ -8,7 +8,7 @@ use crate::failure::usage;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum RowFormat {
     /// Columns under each other, for people.
     Table,
     /// Comma-separated values with a header.
@@ -21,7 +21,7 @@ pub(crate) enum Format {
     ArrowFile,
 }
 
-impl Format {
+impl RowFormat {
     /// Whether it is no text, so that a terminal is the wrong place for it.
     pub(crate) fn is_binary(self) -> bool {
         match self {
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn the_extension_tells_the_format_in_any_case() {
         let formats = ["a.CSV", "b/a.jsonl", "a.b.json", "a.feather", "a.arrows"];
-        let formats = formats.map(|path| Format::of(Path::new(path)).unwrap());
-        use Format::*;
+        let formats = formats.map(|path| RowFormat::of(Path::new(path)).unwrap());
+        use RowFormat::*;
         assert_eq!(formats, [Csv, Json, Json, ArrowFile, ArrowStream]);
     }
 
     #[test]
     fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
         for path in ["a.pdf", "a.xlsx", "a", ".csv"] {
-            let error = Format::of(Path::new(path)).unwrap_err().to_string();
+            let error = RowFormat::of(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
         }
     }

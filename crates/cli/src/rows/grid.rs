@@ -10,7 +10,7 @@ use arrow::{
 };
 use console::{measure_text_width, pad_str, truncate_str};
 
-use super::encode::Encode;
+use super::encode::RowEncoder;
 
 /// Rows that are laid out together: a longer table is cut into such parts, so that memory stays bounded.
 const PART: usize = 1_000;
@@ -22,7 +22,7 @@ const NULL: &str = "NULL";
 
 /// How much of the rows a table shows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bound {
+pub(crate) struct TableLimits {
     /// Rows that are shown; whether there are more is told at the end.
     pub(crate) rows: Option<u64>,
     /// How many rows there are in all, where that is known.
@@ -32,10 +32,10 @@ pub(crate) struct Bound {
 }
 
 /// Writes a table.
-pub(super) struct Grid<W> {
+pub(super) struct TableEncoder<W> {
     out: W,
-    bound: Bound,
-    columns: Vec<Heading>,
+    bound: TableLimits,
+    columns: Vec<TableHeading>,
     /// Cells of rows that are not written yet.
     rows: Vec<Vec<String>>,
     written: u64,
@@ -44,19 +44,19 @@ pub(super) struct Grid<W> {
     layout: Option<Vec<usize>>,
 }
 
-struct Heading {
+struct TableHeading {
     name: String,
     is_number: bool,
 }
 
-impl<W: Write> Grid<W> {
-    pub(super) fn new(out: W, schema: &SchemaRef, bound: Bound) -> Self {
+impl<W: Write> TableEncoder<W> {
+    pub(super) fn new(out: W, schema: &SchemaRef, bound: TableLimits) -> Self {
         let columns = schema.fields().iter().map(|field| {
             let value_type = match field.data_type() {
                 DataType::Dictionary(_, values) => values,
                 other => other,
             };
-            Heading { name: printable(field.name()), is_number: value_type.is_numeric() }
+            TableHeading { name: printable(field.name()), is_number: value_type.is_numeric() }
         });
         let columns = columns.collect();
         Self { out, bound, columns, rows: Vec::new(), written: 0, left_out: 0, layout: None }
@@ -116,7 +116,7 @@ impl<W: Write> Grid<W> {
     }
 }
 
-impl<W: Write> Encode for Grid<W> {
+impl<W: Write> RowEncoder for TableEncoder<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.take(batch)
     }
@@ -145,7 +145,7 @@ impl<W: Write> Encode for Grid<W> {
 }
 
 /// How wide each column is that fits. The first is there in any case.
-fn layout(columns: &[Heading], rows: &[Vec<String>], room: Option<usize>) -> Vec<usize> {
+fn layout(columns: &[TableHeading], rows: &[Vec<String>], room: Option<usize>) -> Vec<usize> {
     let widths = columns.iter().enumerate().map(|(index, column)| {
         let cells = rows.iter().filter_map(|row| row.get(index)).map(String::as_str);
         let widths = cells.chain(iter::once(column.name.as_str())).map(measure_text_width);
@@ -202,9 +202,9 @@ mod tests {
 
     use super::*;
 
-    fn grid(batches: &[RecordBatch], bound: Bound) -> String {
+    fn grid(batches: &[RecordBatch], bound: TableLimits) -> String {
         let mut text = Vec::new();
-        let mut grid = Grid::new(&mut text, &batches[0].schema(), bound);
+        let mut grid = TableEncoder::new(&mut text, &batches[0].schema(), bound);
         batches.iter().for_each(|batch| grid.write(batch).unwrap());
         grid.finish().unwrap();
         drop(grid);
@@ -227,25 +227,25 @@ mod tests {
             "NULL              -20  更更",
             "a\\nb\\u{1b}[2J    NULL",
         ];
-        let text = grid(&[batch()], Bound::default());
+        let text = grid(&[batch()], TableLimits::default());
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn rows_beyond_the_bound_are_counted_where_their_number_is_known() {
-        let known = Bound { rows: Some(2), total: Some(1_234_567), width: None };
+        let known = TableLimits { rows: Some(2), total: Some(1_234_567), width: None };
         assert!(grid(&[batch()], known).ends_with("… 1,234,565 more rows\n"));
-        let unknown = Bound { rows: Some(2), ..Bound::default() };
+        let unknown = TableLimits { rows: Some(2), ..TableLimits::default() };
         let text = grid(&[batch(), batch()], unknown);
         assert!(text.ends_with("… more rows: --limit shows them, --count counts them\n"), "{text}");
         assert_eq!(text.lines().count(), 5);
-        let exact = Bound { rows: Some(3), ..Bound::default() };
+        let exact = TableLimits { rows: Some(3), ..TableLimits::default() };
         assert!(!grid(&[batch()], exact).contains('…'));
     }
 
     #[test]
     fn columns_that_do_not_fit_are_named_below() {
-        let bound = |width| Bound { width: Some(width), ..Bound::default() };
+        let bound = |width| TableLimits { width: Some(width), ..TableLimits::default() };
         let text = grid(&[batch()], bound(22));
         assert!(text.starts_with("name           number\n"), "{text}");
         assert!(text.ends_with("… 1 more column: 更\n"), "{text}");
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_long_table_is_laid_out_in_parts_of_the_same_columns() {
         let batches: Vec<_> = iter::repeat_n(batch(), 700).collect();
-        let text = grid(&batches, Bound::default());
+        let text = grid(&batches, TableLimits::default());
         assert_eq!(text.lines().count(), 2 + 2100);
         assert_eq!(text.matches("name").count(), 1);
     }

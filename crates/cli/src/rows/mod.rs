@@ -18,13 +18,13 @@ mod stop;
 
 pub(crate) use self::{
     column_file::{ColumnFile, ColumnFormat},
-    destination::{Destination, Overwrite, exists},
-    drain::{Drained, drain},
-    format::Format,
-    grid::{Bound, grouped, printable},
+    destination::{OverwriteMode, RowDestination, exists},
+    drain::{WriteTotals, drain},
+    format::RowFormat,
+    grid::{TableLimits, grouped, printable},
     output::OutputArgs,
     plan::{RowsRequest, RowsScan},
-    progress::Progress,
+    progress::ProgressDisplay,
     request::{RequestArgs, open_cache, option},
     source_args::delimiter,
     stop::until_stopped,

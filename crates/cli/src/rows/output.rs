@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::{Destination, Format, Overwrite};
+use super::{OverwriteMode, RowDestination, RowFormat};
 use crate::failure::usage;
 
 /// Where rows are written, and how.
@@ -34,11 +34,11 @@ enum OutputFormat {
 
 impl OutputArgs {
     /// The destination and the format. Fails where they do not go together, before any work is done.
-    pub(crate) fn chosen(&self) -> Result<(Destination, Format)> {
-        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
+    pub(crate) fn chosen(&self) -> Result<(RowDestination, RowFormat)> {
+        let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let destination = match &self.output {
-            Some(path) => Destination::at(path, overwrite)?,
-            None => Destination::Stdout,
+            Some(path) => RowDestination::at(path, overwrite)?,
+            None => RowDestination::Stdout,
         };
         let format = self.format(&destination)?;
         if format.is_binary() && destination.is_terminal() {
@@ -49,20 +49,20 @@ impl OutputArgs {
         Ok((destination, format))
     }
 
-    fn format(&self, destination: &Destination) -> Result<Format> {
+    fn format(&self, destination: &RowDestination) -> Result<RowFormat> {
         let named = match (&self.output, destination) {
-            (Some(path), Destination::File { .. }) => Some(Format::of(path)),
+            (Some(path), RowDestination::File { .. }) => Some(RowFormat::of(path)),
             _ => None,
         };
         match self.format {
-            Some(OutputFormat::Table) => Ok(Format::Table),
-            Some(OutputFormat::Csv) => Ok(Format::Csv),
-            Some(OutputFormat::Json) => Ok(Format::Json),
+            Some(OutputFormat::Table) => Ok(RowFormat::Table),
+            Some(OutputFormat::Csv) => Ok(RowFormat::Csv),
+            Some(OutputFormat::Json) => Ok(RowFormat::Json),
             Some(OutputFormat::Arrow) => Ok(match named {
-                Some(Ok(Format::ArrowFile)) => Format::ArrowFile,
-                _ => Format::ArrowStream,
+                Some(Ok(RowFormat::ArrowFile)) => RowFormat::ArrowFile,
+                _ => RowFormat::ArrowStream,
             }),
-            None => named.unwrap_or(Ok(Format::Table)),
+            None => named.unwrap_or(Ok(RowFormat::Table)),
         }
     }
 }

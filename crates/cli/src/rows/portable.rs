@@ -11,7 +11,7 @@ use arrow::{
     ipc::writer::StreamWriter,
 };
 
-use super::encode::Encode;
+use super::encode::RowEncoder;
 
 /// Writes an Arrow IPC stream.
 pub(super) struct ArrowStreamEncoder<W: Write> {
@@ -31,7 +31,7 @@ impl<W: Write> ArrowStreamEncoder<W> {
     }
 }
 
-impl<W: Write> Encode for ArrowStreamEncoder<W> {
+impl<W: Write> RowEncoder for ArrowStreamEncoder<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(self.schema.fields()).zip(&mut self.dictionaries);
         let columns =

@@ -22,7 +22,7 @@ const REDRAWN_EACH: Duration = Duration::from_millis(200);
 
 /// Shows how many rows and bytes there are so far. Dropped, it disappears.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressDisplay {
     bar: ProgressBar,
     bytes: Arc<AtomicU64>,
     shown: JoinHandle<()>,
@@ -42,7 +42,7 @@ impl ByteCount {
     }
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Shows the progress towards so many rows, or towards an unknown number. `hidden`: the terminal is needed for
     /// something else.
     pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
@@ -120,7 +120,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.clear();
     }

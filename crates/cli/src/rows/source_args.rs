@@ -27,7 +27,7 @@ pub(crate) struct SourceArgs {
 
     /// Of CSV: the character around fields that hold delimiters or ends of lines, or none [default: "]
     #[arg(long, value_name = "CHARACTER", value_parser = quote)]
-    quote: Option<Quote>,
+    quote: Option<QuoteArg>,
 
     /// Of CSV: the character that takes the next one within quotes as it is [default: a quote, written twice]
     #[arg(long, value_name = "CHARACTER", value_parser = character)]
@@ -73,7 +73,7 @@ enum SourceFormat {
 
 /// A quote character, or that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quote(Option<u8>);
+struct QuoteArg(Option<u8>);
 
 impl SourceArgs {
     /// The format that the user or the names of the sources tell; `None` if they tell none that is read front to back.
@@ -165,7 +165,7 @@ impl SourceArgs {
         if let Some(delimiter) = self.delimiter {
             options = options.with_delimiter(delimiter);
         }
-        if let Some(Quote(quote)) = self.quote {
+        if let Some(QuoteArg(quote)) = self.quote {
             options = options.with_quote(quote);
         }
         if self.no_header {
@@ -217,10 +217,10 @@ fn character(text: &str) -> Result<u8, &'static str> {
     }
 }
 
-fn quote(text: &str) -> Result<Quote, &'static str> {
+fn quote(text: &str) -> Result<QuoteArg, &'static str> {
     match text {
-        "none" => Ok(Quote(None)),
-        text => Ok(Quote(Some(character(text)?))),
+        "none" => Ok(QuoteArg(None)),
+        text => Ok(QuoteArg(Some(character(text)?))),
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
     fn characters_are_typed_as_they_are_or_by_name() {
         assert_eq!((delimiter(";"), delimiter("tab"), delimiter(r"\t")), (Ok(b';'), Ok(b'\t'), Ok(b'\t')));
         assert!(delimiter("\"").is_err() && delimiter("||").is_err() && delimiter("").is_err());
-        assert_eq!((quote("none"), quote("'")), (Ok(Quote(None)), Ok(Quote(Some(b'\'')))));
+        assert_eq!((quote("none"), quote("'")), (Ok(QuoteArg(None)), Ok(QuoteArg(Some(b'\'')))));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use clap::Args;
 use futures::StreamExt;
 use stylobate_columnar::{Cache, Dictionaries};
 
-use self::stats::Stats;
+use self::stats::ScanCommandStats;
 use crate::{
     out::print,
     rows::{
-        Bound, Destination, Format, OutputArgs, Progress, RequestArgs, RowsRequest, drain, until_stopped,
+        OutputArgs, ProgressDisplay, RequestArgs, RowDestination, RowFormat, RowsRequest, TableLimits, drain,
+        until_stopped,
     },
 };
 
@@ -83,10 +84,11 @@ pub(crate) async fn run(args: ScanArgs) -> Result<()> {
 async fn scan(args: &ScanArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
     // In an Arrow file a column can have one dictionary only.
-    let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::AsWritten };
+    let dictionary =
+        if format == RowFormat::ArrowFile { Dictionaries::None } else { Dictionaries::AsWritten };
     let request = args.request.request(&args.paths, dictionary)?;
     let cache = args.request.cache().await?;
-    let mut stats = Stats::start();
+    let mut stats = ScanCommandStats::start();
     if args.count {
         let rows = count(args, request, &cache).await?;
         stats.rows(rows);
@@ -105,11 +107,11 @@ async fn write(
     args: &ScanArgs,
     mut request: RowsRequest,
     cache: &Cache,
-    format: Format,
-    destination: Destination,
+    format: RowFormat,
+    destination: RowDestination,
 ) -> Result<u64> {
-    let mut bound = Bound::default();
-    if format == Format::Table {
+    let mut bound = TableLimits::default();
+    if format == RowFormat::Table {
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = args.request.limit.or(Some(TABLE_ROWS));
         if args.request.limit.is_none() {
@@ -120,7 +122,7 @@ async fn write(
     }
     let scan = request.plan(cache).await?;
     let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
-    let progress = Progress::new(args.request.rows(&scan), in_the_way)?;
+    let progress = ProgressDisplay::new(args.request.rows(&scan), in_the_way)?;
     Ok(drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows)
 }
 
@@ -130,7 +132,7 @@ async fn count(args: &ScanArgs, request: RowsRequest, cache: &Cache) -> Result<u
     if let Some(rows) = args.request.rows(&scan) {
         return Ok(rows);
     }
-    let progress = Progress::new(None, false)?;
+    let progress = ProgressDisplay::new(None, false)?;
     let mut batches = scan.stream();
     let mut rows = 0;
     while let Some(batch) = batches.next().await.transpose()? {

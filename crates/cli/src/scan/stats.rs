@@ -6,17 +6,17 @@ use stylobate_columnar::Cache;
 
 use crate::{
     rows::grouped,
-    table::{self, Side},
+    table::{self, CellAlignment},
 };
 
 /// Figures of one scan.
 #[derive(Debug)]
-pub(super) struct Stats {
+pub(super) struct ScanCommandStats {
     started: Instant,
     rows: u64,
 }
 
-impl Stats {
+impl ScanCommandStats {
     pub(super) fn start() -> Self {
         Self { started: Instant::now(), rows: 0 }
     }
@@ -71,6 +71,6 @@ impl Stats {
             ),
             line("held in memory", table::bytes(columns.bytes.saturating_add(pages.memory_used))),
         ];
-        table::align_by(&lines, &[Side::Left, Side::Left])
+        table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left])
     }
 }

@@ -20,12 +20,12 @@ use quick_cache::{Lifecycle, Weighter, sync::DefaultLifecycle};
 use smallvec::SmallVec;
 use stylobate_storage::{Budget, Holder, ObjectHash};
 
-use self::granted::{AbsentKeys, GrantedCache, Guard};
+use self::granted::{EntryGuard, GhostKeys, GrantedCache};
 use crate::{
     cache::column_stats::ColumnStats,
-    chunk::{Chunk, Representation, Wanted},
-    file::schema::Projected,
-    format::{FileMetadata, index::Index},
+    chunk::{Chunk, ChunkRepresentation, ChunkRequest},
+    file::schema::ProjectedColumn,
+    format::{FileMetadata, index::ColumnChunkIndex},
     recent::RecentChunks,
 };
 
@@ -34,13 +34,13 @@ use crate::{
 pub(crate) struct ChunkKey {
     pub(crate) object: ObjectHash,
     pub(crate) unit: u32,
-    pub(crate) column: Projected,
-    pub(crate) representation: Representation,
+    pub(crate) column: ProjectedColumn,
+    pub(crate) representation: ChunkRepresentation,
 }
 
 impl ChunkKey {
     /// That of a column of a row group or stripe.
-    pub(crate) fn of_unit(object: ObjectHash, unit: usize, (column, representation): &Wanted) -> Self {
+    pub(crate) fn of_unit(object: ObjectHash, unit: usize, (column, representation): &ChunkRequest) -> Self {
         Self { object, unit: unit as u32, column: column.clone(), representation: *representation }
     }
 }
@@ -68,25 +68,25 @@ pub(crate) struct IndexKey {
 }
 
 #[derive(Clone, Debug)]
-struct Weigh;
+struct EntryWeighter;
 
 /// What an entry costs besides its value.
 const ENTRY: u64 = 256;
 
-impl Weighter<ChunkKey, Chunk> for Weigh {
+impl Weighter<ChunkKey, Chunk> for EntryWeighter {
     fn weight(&self, _: &ChunkKey, chunk: &Chunk) -> u64 {
         chunk.weight() as u64 + ENTRY
     }
 }
 
-impl Weighter<ObjectHash, Arc<FileMetadata>> for Weigh {
+impl Weighter<ObjectHash, Arc<FileMetadata>> for EntryWeighter {
     fn weight(&self, _: &ObjectHash, file: &Arc<FileMetadata>) -> u64 {
         file.weight() as u64 + ENTRY
     }
 }
 
-impl Weighter<IndexKey, Index> for Weigh {
-    fn weight(&self, _: &IndexKey, index: &Index) -> u64 {
+impl Weighter<IndexKey, ColumnChunkIndex> for EntryWeighter {
+    fn weight(&self, _: &IndexKey, index: &ColumnChunkIndex) -> u64 {
         index.weight() + ENTRY
     }
 }
@@ -94,9 +94,9 @@ impl Weighter<IndexKey, Index> for Weigh {
 /// A number that changes whenever chunks leave; away from what changes all the time.
 #[derive(Debug)]
 #[repr(align(128))]
-struct State(AtomicU64);
+struct EvictionEpoch(AtomicU64);
 
-impl State {
+impl EvictionEpoch {
     fn change(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -104,12 +104,12 @@ impl State {
 
 /// Sees chunks leave.
 #[derive(Clone, Debug)]
-struct Leaving {
-    state: Arc<State>,
-    absent: AbsentKeys,
+struct EvictionObserver {
+    state: Arc<EvictionEpoch>,
+    absent: GhostKeys,
 }
 
-impl Lifecycle<ChunkKey, Chunk> for Leaving {
+impl Lifecycle<ChunkKey, Chunk> for EvictionObserver {
     /// What left, to be dropped without a lock.
     type RequestState = SmallVec<[Chunk; 2]>;
 
@@ -125,14 +125,14 @@ type MetadataCache<K, V> = GrantedCache<K, V, DefaultLifecycle<K, V>>;
 /// The cache of chunks and metadata.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
-    chunks: Arc<GrantedCache<ChunkKey, Chunk, Leaving>>,
+    chunks: Arc<GrantedCache<ChunkKey, Chunk, EvictionObserver>>,
     files: Arc<MetadataCache<ObjectHash, Arc<FileMetadata>>>,
-    indexes: Arc<MetadataCache<IndexKey, Index>>,
+    indexes: Arc<MetadataCache<IndexKey, ColumnChunkIndex>>,
     /// Bytes of everything together.
     limit: u64,
     /// The names and types under which whole columns were asked for.
     columns: Mutex<HashMap<(String, DataType), u32>>,
-    state: Arc<State>,
+    state: Arc<EvictionEpoch>,
     hits: AtomicU64,
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
@@ -144,19 +144,19 @@ pub(crate) struct ChunkCache {
 }
 
 /// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
-pub(crate) enum Found<'a> {
+pub(crate) enum ChunkLookup<'a> {
     Chunk(Chunk),
-    Missing(Promise<'a>),
+    Missing(DecodeGuard<'a>),
 }
 
 /// The duty to make a chunk.
-pub(crate) struct Promise<'a> {
-    cache: &'a GrantedCache<ChunkKey, Chunk, Leaving>,
+pub(crate) struct DecodeGuard<'a> {
+    cache: &'a GrantedCache<ChunkKey, Chunk, EvictionObserver>,
     key: ChunkKey,
-    guard: Guard<'a, ChunkKey, Chunk, Leaving>,
+    guard: EntryGuard<'a, ChunkKey, Chunk, EvictionObserver>,
 }
 
-impl Promise<'_> {
+impl DecodeGuard<'_> {
     /// Hands the chunk to the cache and to all who wait.
     pub(crate) fn keep(self, chunk: Chunk) {
         let _arrival = self.cache.make_room(&self.key, &chunk);
@@ -173,8 +173,8 @@ impl ChunkCache {
     pub(crate) fn new(budget: &Budget, limit: u64) -> Self {
         let (files, indexes) = (limit / METADATA_SHARE, limit / METADATA_SHARE / 2);
         let zero = AtomicU64::default;
-        let state = Arc::new(State(AtomicU64::new(1)));
-        let leaving = |absent| Leaving { state: state.clone(), absent };
+        let state = Arc::new(EvictionEpoch(AtomicU64::new(1)));
+        let leaving = |absent| EvictionObserver { state: state.clone(), absent };
         Self {
             chunks: GrantedCache::new(budget, Holder::Chunks, limit, 1 << 20, leaving),
             files: GrantedCache::new(budget, Holder::Metadata, files, 16 << 10, |_| Default::default()),
@@ -196,15 +196,15 @@ impl ChunkCache {
     /// The chunk, once whoever makes it has it, or the duty to make it.
     ///
     /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
-    pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> Found<'_> {
+    pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> ChunkLookup<'_> {
         match self.chunks.get_or_guard(key).await {
             Ok(chunk) => {
                 self.hits.fetch_add(1, Ordering::Relaxed);
-                Found::Chunk(chunk)
+                ChunkLookup::Chunk(chunk)
             }
             Err(guard) => {
                 self.misses.fetch_add(1, Ordering::Relaxed);
-                Found::Missing(Promise { cache: &self.chunks, key: key.clone(), guard })
+                ChunkLookup::Missing(DecodeGuard { cache: &self.chunks, key: key.clone(), guard })
             }
         }
     }
@@ -214,7 +214,7 @@ impl ChunkCache {
         &self,
         recent: &RecentChunks,
         unit: usize,
-        wanted: &[Wanted],
+        wanted: &[ChunkRequest],
     ) -> Option<SmallVec<[Chunk; 4]>> {
         let state = self.state();
         let mut chunks = SmallVec::new();
@@ -231,11 +231,11 @@ impl ChunkCache {
         recent: &RecentChunks,
         object: ObjectHash,
         unit: usize,
-        wanted: &Wanted,
-    ) -> Found<'_> {
+        wanted: &ChunkRequest,
+    ) -> ChunkLookup<'_> {
         let state = self.state();
         let found = self.get_or_promise(&ChunkKey::of_unit(object, unit, wanted)).await;
-        if let (Some(recent), Found::Chunk(chunk)) = (recent.of(unit, wanted), &found) {
+        if let (Some(recent), ChunkLookup::Chunk(chunk)) = (recent.of(unit, wanted), &found) {
             recent.remember(chunk, state);
         }
         found
@@ -293,12 +293,12 @@ impl ChunkCache {
     }
 
     /// The index of a leaf.
-    pub(crate) fn index(&self, key: &IndexKey) -> Option<Index> {
+    pub(crate) fn index(&self, key: &IndexKey) -> Option<ColumnChunkIndex> {
         self.indexes.get(key)
     }
 
     /// Remembers the index of a leaf.
-    pub(crate) fn keep_index(&self, key: IndexKey, index: Index) {
+    pub(crate) fn keep_index(&self, key: IndexKey, index: ColumnChunkIndex) {
         self.indexes.insert(key, index);
     }
 

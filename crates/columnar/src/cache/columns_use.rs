@@ -34,9 +34,9 @@ impl Sum for ColumnsUse {
 
 /// A number that is only shown: counting costs next to nothing, and may miss what others count at the same time.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct RelaxedCounter(AtomicU64);
 
-impl Count {
+impl RelaxedCounter {
     /// Counts one more.
     #[inline]
     pub(crate) fn add(&self) {

@@ -9,17 +9,17 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{Error, Result, parquet::Scratch};
+use crate::{Error, Result, parquet::DecodeScratch};
 
 /// Somebody's turns on threads, and what one leaves for the next. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Workers {
+pub(crate) struct DecodeWorkers {
     turns: Arc<Semaphore>,
     /// No more than there are turns.
-    scratches: Arc<Mutex<Vec<Scratch>>>,
+    scratches: Arc<Mutex<Vec<DecodeScratch>>>,
 }
 
-impl Workers {
+impl DecodeWorkers {
     /// So many turns at the same time.
     pub(crate) fn new(threads: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(threads)), scratches: Arc::default() }
@@ -55,7 +55,7 @@ impl Workers {
     /// The same with memory to decode in.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Scratch) -> T + Send + 'static,
+        work: impl FnOnce(&mut DecodeScratch) -> T + Send + 'static,
     ) -> Result<T> {
         let scratches = self.scratches.clone();
         self.run(move || {
@@ -72,9 +72,9 @@ fn ended(error: JoinError) -> Error {
     Error::Ended { reason: error.to_string() }
 }
 
-impl std::fmt::Debug for Workers {
+impl std::fmt::Debug for DecodeWorkers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workers").field("free", &self.turns.available_permits()).finish_non_exhaustive()
+        f.debug_struct("DecodeWorkers").field("free", &self.turns.available_permits()).finish_non_exhaustive()
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_and_is_not_asked_on_keeps_nobody_from_a_turn() {
-        let workers = Workers::new(1);
+        let workers = DecodeWorkers::new(1);
         let (go, gone) = mpsc::channel::<()>();
         let first = tokio::spawn({
             let workers = workers.clone();
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_gives_up_waiting_leaves_the_queue() {
-        let workers = Workers::new(1);
+        let workers = DecodeWorkers::new(1);
         let turn = workers.turns.clone().acquire_owned().await.unwrap();
         let mut given_up = Box::pin(workers.run(|| 1));
         assert!(futures::poll!(&mut given_up).is_pending());

@@ -58,7 +58,7 @@ impl<W: Write> CsvEncoder<W> {
         let plain: Vec<_> = batch.columns().iter().map(without_long_dictionary).collect::<Result<_>>()?;
         let columns = schema.fields().iter().zip(&plain);
         let columns = columns.map(|(field, array)| {
-            let column = Column::new(field, array, &self.json);
+            let column = CsvEncoderColumn::new(field, array, &self.json);
             Ok((field.name(), column.map_err(Error::arrow(format!("column {}", field.name())))?))
         });
         let mut columns: Vec<_> = columns.collect::<Result<_>>()?;
@@ -100,7 +100,7 @@ fn unwritten(error: io::Error) -> Error {
 }
 
 /// A column of a batch, ready to be written row by row.
-enum Column<'a> {
+enum CsvEncoderColumn<'a> {
     /// Fields as they stand in the file, and each row's index among them.
     Dictionary { fields: Vec<String>, array: &'a dyn Array, keys: Vec<usize> },
     /// Text that may need quotes.
@@ -111,7 +111,7 @@ enum Column<'a> {
     Nested { values: NullableEncoder<'a>, scratch: Vec<u8> },
 }
 
-impl<'a> Column<'a> {
+impl<'a> CsvEncoderColumn<'a> {
     fn new(field: &'a FieldRef, array: &'a ArrayRef, json: &'a EncoderOptions) -> Result<Self, ArrowError> {
         let values = || ArrayFormatter::try_new(array.as_ref(), &DISPLAY);
         Ok(match array.data_type() {

@@ -7,5 +7,5 @@ mod reader;
 mod record;
 pub(super) mod text_file;
 
-pub(crate) use self::record::{Dialect, FieldKind, RecordError, Records};
+pub(crate) use self::record::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
 pub use self::{encoder::CsvEncoder, reader::CsvReader};

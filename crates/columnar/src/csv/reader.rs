@@ -9,13 +9,13 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 
-use super::{Dialect, FieldKind, RecordError, Records};
+use super::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
 use crate::kernels::exact_cast::EXACT;
 
 /// Reads records in batches. Errors are what is wrong, for callers who know the file.
 #[derive(Debug)]
 pub struct CsvReader<R> {
-    records: Records<R>,
+    records: CsvRecords<R>,
     header: Vec<String>,
     schema: SchemaRef,
     /// By field of a record, which column it goes to.
@@ -33,13 +33,13 @@ impl<R: Read> CsvReader<R> {
 
     /// The same where another byte stands between fields: neither a quote nor the end of a line.
     pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
-        let dialect = Dialect { max_record_bytes: usize::MAX, ..Dialect::with_delimiter(delimiter) };
+        let dialect = CsvDialect { max_record_bytes: usize::MAX, ..CsvDialect::with_delimiter(delimiter) };
         dialect.check()?;
-        let mut records = Records::new(input, dialect);
+        let mut records = CsvRecords::new(input, dialect);
         if !records.next().map_err(in_words)? {
             return Err("no header".to_owned());
         }
-        let name = |(_, field): (FieldKind, &[u8])| match std::str::from_utf8(field) {
+        let name = |(_, field): (CsvFieldKind, &[u8])| match std::str::from_utf8(field) {
             Ok(name) => Ok(name.to_owned()),
             Err(_) => Err("a header that is not UTF-8".to_owned()),
         };
@@ -108,7 +108,7 @@ impl<R: Read> CsvReader<R> {
         }
         for ((kind, field), target) in self.records.fields().zip(&self.targets) {
             let Some(column) = target.and_then(|target| self.columns.get_mut(target)) else { continue };
-            let text = (kind != FieldKind::Missing).then(|| std::str::from_utf8(field)).transpose();
+            let text = (kind != CsvFieldKind::Missing).then(|| std::str::from_utf8(field)).transpose();
             column.append_option(text.map_err(|_| "text that is not UTF-8".to_owned())?);
         }
         Ok(())
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_make_the_same_records() {
-        struct Slowly<'a>(&'a [u8], usize);
-        impl Read for Slowly<'_> {
+        struct SlowTextReader<'a>(&'a [u8], usize);
+        impl Read for SlowTextReader<'_> {
             fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
                 let count = self.1.min(self.0.len()).min(to.len());
                 to[..count].copy_from_slice(&self.0[..count]);
@@ -181,7 +181,7 @@ mod tests {
             Field::new("b", DataType::Utf8, true),
         ]));
         for size in 1..text.len() {
-            let mut reader = CsvReader::new(Slowly(text.as_bytes(), size), 100).unwrap();
+            let mut reader = CsvReader::new(SlowTextReader(text.as_bytes(), size), 100).unwrap();
             reader.select(&schema).unwrap();
             let batch = reader.next_batch().unwrap().unwrap();
             let numbers = Int64Array::from(vec![Some(1), None, Some(3), Some(4)]);

@@ -13,7 +13,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The characters that have a meaning, and how large a record may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dialect {
+pub(crate) struct CsvDialect {
     pub(crate) delimiter: u8,
     /// `None`: quotes stand for themselves.
     pub(crate) quote: Option<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Dialect {
     pub(crate) max_record_bytes: usize,
 }
 
-impl Dialect {
+impl CsvDialect {
     /// 16 MiB.
     pub(crate) const MAX_RECORD_BYTES: usize = 16 << 20;
 
@@ -52,7 +52,7 @@ impl Dialect {
 
 /// How a field was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldKind {
+pub(crate) enum CsvFieldKind {
     /// Nothing at all: null.
     Missing,
     /// Without quotes.
@@ -77,19 +77,19 @@ pub(crate) enum RecordError {
 
 /// The records of an input, one after another.
 #[derive(Debug)]
-pub(crate) struct Records<R> {
+pub(crate) struct CsvRecords<R> {
     input: R,
     buffer: Vec<u8>,
     /// What of the buffer is not yet looked at.
     unread: Range<usize>,
     has_begun: bool,
-    record: Record,
+    record: CsvRecordParser,
     bytes_read: u64,
 }
 
-impl<R: Read> Records<R> {
-    pub(crate) fn new(input: R, dialect: Dialect) -> Self {
-        let record = Record::new(dialect);
+impl<R: Read> CsvRecords<R> {
+    pub(crate) fn new(input: R, dialect: CsvDialect) -> Self {
+        let record = CsvRecordParser::new(dialect);
         Self { input, buffer: Vec::new(), unread: 0..0, has_begun: false, record, bytes_read: 0 }
     }
 
@@ -115,7 +115,7 @@ impl<R: Read> Records<R> {
     }
 
     /// The fields of the last record, without quotes.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (FieldKind, &[u8])> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (CsvFieldKind, &[u8])> {
         let mut start = 0;
         self.record.ends.iter().map(move |(end, kind)| {
             let field = self.record.bytes.get(start..*end).unwrap_or_default();
@@ -126,7 +126,7 @@ impl<R: Read> Records<R> {
 
     /// Whether the last record is a line without a character.
     pub(crate) fn is_blank(&self) -> bool {
-        matches!(self.record.ends.as_slice(), [(_, FieldKind::Missing)])
+        matches!(self.record.ends.as_slice(), [(_, CsvFieldKind::Missing)])
     }
 
     /// The line that the last record began on, from 1.
@@ -175,12 +175,12 @@ fn read(input: &mut impl Read, to: &mut [u8]) -> Result<usize, RecordError> {
 
 /// The fields of one record, as their bytes come in.
 #[derive(Debug)]
-struct Record {
-    dialect: Dialect,
+struct CsvRecordParser {
+    dialect: CsvDialect,
     bytes: Vec<u8>,
     /// Where each field ends.
-    ends: Vec<(usize, FieldKind)>,
-    state: State,
+    ends: Vec<(usize, CsvFieldKind)>,
+    state: CsvFieldState,
     /// The line of the next byte.
     line: u64,
     first_line: u64,
@@ -189,7 +189,7 @@ struct Record {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CsvFieldState {
     /// Before the first byte of a field.
     Start,
     Bare,
@@ -202,13 +202,13 @@ enum State {
     Return,
 }
 
-impl Record {
-    fn new(dialect: Dialect) -> Self {
+impl CsvRecordParser {
+    fn new(dialect: CsvDialect) -> Self {
         Self {
             dialect,
             bytes: Vec::new(),
             ends: Vec::new(),
-            state: State::Start,
+            state: CsvFieldState::Start,
             line: 1,
             first_line: 1,
             quote_line: 1,
@@ -218,50 +218,52 @@ impl Record {
     fn begin(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.state = State::Start;
+        self.state = CsvFieldState::Start;
         self.first_line = self.line;
     }
 
     /// Takes bytes up to the end of the record: how many, and whether it ends there.
     fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), RecordError> {
-        let Dialect { delimiter, quote, escape, .. } = self.dialect;
+        let CsvDialect { delimiter, quote, escape, .. } = self.dialect;
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
             let rest = bytes.get(at..).unwrap_or_default();
             at += 1;
             self.state = match self.state {
                 // An escape character that is the quote too is the first of two quotes.
-                State::Quoted if Some(byte) == quote => State::Quote,
-                State::Quoted if Some(byte) == escape => State::Escaped,
-                State::Quoted => {
+                CsvFieldState::Quoted if Some(byte) == quote => CsvFieldState::Quote,
+                CsvFieldState::Quoted if Some(byte) == escape => CsvFieldState::Escaped,
+                CsvFieldState::Quoted => {
                     at += self.take_while(rest, |byte| Some(byte) != quote && Some(byte) != escape) - 1;
-                    State::Quoted
+                    CsvFieldState::Quoted
                 }
-                State::Escaped => {
+                CsvFieldState::Escaped => {
                     self.take_while(&[byte], |_| true);
-                    State::Quoted
+                    CsvFieldState::Quoted
                 }
-                State::Quote if Some(byte) == quote => {
+                CsvFieldState::Quote if Some(byte) == quote => {
                     self.bytes.push(byte);
-                    State::Quoted
+                    CsvFieldState::Quoted
                 }
-                State::Start if Some(byte) == quote => {
+                CsvFieldState::Start if Some(byte) == quote => {
                     self.quote_line = self.line;
-                    State::Quoted
+                    CsvFieldState::Quoted
                 }
-                State::Start | State::Bare | State::Quote if byte == delimiter => self.end_field(),
+                CsvFieldState::Start | CsvFieldState::Bare | CsvFieldState::Quote if byte == delimiter => {
+                    self.end_field()
+                }
                 _ if byte == b'\n' => {
                     self.end_field();
                     self.line += 1;
                     self.check_size()?;
                     return Ok((at, true));
                 }
-                State::Start | State::Bare => {
+                CsvFieldState::Start | CsvFieldState::Bare => {
                     at += self.take_while(rest, |byte| byte != delimiter && byte != b'\n') - 1;
-                    State::Bare
+                    CsvFieldState::Bare
                 }
-                State::Quote if byte == b'\r' => State::Return,
-                State::Quote | State::Return => return Err(self.after_quote()),
+                CsvFieldState::Quote if byte == b'\r' => CsvFieldState::Return,
+                CsvFieldState::Quote | CsvFieldState::Return => return Err(self.after_quote()),
             };
         }
         self.check_size()?;
@@ -273,35 +275,37 @@ impl Record {
         let rest = bytes.iter().skip(1).position(|byte| !is_such(*byte));
         let count = rest.map_or(bytes.len(), |rest| rest + 1);
         let taken = bytes.get(..count).unwrap_or_default();
-        if matches!(self.state, State::Quoted | State::Escaped) {
+        if matches!(self.state, CsvFieldState::Quoted | CsvFieldState::Escaped) {
             self.line += taken.iter().filter(|byte| **byte == b'\n').count() as u64;
         }
         self.bytes.extend_from_slice(taken);
         count
     }
 
-    fn end_field(&mut self) -> State {
+    fn end_field(&mut self) -> CsvFieldState {
         let start = self.ends.last().map_or(0, |(end, _)| *end);
-        let is_bare = self.state == State::Bare;
+        let is_bare = self.state == CsvFieldState::Bare;
         // A line may end with a carriage return as well.
         if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
             self.bytes.pop();
         }
         let kind = match self.state {
-            State::Start => FieldKind::Missing,
-            State::Bare if self.bytes.len() == start => FieldKind::Missing,
-            State::Bare => FieldKind::Bare,
-            _ => FieldKind::Quoted,
+            CsvFieldState::Start => CsvFieldKind::Missing,
+            CsvFieldState::Bare if self.bytes.len() == start => CsvFieldKind::Missing,
+            CsvFieldState::Bare => CsvFieldKind::Bare,
+            _ => CsvFieldKind::Quoted,
         };
         self.ends.push((self.bytes.len(), kind));
-        State::Start
+        CsvFieldState::Start
     }
 
     /// The input has ended: whether there is a record that no line ends.
     fn end(&mut self) -> Result<bool, RecordError> {
         match self.state {
-            State::Quoted | State::Escaped => Err(self.unclosed("before the end of the file".to_owned())),
-            State::Start if self.ends.is_empty() => Ok(false),
+            CsvFieldState::Quoted | CsvFieldState::Escaped => {
+                Err(self.unclosed("before the end of the file".to_owned()))
+            }
+            CsvFieldState::Start if self.ends.is_empty() => Ok(false),
             _ => {
                 self.end_field();
                 Ok(true)
@@ -315,7 +319,7 @@ impl Record {
             return Ok(());
         }
         let size = if max >= 1 << 20 { format!("{} MiB", max >> 20) } else { format!("{max} bytes") };
-        if matches!(self.state, State::Quoted | State::Escaped) {
+        if matches!(self.state, CsvFieldState::Quoted | CsvFieldState::Escaped) {
             return Err(self.unclosed(format!("within {size}")));
         }
         let reason = format!("the record that begins here has more than {size}: allow larger records");
@@ -344,9 +348,9 @@ mod tests {
     use super::*;
 
     /// Hands out a few bytes at a time.
-    struct Slowly<'a>(&'a [u8], usize);
+    struct SlowRecordInput<'a>(&'a [u8], usize);
 
-    impl Read for Slowly<'_> {
+    impl Read for SlowRecordInput<'_> {
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
             let count = self.1.min(self.0.len()).min(to.len());
             to[..count].copy_from_slice(&self.0[..count]);
@@ -355,10 +359,10 @@ mod tests {
         }
     }
 
-    type Fields = Vec<(FieldKind, String)>;
+    type Fields = Vec<(CsvFieldKind, String)>;
 
-    fn split(text: &[u8], dialect: Dialect, piece: usize) -> Result<Vec<(u64, Fields)>, (u64, String)> {
-        let mut records = Records::new(Slowly(text, piece), dialect);
+    fn split(text: &[u8], dialect: CsvDialect, piece: usize) -> Result<Vec<(u64, Fields)>, (u64, String)> {
+        let mut records = CsvRecords::new(SlowRecordInput(text, piece), dialect);
         let mut all = Vec::new();
         loop {
             match records.next() {
@@ -368,21 +372,21 @@ mod tests {
                 Err(RecordError::Read(error)) => panic!("{error}"),
             }
             let field =
-                |(kind, bytes): (FieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
+                |(kind, bytes): (CsvFieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
             all.push((records.first_line(), records.fields().map(field).collect()));
         }
     }
 
-    fn bare(text: &str) -> (FieldKind, String) {
-        (FieldKind::Bare, text.to_owned())
+    fn bare(text: &str) -> (CsvFieldKind, String) {
+        (CsvFieldKind::Bare, text.to_owned())
     }
 
-    fn quoted(text: &str) -> (FieldKind, String) {
-        (FieldKind::Quoted, text.to_owned())
+    fn quoted(text: &str) -> (CsvFieldKind, String) {
+        (CsvFieldKind::Quoted, text.to_owned())
     }
 
-    fn missing() -> (FieldKind, String) {
-        (FieldKind::Missing, String::new())
+    fn missing() -> (CsvFieldKind, String) {
+        (CsvFieldKind::Missing, String::new())
     }
 
     #[test]
@@ -398,14 +402,14 @@ mod tests {
             (8, vec![quoted("4"), bare("é\"z")]),
         ];
         for piece in 1..=text.len() {
-            let split = split(text.as_bytes(), Dialect::with_delimiter(b','), piece);
+            let split = split(text.as_bytes(), CsvDialect::with_delimiter(b','), piece);
             assert_eq!(split.as_ref(), Ok(&expected), "{piece} bytes at a time");
         }
     }
 
     #[test]
     fn an_escape_character_takes_the_next_byte_as_it_is() {
-        let dialect = Dialect { escape: Some(b'\\'), ..Dialect::with_delimiter(b';') };
+        let dialect = CsvDialect { escape: Some(b'\\'), ..CsvDialect::with_delimiter(b';') };
         let text = b"\"a\\\"b\";\"\\\\\";c\\d\n\"e\\\nf\";\"g\"\"h\"\nlast";
         for piece in 1..text.len() {
             let split = split(text, dialect, piece).unwrap();
@@ -417,29 +421,29 @@ mod tests {
 
     #[test]
     fn without_a_quote_character_quotes_stand_for_themselves() {
-        let dialect = Dialect { quote: None, ..Dialect::with_delimiter(b',') };
+        let dialect = CsvDialect { quote: None, ..CsvDialect::with_delimiter(b',') };
         let split = split(b"\"a,b\"\n", dialect, 2).unwrap();
         assert_eq!(split, [(1, vec![bare("\"a"), bare("b\"")])]);
     }
 
     #[test]
     fn a_stray_quote_is_named_by_its_line_before_the_rest_of_the_file_is_in_memory() {
-        let dialect = Dialect { max_record_bytes: 100, ..Dialect::with_delimiter(b',') };
+        let dialect = CsvDialect { max_record_bytes: 100, ..CsvDialect::with_delimiter(b',') };
         let mut text = b"a,b\n1,\"x\ny\"\n2,\"z\n".to_vec();
         text.extend(b"3,4\n".repeat(1_000_000));
         let (line, reason) = split(&text, dialect, 64).unwrap_err();
         assert_eq!(line, 4);
         assert!(reason.contains("not closed within 100 bytes"), "{reason}");
 
-        let (line, reason) = split(b"a\n\"x\"y\n", Dialect::with_delimiter(b','), 3).unwrap_err();
+        let (line, reason) = split(b"a\n\"x\"y\n", CsvDialect::with_delimiter(b','), 3).unwrap_err();
         assert_eq!((line, reason.contains("field 1 goes on after its closing quote")), (2, true));
-        let (line, reason) = split(b"a\n1\n\"x\n", Dialect::with_delimiter(b','), 3).unwrap_err();
+        let (line, reason) = split(b"a\n1\n\"x\n", CsvDialect::with_delimiter(b','), 3).unwrap_err();
         assert_eq!((line, reason.contains("before the end of the file")), (3, true));
     }
 
     #[test]
     fn a_record_that_is_too_large_is_named_by_its_line() {
-        let dialect = Dialect { max_record_bytes: 10, ..Dialect::with_delimiter(b',') };
+        let dialect = CsvDialect { max_record_bytes: 10, ..CsvDialect::with_delimiter(b',') };
         assert!(split(b"a,b,c\n1234567,8\n", dialect, 1).is_ok());
         assert_eq!(split(b"a\n123456789012\n", dialect, 1).unwrap_err().0, 2);
         assert_eq!(split(b"a\n,,,,,,,,,,,,\n", dialect, 100).unwrap_err().0, 2);
@@ -447,15 +451,15 @@ mod tests {
 
     #[test]
     fn characters_that_cannot_be_told_apart_are_refused() {
-        let plain = Dialect::with_delimiter(b',');
+        let plain = CsvDialect::with_delimiter(b',');
         assert!(plain.check().is_ok());
-        assert!(Dialect { escape: Some(b'"'), ..plain }.check().is_ok());
+        assert!(CsvDialect { escape: Some(b'"'), ..plain }.check().is_ok());
         for dialect in [
-            Dialect::with_delimiter(b'\n'),
-            Dialect::with_delimiter(b'"'),
-            Dialect { quote: Some(b','), ..plain },
-            Dialect { escape: Some(b','), ..plain },
-            Dialect { quote: None, escape: Some(b'\\'), ..plain },
+            CsvDialect::with_delimiter(b'\n'),
+            CsvDialect::with_delimiter(b'"'),
+            CsvDialect { quote: Some(b','), ..plain },
+            CsvDialect { escape: Some(b','), ..plain },
+            CsvDialect { quote: None, escape: Some(b'\\'), ..plain },
         ] {
             assert!(dialect.check().is_err(), "{dialect:?}");
         }

@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes};
 use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace};
 use tokio::runtime::Handle;
 
-use crate::{Cache, CsvReader, Error, Result, cache::WorkingBytes};
+use crate::{Cache, CsvReader, Error, Result, cache::DecodeReservation};
 
 /// What a text file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +45,14 @@ pub(crate) async fn read(
     fields: &[FieldRef],
 ) -> Result<(usize, Vec<Option<ArrayRef>>)> {
     let whole = cache.working().try_reserve(object.meta().size);
-    let mut text = Pieces::of(object.clone());
+    let mut text = TextObjectReader::of(object.clone());
     match whole {
         Some(_) => text.read_all().await?,
         None => cache.chunks().count_streamed(),
     }
 
-    let mut memory = Memory { cache: cache.clone(), decodes: whole.into_iter().collect(), held: Vec::new() };
+    let mut memory =
+        TextParseMemory { cache: cache.clone(), decodes: whole.into_iter().collect(), held: Vec::new() };
     let (fields, name, trace) = (fields.to_vec(), object.name(), Trace::current());
     let parse = move || {
         let parsed = match kind {
@@ -76,13 +77,13 @@ pub(crate) async fn read(
 
 /// Memory of a text that is being parsed.
 #[derive(Debug)]
-struct Memory {
+struct TextParseMemory {
     cache: Cache,
-    decodes: Vec<WorkingBytes>,
+    decodes: Vec<DecodeReservation>,
     held: Vec<Reservation>,
 }
 
-impl Memory {
+impl TextParseMemory {
     /// Counts rows that were parsed, and the column that they will be a part of: for a while there are both.
     fn add(&mut self, batch: &RecordBatch) {
         let bytes = (batch.get_array_memory_size() as u64).saturating_mul(2);
@@ -95,7 +96,7 @@ impl Memory {
 
 /// The text of an object, read when it is needed. Blocks, unless all of it was read before.
 #[derive(Debug)]
-struct Pieces {
+struct TextObjectReader {
     object: OpenObject,
     runtime: Handle,
     /// Bytes that were read and not yet taken.
@@ -106,7 +107,7 @@ struct Pieces {
     failed: Option<StorageError>,
 }
 
-impl Pieces {
+impl TextObjectReader {
     fn of(object: OpenObject) -> Self {
         Self { object, runtime: Handle::current(), bytes: Bytes::new(), at: 0, failed: None }
     }
@@ -131,7 +132,7 @@ async fn piece(object: &OpenObject, range: Range<u64>) -> std::result::Result<By
     }
 }
 
-impl BufRead for Pieces {
+impl BufRead for TextObjectReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let size = self.object.meta().size;
         if self.bytes.is_empty() && self.at < size {
@@ -156,7 +157,7 @@ impl BufRead for Pieces {
     }
 }
 
-impl Read for Pieces {
+impl Read for TextObjectReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let mut bytes = self.fill_buf()?;
         let count = bytes.read(to)?;
@@ -168,7 +169,7 @@ impl Read for Pieces {
 fn csv(
     text: impl Read,
     fields: &[FieldRef],
-    memory: &mut Memory,
+    memory: &mut TextParseMemory,
 ) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
     let mut reader = CsvReader::new(text, ROWS_AT_ONCE)?;
     let there: Vec<usize> = fields
@@ -199,7 +200,7 @@ fn csv(
 fn json(
     text: impl BufRead,
     fields: &[FieldRef],
-    memory: &mut Memory,
+    memory: &mut TextParseMemory,
 ) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
     let nullable = fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
     let schema = Arc::new(Schema::new(nullable.collect::<Vec<FieldRef>>()));
@@ -301,7 +302,7 @@ mod tests {
         let column: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![1_i64; 1 << 16]));
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let before = cache.pages().budget().used();
-        let mut memory = Memory { cache: cache.clone(), decodes: Vec::new(), held: Vec::new() };
+        let mut memory = TextParseMemory { cache: cache.clone(), decodes: Vec::new(), held: Vec::new() };
         for _ in 0..8 {
             memory.add(&batch);
         }

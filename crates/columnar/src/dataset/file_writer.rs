@@ -72,27 +72,32 @@ impl FileOptions {
     }
 
     /// Begins a file.
-    pub(super) fn begin(&self, sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<FileWriter> {
+    pub(super) fn begin(
+        &self,
+        sink: Box<dyn Sink>,
+        name: String,
+        schema: SchemaRef,
+    ) -> Result<DatasetFileWriter> {
         Ok(match self {
             Self::Parquet(options) => {
                 let writer = ParquetWriter::new(sink, name, schema, ParquetOptions::clone(options))?;
-                FileWriter::Parquet(Box::new(writer))
+                DatasetFileWriter::Parquet(Box::new(writer))
             }
             Self::Orc(options) => {
                 let writer = OrcWriter::new(sink, name, schema, OrcOptions::clone(options))?;
-                FileWriter::Orc(Box::new(writer))
+                DatasetFileWriter::Orc(Box::new(writer))
             }
         })
     }
 }
 
 /// A file that is being written.
-pub(super) enum FileWriter {
+pub(super) enum DatasetFileWriter {
     Parquet(Box<ParquetWriter>),
     Orc(Box<OrcWriter>),
 }
 
-impl FileWriter {
+impl DatasetFileWriter {
     pub(super) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Self::Parquet(writer) => writer.write(batch).await,

@@ -21,7 +21,7 @@ const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// The columns that folders are named by, and the folders that they named so far.
-pub(super) struct Partitions {
+pub(super) struct HivePartitioner {
     /// Places of the columns, and their names as folders have them.
     keys: Vec<(usize, String)>,
     /// Places of all other columns.
@@ -31,7 +31,7 @@ pub(super) struct Partitions {
     folders: HashMap<Box<[u8]>, Arc<str>>,
 }
 
-impl Partitions {
+impl HivePartitioner {
     /// By columns of these names. Without any, there is one folder, whose name is empty.
     pub(super) fn new(file: &str, schema: &Schema, names: &[String]) -> Result<Self> {
         let unwritable = |column: Option<&str>, reason: String| Error::Unwritable {
@@ -184,7 +184,7 @@ mod tests {
             RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
         let batch = batch.unwrap();
         let names = ["day".to_owned(), "a b".to_owned()];
-        let mut partitions = Partitions::new("x", &batch.schema(), &names).unwrap();
+        let mut partitions = HivePartitioner::new("x", &batch.schema(), &names).unwrap();
         for _ in 0..2 {
             let split = partitions.split(&batch).unwrap();
             let shown: Vec<(String, Vec<i64>)> = split
@@ -205,7 +205,7 @@ mod tests {
         }
         let wrong = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            Partitions::new("x", &batch.schema(), &names).err().unwrap().to_string()
+            HivePartitioner::new("x", &batch.schema(), &names).err().unwrap().to_string()
         };
         assert!(wrong(&["m"]).contains("no column m"));
         assert!(wrong(&["n", "n"]).contains("twice"));

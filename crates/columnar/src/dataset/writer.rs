@@ -13,10 +13,10 @@ use async_recursion::async_recursion as boxed;
 use stylobate_storage::{ByteSize, Destination, FileSet, Overwrite, Sinks};
 
 use super::{
-    file_writer::{FileOptions, FileWriter},
+    file_writer::{DatasetFileWriter, FileOptions},
     options::{DatasetMode, DatasetOptions},
     ownership::{folder_of, own_files, part_name, unique_part},
-    partition::Partitions,
+    partition::HivePartitioner,
 };
 use crate::{Error, Result, Written, file::promised, kernels::weight::weight};
 
@@ -69,11 +69,11 @@ pub struct DatasetWriter {
     mode: DatasetMode,
     /// Part of the names of files that no other write has.
     unique: Option<String>,
-    partitions: Partitions,
+    partitions: HivePartitioner,
     /// Bytes of a file after which the next begins, and bytes of rows that are written at a time.
     max_file_size: Option<u64>,
     at_once: usize,
-    open: HashMap<Arc<str>, Open>,
+    open: HashMap<Arc<str>, OpenDatasetFile>,
     /// Files that each folder has so far.
     numbers: HashMap<Arc<str>, usize>,
     /// Grows with every use of a file.
@@ -85,9 +85,9 @@ pub struct DatasetWriter {
 }
 
 /// A file that is being written.
-struct Open {
+struct OpenDatasetFile {
     file: String,
-    writer: FileWriter,
+    writer: DatasetFileWriter,
     used: u64,
 }
 
@@ -118,7 +118,7 @@ impl DatasetWriter {
             return Err(Error::Option { column: None, reason });
         }
 
-        let partitions = Partitions::new(&name, &schema, partition_by)?;
+        let partitions = HivePartitioner::new(&name, &schema, partition_by)?;
         let max_file_size = max_file_size.map(ByteSize::as_u64);
         let at_once = at_once(max_file_size);
         let files = files.for_dataset(partition_by, at_once);
@@ -242,13 +242,13 @@ impl DatasetWriter {
         let sink = self.set.open(&file).await?;
         let name = format!("{}/{file}", self.name.trim_end_matches('/'));
         let writer = self.files.begin(sink, name, self.partitions.schema().clone())?;
-        self.open.insert(folder.clone(), Open { file, writer, used: self.clock });
+        self.open.insert(folder.clone(), OpenDatasetFile { file, writer, used: self.clock });
         Ok(())
     }
 
     /// Ends the file of a folder.
     async fn seal(&mut self, folder: &Arc<str>) -> Result<()> {
-        let Some(Open { file, writer, .. }) = self.open.remove(folder) else { return Ok(()) };
+        let Some(OpenDatasetFile { file, writer, .. }) = self.open.remove(folder) else { return Ok(()) };
         let (written, sealed) = writer.seal().await?;
         self.written.rows += written.rows;
         self.written.bytes += written.bytes;
@@ -264,7 +264,7 @@ impl DatasetWriter {
     /// Ends row groups, the largest first, until all that is held fits; if they do not suffice, ends files.
     async fn fit_memory(&mut self) -> Result<()> {
         loop {
-            let held = |open: &Open| open.writer.memory_used() + open.writer.sink_memory();
+            let held = |open: &OpenDatasetFile| open.writer.memory_used() + open.writer.sink_memory();
             let used: usize = self.open.values().map(held).sum();
             if used <= self.memory() {
                 return Ok(());

@@ -10,14 +10,14 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 
 /// A top-level column of a file, and which of its leaves are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Projected {
+pub(crate) struct ProjectedColumn {
     /// Which of the file's top-level columns.
     pub(crate) root: usize,
     /// Which leaves of it, depth first from 0, in ascending order; `None` for all.
     pub(crate) leaves: Option<Box<[usize]>>,
 }
 
-impl Projected {
+impl ProjectedColumn {
     /// The whole column.
     pub(crate) fn whole(root: usize) -> Self {
         Self { root, leaves: None }
@@ -58,7 +58,7 @@ pub(crate) fn leaf_count(data_type: &DataType) -> usize {
     }
 }
 
-fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &Projected) -> Option<FieldRef> {
+fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &ProjectedColumn) -> Option<FieldRef> {
     let with = |data_type| Arc::new(field.as_ref().clone().with_data_type(data_type));
     let inner = |inner: &FieldRef, next_leaf: &mut usize| pruned(inner, next_leaf, projected);
     match field.data_type() {
@@ -189,7 +189,7 @@ fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, lea
 
 /// The type in which values of both types meet without loss; `None` if there is none. Whole numbers meet floating-point
 /// numbers in 64 bits, which may turn out to be too few for some value.
-pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
+pub(crate) fn widened(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     met(a, b, unit).filter(is_decided)
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn is_decided(data_type: &DataType) -> bool {
 
 /// As [`widened`], for types to which more are to come: in whatever order many types meet, they meet in the same one,
 /// or in none. Where it is not decided ([`is_decided`]), some type that comes later may yet have all values.
-pub(crate) fn met(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
+pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
         LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, UInt8, UInt16,
@@ -294,7 +294,7 @@ fn list_item(data_type: &DataType) -> Option<(&FieldRef, bool)> {
 }
 
 /// The fields of both structs by name: those of the first in its order, then what the other has more.
-fn fields_of_both(a: &Fields, b: &Fields, unit: Unit) -> Option<Fields> {
+fn fields_of_both(a: &Fields, b: &Fields, unit: TimeUnitChooser) -> Option<Fields> {
     let (of_a, of_b) = (by_name(a)?, by_name(b)?);
     let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
     let fields = a.iter().map(|field| match of_b.get(field.name().as_str()) {
@@ -406,7 +406,7 @@ fn leaf_paths<'t>(data_type: &'t DataType, path: &mut Vec<&'t str>, paths: &mut 
 }
 
 /// Which of two units points in time come out in.
-pub(crate) type Unit = fn(TimeUnit, TimeUnit) -> TimeUnit;
+pub(crate) type TimeUnitChooser = fn(TimeUnit, TimeUnit) -> TimeUnit;
 
 /// The unit that tells more points in time apart.
 pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(leaves_below(&field, &[vec!["c"], vec!["b"]]), Some(None));
         assert_eq!(leaves_below(&field, &[vec![]]), Some(None));
         assert_eq!(leaves_below(&field, &[vec!["x"]]), None);
-        let projected = Projected { root: 0, leaves: Some([1].into()) };
+        let projected = ProjectedColumn { root: 0, leaves: Some([1].into()) };
         let left = projected.field(&Arc::new(field));
         assert_eq!(leaf_count(left.data_type()), 1);
         assert!(format!("{:?}", left.data_type()).contains("\"d\""));
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(leaves_below(&field, &[vec!["v", "x"]]), Some(Some([0, 1].into())));
         assert_eq!(leaves_below(&field, &[vec!["value", "z"]]), None);
         assert_eq!(leaves_below(&field, &[vec!["y"]]), None);
-        let projected = Projected { root: 0, leaves: Some([0, 2].into()) };
+        let projected = ProjectedColumn { root: 0, leaves: Some([0, 2].into()) };
         assert_eq!(leaf_count(projected.field(&Arc::new(field)).data_type()), 2);
     }
 

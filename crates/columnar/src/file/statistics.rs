@@ -9,7 +9,7 @@ use crate::predicate::{Column, Literal};
 ///
 /// Bounds may be wider than the values (truncated strings), never narrower. An implementation answers "not known"
 /// where bounds cannot be relied on (NaN, deprecated statistics of unsigned or string columns, and the like).
-pub(crate) trait Statistics {
+pub(crate) trait PruningStatistics {
     /// How many parts there are.
     fn parts(&self) -> usize;
 

@@ -9,24 +9,24 @@ use arrow::{
 
 use crate::{
     Error, Inexact, Result,
-    chunk::{Chunk, Representation},
-    file::schema::Projected,
-    format::{FileMetadata, UnitBytes},
+    chunk::{Chunk, ChunkRepresentation},
+    file::schema::ProjectedColumn,
+    format::{FileMetadata, RowGroupBytes},
     kernels::exact_cast::exact_cast,
-    parquet::Scratch,
+    parquet::DecodeScratch,
 };
 
 /// A column of all row groups or stripes as one array.
 pub(crate) fn whole_column(
     metadata: &FileMetadata,
-    column: &Projected,
-    bytes: &[UnitBytes],
+    column: &ProjectedColumn,
+    bytes: &[RowGroupBytes],
     data_type: &DataType,
-    scratch: &mut Scratch,
+    scratch: &mut DecodeScratch,
 ) -> Result<ArrayRef> {
     let mut pieces: Vec<ArrayRef> = Vec::new();
     for (unit, bytes) in bytes.iter().enumerate() {
-        match metadata.decode(unit, column, bytes, Representation::Native, scratch)? {
+        match metadata.decode(unit, column, bytes, ChunkRepresentation::Native, scratch)? {
             Chunk::Dictionary(array) | Chunk::Whole(array) => pieces.push(as_type(&array, data_type)?),
             Chunk::Dense(segments) => {
                 for segment in segments.iter() {

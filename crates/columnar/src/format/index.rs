@@ -4,12 +4,12 @@ use std::{ops::Range, sync::Arc};
 
 use stylobate_storage::OpenObject;
 
-use super::{File, FileMetadata};
+use super::{ColumnarFile, FileMetadata};
 use crate::{
     Error, Result,
-    chunk::Rows,
-    file::{schema::Projected, statistics::Statistics},
-    orc::{ColumnIndex, SelectedGroups},
+    chunk::ColumnBatch,
+    file::{schema::ProjectedColumn, statistics::PruningStatistics},
+    orc::{OrcColumnIndex, SelectedRowGroups},
     parquet::{LeafIndex, PageStatistics, SelectedPages},
     predicate::Column,
 };
@@ -17,23 +17,23 @@ use crate::{
 /// What is said of one leaf of a row group, page by page, or of one column of a stripe, stride by stride. Cheap to
 /// clone.
 #[derive(Clone, Debug)]
-pub(crate) enum Index {
+pub(crate) enum ColumnChunkIndex {
     Parquet(Arc<LeafIndex>),
-    Orc(Arc<ColumnIndex>),
+    Orc(Arc<OrcColumnIndex>),
 }
 
 /// The pages or strides that hold some rows of a row group or stripe.
-pub(crate) enum Selected {
+pub(crate) enum RowGroupSubset {
     Pages(SelectedPages),
-    Strides(SelectedGroups),
+    Strides(SelectedRowGroups),
     /// The rows themselves.
-    Rows(Vec<Rows>),
+    Rows(Vec<ColumnBatch>),
 }
 
 /// Ranges of rows, one after another, and what is said of each.
-pub(crate) type Parts<'a> = (Vec<Range<u64>>, Box<dyn Statistics + 'a>);
+pub(crate) type RangeStatistics<'a> = (Vec<Range<u64>>, Box<dyn PruningStatistics + 'a>);
 
-impl Index {
+impl ColumnChunkIndex {
     /// Bytes in memory, about.
     pub(crate) fn weight(&self) -> u64 {
         match self {
@@ -43,7 +43,7 @@ impl Index {
     }
 }
 
-impl Selected {
+impl RowGroupSubset {
     /// Bytes that have to be read.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
@@ -72,8 +72,8 @@ impl FileMetadata {
         columns: impl Iterator<Item = (&'a Column, bool)>,
     ) -> Vec<(usize, bool)> {
         match &self.file {
-            File::Parquet(file) => file.indexed_leaves(unit, columns),
-            File::Orc(file) => file.indexed_columns(unit, columns),
+            ColumnarFile::Parquet(file) => file.indexed_leaves(unit, columns),
+            ColumnarFile::Orc(file) => file.indexed_columns(unit, columns),
         }
     }
 
@@ -83,27 +83,31 @@ impl FileMetadata {
         object: &OpenObject,
         unit: usize,
         leaves: &[(usize, bool)],
-    ) -> Result<Vec<Index>> {
+    ) -> Result<Vec<ColumnChunkIndex>> {
         Ok(match &self.file {
-            File::Parquet(file) => {
+            ColumnarFile::Parquet(file) => {
                 let read = file.leaf_indexes(object, unit, leaves).await?;
-                read.into_iter().map(|index| Index::Parquet(Arc::new(index))).collect()
+                read.into_iter().map(|index| ColumnChunkIndex::Parquet(Arc::new(index))).collect()
             }
-            File::Orc(file) => {
+            ColumnarFile::Orc(file) => {
                 let read = file.read_indexes(object, unit, leaves).await?;
-                read.into_iter().map(|index| Index::Orc(Arc::new(index))).collect()
+                read.into_iter().map(|index| ColumnChunkIndex::Orc(Arc::new(index))).collect()
             }
         })
     }
 
     /// What these indexes say of the rows of a unit; `None` if they say nothing.
-    pub(crate) fn parts(&self, unit: usize, indexes: &[(usize, Index)]) -> Option<Parts<'_>> {
+    pub(crate) fn parts(
+        &self,
+        unit: usize,
+        indexes: &[(usize, ColumnChunkIndex)],
+    ) -> Option<RangeStatistics<'_>> {
         match &self.file {
-            File::Parquet(file) => {
+            ColumnarFile::Parquet(file) => {
                 let pages = PageStatistics::new(file, unit, of_parquet(indexes));
                 Some((pages.ranges().collect(), Box::new(pages)))
             }
-            File::Orc(file) => {
+            ColumnarFile::Orc(file) => {
                 let (ranges, statistics) = file.row_groups(unit, of_orc(indexes))?;
                 Some((ranges, Box::new(statistics)))
             }
@@ -111,10 +115,10 @@ impl FileMetadata {
     }
 
     /// The leaves whose index tells where rows of these columns are.
-    pub(crate) fn leaves_of(&self, columns: &[Projected]) -> Vec<usize> {
+    pub(crate) fn leaves_of(&self, columns: &[ProjectedColumn]) -> Vec<usize> {
         match &self.file {
-            File::Parquet(file) => file.leaves_of(columns),
-            File::Orc(file) => file.columns_of(columns),
+            ColumnarFile::Parquet(file) => file.leaves_of(columns),
+            ColumnarFile::Orc(file) => file.columns_of(columns),
         }
     }
 
@@ -123,24 +127,32 @@ impl FileMetadata {
     pub(crate) fn select(
         &self,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         rows: &[Range<u64>],
-        indexes: &[(usize, Index)],
-    ) -> Option<Selected> {
+        indexes: &[(usize, ColumnChunkIndex)],
+    ) -> Option<RowGroupSubset> {
         match &self.file {
-            File::Parquet(file) => file.select(unit, columns, rows, of_parquet(indexes)).map(Selected::Pages),
-            File::Orc(file) => file.select(unit, columns, rows, &of_orc(indexes)).map(Selected::Strides),
+            ColumnarFile::Parquet(file) => {
+                file.select(unit, columns, rows, of_parquet(indexes)).map(RowGroupSubset::Pages)
+            }
+            ColumnarFile::Orc(file) => {
+                file.select(unit, columns, rows, &of_orc(indexes)).map(RowGroupSubset::Strides)
+            }
         }
     }
 
     /// Reads what was selected.
-    pub(crate) async fn read_selected(&self, object: &OpenObject, selected: Selected) -> Result<Selected> {
+    pub(crate) async fn read_selected(
+        &self,
+        object: &OpenObject,
+        selected: RowGroupSubset,
+    ) -> Result<RowGroupSubset> {
         Ok(match (&self.file, selected) {
-            (File::Parquet(file), Selected::Pages(pages)) => {
-                Selected::Pages(file.read_selected(object, pages).await?)
+            (ColumnarFile::Parquet(file), RowGroupSubset::Pages(pages)) => {
+                RowGroupSubset::Pages(file.read_selected(object, pages).await?)
             }
-            (File::Orc(file), Selected::Strides(groups)) => {
-                Selected::Strides(file.read_selected(object, groups).await?)
+            (ColumnarFile::Orc(file), RowGroupSubset::Strides(groups)) => {
+                RowGroupSubset::Strides(file.read_selected(object, groups).await?)
             }
             (_, selected) => selected,
         })
@@ -148,15 +160,21 @@ impl FileMetadata {
 
     /// Decodes strides that were read, on the calling thread and all of them: only then is it known whether they are
     /// what the index says. `None` if they are not: without it the stripe may be as it should.
-    pub(crate) fn decode_strides(&self, selected: Selected, batch_rows: usize) -> Option<Selected> {
+    pub(crate) fn decode_strides(
+        &self,
+        selected: RowGroupSubset,
+        batch_rows: usize,
+    ) -> Option<RowGroupSubset> {
         match (&self.file, &selected) {
-            (File::Orc(file), Selected::Strides(groups)) => match file.decode_selected(groups, batch_rows) {
-                Ok(rows) => Some(Selected::Rows(rows)),
-                Err(error) => {
-                    tracing::debug!(%error, "a stripe is read whole, since its row index does not lead to its rows");
-                    None
+            (ColumnarFile::Orc(file), RowGroupSubset::Strides(groups)) => {
+                match file.decode_selected(groups, batch_rows) {
+                    Ok(rows) => Some(RowGroupSubset::Rows(rows)),
+                    Err(error) => {
+                        tracing::debug!(%error, "a stripe is read whole, since its row index does not lead to its rows");
+                        None
+                    }
                 }
-            },
+            }
             _ => Some(selected),
         }
     }
@@ -164,31 +182,31 @@ impl FileMetadata {
     /// The rows that were selected, few at a time: pages that were read are decoded as they are asked for.
     pub(crate) fn selected_rows(
         &self,
-        selected: Selected,
+        selected: RowGroupSubset,
         batch_rows: usize,
-    ) -> Result<Box<dyn Iterator<Item = Result<Rows>> + Send + 'static>> {
+    ) -> Result<Box<dyn Iterator<Item = Result<ColumnBatch>> + Send + 'static>> {
         match (&self.file, selected) {
-            (File::Parquet(file), Selected::Pages(pages)) => {
+            (ColumnarFile::Parquet(file), RowGroupSubset::Pages(pages)) => {
                 Ok(Box::new(file.selected_rows(&pages, batch_rows)?))
             }
-            (_, Selected::Rows(rows)) => Ok(Box::new(rows.into_iter().map(Ok))),
+            (_, RowGroupSubset::Rows(rows)) => Ok(Box::new(rows.into_iter().map(Ok))),
             _ => Err(Error::Ended { reason: "rows of another format".to_owned() }),
         }
     }
 }
 
-fn of_parquet(indexes: &[(usize, Index)]) -> Vec<(usize, Arc<LeafIndex>)> {
-    let leaf = |(leaf, index): &(usize, Index)| match index {
-        Index::Parquet(index) => Some((*leaf, index.clone())),
-        Index::Orc(_) => None,
+fn of_parquet(indexes: &[(usize, ColumnChunkIndex)]) -> Vec<(usize, Arc<LeafIndex>)> {
+    let leaf = |(leaf, index): &(usize, ColumnChunkIndex)| match index {
+        ColumnChunkIndex::Parquet(index) => Some((*leaf, index.clone())),
+        ColumnChunkIndex::Orc(_) => None,
     };
     indexes.iter().filter_map(leaf).collect()
 }
 
-fn of_orc(indexes: &[(usize, Index)]) -> Vec<(usize, Arc<ColumnIndex>)> {
-    let column = |(column, index): &(usize, Index)| match index {
-        Index::Orc(index) => Some((*column, index.clone())),
-        Index::Parquet(_) => None,
+fn of_orc(indexes: &[(usize, ColumnChunkIndex)]) -> Vec<(usize, Arc<OrcColumnIndex>)> {
+    let column = |(column, index): &(usize, ColumnChunkIndex)| match index {
+        ColumnChunkIndex::Orc(index) => Some((*column, index.clone())),
+        ColumnChunkIndex::Parquet(_) => None,
     };
     indexes.iter().filter_map(column).collect()
 }

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 
 /// What the bytes of a value mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum FooterValueType {
     Boolean,
     Signed,
     Unsigned,
@@ -39,7 +39,7 @@ pub(super) enum Meaning {
 
 /// A value as it is compared.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum FooterValue {
     Boolean(bool),
     Integer(i128),
     Float(f64),
@@ -59,7 +59,7 @@ pub enum BoundValue {
     Text(String),
 }
 
-impl Value {
+impl FooterValue {
     /// How the values are ordered; `None` where they are not.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
@@ -72,30 +72,30 @@ impl Value {
     }
 
     /// The value for people; `None` where it means nothing.
-    pub(super) fn shown(&self, meaning: Meaning) -> Option<BoundValue> {
+    pub(super) fn shown(&self, meaning: FooterValueType) -> Option<BoundValue> {
         Some(match (self, meaning) {
             (Self::Boolean(value), _) => BoundValue::Boolean(*value),
             (Self::Float(value), _) => BoundValue::Float(*value),
-            (Self::Integer(value), Meaning::Decimal { precision, scale }) => {
+            (Self::Integer(value), FooterValueType::Decimal { precision, scale }) => {
                 BoundValue::Text(Decimal128Type::format_decimal(*value, precision, scale))
             }
-            (Self::Integer(value), Meaning::Date) => {
+            (Self::Integer(value), FooterValueType::Date) => {
                 BoundValue::Text(formatted(&Date32Array::from(vec![i32::try_from(*value).ok()?]))?)
             }
-            (Self::Integer(value), Meaning::Time(unit)) => {
+            (Self::Integer(value), FooterValueType::Time(unit)) => {
                 let nanoseconds = value.checked_mul(nanoseconds(unit))?;
                 BoundValue::Text(formatted(&Time64NanosecondArray::from(vec![
                     i64::try_from(nanoseconds).ok()?,
                 ]))?)
             }
-            (Self::Integer(value), Meaning::Timestamp { unit, utc }) => {
+            (Self::Integer(value), FooterValueType::Timestamp { unit, utc }) => {
                 BoundValue::Text(timestamp(i64::try_from(*value).ok()?, unit, utc)?)
             }
             (Self::Integer(value), _) => BoundValue::Integer(*value),
-            (Self::Bytes(bytes), Meaning::Text) => {
+            (Self::Bytes(bytes), FooterValueType::Text) => {
                 BoundValue::Text(String::from_utf8_lossy(bytes).into_owned())
             }
-            (Self::Bytes(bytes), Meaning::Uuid) => BoundValue::Text(uuid(bytes)),
+            (Self::Bytes(bytes), FooterValueType::Uuid) => BoundValue::Text(uuid(bytes)),
             (Self::Bytes(bytes), _) => BoundValue::Text(hex(bytes)),
         })
     }
@@ -103,24 +103,26 @@ impl Value {
 
 /// Least and greatest value of parts that are added one by one. Once a part does not tell, nobody knows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bounds {
-    min: Option<Value>,
-    max: Option<Value>,
+pub(super) struct MinMaxAccumulator {
+    min: Option<FooterValue>,
+    max: Option<FooterValue>,
     parts: usize,
     unknown: bool,
 }
 
-impl Bounds {
+impl MinMaxAccumulator {
     /// Adds a part: its bounds, or `None` where it does not tell them.
-    pub(super) fn add(&mut self, min: Option<&Value>, max: Option<&Value>) {
+    pub(super) fn add(&mut self, min: Option<&FooterValue>, max: Option<&FooterValue>) {
         let (Some(min), Some(max)) = (min, max) else {
             self.unknown = true;
             return;
         };
-        let less =
-            |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less));
-        let more =
-            |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater));
+        let less = |a: &FooterValue, b: &Option<FooterValue>| {
+            b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less))
+        };
+        let more = |a: &FooterValue, b: &Option<FooterValue>| {
+            b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater))
+        };
         if less(min, &self.min) {
             self.min = Some(min.clone());
         }
@@ -131,8 +133,8 @@ impl Bounds {
     }
 
     /// Both bounds for people, if all parts told theirs.
-    pub(super) fn shown(&self, meaning: Meaning) -> (Option<BoundValue>, Option<BoundValue>) {
-        let shown = |value: &Option<Value>| value.as_ref().and_then(|value| value.shown(meaning));
+    pub(super) fn shown(&self, meaning: FooterValueType) -> (Option<BoundValue>, Option<BoundValue>) {
+        let shown = |value: &Option<FooterValue>| value.as_ref().and_then(|value| value.shown(meaning));
         if self.unknown { (None, None) } else { (shown(&self.min), shown(&self.max)) }
     }
 }
@@ -207,14 +209,14 @@ fn uuid(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn shown(value: Value, meaning: Meaning) -> String {
+    fn shown(value: FooterValue, meaning: FooterValueType) -> String {
         value.shown(meaning).unwrap().to_string()
     }
 
     #[test]
     fn values_are_shown_as_what_they_mean() {
-        use Meaning::*;
-        let integer = Value::Integer;
+        use FooterValueType::*;
+        let integer = FooterValue::Integer;
         assert_eq!(shown(integer(-1234), Decimal { precision: 15, scale: 2 }), "-12.34");
         assert_eq!(shown(integer(8_035), Date), "1992-01-01");
         assert_eq!(shown(integer(3_661_000), Time(TimeUnit::Millisecond)), "01:01:01");
@@ -223,26 +225,26 @@ mod tests {
         let plain = Timestamp { unit: TimeUnit::Second, utc: false };
         assert_eq!(shown(integer(0), plain), "1970-01-01T00:00:00");
         let id: Vec<u8> = (0..16).collect();
-        assert_eq!(shown(Value::Bytes(id), Uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
-        assert_eq!(shown(Value::Bytes(vec![255, 1]), Bytes), "ff01");
+        assert_eq!(shown(FooterValue::Bytes(id), Uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(shown(FooterValue::Bytes(vec![255, 1]), Bytes), "ff01");
     }
 
     #[test]
     fn a_value_outside_of_the_calendar_is_not_shown() {
-        assert_eq!(Value::Integer(i128::from(i32::MAX)).shown(Meaning::Date), None);
-        assert_eq!(Value::Integer(i128::MAX).shown(Meaning::Time(TimeUnit::Second)), None);
+        assert_eq!(FooterValue::Integer(i128::from(i32::MAX)).shown(FooterValueType::Date), None);
+        assert_eq!(FooterValue::Integer(i128::MAX).shown(FooterValueType::Time(TimeUnit::Second)), None);
     }
 
     #[test]
     fn bounds_of_parts_are_those_of_all_or_unknown() {
-        let integer = |value| Value::Integer(value);
-        let mut bounds = Bounds::default();
+        let integer = |value| FooterValue::Integer(value);
+        let mut bounds = MinMaxAccumulator::default();
         bounds.add(Some(&integer(3)), Some(&integer(5)));
         bounds.add(Some(&integer(-2)), Some(&integer(4)));
         let both = |min, max| (Some(BoundValue::Integer(min)), Some(BoundValue::Integer(max)));
-        assert_eq!(bounds.shown(Meaning::Signed), both(-2, 5));
+        assert_eq!(bounds.shown(FooterValueType::Signed), both(-2, 5));
         bounds.add(None, None);
-        assert_eq!(bounds.shown(Meaning::Signed), (None, None));
+        assert_eq!(bounds.shown(FooterValueType::Signed), (None, None));
     }
 
     #[test]

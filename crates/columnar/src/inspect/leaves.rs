@@ -8,18 +8,18 @@ use ::parquet::{
 use arrow::datatypes::TimeUnit;
 
 use super::{
-    bound::{Meaning, Value},
+    bound::{FooterValue, FooterValueType},
     inspection::SchemaNode,
 };
 
 /// A column that holds values.
-pub(super) struct Leaf {
+pub(super) struct InspectedLeaf {
     pub(super) name: String,
     pub(super) data_type: String,
-    pub(super) meaning: Meaning,
+    pub(super) meaning: FooterValueType,
 }
 
-impl Leaf {
+impl InspectedLeaf {
     pub(super) fn of(column: &ColumnDescriptor) -> Self {
         let (data_type, meaning) = primitive(column.self_type());
         Self { name: column.path().string(), data_type, meaning }
@@ -73,7 +73,7 @@ fn physical(leaf: &Type) -> String {
 }
 
 /// What a type is called, and what its values mean.
-fn primitive(leaf: &Type) -> (String, Meaning) {
+fn primitive(leaf: &Type) -> (String, FooterValueType) {
     let info = leaf.get_basic_info();
     let stored = leaf.get_physical_type();
     if let Some(named) = info.logical_type_ref().and_then(|logical| logical_type(logical, stored)) {
@@ -83,48 +83,51 @@ fn primitive(leaf: &Type) -> (String, Meaning) {
     converted_type(info.converted_type(), decimal).unwrap_or_else(|| (physical(leaf), meaning(stored)))
 }
 
-fn meaning(stored: Physical) -> Meaning {
+fn meaning(stored: Physical) -> FooterValueType {
     match stored {
-        Physical::BOOLEAN => Meaning::Boolean,
-        Physical::INT32 | Physical::INT64 => Meaning::Signed,
-        Physical::FLOAT | Physical::DOUBLE => Meaning::Float,
-        Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => Meaning::Bytes,
-        Physical::INT96 => Meaning::Unordered,
+        Physical::BOOLEAN => FooterValueType::Boolean,
+        Physical::INT32 | Physical::INT64 => FooterValueType::Signed,
+        Physical::FLOAT | Physical::DOUBLE => FooterValueType::Float,
+        Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => FooterValueType::Bytes,
+        Physical::INT96 => FooterValueType::Unordered,
     }
 }
 
-fn logical_type(logical: &LogicalType, stored: Physical) -> Option<(String, Meaning)> {
+fn logical_type(logical: &LogicalType, stored: Physical) -> Option<(String, FooterValueType)> {
     let named = |name: &str, meaning| Some((name.to_owned(), meaning));
     match logical {
-        LogicalType::String => named("string", Meaning::Text),
-        LogicalType::Enum => named("enum", Meaning::Text),
-        LogicalType::Json => named("json", Meaning::Text),
-        LogicalType::Bson => named("bson", Meaning::Bytes),
-        LogicalType::Uuid => named("uuid", Meaning::Uuid),
-        LogicalType::Float16 => named("float16", Meaning::Float16),
-        LogicalType::Date => named("date", Meaning::Date),
-        LogicalType::Unknown => named("null", Meaning::Unordered),
+        LogicalType::String => named("string", FooterValueType::Text),
+        LogicalType::Enum => named("enum", FooterValueType::Text),
+        LogicalType::Json => named("json", FooterValueType::Text),
+        LogicalType::Bson => named("bson", FooterValueType::Bytes),
+        LogicalType::Uuid => named("uuid", FooterValueType::Uuid),
+        LogicalType::Float16 => named("float16", FooterValueType::Float16),
+        LogicalType::Date => named("date", FooterValueType::Date),
+        LogicalType::Unknown => named("null", FooterValueType::Unordered),
         LogicalType::Decimal(decimal) => Some(decimal_type(decimal.scale, decimal.precision)),
         LogicalType::Integer(integer) => Some(integer_type(integer.bit_width.into(), integer.is_signed)),
         LogicalType::Time(time) => Some(time_type(time.unit, time.is_adjusted_to_u_t_c)),
         LogicalType::Timestamp(time) => Some(timestamp_type(time.unit, time.is_adjusted_to_u_t_c)),
-        LogicalType::Geometry(_) => named("geometry", Meaning::Unordered),
-        LogicalType::Geography(_) => named("geography", Meaning::Unordered),
+        LogicalType::Geometry(_) => named("geometry", FooterValueType::Unordered),
+        LogicalType::Geography(_) => named("geography", FooterValueType::Unordered),
         LogicalType::Variant(_) => Some(("variant".to_owned(), meaning(stored))),
         _ => None,
     }
 }
 
-fn converted_type(converted: ConvertedType, decimal: impl Fn() -> (i32, i32)) -> Option<(String, Meaning)> {
+fn converted_type(
+    converted: ConvertedType,
+    decimal: impl Fn() -> (i32, i32),
+) -> Option<(String, FooterValueType)> {
     use ConvertedType as C;
     let named = |name: &str, meaning| Some((name.to_owned(), meaning));
     match converted {
-        C::UTF8 => named("string", Meaning::Text),
-        C::ENUM => named("enum", Meaning::Text),
-        C::JSON => named("json", Meaning::Text),
-        C::BSON => named("bson", Meaning::Bytes),
-        C::INTERVAL => named("interval", Meaning::Unordered),
-        C::DATE => named("date", Meaning::Date),
+        C::UTF8 => named("string", FooterValueType::Text),
+        C::ENUM => named("enum", FooterValueType::Text),
+        C::JSON => named("json", FooterValueType::Text),
+        C::BSON => named("bson", FooterValueType::Bytes),
+        C::INTERVAL => named("interval", FooterValueType::Unordered),
+        C::DATE => named("date", FooterValueType::Date),
         C::DECIMAL => {
             let (scale, precision) = decimal();
             Some(decimal_type(scale, precision))
@@ -145,29 +148,29 @@ fn converted_type(converted: ConvertedType, decimal: impl Fn() -> (i32, i32)) ->
     }
 }
 
-fn decimal_type(scale: i32, precision: i32) -> (String, Meaning) {
+fn decimal_type(scale: i32, precision: i32) -> (String, FooterValueType) {
     let meaning = match (u8::try_from(precision), i8::try_from(scale)) {
-        (Ok(precision), Ok(scale)) if precision <= 38 => Meaning::Decimal { precision, scale },
-        _ => Meaning::Unordered,
+        (Ok(precision), Ok(scale)) if precision <= 38 => FooterValueType::Decimal { precision, scale },
+        _ => FooterValueType::Unordered,
     };
     (format!("decimal({precision}, {scale})"), meaning)
 }
 
-fn integer_type(bits: i32, signed: bool) -> (String, Meaning) {
+fn integer_type(bits: i32, signed: bool) -> (String, FooterValueType) {
     match signed {
-        true => (format!("int{bits}"), Meaning::Signed),
-        false => (format!("uint{bits}"), Meaning::Unsigned),
+        true => (format!("int{bits}"), FooterValueType::Signed),
+        false => (format!("uint{bits}"), FooterValueType::Unsigned),
     }
 }
 
-fn time_type(unit: ParquetUnit, utc: bool) -> (String, Meaning) {
+fn time_type(unit: ParquetUnit, utc: bool) -> (String, FooterValueType) {
     let (name, unit) = unit_of(unit);
-    (format!("time({name}{})", if utc { ", utc" } else { "" }), Meaning::Time(unit))
+    (format!("time({name}{})", if utc { ", utc" } else { "" }), FooterValueType::Time(unit))
 }
 
-fn timestamp_type(unit: ParquetUnit, utc: bool) -> (String, Meaning) {
+fn timestamp_type(unit: ParquetUnit, utc: bool) -> (String, FooterValueType) {
     let (name, unit) = unit_of(unit);
-    (format!("timestamp({name}{})", if utc { ", utc" } else { "" }), Meaning::Timestamp { unit, utc })
+    (format!("timestamp({name}{})", if utc { ", utc" } else { "" }), FooterValueType::Timestamp { unit, utc })
 }
 
 fn unit_of(unit: ParquetUnit) -> (&'static str, TimeUnit) {
@@ -179,12 +182,16 @@ fn unit_of(unit: ParquetUnit) -> (&'static str, TimeUnit) {
 }
 
 /// The bounds that statistics give; `None` where they give none that can be relied on.
-pub(super) fn statistics_bounds(statistics: &Statistics, leaf: &Leaf) -> Option<(Value, Value)> {
+pub(super) fn statistics_bounds(
+    statistics: &Statistics,
+    leaf: &InspectedLeaf,
+) -> Option<(FooterValue, FooterValue)> {
     // In the old fields, bytes and unsigned numbers were compared as if they were signed.
-    let compared =
-        matches!(leaf.meaning, Meaning::Boolean | Meaning::Signed | Meaning::Float | Meaning::Date)
-            || matches!(leaf.meaning, Meaning::Time(_) | Meaning::Timestamp { .. });
-    if statistics.is_min_max_deprecated() && !compared || leaf.meaning == Meaning::Unordered {
+    let compared = matches!(
+        leaf.meaning,
+        FooterValueType::Boolean | FooterValueType::Signed | FooterValueType::Float | FooterValueType::Date
+    ) || matches!(leaf.meaning, FooterValueType::Time(_) | FooterValueType::Timestamp { .. });
+    if statistics.is_min_max_deprecated() && !compared || leaf.meaning == FooterValueType::Unordered {
         return None;
     }
     let (min, max) = (statistics.min_bytes_opt()?, statistics.max_bytes_opt()?);
@@ -192,24 +199,32 @@ pub(super) fn statistics_bounds(statistics: &Statistics, leaf: &Leaf) -> Option<
     Some((value(min)?, value(max)?))
 }
 
-fn value(bytes: &[u8], stored: Physical, meaning: Meaning) -> Option<Value> {
+fn value(bytes: &[u8], stored: Physical, meaning: FooterValueType) -> Option<FooterValue> {
     Some(match stored {
-        Physical::BOOLEAN => Value::Boolean(*bytes.first()? != 0),
+        Physical::BOOLEAN => FooterValue::Boolean(*bytes.first()? != 0),
         Physical::INT32 => {
             let number = i32::from_le_bytes(bytes.try_into().ok()?);
-            Value::Integer(if meaning == Meaning::Unsigned { (number as u32).into() } else { number.into() })
+            FooterValue::Integer(if meaning == FooterValueType::Unsigned {
+                (number as u32).into()
+            } else {
+                number.into()
+            })
         }
         Physical::INT64 => {
             let number = i64::from_le_bytes(bytes.try_into().ok()?);
-            Value::Integer(if meaning == Meaning::Unsigned { (number as u64).into() } else { number.into() })
+            FooterValue::Integer(if meaning == FooterValueType::Unsigned {
+                (number as u64).into()
+            } else {
+                number.into()
+            })
         }
-        Physical::FLOAT => Value::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
-        Physical::DOUBLE => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
+        Physical::FLOAT => FooterValue::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
+        Physical::DOUBLE => FooterValue::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
         Physical::INT96 => return None,
         Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => match meaning {
-            Meaning::Decimal { .. } => Value::Integer(big_endian(bytes)?),
-            Meaning::Float16 => Value::Float(half(u16::from_le_bytes(bytes.try_into().ok()?))),
-            _ => Value::Bytes(bytes.to_vec()),
+            FooterValueType::Decimal { .. } => FooterValue::Integer(big_endian(bytes)?),
+            FooterValueType::Float16 => FooterValue::Float(half(u16::from_le_bytes(bytes.try_into().ok()?))),
+            _ => FooterValue::Bytes(bytes.to_vec()),
         },
     })
 }
@@ -276,14 +291,14 @@ mod tests {
         assert_eq!(big_endian(&[0xff; 20]), Some(-1));
         assert_eq!(big_endian(&[1; 20]), None);
         assert_eq!(big_endian(&[]), None);
-        let unsigned = value(&[0xff; 4], Physical::INT32, Meaning::Unsigned);
-        assert_eq!(unsigned, Some(Value::Integer(u32::MAX.into())));
+        let unsigned = value(&[0xff; 4], Physical::INT32, FooterValueType::Unsigned);
+        assert_eq!(unsigned, Some(FooterValue::Integer(u32::MAX.into())));
         assert_eq!([0x3c00, 0xc000, 0x7c00, 1].map(half), [1.0, -2.0, f64::INFINITY, 2_f64.powi(-24)]);
     }
 
     #[test]
     fn bytes_of_another_length_are_no_value() {
-        assert_eq!(value(&[1], Physical::INT64, Meaning::Signed), None);
-        assert_eq!(value(&[], Physical::BOOLEAN, Meaning::Boolean), None);
+        assert_eq!(value(&[1], Physical::INT64, FooterValueType::Signed), None);
+        assert_eq!(value(&[], Physical::BOOLEAN, FooterValueType::Boolean), None);
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     Cache, Error, Result,
     format::TAIL,
     orc::is_orc,
-    table::locate::{Located, Source, locate_named},
+    table::locate::{LocatedFile, Source, locate_named},
 };
 
 /// Files whose footers are read at the same time.
@@ -53,7 +53,7 @@ pub async fn inspect_all(
     Ok(stream::iter(files).map(inspect_file).buffered(AT_ONCE))
 }
 
-async fn inspect_file(file: Located) -> (String, Result<Inspection>) {
+async fn inspect_file(file: LocatedFile) -> (String, Result<Inspection>) {
     let name = file.store.origin().name_of(&file.path);
     let inspected = match file.store.open_object(&file.path).await {
         Ok(object) => inspect_object(&object).await,

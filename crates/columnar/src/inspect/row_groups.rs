@@ -16,12 +16,12 @@ use ::parquet::{
 use stylobate_storage::OpenObject;
 
 use super::{
-    bound::{Bounds, Value},
+    bound::{FooterValue, MinMaxAccumulator},
     inspection::{
         ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
         PartInspection,
     },
-    leaves::{Leaf, nodes, statistics_bounds},
+    leaves::{InspectedLeaf, nodes, statistics_bounds},
 };
 use crate::{Error, Result, parallel::guarded::guarded, parquet::ParquetFile};
 
@@ -72,10 +72,11 @@ async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
 fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaData) -> Result<Inspection> {
     let file = metadata.file_metadata();
     let descriptor = file.schema_descr();
-    let leaves: Vec<Leaf> = descriptor.columns().iter().map(|column| Leaf::of(column)).collect();
+    let leaves: Vec<InspectedLeaf> =
+        descriptor.columns().iter().map(|column| InspectedLeaf::of(column)).collect();
     let names = leaves.iter().map(|leaf| ColumnInspection::new(leaf.name.clone(), leaf.data_type.clone()));
     let mut columns: Vec<_> = names.collect();
-    let mut bounds = vec![Bounds::default(); leaves.len()];
+    let mut bounds = vec![MinMaxAccumulator::default(); leaves.len()];
     let mut parts = Vec::with_capacity(metadata.num_row_groups());
 
     for (number, group) in metadata.row_groups().iter().enumerate() {
@@ -120,7 +121,11 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
     })
 }
 
-fn describe_part(group: &RowGroupMetaData, leaves: &[Leaf], columns: Vec<ChunkInspection>) -> PartInspection {
+fn describe_part(
+    group: &RowGroupMetaData,
+    leaves: &[InspectedLeaf],
+    columns: Vec<ChunkInspection>,
+) -> PartInspection {
     let sorted = group.sorting_columns().map_or(&[][..], Vec::as_slice).iter().map(|sorting| {
         let leaf = usize::try_from(sorting.column_idx).ok().and_then(|index| leaves.get(index));
         let mut text =
@@ -145,12 +150,12 @@ fn describe_part(group: &RowGroupMetaData, leaves: &[Leaf], columns: Vec<ChunkIn
 }
 
 /// The least and the greatest value, if the footer says them.
-type Known = Option<(Value, Value)>;
+type FooterMinMax = Option<(FooterValue, FooterValue)>;
 
-fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &Leaf) -> (ChunkInspection, Known) {
+fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &InspectedLeaf) -> (ChunkInspection, FooterMinMax) {
     let statistics = chunk.statistics();
     let known = statistics.and_then(|statistics| statistics_bounds(statistics, leaf));
-    let shown = |value: Option<&Value>| value.and_then(|value| value.shown(leaf.meaning));
+    let shown = |value: Option<&FooterValue>| value.and_then(|value| value.shown(leaf.meaning));
     let inspected = ChunkInspection {
         name: leaf.name.clone(),
         encodings: encodings(chunk),

@@ -5,19 +5,19 @@ use orc_rust::proto::{self, column_encoding, stream, r#type::Kind as TypeKind};
 use stylobate_storage::OpenObject;
 
 use super::{
-    bound::{Meaning, Value},
+    bound::{FooterValue, FooterValueType},
     inspection::{
         ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
         PartInspection, SchemaNode,
     },
 };
-use crate::{Result, orc::Messages};
+use crate::{Result, orc::OrcMessages};
 
 /// Reads and describes the footers.
 pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
-    let messages = Messages::read(object).await?;
+    let messages = OrcMessages::read(object).await?;
     let (footer, postscript) = (&messages.footer, &messages.postscript);
-    let columns = Column::all(&footer.types);
+    let columns = OrcColumnNode::all(&footer.types);
     let codec = postscript.compression().as_str_name().to_owned();
     // Statistics of the first writer's first version are wrong.
     let trusted =
@@ -31,8 +31,10 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
     for (number, (stripe, stripe_footer)) in footer.stripes.iter().zip(&messages.stripes).enumerate() {
         let statistics =
             messages.statistics.stripe_stats.get(number).map_or(&[][..], |stripe| &stripe.col_stats);
-        let known =
-            Known { statistics: if trusted { statistics } else { &[] }, rows: stripe.number_of_rows() };
+        let known = OrcFooterStatistics {
+            statistics: if trusted { statistics } else { &[] },
+            rows: stripe.number_of_rows(),
+        };
         let chunks = columns.iter().map(|column| chunk(column, stripe_footer, &known, &codec));
         let chunks: Vec<_> = chunks.collect();
         described.iter_mut().zip(&chunks).for_each(|(column, chunk)| column.add(chunk));
@@ -47,7 +49,7 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
         });
     }
     let rows = footer.stripes.iter().fold(0, |sum: u64, stripe| sum.saturating_add(stripe.number_of_rows()));
-    let whole = Known { statistics: if trusted { &footer.statistics } else { &[] }, rows };
+    let whole = OrcFooterStatistics { statistics: if trusted { &footer.statistics } else { &[] }, rows };
     for (inspected, column) in described.iter_mut().zip(&columns) {
         (inspected.values, inspected.nulls) = whole.counts(column);
         (inspected.min, inspected.max) = whole.bounds(column);
@@ -72,7 +74,7 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
 }
 
 /// A column, or a field within one.
-struct Column {
+struct OrcColumnNode {
     id: usize,
     name: String,
     path: String,
@@ -80,10 +82,10 @@ struct Column {
     parent: Option<usize>,
     /// Whether there are as many as of what it is in, rather than any number.
     one_each: bool,
-    meaning: Meaning,
+    meaning: FooterValueType,
 }
 
-impl Column {
+impl OrcColumnNode {
     /// All below the root, each before what is inside of it.
     fn all(types: &[proto::Type]) -> Vec<Self> {
         let mut columns = Vec::new();
@@ -107,7 +109,7 @@ impl Column {
                 None => name.clone(),
             };
             let one_each = data_type.kind() == TypeKind::Struct;
-            let meaning = types.get(id).map_or(Meaning::Unordered, meaning);
+            let meaning = types.get(id).map_or(FooterValueType::Unordered, meaning);
             columns.push(Self { id, name, path, parent, one_each, meaning });
             // The types are a tree of bounded depth: who parsed the tail has checked it.
             Self::add(types, id, Some(columns.len() - 1), columns);
@@ -115,7 +117,7 @@ impl Column {
     }
 }
 
-fn node(columns: &[Column], footer: &proto::Footer, column: &Column) -> SchemaNode {
+fn node(columns: &[OrcColumnNode], footer: &proto::Footer, column: &OrcColumnNode) -> SchemaNode {
     let place = columns.iter().position(|other| other.id == column.id);
     let fields = columns.iter().filter(|other| other.parent.is_some() && other.parent == place);
     SchemaNode {
@@ -128,17 +130,17 @@ fn node(columns: &[Column], footer: &proto::Footer, column: &Column) -> SchemaNo
     }
 }
 
-fn meaning(data_type: &proto::Type) -> Meaning {
+fn meaning(data_type: &proto::Type) -> FooterValueType {
     match data_type.kind() {
-        TypeKind::Boolean => Meaning::Boolean,
-        TypeKind::Byte | TypeKind::Short | TypeKind::Int | TypeKind::Long => Meaning::Signed,
-        TypeKind::Float | TypeKind::Double => Meaning::Float,
-        TypeKind::String | TypeKind::Varchar | TypeKind::Char | TypeKind::Decimal => Meaning::Text,
-        TypeKind::Date => Meaning::Date,
-        TypeKind::Timestamp => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: false },
-        TypeKind::TimestampInstant => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: true },
+        TypeKind::Boolean => FooterValueType::Boolean,
+        TypeKind::Byte | TypeKind::Short | TypeKind::Int | TypeKind::Long => FooterValueType::Signed,
+        TypeKind::Float | TypeKind::Double => FooterValueType::Float,
+        TypeKind::String | TypeKind::Varchar | TypeKind::Char | TypeKind::Decimal => FooterValueType::Text,
+        TypeKind::Date => FooterValueType::Date,
+        TypeKind::Timestamp => FooterValueType::Timestamp { unit: TimeUnit::Millisecond, utc: false },
+        TypeKind::TimestampInstant => FooterValueType::Timestamp { unit: TimeUnit::Millisecond, utc: true },
         TypeKind::Binary | TypeKind::List | TypeKind::Map | TypeKind::Struct | TypeKind::Union => {
-            Meaning::Unordered
+            FooterValueType::Unordered
         }
     }
 }
@@ -159,14 +161,14 @@ fn type_name(types: &[proto::Type], id: usize) -> String {
 }
 
 /// Statistics of a stripe or of the file, and its rows.
-struct Known<'a> {
+struct OrcFooterStatistics<'a> {
     statistics: &'a [proto::ColumnStatistics],
     rows: u64,
 }
 
-impl Known<'_> {
+impl OrcFooterStatistics<'_> {
     /// Values, nulls included, and nulls.
-    fn counts(&self, column: &Column) -> (Option<u64>, Option<u64>) {
+    fn counts(&self, column: &OrcColumnNode) -> (Option<u64>, Option<u64>) {
         // What is within something has no place of its own where that is null, and is not counted there.
         let values = (column.parent.is_none()).then_some(self.rows);
         let Some(statistics) = self.statistics.get(column.id) else { return (values, None) };
@@ -180,23 +182,24 @@ impl Known<'_> {
         (values, counted)
     }
 
-    fn bounds(&self, column: &Column) -> (Option<super::BoundValue>, Option<super::BoundValue>) {
+    fn bounds(&self, column: &OrcColumnNode) -> (Option<super::BoundValue>, Option<super::BoundValue>) {
         let bounds = self.statistics.get(column.id).and_then(bounds);
-        let shown = |value: Option<&Value>| value.and_then(|value| value.shown(column.meaning));
+        let shown = |value: Option<&FooterValue>| value.and_then(|value| value.shown(column.meaning));
         (shown(bounds.as_ref().map(|bounds| &bounds.0)), shown(bounds.as_ref().map(|bounds| &bounds.1)))
     }
 }
 
-fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
-    let integers =
-        |min: Option<i64>, max: Option<i64>| Some((Value::Integer(min?.into()), Value::Integer(max?.into())));
+fn bounds(statistics: &proto::ColumnStatistics) -> Option<(FooterValue, FooterValue)> {
+    let integers = |min: Option<i64>, max: Option<i64>| {
+        Some((FooterValue::Integer(min?.into()), FooterValue::Integer(max?.into())))
+    };
     let texts = |min: Option<&String>, max: Option<&String>| {
-        Some((Value::Bytes(min?.clone().into()), Value::Bytes(max?.clone().into())))
+        Some((FooterValue::Bytes(min?.clone().into()), FooterValue::Bytes(max?.clone().into())))
     };
     if let Some(known) = &statistics.int_statistics {
         integers(known.minimum, known.maximum)
     } else if let Some(known) = &statistics.double_statistics {
-        Some((Value::Float(known.minimum?), Value::Float(known.maximum?)))
+        Some((FooterValue::Float(known.minimum?), FooterValue::Float(known.maximum?)))
     } else if let Some(known) = &statistics.string_statistics {
         texts(
             known.minimum.as_ref().or(known.lower_bound.as_ref()),
@@ -211,11 +214,16 @@ fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
     } else {
         let (trues, all) =
             (*statistics.bucket_statistics.as_ref()?.count.first()?, statistics.number_of_values?);
-        (all > 0).then_some((Value::Boolean(trues >= all), Value::Boolean(trues > 0)))
+        (all > 0).then_some((FooterValue::Boolean(trues >= all), FooterValue::Boolean(trues > 0)))
     }
 }
 
-fn chunk(column: &Column, footer: &proto::StripeFooter, known: &Known<'_>, codec: &str) -> ChunkInspection {
+fn chunk(
+    column: &OrcColumnNode,
+    footer: &proto::StripeFooter,
+    known: &OrcFooterStatistics<'_>,
+    codec: &str,
+) -> ChunkInspection {
     let encoding = footer.columns.get(column.id);
     let kind = encoding.map(proto::ColumnEncoding::kind);
     let is_dictionary =

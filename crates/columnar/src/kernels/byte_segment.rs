@@ -8,7 +8,7 @@ use arrow::{
     datatypes::DataType,
 };
 
-use crate::kernels::utf8::{Offsets, Text};
+use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
@@ -20,8 +20,8 @@ const MOST_BYTES_AHEAD: usize = 64 << 20;
 /// Some rows that become an array.
 #[derive(Default)]
 pub(crate) struct ByteSegment {
-    text: Text,
-    offsets: Offsets,
+    text: Utf8Values,
+    offsets: Utf8Offsets,
     /// Begins with the first null.
     validity: Option<BooleanBufferBuilder>,
 }
@@ -45,8 +45,8 @@ impl ByteSegment {
 
     /// No rows, and room for so many of so many bytes in all.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
-        let offsets = Offsets::with_capacity(rows);
-        let text = Text::with_capacity(bytes.min(MOST_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
+        let offsets = Utf8Offsets::with_capacity(rows);
+        let text = Utf8Values::with_capacity(bytes.min(MOST_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
         Self { text, offsets, validity: None }
     }
 

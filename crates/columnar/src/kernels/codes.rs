@@ -25,10 +25,10 @@ mod views;
 pub(crate) use self::views::{ViewTables, string_views};
 
 /// What is wrong with codes; the caller knows where they are from.
-pub(crate) type Reason = &'static str;
+pub(crate) type InvalidCodeReason = &'static str;
 
 /// A type of codes.
-pub(crate) trait Code: ArrowNativeType + Ord + From<u8> {
+pub(crate) trait DictionaryCode: ArrowNativeType + Ord + From<u8> {
     /// The key type of dictionary arrays with such codes.
     type Key: ArrowPrimitiveType<Native = Self> + ArrowDictionaryKeyType;
     /// Bits of a code.
@@ -48,7 +48,7 @@ pub(crate) trait Code: ArrowNativeType + Ord + From<u8> {
 
 macro_rules! code {
     ($native:ty, $key:ty, $bits:literal, $unpack:ident) => {
-        impl Code for $native {
+        impl DictionaryCode for $native {
             type Key = $key;
             const BITS: u8 = $bits;
 
@@ -96,7 +96,7 @@ pub(crate) struct Codes<T> {
     limit: usize,
 }
 
-impl<T: Code> Codes<T> {
+impl<T: DictionaryCode> Codes<T> {
     /// No codes, and room for as many.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self { codes: Vec::with_capacity(rows), limit: 0 }
@@ -120,21 +120,21 @@ impl<T: Code> Codes<T> {
     fn append_checked(
         &mut self,
         values: usize,
-        append: impl FnOnce(&mut Vec<T>) -> Result<(), Reason>,
-    ) -> Result<(), Reason> {
-        struct Unchecked<'a, T> {
+        append: impl FnOnce(&mut Vec<T>) -> Result<(), InvalidCodeReason>,
+    ) -> Result<(), InvalidCodeReason> {
+        struct UncheckedCodes<'a, T> {
             codes: &'a mut Vec<T>,
             before: usize,
         }
 
-        impl<T> Drop for Unchecked<'_, T> {
+        impl<T> Drop for UncheckedCodes<'_, T> {
             fn drop(&mut self) {
                 self.codes.truncate(self.before);
             }
         }
 
         let before = self.codes.len();
-        let mut unchecked = Unchecked { codes: &mut self.codes, before };
+        let mut unchecked = UncheckedCodes { codes: &mut self.codes, before };
         append(unchecked.codes)?;
         unchecked.before = unchecked.codes.len();
 
@@ -169,13 +169,17 @@ impl<T: Code> Codes<T> {
     }
 
     /// The same codes in fewer bits, which hold them all.
-    pub(crate) fn narrowed<N: Code>(&self) -> Codes<N> {
+    pub(crate) fn narrowed<N: DictionaryCode>(&self) -> Codes<N> {
         let codes = self.codes.iter().map(|code| N::truncate(code.as_usize() as u32)).collect();
         Codes { codes, limit: self.limit }
     }
 
     /// A dictionary array; an error if there are too few values.
-    pub(crate) fn into_array(self, nulls: Option<NullBuffer>, values: ArrayRef) -> Result<ArrayRef, Reason> {
+    pub(crate) fn into_array(
+        self,
+        nulls: Option<NullBuffer>,
+        values: ArrayRef,
+    ) -> Result<ArrayRef, InvalidCodeReason> {
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != self.codes.len()) {
             return Err("as many codes as rows are needed");
         }
@@ -192,13 +196,13 @@ impl<T: Code> Codes<T> {
 
 /// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. All of them are less than
 /// `values`, or it is an error and nothing is appended.
-pub(crate) fn append_hybrid<T: Code>(
+pub(crate) fn append_hybrid<T: DictionaryCode>(
     data: &[u8],
     width: u8,
     count: usize,
     values: usize,
     codes: &mut Codes<T>,
-) -> Result<(), Reason> {
+) -> Result<(), InvalidCodeReason> {
     if width > 32 {
         return Err("codes of more than 32 bits");
     }
@@ -208,13 +212,13 @@ pub(crate) fn append_hybrid<T: Code>(
 }
 
 /// Appends codes. After an error, those that were appended may be anything.
-fn append_runs<T: Code>(
+fn append_runs<T: DictionaryCode>(
     mut data: &[u8],
     width: u8,
     count: usize,
     values: usize,
     out: &mut Vec<T>,
-) -> Result<(), Reason> {
+) -> Result<(), InvalidCodeReason> {
     let mut left = count;
     while left > 0 {
         let header = read_varint(&mut data).ok_or("a run of codes has no header")?;
@@ -263,13 +267,13 @@ pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
     None
 }
 
-fn append_packed<T: Code>(
+fn append_packed<T: DictionaryCode>(
     data: &[u8],
     width: u8,
     count: usize,
     values: usize,
     out: &mut Vec<T>,
-) -> Result<(), Reason> {
+) -> Result<(), InvalidCodeReason> {
     let most = if width == 0 {
         out.resize(out.len() + count, T::from(0));
         0
@@ -291,7 +295,7 @@ fn has_avx2() -> bool {
 }
 
 /// Appends `count` values of `width` bits, at most as many as `T` has, and returns the largest; `data` holds them all.
-fn unpack<T: Code>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) -> T {
+fn unpack<T: DictionaryCode>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) -> T {
     out.reserve(count);
     let mut done = 0;
     let mut most = T::from(0);
@@ -328,7 +332,7 @@ fn one(data: &[u8], width: u8, index: usize) -> u32 {
 /// The same dictionary array with wider codes; itself where the codes are as wide, `None` where they are wider
 /// already or are no codes of ours.
 pub(crate) fn widened(array: &ArrayRef, width: CodeWidth) -> Option<ArrayRef> {
-    fn widen<F: Code + Into<T>, T: Code>(from: &DictionaryArray<F::Key>) -> ArrayRef {
+    fn widen<F: DictionaryCode + Into<T>, T: DictionaryCode>(from: &DictionaryArray<F::Key>) -> ArrayRef {
         let codes: Vec<T> = from.keys().values().iter().map(|code| (*code).into()).collect();
         let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(codes), from.keys().nulls().cloned());
         // SAFETY: they are the codes of an array that holds the same promise.

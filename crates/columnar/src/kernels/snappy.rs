@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 
 /// What a tag says of a copy. Looked up, since which form a copy has cannot be foreseen by the processor.
 #[derive(Clone, Copy, Default)]
-struct Copy {
+struct SnappyCopy {
     /// Which bits of the four bytes behind the tag are of the offset.
     mask: u32,
     /// Of what is no copy, more than any has.
@@ -31,18 +31,18 @@ struct Copy {
     high: u8,
 }
 
-static COPIES: [Copy; 256] = copies();
+static COPIES: [SnappyCopy; 256] = copies();
 
 #[expect(clippy::indexing_slicing, reason = "computed by the compiler")]
-const fn copies() -> [Copy; 256] {
-    let mut copies = [Copy { mask: 0, length: 0, high: 0 }; 256];
+const fn copies() -> [SnappyCopy; 256] {
+    let mut copies = [SnappyCopy { mask: 0, length: 0, high: 0 }; 256];
     let mut tag = 0;
     while tag < 256 {
         copies[tag] = match tag & 3 {
-            0 => Copy { mask: 0, length: u8::MAX, high: 0 },
-            1 => Copy { mask: 0xff, length: 4 + (tag >> 2 & 7) as u8, high: (tag >> 5) as u8 },
-            2 => Copy { mask: 0xffff, length: 1 + (tag >> 2) as u8, high: 0 },
-            _ => Copy { mask: u32::MAX, length: 1 + (tag >> 2) as u8, high: 0 },
+            0 => SnappyCopy { mask: 0, length: u8::MAX, high: 0 },
+            1 => SnappyCopy { mask: 0xff, length: 4 + (tag >> 2 & 7) as u8, high: (tag >> 5) as u8 },
+            2 => SnappyCopy { mask: 0xffff, length: 1 + (tag >> 2) as u8, high: 0 },
+            _ => SnappyCopy { mask: u32::MAX, length: 1 + (tag >> 2) as u8, high: 0 },
         };
         tag += 1;
     }
@@ -88,7 +88,7 @@ pub(crate) fn decompress(
     if into.len() < length.saturating_add(SLACK) {
         return Err(longer());
     }
-    let mut at = Place { tags, done: 0 };
+    let mut at = SnappyCursor { tags, done: 0 };
     while !at.tags.is_empty() {
         // Every copy may write a whole block: this keeps the next one within the buffer.
         at = take(at, into, length.min(at.done + PIECE))?;
@@ -108,7 +108,7 @@ fn early() -> String {
 
 /// How far a block is taken.
 #[derive(Clone, Copy)]
-struct Place<'f> {
+struct SnappyCursor<'f> {
     /// Tags that are left.
     tags: &'f [u8],
     /// Bytes that came out.
@@ -116,7 +116,7 @@ struct Place<'f> {
 }
 
 /// Takes tags until more than `until` bytes came out, or none is left.
-fn take<'f>(mut at: Place<'f>, into: &mut [u8], until: usize) -> Result<Place<'f>, String> {
+fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<SnappyCursor<'f>, String> {
     let mut tries = TRIES * WORTH_IT;
     while tries > 0 && at.done <= until && !at.tags.is_empty() {
         let taken;
@@ -133,8 +133,8 @@ fn take<'f>(mut at: Place<'f>, into: &mut [u8], until: usize) -> Result<Place<'f
 }
 
 /// Takes short copies with short literals behind them, as long as it is these that come; returns how many they were.
-fn pairs<'f>(at: Place<'f>, into: &mut [u8], until: usize) -> (Place<'f>, usize) {
-    let Place { mut tags, mut done } = at;
+fn pairs<'f>(at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> (SnappyCursor<'f>, usize) {
+    let SnappyCursor { mut tags, mut done } = at;
     let mut pairs = 0;
     while done <= until
         && let Some(ahead) = tags.first_chunk::<PAIR>()
@@ -166,13 +166,13 @@ fn pairs<'f>(at: Place<'f>, into: &mut [u8], until: usize) -> (Place<'f>, usize)
         tags = tags.get(kind + 3..).and_then(|behind| behind.get(bits..)).unwrap_or_default();
         pairs += 1;
     }
-    (Place { tags, done }, pairs)
+    (SnappyCursor { tags, done }, pairs)
 }
 
 /// Takes one tag.
 #[inline(always)]
-fn tag<'f>(at: Place<'f>, into: &mut [u8]) -> Result<Place<'f>, String> {
-    let Place { tags, done } = at;
+fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, String> {
+    let SnappyCursor { tags, done } = at;
     let Some((tag, behind)) = tags.split_first() else { return Ok(at) };
     let bits = usize::from(tag >> 2);
     let (tags, copied) = match tag & 3 {
@@ -204,7 +204,7 @@ fn tag<'f>(at: Place<'f>, into: &mut [u8]) -> Result<Place<'f>, String> {
             (behind, copied)
         }
     };
-    Ok(Place { tags, done: done + copied })
+    Ok(SnappyCursor { tags, done: done + copied })
 }
 
 /// A literal that has its length behind the tag, or that is near the end of the block; and what lies behind it.

@@ -8,18 +8,18 @@ use arrow::{
 };
 
 /// Where strings begin, and where the last ends. What is added is looked at while it is near the processor.
-pub(crate) struct Offsets {
+pub(crate) struct Utf8Offsets {
     /// Invariant: the first is 0, and none is less than the one before.
     offsets: Vec<i32>,
 }
 
-impl Default for Offsets {
+impl Default for Utf8Offsets {
     fn default() -> Self {
         Self::with_capacity(0)
     }
 }
 
-impl Offsets {
+impl Utf8Offsets {
     /// Of no strings, with room for those of so many.
     pub(crate) fn with_capacity(strings: usize) -> Self {
         let mut offsets = Vec::with_capacity(strings + 1);
@@ -55,19 +55,19 @@ impl Offsets {
 }
 
 /// Strings, one behind the other. What is added is looked at while it is near the processor.
-pub(crate) struct Text {
+pub(crate) struct Utf8Values {
     bytes: Vec<u8>,
     /// Invariant: if it is set, all bytes are ASCII.
     is_ascii: bool,
 }
 
-impl Default for Text {
+impl Default for Utf8Values {
     fn default() -> Self {
         Self { bytes: Vec::new(), is_ascii: true }
     }
 }
 
-impl Text {
+impl Utf8Values {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
@@ -141,14 +141,14 @@ mod tests {
     use super::*;
 
     fn strings(offsets: &[i32], parts: &[&[u8]], nulls: Option<NullBuffer>) -> Result<StringArray, String> {
-        let mut text = Text::default();
+        let mut text = Utf8Values::default();
         parts.iter().for_each(|part| text.extend(part));
         text.into_strings(OffsetBuffer::new(offsets.to_vec().into()), nulls)
     }
 
     #[test]
     fn only_strings_that_end_behind_their_beginning_are_added() {
-        let mut offsets = Offsets::default();
+        let mut offsets = Utf8Offsets::default();
         assert!(offsets.extend(&[-1]).is_err() && offsets.extend(&[3, 2]).is_err());
         offsets.extend(&[0, 2, 2]).unwrap();
         assert!(offsets.extend(&[1]).is_err());
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn blocks_are_added_with_their_first_bytes() {
-        let mut text = Text::with_capacity(3);
+        let mut text = Utf8Values::with_capacity(3);
         let blocks = [(b"abcd", 1), (b"efgh", 4), (b"ijkl", 0), (b"mnop", 9), (b"qrst", 2)];
         let mut some = blocks.iter().copied();
         let mut ends = [0; 3];

@@ -9,11 +9,11 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    compression::Codec,
-    fault::Fault,
-    stream::Stream,
-    stripe::{Encoding, StreamAt, StreamKind, StripeFooter, Zone},
-    tree::Type,
+    compression::OrcCodec,
+    fault::OrcReadError,
+    stream::OrcStreamReader,
+    stripe::{OrcColumnEncoding, OrcStreamLocation, StreamKind, StripeFooter, WriterTimeZone},
+    tree::OrcType,
 };
 
 /// Streams so near to each other are read as one range.
@@ -28,29 +28,29 @@ pub(crate) struct OrcBytes {
 }
 
 /// What is to be read: streams in the order of the file, and the ranges that hold them.
-pub(super) struct Wanted {
-    streams: Vec<StreamAt>,
+pub(super) struct StripeReadPlan {
+    streams: Vec<OrcStreamLocation>,
     pub(super) ranges: Vec<Range<u64>>,
 }
 
-impl Wanted {
+impl StripeReadPlan {
     /// The streams of the root and of the columns.
-    pub(super) fn of(footer: &StripeFooter, columns: &[Type]) -> Self {
+    pub(super) fn of(footer: &StripeFooter, columns: &[OrcType]) -> Self {
         let mut ids = HashSet::from([0]);
         columns.iter().for_each(|column| column.visit(&mut |column| ids.extend([column.id])));
         // The footer lists the streams in the order of the file.
-        let streams: Vec<StreamAt> =
+        let streams: Vec<OrcStreamLocation> =
             footer.streams.iter().filter(|stream| ids.contains(&stream.column)).cloned().collect();
         let ranges = merged(streams.iter().map(|stream| stream.range.clone()));
         Self { streams, ranges }
     }
 
     /// Cuts the bytes of the ranges into streams.
-    pub(super) fn cut(self, footer: Arc<StripeFooter>, read: &[Bytes]) -> Result<OrcBytes, Fault> {
+    pub(super) fn cut(self, footer: Arc<StripeFooter>, read: &[Bytes]) -> Result<OrcBytes, OrcReadError> {
         let mut streams = HashMap::with_capacity(self.streams.len());
-        for StreamAt { column, kind, range } in self.streams {
+        for OrcStreamLocation { column, kind, range } in self.streams {
             let bytes = cut(&self.ranges, read, &range);
-            let bytes = bytes.ok_or_else(|| Fault::corrupt("fewer bytes were read than asked for"))?;
+            let bytes = bytes.ok_or_else(|| OrcReadError::corrupt("fewer bytes were read than asked for"))?;
             streams.insert((column, kind), (range.start, bytes));
         }
         Ok(OrcBytes { footer, streams: Arc::new(streams) })
@@ -80,34 +80,35 @@ pub(super) fn cut(ranges: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> 
 }
 
 /// The streams of a stripe as decoders take them.
-pub(super) struct Streams {
+pub(super) struct StripeStreams {
     footer: Arc<StripeFooter>,
     /// Where each begins in the object, and what of it is to be read.
-    streams: HashMap<(u32, StreamKind), (u64, Stream)>,
+    streams: HashMap<(u32, StreamKind), (u64, OrcStreamReader)>,
 }
 
-impl Streams {
+impl StripeStreams {
     /// All of the streams that were read.
-    pub(super) fn new(bytes: &OrcBytes, codec: Option<Codec>) -> Self {
+    pub(super) fn new(bytes: &OrcBytes, codec: Option<OrcCodec>) -> Self {
         let streams = bytes.streams.iter();
-        let streams = streams.map(|(key, (at, bytes))| (*key, (*at, Stream::new(bytes.clone(), codec))));
+        let streams =
+            streams.map(|(key, (at, bytes))| (*key, (*at, OrcStreamReader::new(bytes.clone(), codec))));
         Self { footer: bytes.footer.clone(), streams: streams.collect() }
     }
 
     /// Streams that begin somewhere within.
     pub(super) fn within(
         footer: Arc<StripeFooter>,
-        streams: HashMap<(u32, StreamKind), (u64, Stream)>,
+        streams: HashMap<(u32, StreamKind), (u64, OrcStreamReader)>,
     ) -> Self {
         Self { footer, streams }
     }
 
     /// The stream; an empty one where the stripe has none, as it has where no row has a value.
-    pub(super) fn get(&self, column: u32, kind: StreamKind) -> Stream {
-        self.find(column, kind).unwrap_or_else(|| Stream::new(Bytes::new(), None))
+    pub(super) fn get(&self, column: u32, kind: StreamKind) -> OrcStreamReader {
+        self.find(column, kind).unwrap_or_else(|| OrcStreamReader::new(Bytes::new(), None))
     }
 
-    pub(super) fn find(&self, column: u32, kind: StreamKind) -> Option<Stream> {
+    pub(super) fn find(&self, column: u32, kind: StreamKind) -> Option<OrcStreamReader> {
         self.streams.get(&(column, kind)).map(|(_, stream)| stream.clone())
     }
 
@@ -117,15 +118,15 @@ impl Streams {
         streams.map(|(_, (offset, _))| *offset).min()
     }
 
-    pub(super) fn encoding(&self, column: u32) -> Result<Encoding, Fault> {
+    pub(super) fn encoding(&self, column: u32) -> Result<OrcColumnEncoding, OrcReadError> {
         match self.footer.encodings.get(column as usize) {
             Some(Some(encoding)) => Ok(*encoding),
-            Some(None) => Err(Fault::unsupported("its encoding is not known here")),
-            None => Err(Fault::corrupt("the stripe's footer has no encoding for it")),
+            Some(None) => Err(OrcReadError::unsupported("its encoding is not known here")),
+            None => Err(OrcReadError::corrupt("the stripe's footer has no encoding for it")),
         }
     }
 
-    pub(super) fn zone(&self) -> &Zone {
+    pub(super) fn zone(&self) -> &WriterTimeZone {
         &self.footer.zone
     }
 }

@@ -11,7 +11,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
-use super::fault::Fault;
+use super::fault::OrcReadError;
 use crate::kernels::snappy;
 
 /// A chunk where the file does not say how long its chunks may be.
@@ -23,14 +23,14 @@ const DEFLATE_RATIO: usize = 1032;
 
 /// How the streams and the tail of a file are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Codec {
-    kind: Kind,
+pub(crate) struct OrcCodec {
+    kind: OrcCodecKind,
     /// The most bytes of a chunk once it is decompressed.
     block: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum OrcCodecKind {
     Zlib,
     Snappy,
     Lzo,
@@ -38,23 +38,25 @@ enum Kind {
     Zstd,
 }
 
-impl Codec {
+impl OrcCodec {
     /// The codec that the postscript names; `None` where nothing is compressed.
-    pub(super) fn of(postscript: &PostScript) -> Result<Option<Self>, Fault> {
+    pub(super) fn of(postscript: &PostScript) -> Result<Option<Self>, OrcReadError> {
         let number = postscript.compression.unwrap_or_default();
         let kind = match CompressionKind::try_from(number) {
             Ok(CompressionKind::None) => return Ok(None),
-            Ok(CompressionKind::Zlib) => Kind::Zlib,
-            Ok(CompressionKind::Snappy) => Kind::Snappy,
-            Ok(CompressionKind::Lzo) => Kind::Lzo,
-            Ok(CompressionKind::Lz4) => Kind::Lz4,
-            Ok(CompressionKind::Zstd) => Kind::Zstd,
-            Err(_) => return Err(Fault::unsupported(format!("compression {number} is not known here"))),
+            Ok(CompressionKind::Zlib) => OrcCodecKind::Zlib,
+            Ok(CompressionKind::Snappy) => OrcCodecKind::Snappy,
+            Ok(CompressionKind::Lzo) => OrcCodecKind::Lzo,
+            Ok(CompressionKind::Lz4) => OrcCodecKind::Lz4,
+            Ok(CompressionKind::Zstd) => OrcCodecKind::Zstd,
+            Err(_) => {
+                return Err(OrcReadError::unsupported(format!("compression {number} is not known here")));
+            }
         };
         let block = match postscript.compression_block_size {
             None | Some(0) => DEFAULT_BLOCK,
             Some(block) if block <= MAX_BLOCK => block,
-            Some(block) => return Err(Fault::corrupt(format!("compressed chunks of {block} bytes"))),
+            Some(block) => return Err(OrcReadError::corrupt(format!("compressed chunks of {block} bytes"))),
         };
         Ok(Some(Self { kind, block: block as usize }))
     }
@@ -66,32 +68,37 @@ impl Codec {
 
     /// Decompresses one chunk into `room` from `at` on, which grows as it needs to; returns how many bytes came out. What
     /// lies behind them means nothing.
-    pub(super) fn decompress(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, Fault> {
+    pub(super) fn decompress(
+        self,
+        chunk: &[u8],
+        room: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<usize, OrcReadError> {
         if chunk.len() > self.block {
-            return Err(Fault::corrupt(format!("a compressed chunk of {} bytes", chunk.len())));
+            return Err(OrcReadError::corrupt(format!("a compressed chunk of {} bytes", chunk.len())));
         }
         // A codec that meets bytes which its authors did not think of must not take the process with it.
         catch_unwind(AssertUnwindSafe(|| self.run(chunk, room, at)))
             .unwrap_or_else(|_| Err("the decompressor failed".to_owned()))
-            .map_err(|reason| Fault::corrupt(format!("{:?}: {reason}", self.kind)))
+            .map_err(|reason| OrcReadError::corrupt(format!("{:?}: {reason}", self.kind)))
     }
 
     fn run(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, String> {
         match self.kind {
-            Kind::Zlib => {
+            OrcCodecKind::Zlib => {
                 let most = self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64);
                 MEMORY.with_borrow_mut(|memory| memory.inflate(chunk, space(room, at, most)))
             }
-            Kind::Snappy => {
+            OrcCodecKind::Snappy => {
                 let len = self.fits(snappy::length(chunk)?)?;
                 snappy::decompress(chunk, space(room, at, len + snappy::SLACK), |_| Ok(()))
             }
-            Kind::Lzo => lzo::decompress(chunk, space(room, at, self.block)),
-            Kind::Lz4 => {
+            OrcCodecKind::Lzo => lzo::decompress(chunk, space(room, at, self.block)),
+            OrcCodecKind::Lz4 => {
                 let out = space(room, at, self.block);
                 lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())
             }
-            Kind::Zstd => {
+            OrcCodecKind::Zstd => {
                 // One frame says how long it is, as a rule.
                 let is_one = find_frame_compressed_size(chunk).is_ok_and(|len| len == chunk.len());
                 let len = get_frame_content_size(chunk).ok().flatten().filter(|_| is_one);
@@ -120,17 +127,17 @@ pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
 
 thread_local! {
     /// Of this thread, for the next chunk: to make it anew takes longer than many a chunk does.
-    static MEMORY: RefCell<Memory> = RefCell::default();
+    static MEMORY: RefCell<OrcDecompressorCache> = RefCell::default();
 }
 
 /// What decompressors hold between chunks.
 #[derive(Default)]
-struct Memory {
+struct OrcDecompressorCache {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
     inflate: Option<Decompress>,
 }
 
-impl Memory {
+impl OrcDecompressorCache {
     fn unpack(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
         let decompressor = match self.zstd.take() {
             Some(known) => known,
@@ -157,37 +164,38 @@ mod tests {
 
     use super::*;
 
-    fn compressed(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    fn compressed(kind: OrcCodecKind, bytes: &[u8]) -> Vec<u8> {
         match kind {
-            Kind::Zlib => {
+            OrcCodecKind::Zlib => {
                 let mut encoder =
                     flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
                 encoder.write_all(bytes).unwrap();
                 encoder.finish().unwrap()
             }
-            Kind::Snappy => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
-            Kind::Lzo => lzokay_native::compress(bytes).unwrap(),
-            Kind::Lz4 => lz4_flex::block::compress(bytes),
-            Kind::Zstd => zstd::bulk::compress(bytes, 3).unwrap(),
+            OrcCodecKind::Snappy => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+            OrcCodecKind::Lzo => lzokay_native::compress(bytes).unwrap(),
+            OrcCodecKind::Lz4 => lz4_flex::block::compress(bytes),
+            OrcCodecKind::Zstd => zstd::bulk::compress(bytes, 3).unwrap(),
         }
     }
 
     /// In room that has other bytes already.
-    fn decompressed(codec: Codec, chunk: &[u8]) -> Result<Vec<u8>, Fault> {
+    fn decompressed(codec: OrcCodec, chunk: &[u8]) -> Result<Vec<u8>, OrcReadError> {
         let mut room = vec![9; 700];
         let len = codec.decompress(chunk, &mut room, 3)?;
         assert_eq!(room[..3], [9; 3]);
         Ok(room[3..3 + len].to_vec())
     }
 
-    const KINDS: [Kind; 5] = [Kind::Zlib, Kind::Snappy, Kind::Lzo, Kind::Lz4, Kind::Zstd];
+    const KINDS: [OrcCodecKind; 5] =
+        [OrcCodecKind::Zlib, OrcCodecKind::Snappy, OrcCodecKind::Lzo, OrcCodecKind::Lz4, OrcCodecKind::Zstd];
 
     #[test]
     fn what_each_codec_makes_is_undone() {
         let bytes: Vec<u8> = (0..50_000_u32).map(|at| (at * at / 77) as u8).collect();
         for kind in KINDS {
             for len in [0, 1, 1000, 50_000] {
-                let codec = Codec { kind, block: 64 << 10 };
+                let codec = OrcCodec { kind, block: 64 << 10 };
                 let chunk = compressed(kind, &bytes[..len]);
                 // LZO has no chunk of nothing.
                 if !chunk.is_empty() {
@@ -201,8 +209,8 @@ mod tests {
     fn a_chunk_that_grows_larger_than_chunks_may_be_is_an_error() {
         for kind in KINDS {
             let chunk = compressed(kind, &[0; 20_001]);
-            assert!(decompressed(Codec { kind, block: 20_001 }, &chunk).is_ok(), "{kind:?}");
-            assert!(decompressed(Codec { kind, block: 20_000 }, &chunk).is_err(), "{kind:?}");
+            assert!(decompressed(OrcCodec { kind, block: 20_001 }, &chunk).is_ok(), "{kind:?}");
+            assert!(decompressed(OrcCodec { kind, block: 20_000 }, &chunk).is_err(), "{kind:?}");
         }
     }
 
@@ -210,7 +218,7 @@ mod tests {
     fn chunks_that_are_cut_off_or_changed_are_errors_or_other_bytes() {
         let bytes: Vec<u8> = (0..3000_u32).map(|at| (at % 251 * at) as u8).collect();
         for kind in KINDS {
-            let codec = Codec { kind, block: 4096 };
+            let codec = OrcCodec { kind, block: 4096 };
             let chunk = compressed(kind, &bytes);
             for at in 0..chunk.len() {
                 let _ = decompressed(codec, &chunk[..at]);
@@ -223,17 +231,21 @@ mod tests {
 
     #[test]
     fn a_chunk_of_several_frames_is_all_of_them() {
-        let frames = [compressed(Kind::Zstd, &[1; 500]), compressed(Kind::Zstd, &[2; 900])].concat();
+        let frames =
+            [compressed(OrcCodecKind::Zstd, &[1; 500]), compressed(OrcCodecKind::Zstd, &[2; 900])].concat();
         let expected = [vec![1; 500], vec![2; 900]].concat();
-        assert_eq!(decompressed(Codec { kind: Kind::Zstd, block: 1400 }, &frames).unwrap(), expected);
-        assert!(decompressed(Codec { kind: Kind::Zstd, block: 1399 }, &frames).is_err());
+        assert_eq!(
+            decompressed(OrcCodec { kind: OrcCodecKind::Zstd, block: 1400 }, &frames).unwrap(),
+            expected
+        );
+        assert!(decompressed(OrcCodec { kind: OrcCodecKind::Zstd, block: 1399 }, &frames).is_err());
     }
 
     #[test]
     fn after_a_damaged_chunk_the_next_is_read_as_if_nothing_had_been() {
         let bytes: Vec<u8> = (0..3000_u32).map(|at| (at % 13 * at) as u8).collect();
         for kind in KINDS {
-            let codec = Codec { kind, block: 4096 };
+            let codec = OrcCodec { kind, block: 4096 };
             let chunk = compressed(kind, &bytes);
             for at in [1, chunk.len() / 2, chunk.len() - 1] {
                 let _ = decompressed(codec, &chunk[..at]);

@@ -6,26 +6,26 @@ use crate::Error;
 
 /// A reason without its object and stripe.
 #[derive(Debug)]
-pub(super) struct Fault {
-    kind: Kind,
+pub(super) struct OrcReadError {
+    kind: OrcReadErrorKind,
     reason: String,
     column: Option<Arc<str>>,
     offset: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum OrcReadErrorKind {
     Corrupt,
     Unsupported,
 }
 
-impl Fault {
+impl OrcReadError {
     pub(super) fn corrupt(reason: impl Into<String>) -> Self {
-        Self { kind: Kind::Corrupt, reason: reason.into(), column: None, offset: None }
+        Self { kind: OrcReadErrorKind::Corrupt, reason: reason.into(), column: None, offset: None }
     }
 
     pub(super) fn unsupported(reason: impl Into<String>) -> Self {
-        Self { kind: Kind::Unsupported, reason: reason.into(), column: None, offset: None }
+        Self { kind: OrcReadErrorKind::Unsupported, reason: reason.into(), column: None, offset: None }
     }
 
     pub(super) fn encrypted() -> Self {
@@ -56,10 +56,10 @@ impl Fault {
         let object = object.to_owned();
         let column = self.column.map(|column| column.to_string());
         match self.kind {
-            Kind::Corrupt => {
+            OrcReadErrorKind::Corrupt => {
                 Error::Corrupt { object, row_group: stripe, column, offset: self.offset, reason: self.reason }
             }
-            Kind::Unsupported => Error::Unsupported { object, column, reason: self.reason },
+            OrcReadErrorKind::Unsupported => Error::Unsupported { object, column, reason: self.reason },
         }
     }
 }

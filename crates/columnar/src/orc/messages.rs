@@ -9,10 +9,10 @@ use prost::Message;
 use stylobate_storage::OpenObject;
 
 use super::{
-    compression::Codec,
-    fault::Fault,
-    stream::Stream,
-    tail::{FIRST_READ, Parsed, Tail},
+    compression::OrcCodec,
+    fault::OrcReadError,
+    stream::OrcStreamReader,
+    tail::{FIRST_READ, OrcTail, TailParseOutcome},
 };
 use crate::Result;
 
@@ -21,7 +21,7 @@ const MAX_MESSAGE: usize = 256 << 20;
 
 /// What the ends of a file and of its stripes say. The types are a tree, and the stripes lie within the file.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub(crate) struct OrcMessages {
     pub(crate) postscript: proto::PostScript,
     pub(crate) footer: proto::Footer,
     pub(crate) statistics: proto::Metadata,
@@ -31,7 +31,7 @@ pub(crate) struct Messages {
     pub(crate) size: u64,
 }
 
-impl Messages {
+impl OrcMessages {
     /// Reads all of them.
     pub(crate) async fn read(object: &OpenObject) -> Result<Self> {
         let name = object.name();
@@ -40,9 +40,9 @@ impl Messages {
         let (tail, end) = loop {
             let range = size - len..size;
             let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
-            match Tail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
-                Parsed::Tail(tail) => break (tail, end),
-                Parsed::Needs(needed) => len = needed,
+            match OrcTail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
+                TailParseOutcome::Tail(tail) => break (tail, end),
+                TailParseOutcome::Needs(needed) => len = needed,
             }
         };
         let mut messages = Self::of(&tail, &end).map_err(|fault| fault.into_error(&name, None))?;
@@ -54,13 +54,13 @@ impl Messages {
         Ok(messages)
     }
 
-    fn of(tail: &Tail, end: &Bytes) -> Result<Self, Fault> {
+    fn of(tail: &OrcTail, end: &Bytes) -> Result<Self, OrcReadError> {
         let last = end.last().map_or(0, |last| usize::from(*last));
         let cut = |range: Range<Option<usize>>| match (range.start, range.end) {
             (Some(start), Some(end_at)) if start <= end_at && end_at <= end.len() => {
                 Ok(end.slice(start..end_at))
             }
-            _ => Err(Fault::corrupt("the file ends before its footer begins")),
+            _ => Err(OrcReadError::corrupt("the file ends before its footer begins")),
         };
         let before_length = end.len().checked_sub(1);
         let before_postscript = before_length.and_then(|at| at.checked_sub(last));
@@ -75,7 +75,7 @@ impl Messages {
     }
 }
 
-fn message<M: Message + Default>(bytes: Bytes, codec: Option<Codec>) -> Result<M, Fault> {
-    let bytes = Stream::new(bytes, codec).read_all(MAX_MESSAGE)?;
-    M::decode(bytes).map_err(|error| Fault::corrupt(error.to_string()))
+fn message<M: Message + Default>(bytes: Bytes, codec: Option<OrcCodec>) -> Result<M, OrcReadError> {
+    let bytes = OrcStreamReader::new(bytes, codec).read_all(MAX_MESSAGE)?;
+    M::decode(bytes).map_err(|error| OrcReadError::corrupt(error.to_string()))
 }

@@ -38,24 +38,24 @@ pub use self::write::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub(crate) use self::{
-    bytes::OrcBytes, index::row_index::ColumnIndex, messages::Messages, selected::SelectedGroups,
+    bytes::OrcBytes, index::row_index::OrcColumnIndex, messages::OrcMessages, selected::SelectedRowGroups,
     statistics::OrcStatistics, tail::is_orc, write::origin,
 };
 use self::{
-    bytes::Wanted,
-    decode::{Dictionaries, OrcBatches},
-    fault::Fault,
+    bytes::StripeReadPlan,
+    decode::{OrcBatches, StripeDictionaries},
+    fault::OrcReadError,
     stripe::StripeFooter,
-    tail::{FIRST_READ, Parsed, Tail},
-    tree::Type,
+    tail::{FIRST_READ, OrcTail, TailParseOutcome},
+    tree::OrcType,
 };
-use crate::{Error, Result, chunk::is_worth_a_dictionary, file::schema::Projected};
+use crate::{Error, Result, chunk::is_worth_a_dictionary, file::schema::ProjectedColumn};
 
 /// An ORC file: its tail, parsed once per version, and the footers of the stripes that were read.
 #[derive(Debug)]
 pub(crate) struct OrcFile {
     name: Arc<str>,
-    tail: Tail,
+    tail: OrcTail,
     schema: SchemaRef,
     footers: Vec<OnceLock<Arc<StripeFooter>>>,
 }
@@ -70,20 +70,21 @@ impl OrcFile {
         loop {
             let range = size - len..size;
             let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
-            match Tail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
-                Parsed::Tail(tail) => {
+            match OrcTail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
+                TailParseOutcome::Tail(tail) => {
                     let file = Self::new(&name, *tail, size, &end);
                     file.read_typical_footer(object).await?;
                     return Ok(file);
                 }
-                Parsed::Needs(needed) => len = needed,
+                TailParseOutcome::Needs(needed) => len = needed,
             }
         }
     }
 
     /// Reads the footer that says whether strings are dictionaries, if there are strings and it was not read yet.
     async fn read_typical_footer(&self, object: &OpenObject) -> Result<()> {
-        let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(Type::is_text)) else {
+        let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(OrcType::is_text))
+        else {
             return Ok(());
         };
         match self.footer(object, unit).await {
@@ -98,7 +99,7 @@ impl OrcFile {
         (0..self.units()).rev().max_by_key(|unit| self.unit_rows(*unit))
     }
 
-    fn new(name: &str, tail: Tail, size: u64, end: &Bytes) -> Self {
+    fn new(name: &str, tail: OrcTail, size: u64, end: &Bytes) -> Self {
         let footers = tail.stripes.iter().map(|_| OnceLock::new()).collect();
         let file = Self { name: name.into(), schema: tail.root.schema(tail.metadata.clone()), tail, footers };
         let end_start = size - end.len() as u64;
@@ -145,11 +146,11 @@ impl OrcFile {
 
     /// Bytes of the object that [`read`](Self::read) would ask for; before the stripe has been read once, all
     /// that there are in it.
-    pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
+    pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let Some(stripe) = self.tail.stripes.get(unit) else { return 0 };
         match (self.footers.get(unit).and_then(OnceLock::get), self.wanted_columns(fields)) {
             (Some(footer), Ok(columns)) => {
-                let ranges = Wanted::of(footer, &columns).ranges;
+                let ranges = StripeReadPlan::of(footer, &columns).ranges;
                 ranges.iter().map(|range| range.end - range.start).sum()
             }
             _ => stripe.streams.end - stripe.streams.start,
@@ -157,12 +158,12 @@ impl OrcFile {
     }
 
     /// See [`crate::format::FileMetadata::working_bytes`].
-    pub(crate) fn working_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
+    pub(crate) fn working_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         grown(self.estimated_bytes(unit, fields), self.all_text_bytes(unit, fields))
     }
 
     /// Bytes of the texts of all of these columns, as of [`Self::text_bytes`].
-    fn all_text_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
+    fn all_text_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let mut texts = 0_u64;
         for column in self.wanted_columns(fields).unwrap_or_default() {
             column.visit(&mut |column| texts = texts.saturating_add(self.text_bytes(unit, column)));
@@ -172,7 +173,7 @@ impl OrcFile {
 
     /// Bytes of the texts of a column in a stripe, if they are stored one by one: no less than there is memory for where
     /// they are too many for one array.
-    fn text_bytes(&self, unit: usize, column: &Type) -> u64 {
+    fn text_bytes(&self, unit: usize, column: &OrcType) -> u64 {
         const MOST: u64 = i32::MAX as u64;
         let footer = self.footers.get(unit).and_then(OnceLock::get);
         let footer = footer.or_else(|| self.footers.get(self.typical()?).and_then(OnceLock::get));
@@ -196,12 +197,12 @@ impl OrcFile {
         &self,
         object: &OpenObject,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
     ) -> Result<OrcBytes> {
-        let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
         let footer = self.footer(object, unit).await?;
-        let wanted = Wanted::of(&footer, &columns);
+        let wanted = StripeReadPlan::of(&footer, &columns);
         let read = object.read(&wanted.ranges).await?;
         wanted.cut(footer, &read).map_err(error)
     }
@@ -239,16 +240,16 @@ impl OrcFile {
     pub(crate) fn decode_dictionary(
         &self,
         unit: usize,
-        field: &Projected,
+        field: &ProjectedColumn,
         bytes: OrcBytes,
     ) -> Result<Option<ArrayRef>> {
         let decoded = || {
             let columns = self.wanted_columns(std::slice::from_ref(field))?;
             let Some(column) = columns.first().filter(|column| column.is_text()) else { return Ok(None) };
-            let streams = bytes::Streams::new(&bytes, self.tail.codec);
+            let streams = bytes::StripeStreams::new(&bytes, self.tail.codec);
             decode::dictionary(column, &streams, self.unit_rows(unit) as usize)
         };
-        decoded().map_err(|fault: Fault| fault.into_error(&self.name, Some(unit)))
+        decoded().map_err(|fault: OrcReadError| fault.into_error(&self.name, Some(unit)))
     }
 
     /// Decodes the columns, on the calling thread and as the iterator is asked: batches of `batch_rows` rows
@@ -256,51 +257,51 @@ impl OrcFile {
     pub(crate) fn decode(
         &self,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
     ) -> Result<OrcBatches> {
-        self.batches(unit, fields, bytes, batch_rows, Dictionaries::expanded())
+        self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::expanded())
     }
 
     /// The same, with columns as dictionary arrays that the stripe has a dictionary for: all batches share it.
     pub(crate) fn decode_coded(
         &self,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
     ) -> Result<OrcBatches> {
-        self.batches(unit, fields, bytes, batch_rows, Dictionaries::kept())
+        self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::kept())
     }
 
     fn batches(
         &self,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
         bytes: OrcBytes,
         batch_rows: usize,
-        mut dictionaries: Dictionaries,
+        mut dictionaries: StripeDictionaries,
     ) -> Result<OrcBatches> {
-        let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
-        let streams = bytes::Streams::new(&bytes, self.tail.codec);
+        let streams = bytes::StripeStreams::new(&bytes, self.tail.codec);
         let (name, rows) = (self.name.clone(), self.unit_rows(unit));
         OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, &mut dictionaries).map_err(error)
     }
 
-    fn wanted_columns(&self, fields: &[Projected]) -> Result<Vec<Type>, Fault> {
+    fn wanted_columns(&self, fields: &[ProjectedColumn]) -> Result<Vec<OrcType>, OrcReadError> {
         let columns = &self.tail.root.children;
-        let no_such = |root| Fault::corrupt(format!("column {root} of {}", columns.len()));
+        let no_such = |root| OrcReadError::corrupt(format!("column {root} of {}", columns.len()));
         let wanted = fields.iter().map(|field| {
             columns.get(field.root).map(|column| column.pruned(field)).ok_or_else(|| no_such(field.root))
         });
         wanted.collect()
     }
 
-    fn parse_footer(&self, unit: usize, bytes: Bytes) -> Result<Arc<StripeFooter>, Fault> {
+    fn parse_footer(&self, unit: usize, bytes: Bytes) -> Result<Arc<StripeFooter>, OrcReadError> {
         let (Some(stripe), Some(known)) = (self.tail.stripes.get(unit), self.footers.get(unit)) else {
-            return Err(Fault::corrupt("there is no such stripe"));
+            return Err(OrcReadError::corrupt("there is no such stripe"));
         };
         let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, self.tail.early, bytes)?;
         Ok(known.get_or_init(|| Arc::new(footer)).clone())

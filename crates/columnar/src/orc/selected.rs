@@ -12,26 +12,26 @@ use stylobate_storage::OpenObject;
 
 use super::{
     OrcFile,
-    bytes::{self, Streams},
-    decode::{Dictionaries, OrcBatches},
-    fault::Fault,
+    bytes::{self, StripeStreams},
+    decode::{OrcBatches, StripeDictionaries},
+    fault::OrcReadError,
     grown,
     index::{
-        positions::{self, Shape},
-        row_groups::RowGroups,
-        row_index::ColumnIndex,
+        positions::{self, OrcStreamLayout},
+        row_groups::StripeRowGroups,
+        row_index::OrcColumnIndex,
     },
     statistics::OrcStatistics,
-    stream::{Position, Stream},
+    stream::{OrcStreamReader, RowIndexPosition},
     stripe::{StreamKind, StripeFooter},
-    tree::Type,
+    tree::OrcType,
 };
-use crate::{Result, chunk::Rows, file::schema::Projected};
+use crate::{Result, chunk::ColumnBatch, file::schema::ProjectedColumn};
 
 /// Row groups of a stripe that are to be read; and their bytes, once they were.
-pub(crate) struct SelectedGroups {
+pub(crate) struct SelectedRowGroups {
     unit: usize,
-    columns: Vec<Projected>,
+    columns: Vec<ProjectedColumn>,
     /// Ascending and apart.
     groups: Vec<Range<usize>>,
     /// Whether the first of the last range is there only to see where it ends.
@@ -52,11 +52,11 @@ struct SelectedStream {
     /// Where it lies in the object.
     at: Range<u64>,
     /// Where row groups begin in it; `None` where all of them need all of it.
-    positions: Option<Vec<Position>>,
-    shape: Shape,
+    positions: Option<Vec<RowIndexPosition>>,
+    shape: OrcStreamLayout,
 }
 
-impl SelectedGroups {
+impl SelectedRowGroups {
     /// Bytes that have to be read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
@@ -74,7 +74,7 @@ impl OrcFile {
     pub(crate) fn row_groups(
         &self,
         unit: usize,
-        columns: Vec<(usize, Arc<ColumnIndex>)>,
+        columns: Vec<(usize, Arc<OrcColumnIndex>)>,
     ) -> Option<(Vec<Range<u64>>, OrcStatistics<'_>)> {
         // There are as many row groups as an index has entries, so that these lists are no longer than it.
         columns.iter().find(|(_, index)| !index.is_empty())?;
@@ -83,7 +83,7 @@ impl OrcFile {
         let starts = (0..self.groups(unit)).map(|group| group * stride);
         let ranges: Vec<Range<u64>> = starts.map(|start| start..(start + stride).min(rows)).collect();
         let rows = ranges.iter().map(|range| range.end - range.start).collect();
-        Some((ranges, OrcStatistics::of_row_groups(&self.tail, RowGroups { rows, columns, footer })))
+        Some((ranges, OrcStatistics::of_row_groups(&self.tail, StripeRowGroups { rows, columns, footer })))
     }
 
     /// The bytes of `fields` that hold `rows`, which are row groups, ascending and apart; `None` if the index of a column
@@ -91,10 +91,10 @@ impl OrcFile {
     pub(crate) fn select(
         &self,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
         rows: &[Range<u64>],
-        indexes: &[(usize, Arc<ColumnIndex>)],
-    ) -> Option<SelectedGroups> {
+        indexes: &[(usize, Arc<OrcColumnIndex>)],
+    ) -> Option<SelectedRowGroups> {
         let footer = self.known_footer(unit)?;
         let group = |row: u64| usize::try_from(row.div_ceil(self.tail.stride.max(1))).ok();
         let groups = rows.iter().map(|rows| Some(group(rows.start)?..group(rows.end)?));
@@ -117,7 +117,8 @@ impl OrcFile {
         let total = self.groups(unit);
         let leads = match groups.last_mut() {
             Some(last)
-                if last.end as u64 == total && streams.iter().any(|stream| stream.shape == Shape::Bits) =>
+                if last.end as u64 == total
+                    && streams.iter().any(|stream| stream.shape == OrcStreamLayout::Bits) =>
             {
                 let is_first = last.start == 0;
                 last.start = last.start.saturating_sub(1);
@@ -137,7 +138,7 @@ impl OrcFile {
         let selected: u64 = groups.iter().map(|groups| groups.len() as u64).sum();
         let texts =
             u128::from(self.all_text_bytes(unit, fields)) * u128::from(selected) / total.max(1) as u128;
-        Some(SelectedGroups {
+        Some(SelectedRowGroups {
             unit,
             columns: fields.to_vec(),
             groups,
@@ -154,8 +155,8 @@ impl OrcFile {
     pub(crate) async fn read_selected(
         &self,
         object: &OpenObject,
-        mut selected: SelectedGroups,
-    ) -> Result<SelectedGroups> {
+        mut selected: SelectedRowGroups,
+    ) -> Result<SelectedRowGroups> {
         if !selected.ranges.is_empty() {
             selected.read = object.read(&selected.ranges).await?;
         }
@@ -165,13 +166,17 @@ impl OrcFile {
     /// Decodes the row groups that were read, on the calling thread: batches of up to `batch_rows` rows, with columns as
     /// dictionary arrays that the stripe has a dictionary for. An error may be the row index's: then the stripe can still
     /// be read without it.
-    pub(crate) fn decode_selected(&self, selected: &SelectedGroups, batch_rows: usize) -> Result<Vec<Rows>> {
-        let error = |fault: Fault| fault.into_error(&self.name, Some(selected.unit));
+    pub(crate) fn decode_selected(
+        &self,
+        selected: &SelectedRowGroups,
+        batch_rows: usize,
+    ) -> Result<Vec<ColumnBatch>> {
+        let error = |fault: OrcReadError| fault.into_error(&self.name, Some(selected.unit));
         let columns = self.wanted_columns(&selected.columns).map_err(error)?;
-        let mut dictionaries = Dictionaries::kept();
+        let mut dictionaries = StripeDictionaries::kept();
         let mut decoded = Vec::new();
         for (at, groups) in selected.groups.iter().enumerate() {
-            let run = Run { file: self, selected, groups, columns: &columns, batch_rows };
+            let run = RowGroupRun { file: self, selected, groups, columns: &columns, batch_rows };
             let mut wanted = groups.clone();
             if selected.leads && at + 1 == selected.groups.len() {
                 wanted.start += 1;
@@ -186,8 +191,8 @@ impl OrcFile {
     fn selected_streams(
         &self,
         footer: &StripeFooter,
-        column: &Type,
-        index: Option<&ColumnIndex>,
+        column: &OrcType,
+        index: Option<&OrcColumnIndex>,
     ) -> Option<Vec<SelectedStream>> {
         let stream = |kind, shape, positions| {
             let at = footer.stream(column.id, kind)?.clone();
@@ -206,7 +211,11 @@ impl OrcFile {
         };
         let of_groups =
             of_groups.into_iter().filter_map(|(kind, shape, positions)| stream(kind, shape, Some(positions)));
-        Some(of_groups.chain(whole.iter().filter_map(|kind| stream(*kind, Shape::Bytes, None))).collect())
+        Some(
+            of_groups
+                .chain(whole.iter().filter_map(|kind| stream(*kind, OrcStreamLayout::Bytes, None)))
+                .collect(),
+        )
     }
 
     /// The footer of a stripe, if it was read.
@@ -225,48 +234,58 @@ impl SelectedStream {
     }
 }
 
-impl SelectedGroups {
+impl SelectedRowGroups {
     /// The streams from one of the row groups on, or from the end of the last; their bytes are those of all of `groups`.
-    fn streams(&self, file: &OrcFile, groups: &Range<usize>, group: usize) -> Result<Streams, Fault> {
+    fn streams(
+        &self,
+        file: &OrcFile,
+        groups: &Range<usize>,
+        group: usize,
+    ) -> Result<StripeStreams, OrcReadError> {
         let codec = file.tail.codec;
         let mut streams = HashMap::with_capacity(self.streams.len());
         for selected in &self.streams {
-            let lost = || Fault::corrupt("fewer bytes were read than asked for");
+            let lost = || OrcReadError::corrupt("fewer bytes were read than asked for");
             let span = selected.span(groups, file).ok_or_else(lost)?;
             let bytes = match span.start < span.end {
                 true => bytes::cut(&self.ranges, &self.read, &span).ok_or_else(lost)?,
                 false => Bytes::new(),
             };
             let stream = match &selected.positions {
-                None => Stream::new(bytes, codec),
+                None => OrcStreamReader::new(bytes, codec),
                 Some(positions) => {
                     let position = positions.get(group).ok_or_else(lost)?;
-                    let stream = Stream::at(&bytes, span.start - selected.at.start, codec, position)?;
+                    let stream =
+                        OrcStreamReader::at(&bytes, span.start - selected.at.start, codec, position)?;
                     match selected.shape {
-                        Shape::Varints => stream.at_a_varint()?,
+                        OrcStreamLayout::Varints => stream.at_a_varint()?,
                         _ => stream,
                     }
                 }
             };
             streams.insert((selected.column, selected.kind), (selected.at.start, stream));
         }
-        Ok(Streams::within(self.footer.clone(), streams))
+        Ok(StripeStreams::within(self.footer.clone(), streams))
     }
 }
 
 /// Row groups that follow one another and were read.
-struct Run<'a> {
+struct RowGroupRun<'a> {
     file: &'a OrcFile,
-    selected: &'a SelectedGroups,
+    selected: &'a SelectedRowGroups,
     groups: &'a Range<usize>,
-    columns: &'a [Type],
+    columns: &'a [OrcType],
     batch_rows: usize,
 }
 
-impl Run<'_> {
+impl RowGroupRun<'_> {
     /// Decodes some of them, and sees that they end where they should.
-    fn decode(&self, groups: Range<usize>, dictionaries: &mut Dictionaries) -> Result<Vec<Rows>> {
-        let error = |fault: Fault| fault.into_error(&self.file.name, Some(self.selected.unit));
+    fn decode(
+        &self,
+        groups: Range<usize>,
+        dictionaries: &mut StripeDictionaries,
+    ) -> Result<Vec<ColumnBatch>> {
+        let error = |fault: OrcReadError| fault.into_error(&self.file.name, Some(self.selected.unit));
         let total = self.file.unit_rows(self.selected.unit);
         let first_row = |group: usize| (group as u64).saturating_mul(self.file.tail.stride).min(total);
         let (start, end) = (first_row(groups.start), first_row(groups.end));
@@ -287,12 +306,17 @@ impl Run<'_> {
         };
         match is_right {
             true => Ok(decoded),
-            false => Err(error(Fault::corrupt("a row index with places that are none"))),
+            false => Err(error(OrcReadError::corrupt("a row index with places that are none"))),
         }
     }
 
     /// Rows from the beginning of a row group on.
-    fn batches(&self, group: usize, rows: u64, dictionaries: &mut Dictionaries) -> Result<OrcBatches, Fault> {
+    fn batches(
+        &self,
+        group: usize,
+        rows: u64,
+        dictionaries: &mut StripeDictionaries,
+    ) -> Result<OrcBatches, OrcReadError> {
         let streams = self.selected.streams(self.file, self.groups, group)?;
         let (name, unit) = (self.file.name.clone(), self.selected.unit);
         OrcBatches::new(name, unit, rows, self.batch_rows, self.columns, &streams, dictionaries)

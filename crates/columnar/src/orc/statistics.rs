@@ -13,12 +13,12 @@ use arrow::{
 use orc_rust::proto::ColumnStatistics;
 
 use super::{
-    index::row_groups::RowGroups,
-    tail::Tail,
-    tree::{Kind, Type},
+    index::row_groups::StripeRowGroups,
+    tail::OrcTail,
+    tree::{OrcType, OrcTypeKind},
 };
 use crate::{
-    file::statistics::Statistics,
+    file::statistics::PruningStatistics,
     predicate::{Column, Literal},
 };
 
@@ -30,49 +30,49 @@ const CLOCK_SLACK: i64 = 26 * 3_600_000;
 
 /// Statistics of some stripes of a file or of the row groups of one, for columns at the top and within structs.
 pub(crate) struct OrcStatistics<'a> {
-    tail: &'a Tail,
-    parts: Parts,
+    tail: &'a OrcTail,
+    parts: OrcStatisticsScope,
 }
 
 /// What there are statistics of.
-enum Parts {
+enum OrcStatisticsScope {
     Stripes(Vec<usize>),
-    RowGroups(RowGroups),
+    RowGroups(StripeRowGroups),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
+enum OrcBoundSide {
     Lower,
     Upper,
 }
 
 impl<'a> OrcStatistics<'a> {
-    pub(super) fn new(tail: &'a Tail, units: &[usize]) -> Self {
-        Self { tail, parts: Parts::Stripes(units.to_vec()) }
+    pub(super) fn new(tail: &'a OrcTail, units: &[usize]) -> Self {
+        Self { tail, parts: OrcStatisticsScope::Stripes(units.to_vec()) }
     }
 
-    pub(super) fn of_row_groups(tail: &'a Tail, groups: RowGroups) -> Self {
-        Self { tail, parts: Parts::RowGroups(groups) }
+    pub(super) fn of_row_groups(tail: &'a OrcTail, groups: StripeRowGroups) -> Self {
+        Self { tail, parts: OrcStatisticsScope::RowGroups(groups) }
     }
 
     fn rows(&self, part: usize) -> Option<u64> {
         match &self.parts {
-            Parts::Stripes(units) => Some(self.tail.stripes.get(*units.get(part)?)?.rows),
-            Parts::RowGroups(groups) => groups.rows.get(part).copied(),
+            OrcStatisticsScope::Stripes(units) => Some(self.tail.stripes.get(*units.get(part)?)?.rows),
+            OrcStatisticsScope::RowGroups(groups) => groups.rows.get(part).copied(),
         }
     }
 
-    fn get(&self, part: usize, column: &Type) -> Option<ColumnStatistics> {
+    fn get(&self, part: usize, column: &OrcType) -> Option<ColumnStatistics> {
         match &self.parts {
-            Parts::Stripes(units) => self.tail.statistics.get(*units.get(part)?, column.id),
-            Parts::RowGroups(groups) => groups.statistics(part, column),
+            OrcStatisticsScope::Stripes(units) => self.tail.statistics.get(*units.get(part)?, column.id),
+            OrcStatisticsScope::RowGroups(groups) => groups.statistics(part, column),
         }
     }
 
     /// For each part, what comes of its statistics of the column; `None` if nothing does for any.
     fn each<T>(
         &self,
-        column: &Type,
+        column: &OrcType,
         of: impl Fn(&ColumnStatistics, u64) -> Option<T>,
     ) -> Option<Vec<Option<T>>> {
         let each = (0..self.parts()).map(|part| of(&self.get(part, column)?, self.rows(part)?));
@@ -80,42 +80,44 @@ impl<'a> OrcStatistics<'a> {
         each.iter().any(Option::is_some).then_some(each)
     }
 
-    fn bounds(&self, column: &Column, bound: Bound) -> Option<ArrayRef> {
+    fn bounds(&self, column: &Column, bound: OrcBoundSide) -> Option<ArrayRef> {
         let column = self.tail.root.find(column.name())?;
         let trust = self.tail.statistics.trust;
         let each = |of: &dyn Fn(&ColumnStatistics) -> Option<i64>| {
             self.each(column, |it, _| some_values(it).and(of(it)))
         };
         let array: ArrayRef = match column.kind {
-            Kind::Boolean => Arc::new(BooleanArray::from(
+            OrcTypeKind::Boolean => Arc::new(BooleanArray::from(
                 self.each(column, |it, _| some_values(it).and(boolean(it, bound)))?,
             )),
-            Kind::Byte => Arc::new(narrowed::<i8, Int8Array>(each(&|it| integer(it, bound))?)),
-            Kind::Short => Arc::new(narrowed::<i16, Int16Array>(each(&|it| integer(it, bound))?)),
-            Kind::Int => Arc::new(narrowed::<i32, Int32Array>(each(&|it| integer(it, bound))?)),
-            Kind::Long => Arc::new(Int64Array::from(each(&|it| integer(it, bound))?)),
-            Kind::Date => Arc::new(narrowed::<i32, Date32Array>(each(&|it| {
+            OrcTypeKind::Byte => Arc::new(narrowed::<i8, Int8Array>(each(&|it| integer(it, bound))?)),
+            OrcTypeKind::Short => Arc::new(narrowed::<i16, Int16Array>(each(&|it| integer(it, bound))?)),
+            OrcTypeKind::Int => Arc::new(narrowed::<i32, Int32Array>(each(&|it| integer(it, bound))?)),
+            OrcTypeKind::Long => Arc::new(Int64Array::from(each(&|it| integer(it, bound))?)),
+            OrcTypeKind::Date => Arc::new(narrowed::<i32, Date32Array>(each(&|it| {
                 date(it, bound).filter(|day| column.calendar.keeps_day(*day))
             })?)),
-            Kind::Float => {
+            OrcTypeKind::Float => {
                 let single = |value: f64| Some(value as f32).filter(|it| f64::from(*it) == value);
                 let each =
                     self.each(column, |it, _| some_values(it).and(double(it, bound)).and_then(single))?;
                 Arc::new(Float32Array::from(each))
             }
-            Kind::Double => Arc::new(Float64Array::from(
+            OrcTypeKind::Double => Arc::new(Float64Array::from(
                 self.each(column, |it, _| some_values(it).and(double(it, bound)))?,
             )),
-            Kind::String => Arc::new(StringArray::from(
+            OrcTypeKind::String => Arc::new(StringArray::from(
                 self.each(column, |it, _| some_values(it).and(string(it, bound)))?,
             )),
-            Kind::Decimal(precision, scale) | Kind::ShortDecimal(precision, scale) if trust.decimals => {
+            OrcTypeKind::Decimal(precision, scale) | OrcTypeKind::ShortDecimal(precision, scale)
+                if trust.decimals =>
+            {
                 let each = self.each(column, |it, _| some_values(it).and(decimal(it, bound, scale)))?;
                 let array = Decimal128Array::from(each).with_precision_and_scale(precision, scale);
                 Arc::new(array.ok()?)
             }
-            Kind::Timestamp(unit) | Kind::Instant(unit) if trust.timestamps => {
-                let instant = matches!(column.kind, Kind::Instant(_));
+            OrcTypeKind::Timestamp(unit) | OrcTypeKind::Instant(unit) if trust.timestamps => {
+                let instant = matches!(column.kind, OrcTypeKind::Instant(_));
                 let slack = if instant { INSTANT_SLACK } else { CLOCK_SLACK };
                 let zone: Option<Arc<str>> = instant.then(|| "UTC".into());
                 let nanoseconds = unit == TimeUnit::Nanosecond;
@@ -134,25 +136,25 @@ impl<'a> OrcStatistics<'a> {
     }
 }
 
-impl Statistics for OrcStatistics<'_> {
+impl PruningStatistics for OrcStatistics<'_> {
     fn parts(&self) -> usize {
         match &self.parts {
-            Parts::Stripes(units) => units.len(),
-            Parts::RowGroups(groups) => groups.rows.len(),
+            OrcStatisticsScope::Stripes(units) => units.len(),
+            OrcStatisticsScope::RowGroups(groups) => groups.rows.len(),
         }
     }
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column, Bound::Lower)
+        self.bounds(column, OrcBoundSide::Lower)
     }
 
     fn max(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column, Bound::Upper)
+        self.bounds(column, OrcBoundSide::Upper)
     }
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
         // A value of a union may be a null of its variant, which only the variant's statistics count.
-        let column = self.tail.root.find(column.name()).filter(|column| column.kind != Kind::Union)?;
+        let column = self.tail.root.find(column.name()).filter(|column| column.kind != OrcTypeKind::Union)?;
         let each = self.each(column, |statistics, rows| {
             let nulls = rows.checked_sub(statistics.number_of_values?)?;
             // A writer that counts nothing says that there are no values, but not that there are nulls.
@@ -168,7 +170,7 @@ impl Statistics for OrcStatistics<'_> {
 
     /// What bloom filters say, which only row groups have.
     fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
-        let Parts::RowGroups(groups) = &self.parts else { return None };
+        let OrcStatisticsScope::RowGroups(groups) = &self.parts else { return None };
         groups.may_contain(self.tail.root.find(column.name())?, literals, self.tail.statistics.trust)
     }
 }
@@ -178,67 +180,67 @@ fn some_values(statistics: &ColumnStatistics) -> Option<()> {
     (statistics.number_of_values? > 0).then_some(())
 }
 
-fn integer(statistics: &ColumnStatistics, bound: Bound) -> Option<i64> {
+fn integer(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<i64> {
     let it = statistics.int_statistics.as_ref()?;
     ordered(it.minimum?, it.maximum?, bound)
 }
 
-fn date(statistics: &ColumnStatistics, bound: Bound) -> Option<i64> {
+fn date(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<i64> {
     let it = statistics.date_statistics.as_ref()?;
     ordered(it.minimum?, it.maximum?, bound).map(i64::from)
 }
 
-fn boolean(statistics: &ColumnStatistics, bound: Bound) -> Option<bool> {
+fn boolean(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<bool> {
     let [trues] = statistics.bucket_statistics.as_ref()?.count.as_slice() else { return None };
     match bound {
-        Bound::Lower => {
+        OrcBoundSide::Lower => {
             (*trues <= statistics.number_of_values()).then(|| *trues == statistics.number_of_values())
         }
-        Bound::Upper => Some(*trues > 0),
+        OrcBoundSide::Upper => Some(*trues > 0),
     }
 }
 
-fn double(statistics: &ColumnStatistics, bound: Bound) -> Option<f64> {
+fn double(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<f64> {
     let it = statistics.double_statistics.as_ref()?;
     // Beside NaN, bounds leave out what came after or before it; only the sum tells that there is one.
     it.sum.filter(|sum| !sum.is_nan())?;
     let value = ordered(it.minimum?, it.maximum?, bound)?;
     // Either zero may stand for the other.
     match (value == 0.0, bound) {
-        (true, Bound::Lower) => Some(-0.0),
-        (true, Bound::Upper) => Some(0.0),
+        (true, OrcBoundSide::Lower) => Some(-0.0),
+        (true, OrcBoundSide::Upper) => Some(0.0),
         _ => Some(value),
     }
 }
 
-fn string(statistics: &ColumnStatistics, bound: Bound) -> Option<String> {
+fn string(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<String> {
     let it = statistics.string_statistics.as_ref()?;
     let (min, max) =
         (it.minimum.as_ref().or(it.lower_bound.as_ref())?, it.maximum.as_ref().or(it.upper_bound.as_ref())?);
     // The first writer takes the character behind the last one for one that stands for none, which comes before it.
     let is_wrong =
-        bound == Bound::Upper && it.maximum.is_none() && max.ends_with(char::REPLACEMENT_CHARACTER);
+        bound == OrcBoundSide::Upper && it.maximum.is_none() && max.ends_with(char::REPLACEMENT_CHARACTER);
     ordered(min, max, bound).filter(|_| !is_wrong).cloned()
 }
 
 /// Milliseconds since 1970.
-fn timestamp(statistics: &ColumnStatistics, bound: Bound, slack: i64) -> Option<i64> {
+fn timestamp(statistics: &ColumnStatistics, bound: OrcBoundSide, slack: i64) -> Option<i64> {
     let it = statistics.timestamp_statistics.as_ref()?;
     match bound {
-        Bound::Lower => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_sub(slack),
-        Bound::Upper => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_add(slack),
+        OrcBoundSide::Lower => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_sub(slack),
+        OrcBoundSide::Upper => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_add(slack),
     }
 }
 
-fn decimal(statistics: &ColumnStatistics, bound: Bound, scale: i8) -> Option<i128> {
+fn decimal(statistics: &ColumnStatistics, bound: OrcBoundSide, scale: i8) -> Option<i128> {
     let it = statistics.decimal_statistics.as_ref()?;
     let parse = |text: &Option<String>| unscaled(text.as_deref()?, usize::try_from(scale).ok()?);
     ordered(parse(&it.minimum)?, parse(&it.maximum)?, bound)
 }
 
 /// One of the bounds; neither where they are not a minimum and a maximum, as NaN is not.
-fn ordered<T: PartialOrd>(min: T, max: T, bound: Bound) -> Option<T> {
-    (min <= max).then_some(if bound == Bound::Lower { min } else { max })
+fn ordered<T: PartialOrd>(min: T, max: T, bound: OrcBoundSide) -> Option<T> {
+    (min <= max).then_some(if bound == OrcBoundSide::Lower { min } else { max })
 }
 
 /// A decimal as text, in units of its last digit; `None` where it has more digits behind the point than the
@@ -283,8 +285,8 @@ mod tests {
 
     #[test]
     fn bounds_that_are_no_bounds_are_not_known() {
-        assert_eq!(ordered(f64::NAN, 1.0, Bound::Upper), None);
-        assert_eq!(ordered(2, 1, Bound::Lower), None);
-        assert_eq!(ordered(1, 2, Bound::Lower), Some(1));
+        assert_eq!(ordered(f64::NAN, 1.0, OrcBoundSide::Upper), None);
+        assert_eq!(ordered(2, 1, OrcBoundSide::Lower), None);
+        assert_eq!(ordered(1, 2, OrcBoundSide::Lower), Some(1));
     }
 }

@@ -6,8 +6,8 @@
 use bytes::{Buf, Bytes};
 
 use super::{
-    compression::{Codec, space},
-    fault::Fault,
+    compression::{OrcCodec, space},
+    fault::OrcReadError,
     varints::{self, unzigzag_wide},
 };
 
@@ -21,10 +21,10 @@ pub(super) fn most_of_message(len: usize) -> usize {
 
 /// A stream and how far it has been read.
 #[derive(Clone, Debug)]
-pub(super) struct Stream {
+pub(super) struct OrcStreamReader {
     /// Chunks as they are in the file, not yet decompressed.
     rest: Bytes,
-    codec: Option<Codec>,
+    codec: Option<OrcCodec>,
     /// What is ready to be read lies between `at` and `end`: of the stream itself where nothing is compressed, else of
     /// memory that one chunk after the other is decompressed into.
     plain: Bytes,
@@ -36,24 +36,24 @@ pub(super) struct Stream {
     chunk_len: usize,
     /// Where that begins which is neither in `rest` nor ready yet.
     next: u64,
-    before: Before,
+    before: RunSkip,
     /// The byte before, where that is known.
     last: Option<u8>,
 }
 
 /// Where a row group begins in a stream, as a row index says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct RowIndexPosition {
     /// Where its chunk begins in the stream; where nothing is compressed, where its bytes do.
     pub(super) chunk: u64,
     /// Bytes of the chunk, once it is decompressed, that lie before.
     pub(super) offset: u64,
-    pub(super) before: Before,
+    pub(super) before: RunSkip,
 }
 
 /// What of a run lies before the first value that is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Before {
+pub(super) struct RunSkip {
     /// Values, or bytes where a value is a bit.
     pub(super) values: u64,
     /// Bits of the byte after these.
@@ -62,15 +62,15 @@ pub(super) struct Before {
 
 /// How far a stream has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct OrcStreamCursor {
     chunk: u64,
     offset: usize,
     /// Whether there is nothing more.
     pub(super) is_end: bool,
 }
 
-impl Stream {
-    pub(super) fn new(bytes: Bytes, codec: Option<Codec>) -> Self {
+impl OrcStreamReader {
+    pub(super) fn new(bytes: Bytes, codec: Option<OrcCodec>) -> Self {
         let (len, is_plain) = (bytes.len(), codec.is_none());
         let (plain, rest) = if is_plain { (bytes, Bytes::new()) } else { (Bytes::new(), bytes) };
         let ready = if is_plain { len } else { 0 };
@@ -84,7 +84,7 @@ impl Stream {
             chunk: 0,
             chunk_len: ready,
             next: ready as u64,
-            before: Before::default(),
+            before: RunSkip::default(),
             last: None,
         }
     }
@@ -94,10 +94,10 @@ impl Stream {
     pub(super) fn at(
         bytes: &Bytes,
         start: u64,
-        codec: Option<Codec>,
-        position: &Position,
-    ) -> Result<Self, Fault> {
-        let outside = || Fault::corrupt("a row index that points past the end of a stream");
+        codec: Option<OrcCodec>,
+        position: &RowIndexPosition,
+    ) -> Result<Self, OrcReadError> {
+        let outside = || OrcReadError::corrupt("a row index that points past the end of a stream");
         let skip = position.chunk.checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
         let skip = skip.filter(|skip| *skip <= bytes.len()).ok_or_else(outside)?;
         let mut stream = Self::new(bytes.slice(skip..), codec);
@@ -118,34 +118,38 @@ impl Stream {
     }
 
     /// The same, unless that is within a number of 7 bits a byte: what is left of one would be taken for another.
-    pub(super) fn at_a_varint(self) -> Result<Self, Fault> {
+    pub(super) fn at_a_varint(self) -> Result<Self, OrcReadError> {
         match self.last {
-            Some(last) if last & 0x80 != 0 => Err(Fault::corrupt("a row index that points into a number")),
+            Some(last) if last & 0x80 != 0 => {
+                Err(OrcReadError::corrupt("a row index that points into a number"))
+            }
             _ => Ok(self),
         }
     }
 
     /// What lies before the first value that is wanted, told once.
-    pub(super) fn take_before(&mut self) -> Before {
+    pub(super) fn take_before(&mut self) -> RunSkip {
         std::mem::take(&mut self.before)
     }
 
     /// How far it has been read; the end of a chunk is the beginning of the next.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> OrcStreamCursor {
         let left = self.ready().len();
         let is_end = left == 0 && self.rest.is_empty();
         match self.codec {
-            None => Place { chunk: self.next - left as u64, offset: 0, is_end },
-            Some(_) if left == 0 => Place { chunk: self.next, offset: 0, is_end },
-            Some(_) => Place { chunk: self.chunk, offset: self.chunk_len.saturating_sub(left), is_end },
+            None => OrcStreamCursor { chunk: self.next - left as u64, offset: 0, is_end },
+            Some(_) if left == 0 => OrcStreamCursor { chunk: self.next, offset: 0, is_end },
+            Some(_) => {
+                OrcStreamCursor { chunk: self.chunk, offset: self.chunk_len.saturating_sub(left), is_end }
+            }
         }
     }
 
     /// All of it; an error if that is more than `most` bytes.
-    pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, Fault> {
+    pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, OrcReadError> {
         loop {
             if self.ready().len() > most {
-                return Err(Fault::corrupt(format!("more than {most} bytes")));
+                return Err(OrcReadError::corrupt(format!("more than {most} bytes")));
             }
             if !self.advance()? {
                 break;
@@ -166,7 +170,7 @@ impl Stream {
         all.get(self.at..self.end).unwrap_or_default()
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Fault> {
+    pub(super) fn byte(&mut self) -> Result<u8, OrcReadError> {
         loop {
             if let Some(byte) = self.ready().first().copied() {
                 self.at += 1;
@@ -177,12 +181,12 @@ impl Stream {
     }
 
     /// The next `len` bytes, in one piece.
-    pub(super) fn take(&mut self, len: usize) -> Result<&[u8], Fault> {
+    pub(super) fn take(&mut self, len: usize) -> Result<&[u8], OrcReadError> {
         Ok(self.take_ahead(len)?.get(..len).unwrap_or_default())
     }
 
     /// The next `len` bytes, in one piece with those behind them that are there already and not taken by this.
-    pub(super) fn take_ahead(&mut self, len: usize) -> Result<&[u8], Fault> {
+    pub(super) fn take_ahead(&mut self, len: usize) -> Result<&[u8], OrcReadError> {
         while self.ready().len() < len {
             self.more()?;
         }
@@ -193,7 +197,11 @@ impl Stream {
     }
 
     /// Hands out the next `len` bytes, in as few pieces as they are in.
-    pub(super) fn each_piece(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) -> Result<(), Fault> {
+    pub(super) fn each_piece(
+        &mut self,
+        mut len: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), OrcReadError> {
         while len > 0 {
             let ready = self.ready();
             let piece = ready.get(..len).unwrap_or(ready);
@@ -209,12 +217,12 @@ impl Stream {
     }
 
     /// Appends the next `len` bytes.
-    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, len: usize) -> Result<(), Fault> {
+    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, len: usize) -> Result<(), OrcReadError> {
         self.each_piece(len, |piece| out.extend_from_slice(piece))
     }
 
     /// A number of 7 bits a byte, lowest first; bits above the 64th are dropped.
-    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+    pub(super) fn varint(&mut self) -> Result<u64, OrcReadError> {
         let (mut value, mut shift) = (0_u64, 0_u32);
         loop {
             let byte = self.byte()?;
@@ -224,13 +232,13 @@ impl Stream {
             }
             shift += 7;
             if shift > 63 {
-                return Err(Fault::corrupt("a number of more than 64 bits"));
+                return Err(OrcReadError::corrupt("a number of more than 64 bits"));
             }
         }
     }
 
     /// The same for numbers of up to 128 bits.
-    fn wide_varint(&mut self) -> Result<u128, Fault> {
+    fn wide_varint(&mut self) -> Result<u128, OrcReadError> {
         let (mut value, mut shift) = (0_u128, 0_u32);
         loop {
             let byte = self.byte()?;
@@ -240,14 +248,14 @@ impl Stream {
             }
             shift += 7;
             if shift > 127 {
-                return Err(Fault::corrupt("a number of more than 128 bits"));
+                return Err(OrcReadError::corrupt("a number of more than 128 bits"));
             }
         }
     }
 
     /// Appends the next `count` numbers of up to 128 bits, whose sign is their lowest bit. Returns the bits that any of
     /// them has as it is stored.
-    pub(super) fn wide_zigzags(&mut self, count: usize, out: &mut Vec<i128>) -> Result<u128, Fault> {
+    pub(super) fn wide_zigzags(&mut self, count: usize, out: &mut Vec<i128>) -> Result<u128, OrcReadError> {
         let (mut left, mut any) = (count, 0);
         while left > 0 {
             let before = out.len();
@@ -266,14 +274,18 @@ impl Stream {
         Ok(any)
     }
 
-    fn more(&mut self) -> Result<(), Fault> {
-        if self.advance()? { Ok(()) } else { Err(Fault::corrupt("the stream ends before its values do")) }
+    fn more(&mut self) -> Result<(), OrcReadError> {
+        if self.advance()? {
+            Ok(())
+        } else {
+            Err(OrcReadError::corrupt("the stream ends before its values do"))
+        }
     }
 
     /// Makes the next chunk ready, behind what is ready already; false at the end.
-    fn advance(&mut self) -> Result<bool, Fault> {
+    fn advance(&mut self) -> Result<bool, OrcReadError> {
         let Some(codec) = self.codec.filter(|_| !self.rest.is_empty()) else { return Ok(false) };
-        let cut = || Fault::corrupt("the stream ends within a compressed chunk");
+        let cut = || OrcReadError::corrupt("the stream ends within a compressed chunk");
         let header: [u8; HEADER] =
             self.rest.get(..HEADER).and_then(|it| it.try_into().ok()).ok_or_else(cut)?;
         self.rest.advance(HEADER);
@@ -314,10 +326,10 @@ mod tests {
         use orc_rust::proto::{CompressionKind, PostScript};
         let postscript =
             PostScript { compression: Some(CompressionKind::Zlib as i32), ..PostScript::default() };
-        let codec = Codec::of(&postscript).unwrap();
+        let codec = OrcCodec::of(&postscript).unwrap();
         // Three chunks stored as they are: 3, 0 and 4 bytes.
         let bytes = [7, 0, 0, 1, 2, 3, 1, 0, 0, 9, 0, 0, 4, 5, 6, 7];
-        let stream = || Stream::new(Bytes::copy_from_slice(&bytes), codec);
+        let stream = || OrcStreamReader::new(Bytes::copy_from_slice(&bytes), codec);
         let mut taken = stream();
         assert_eq!(taken.byte().unwrap(), 1);
         assert_eq!(taken.take(4).unwrap(), [2, 3, 4, 5]);

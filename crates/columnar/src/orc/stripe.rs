@@ -10,10 +10,10 @@ use prost::Message;
 
 use super::{
     calendar::EarlyOffsets,
-    compression::Codec,
-    fault::Fault,
-    stream::{Stream, most_of_message},
-    tail::Stripe,
+    compression::OrcCodec,
+    fault::OrcReadError,
+    stream::{OrcStreamReader, most_of_message},
+    tail::StripeLocation,
 };
 
 /// The encoding of bloom filters that have timestamps as they are in UTC.
@@ -33,7 +33,7 @@ pub(super) enum StreamKind {
 
 /// One stream of one column.
 #[derive(Clone, Debug)]
-pub(super) struct StreamAt {
+pub(super) struct OrcStreamLocation {
     pub(super) column: u32,
     pub(super) kind: StreamKind,
     /// Where it lies in the object.
@@ -42,7 +42,7 @@ pub(super) struct StreamAt {
 
 /// How a column's values are laid out in its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encoding {
+pub(super) struct OrcColumnEncoding {
     /// Numbers are in the second version of run-length encoding.
     pub(super) second_version: bool,
     /// The number of values in the dictionary, if there is one.
@@ -55,26 +55,26 @@ pub(super) struct Encoding {
 #[derive(Debug)]
 pub(super) struct StripeFooter {
     /// Streams of data.
-    pub(super) streams: Vec<StreamAt>,
+    pub(super) streams: Vec<OrcStreamLocation>,
     /// Streams of the index: row indexes, and bloom filters of the kind that hashes text as UTF-8.
-    pub(super) index: Vec<StreamAt>,
+    pub(super) index: Vec<OrcStreamLocation>,
     /// By column; `None` where it is unknown.
-    pub(super) encodings: Vec<Option<Encoding>>,
-    pub(super) zone: Zone,
+    pub(super) encodings: Vec<Option<OrcColumnEncoding>>,
+    pub(super) zone: WriterTimeZone,
 }
 
 /// The clock that the writer's timestamps without zone were read off.
 #[derive(Clone, Debug)]
-pub(super) enum Zone {
+pub(super) enum WriterTimeZone {
     Utc,
-    Other(Clock),
+    Other(TimeZoneClock),
     /// A name that means nothing here.
     Unknown(String),
 }
 
 /// A time zone, as the writer knew it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct TimeZoneClock {
     pub(super) zone: Tz,
     /// Seconds since 1970 in UTC when the clocks of the zone showed the beginning of 2015.
     pub(super) epoch: i64,
@@ -84,31 +84,33 @@ pub(super) struct Clock {
 
 impl StripeFooter {
     pub(super) fn parse(
-        stripe: &Stripe,
-        codec: Option<Codec>,
+        stripe: &StripeLocation,
+        codec: Option<OrcCodec>,
         columns: usize,
         early: EarlyOffsets,
         bytes: Bytes,
-    ) -> Result<Self, Fault> {
-        let at = |fault: Fault| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
+    ) -> Result<Self, OrcReadError> {
+        let at = |fault: OrcReadError| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
         let most = most_of_message(bytes.len());
-        let bytes = Stream::new(bytes, codec).read_all(most).map_err(at)?;
-        let footer =
-            proto::StripeFooter::decode(bytes).map_err(|error| at(Fault::corrupt(error.to_string())))?;
+        let bytes = OrcStreamReader::new(bytes, codec).read_all(most).map_err(at)?;
+        let footer = proto::StripeFooter::decode(bytes)
+            .map_err(|error| at(OrcReadError::corrupt(error.to_string())))?;
         if !footer.encryption.is_empty() {
-            return Err(Fault::encrypted());
+            return Err(OrcReadError::encrypted());
         }
         let mut offset = stripe.streams.start;
         let (mut streams, mut index) = (Vec::with_capacity(footer.streams.len()), Vec::new());
         let mut seen = HashSet::new();
         for stream in &footer.streams {
             let end = offset.checked_add(stream.length()).filter(|end| *end <= stripe.streams.end);
-            let range =
-                offset..end.ok_or_else(|| at(Fault::corrupt("its streams are longer than the stripe")))?;
+            let range = offset
+                ..end.ok_or_else(|| at(OrcReadError::corrupt("its streams are longer than the stripe")))?;
             offset = range.end;
             let column = stream.column();
             if column as usize >= columns {
-                return Err(at(Fault::corrupt(format!("a stream of column {column}, which there is not"))));
+                return Err(at(OrcReadError::corrupt(format!(
+                    "a stream of column {column}, which there is not"
+                ))));
             }
             let kind = match Streams::try_from(stream.kind.unwrap_or_default()) {
                 Ok(Streams::Present) => StreamKind::Present,
@@ -121,16 +123,16 @@ impl StripeFooter {
                 _ => continue,
             };
             if matches!(kind, StreamKind::RowIndex | StreamKind::BloomFilter) {
-                index.push(StreamAt { column, kind, range });
+                index.push(OrcStreamLocation { column, kind, range });
                 continue;
             }
             if !seen.insert((column, kind)) {
-                return Err(at(Fault::corrupt(format!("two {kind:?} streams of column {column}"))));
+                return Err(at(OrcReadError::corrupt(format!("two {kind:?} streams of column {column}"))));
             }
-            streams.push(StreamAt { column, kind, range });
+            streams.push(OrcStreamLocation { column, kind, range });
         }
-        let encodings = footer.columns.iter().map(Encoding::of).collect();
-        let zone = Zone::of(footer.writer_timezone.as_deref().unwrap_or_default(), early);
+        let encodings = footer.columns.iter().map(OrcColumnEncoding::of).collect();
+        let zone = WriterTimeZone::of(footer.writer_timezone.as_deref().unwrap_or_default(), early);
         Ok(Self { streams, index, encodings, zone })
     }
 
@@ -147,7 +149,7 @@ impl StripeFooter {
     }
 }
 
-impl Encoding {
+impl OrcColumnEncoding {
     fn of(encoding: &proto::ColumnEncoding) -> Option<Self> {
         let kind = Encodings::try_from(encoding.kind.unwrap_or_default()).ok()?;
         Some(Self {
@@ -159,7 +161,7 @@ impl Encoding {
     }
 }
 
-impl Zone {
+impl WriterTimeZone {
     fn of(name: &str, early: EarlyOffsets) -> Self {
         let offset = ["GMT", "UTC", "UT"].iter().find_map(|utc| name.strip_prefix(utc)).unwrap_or(name);
         if matches!(offset, "" | "Z" | "0" | "+0" | "-0") || matches!(name, "Etc/UTC" | "Etc/GMT" | "Zulu") {
@@ -172,7 +174,7 @@ impl Zone {
         match epoch.and_then(|epoch| zone.from_local_datetime(&epoch).earliest()) {
             Some(epoch) => {
                 let before_1900 = early.offset_of(&zone);
-                Self::Other(Clock { zone, epoch: epoch.timestamp(), before_1900 })
+                Self::Other(TimeZoneClock { zone, epoch: epoch.timestamp(), before_1900 })
             }
             None => Self::Unknown(name.to_owned()),
         }
@@ -186,12 +188,17 @@ mod tests {
     #[test]
     fn zones_are_known_by_name_and_by_offset() {
         for utc in ["", "UTC", "GMT", "Etc/UTC", "Z"] {
-            assert!(matches!(Zone::of(utc, EarlyOffsets::Standard), Zone::Utc), "{utc}");
+            assert!(matches!(WriterTimeZone::of(utc, EarlyOffsets::Standard), WriterTimeZone::Utc), "{utc}");
         }
         for (name, hours) in [("Europe/Berlin", 1), ("GMT+08:00", 8), ("US/Pacific", -8), ("-03:00", -3)] {
-            let Zone::Other(clock) = Zone::of(name, EarlyOffsets::Standard) else { panic!("{name}") };
+            let WriterTimeZone::Other(clock) = WriterTimeZone::of(name, EarlyOffsets::Standard) else {
+                panic!("{name}")
+            };
             assert_eq!(clock.epoch, 1_420_070_400 - hours * 3600, "{name}");
         }
-        assert!(matches!(Zone::of("Mars/Olympus", EarlyOffsets::Standard), Zone::Unknown(_)));
+        assert!(matches!(
+            WriterTimeZone::of("Mars/Olympus", EarlyOffsets::Standard),
+            WriterTimeZone::Unknown(_)
+        ));
     }
 }

@@ -16,12 +16,12 @@ const ENTRIES: u32 = 1;
 pub(super) struct StripeStatistics {
     stripes: Vec<Bytes>,
     bytes: usize,
-    pub(super) trust: Trust,
+    pub(super) trust: StatisticsTrust,
 }
 
 /// Which statistics early versions of the first writer got wrong.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trust {
+pub(super) struct StatisticsTrust {
     /// Any at all.
     pub(super) bounds: bool,
     pub(super) timestamps: bool,
@@ -44,8 +44,12 @@ impl StripeStatistics {
         let release = footer.software_version.as_deref().map(|it| it.split('-').next().unwrap_or(it));
         let hashes = footer.writer.unwrap_or_default() != CPP_WRITER
             || release.is_some_and(|release| !OTHER_HASHES.contains(&release));
-        let trust =
-            Trust { bounds: since(1), timestamps: since(6), decimals: since(7), bloom_filters: hashes };
+        let trust = StatisticsTrust {
+            bounds: since(1),
+            timestamps: since(6),
+            decimals: since(7),
+            bloom_filters: hashes,
+        };
         let bytes = metadata.len();
         let known = trust.bounds.then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
         let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();

@@ -14,11 +14,11 @@ use stylobate_storage::OpenObject;
 
 use super::{
     calendar::{Calendar, EarlyOffsets},
-    compression::Codec,
-    fault::Fault,
-    stream::{Stream, most_of_message},
+    compression::OrcCodec,
+    fault::OrcReadError,
+    stream::{OrcStreamReader, most_of_message},
     stripe_statistics::StripeStatistics,
-    tree::Type,
+    tree::OrcType,
 };
 use crate::Result;
 
@@ -60,12 +60,12 @@ pub(super) fn may_be_postscript(tail: &[u8]) -> bool {
 
 /// What the tail says, but for the schema's names.
 #[derive(Debug)]
-pub(super) struct Tail {
-    pub(super) codec: Option<Codec>,
-    pub(super) root: Type,
+pub(super) struct OrcTail {
+    pub(super) codec: Option<OrcCodec>,
+    pub(super) root: OrcType,
     /// How many types there are.
     pub(super) columns: usize,
-    pub(super) stripes: Vec<Stripe>,
+    pub(super) stripes: Vec<StripeLocation>,
     pub(super) statistics: StripeStatistics,
     /// Rows of a row group within a stripe; 0 where there is no row index.
     pub(super) stride: u64,
@@ -77,7 +77,7 @@ pub(super) struct Tail {
 
 /// Where a stripe lies.
 #[derive(Clone, Debug)]
-pub(super) struct Stripe {
+pub(super) struct StripeLocation {
     pub(super) rows: u64,
     /// Streams of the index, then those of the data.
     pub(super) streams: Range<u64>,
@@ -85,31 +85,31 @@ pub(super) struct Stripe {
 }
 
 /// What came of the bytes read so far.
-pub(super) enum Parsed {
-    Tail(Box<Tail>),
+pub(super) enum TailParseOutcome {
+    Tail(Box<OrcTail>),
     /// So many bytes at the end of the file are needed.
     Needs(u64),
 }
 
-impl Tail {
+impl OrcTail {
     /// Parses the last bytes of a file of `size` bytes.
-    pub(super) fn parse(size: u64, end: &Bytes) -> Result<Parsed, Fault> {
-        let short = || Fault::corrupt("the file ends before its postscript begins");
+    pub(super) fn parse(size: u64, end: &Bytes) -> Result<TailParseOutcome, OrcReadError> {
+        let short = || OrcReadError::corrupt("the file ends before its postscript begins");
         let (&len, before) = end.split_last().ok_or_else(short)?;
         let before_postscript = before.len().checked_sub(usize::from(len)).ok_or_else(short)?;
         let postscript = before.get(before_postscript..).unwrap_or_default();
         let postscript = PostScript::decode(postscript).map_err(|error| {
-            Fault::corrupt(format!("postscript: {error}")).at(Some(size - 1 - u64::from(len)))
+            OrcReadError::corrupt(format!("postscript: {error}")).at(Some(size - 1 - u64::from(len)))
         })?;
-        let codec = Codec::of(&postscript)?;
+        let codec = OrcCodec::of(&postscript)?;
 
         let sections = [postscript.metadata_length(), postscript.footer_length()];
         let needed = sections.iter().try_fold(1 + u64::from(len), |sum, section| sum.checked_add(*section));
         let needed = needed.filter(|needed| *needed <= size).ok_or_else(|| {
-            Fault::corrupt(format!("footer and statistics of {sections:?} bytes in a file of {size}"))
+            OrcReadError::corrupt(format!("footer and statistics of {sections:?} bytes in a file of {size}"))
         })?;
         if needed > end.len() as u64 {
-            return Ok(Parsed::Needs(needed));
+            return Ok(TailParseOutcome::Needs(needed));
         }
         // Both sections are within `end`: their lengths sum up to at most its own.
         let [metadata, footer] = sections.map(|section| section as usize);
@@ -117,39 +117,40 @@ impl Tail {
         let section = |name, range: Range<usize>| {
             let offset = size - end.len() as u64 + range.start as u64;
             let most = most_of_message(range.len());
-            let bytes = Stream::new(end.slice(range), codec).read_all(most);
+            let bytes = OrcStreamReader::new(end.slice(range), codec).read_all(most);
             bytes.map_err(|fault| fault.prefixed(name).at(Some(offset)))
         };
         let metadata = section("statistics", footer_start - metadata..footer_start)?;
         let footer = section("footer", footer_start..before_postscript)?;
         let footer = Footer::decode(footer)
-            .map_err(|error| Fault::corrupt(format!("footer: {error}")).at(Some(size - needed)))?;
+            .map_err(|error| OrcReadError::corrupt(format!("footer: {error}")).at(Some(size - needed)))?;
         Self::of(size - needed, codec, &postscript, &footer, metadata)
-            .map(|tail| Parsed::Tail(Box::new(tail)))
+            .map(|tail| TailParseOutcome::Tail(Box::new(tail)))
     }
 
     fn of(
         content: u64,
-        codec: Option<Codec>,
+        codec: Option<OrcCodec>,
         postscript: &PostScript,
         footer: &Footer,
         metadata: Bytes,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, OrcReadError> {
         if footer.encryption.is_some() {
-            return Err(Fault::encrypted());
+            return Err(OrcReadError::encrypted());
         }
         let unit = |id| timestamp_unit(footer.statistics.get(id as usize));
-        let root = Type::root(&footer.types, unit, postscript.version == NEXT_VERSION, Calendar::of(footer))?;
+        let root =
+            OrcType::root(&footer.types, unit, postscript.version == NEXT_VERSION, Calendar::of(footer))?;
         let stripes = footer.stripes.iter().enumerate();
-        let stripes: Vec<Stripe> = stripes
+        let stripes: Vec<StripeLocation> = stripes
             .map(|(stripe, info)| {
-                Stripe::of(info, content)
-                    .ok_or_else(|| Fault::corrupt(format!("stripe {stripe} lies outside of the file")))
+                StripeLocation::of(info, content)
+                    .ok_or_else(|| OrcReadError::corrupt(format!("stripe {stripe} lies outside of the file")))
             })
             .collect::<Result<_, _>>()?;
         let rows = stripes.iter().try_fold(0_u64, |sum, stripe| sum.checked_add(stripe.rows));
         if footer.number_of_rows.is_some() && footer.number_of_rows != rows {
-            return Err(Fault::corrupt("the stripes have not as many rows as the footer says"));
+            return Err(OrcReadError::corrupt("the stripes have not as many rows as the footer says"));
         }
         let statistics = StripeStatistics::new(metadata, postscript, footer);
         let stride = u64::from(footer.row_index_stride.unwrap_or_default());
@@ -162,7 +163,7 @@ impl Tail {
     }
 }
 
-impl Stripe {
+impl StripeLocation {
     fn of(info: &StripeInformation, content: u64) -> Option<Self> {
         let start = info.offset();
         let streams_end = start.checked_add(info.index_length())?.checked_add(info.data_length())?;

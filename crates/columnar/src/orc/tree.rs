@@ -7,8 +7,8 @@ use arrow::datatypes::{
 };
 use orc_rust::proto;
 
-use super::{calendar::Calendar, fault::Fault};
-use crate::file::schema::Projected;
+use super::{calendar::Calendar, fault::OrcReadError};
+use crate::file::schema::ProjectedColumn;
 
 /// Deeper trees are taken for nonsense.
 pub(super) const MAX_DEPTH: usize = 100;
@@ -26,26 +26,26 @@ const UNBOUNDED_DECIMAL: (u8, i8) = (38, 10);
 
 /// A column: a leaf, or one that has others in it.
 #[derive(Clone, Debug)]
-pub(super) struct Type {
+pub(super) struct OrcType {
     /// The number that its streams and statistics go by.
     pub(super) id: u32,
     /// Its own name.
     pub(super) name: String,
     /// All names down to it, with dots between.
     pub(super) path: Arc<str>,
-    pub(super) kind: Kind,
+    pub(super) kind: OrcTypeKind,
     /// Characters that a text has at most, where the file says so.
     length: Option<u32>,
     /// What the file says of the column beside its type.
     attributes: Arc<HashMap<String, String>>,
     /// How days are counted.
     pub(super) calendar: Calendar,
-    pub(super) children: Vec<Type>,
+    pub(super) children: Vec<OrcType>,
 }
 
 /// What ORC says a column is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OrcTypeKind {
     Boolean,
     Byte,
     Short,
@@ -70,7 +70,7 @@ pub(super) enum Kind {
     Unknown(i32),
 }
 
-impl Type {
+impl OrcType {
     /// The tree below the root, which must be a struct. `unit` says what timestamps of a column are counted
     /// in, `short_decimals` whether decimals of up to 18 digits are stored as whole numbers, `calendar` how days are
     /// counted.
@@ -79,20 +79,21 @@ impl Type {
         unit: impl Fn(u32) -> TimeUnit,
         short_decimals: bool,
         calendar: Calendar,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, OrcReadError> {
         let seen = vec![false; types.len()];
         let without_attributes = Arc::default();
-        let mut parser = Parser { types, seen, unit: &unit, short_decimals, calendar, without_attributes };
+        let mut parser =
+            OrcTypeParser { types, seen, unit: &unit, short_decimals, calendar, without_attributes };
         let root = parser.parse(0, String::new(), &Arc::from(""), 0)?;
         match root.kind {
-            Kind::Struct => Ok(root),
-            _ => Err(Fault::unsupported("the file's root is not a struct of columns")),
+            OrcTypeKind::Struct => Ok(root),
+            _ => Err(OrcReadError::unsupported("the file's root is not a struct of columns")),
         }
     }
 
     /// Whether it is a column of strings.
     pub(super) fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::String | Kind::Char)
+        matches!(self.kind, OrcTypeKind::String | OrcTypeKind::Char)
     }
 
     /// The columns of the root as an Arrow schema with this metadata.
@@ -105,8 +106,8 @@ impl Type {
     pub(super) fn field(&self) -> FieldRef {
         let mut metadata = self.attributes.as_ref().clone();
         let declared = match (self.kind, self.length) {
-            (Kind::Char, Some(length)) => Some(format!("char({length})")),
-            (Kind::String, Some(length)) => Some(format!("varchar({length})")),
+            (OrcTypeKind::Char, Some(length)) => Some(format!("char({length})")),
+            (OrcTypeKind::String, Some(length)) => Some(format!("varchar({length})")),
             _ => None,
         };
         metadata.extend(declared.map(|declared| (FIELD_TYPE.to_owned(), declared)));
@@ -115,30 +116,32 @@ impl Type {
 
     pub(super) fn data_type(&self) -> DataType {
         match self.kind {
-            Kind::Boolean => DataType::Boolean,
-            Kind::Byte => DataType::Int8,
-            Kind::Short => DataType::Int16,
-            Kind::Int => DataType::Int32,
-            Kind::Long => DataType::Int64,
-            Kind::Float => DataType::Float32,
-            Kind::Double => DataType::Float64,
-            Kind::String | Kind::Char => DataType::Utf8,
-            Kind::Binary => DataType::Binary,
-            Kind::Date => DataType::Date32,
-            Kind::Decimal(precision, scale) | Kind::ShortDecimal(precision, scale) => {
+            OrcTypeKind::Boolean => DataType::Boolean,
+            OrcTypeKind::Byte => DataType::Int8,
+            OrcTypeKind::Short => DataType::Int16,
+            OrcTypeKind::Int => DataType::Int32,
+            OrcTypeKind::Long => DataType::Int64,
+            OrcTypeKind::Float => DataType::Float32,
+            OrcTypeKind::Double => DataType::Float64,
+            OrcTypeKind::String | OrcTypeKind::Char => DataType::Utf8,
+            OrcTypeKind::Binary => DataType::Binary,
+            OrcTypeKind::Date => DataType::Date32,
+            OrcTypeKind::Decimal(precision, scale) | OrcTypeKind::ShortDecimal(precision, scale) => {
                 DataType::Decimal128(precision, scale)
             }
-            Kind::Timestamp(unit) => DataType::Timestamp(unit, None),
-            Kind::Instant(unit) => DataType::Timestamp(unit, Some("UTC".into())),
-            Kind::List => self.children.first().map_or(DataType::Null, |item| DataType::List(item.field())),
-            Kind::Map => DataType::Map(self.entries(), false),
-            Kind::Struct => DataType::Struct(self.children.iter().map(Self::field).collect()),
-            Kind::Union => {
+            OrcTypeKind::Timestamp(unit) => DataType::Timestamp(unit, None),
+            OrcTypeKind::Instant(unit) => DataType::Timestamp(unit, Some("UTC".into())),
+            OrcTypeKind::List => {
+                self.children.first().map_or(DataType::Null, |item| DataType::List(item.field()))
+            }
+            OrcTypeKind::Map => DataType::Map(self.entries(), false),
+            OrcTypeKind::Struct => DataType::Struct(self.children.iter().map(Self::field).collect()),
+            OrcTypeKind::Union => {
                 let variants = self.children.iter().take(MAX_VARIANTS).map(Self::field);
                 let ids = 0..=i8::MAX;
                 DataType::Union(ids.zip(variants).collect::<UnionFields>(), UnionMode::Sparse)
             }
-            Kind::Unknown(_) => DataType::Null,
+            OrcTypeKind::Unknown(_) => DataType::Null,
         }
     }
 
@@ -152,16 +155,16 @@ impl Type {
     }
 
     /// What the projection leaves of a top-level column.
-    pub(super) fn pruned(&self, projected: &Projected) -> Self {
+    pub(super) fn pruned(&self, projected: &ProjectedColumn) -> Self {
         match projected.leaves {
             None => self.clone(),
             Some(_) => self.prune(&mut 0, projected).unwrap_or_else(|| self.clone()),
         }
     }
 
-    fn prune(&self, next_leaf: &mut usize, projected: &Projected) -> Option<Self> {
+    fn prune(&self, next_leaf: &mut usize, projected: &ProjectedColumn) -> Option<Self> {
         match self.kind {
-            Kind::List | Kind::Map | Kind::Struct => {
+            OrcTypeKind::List | OrcTypeKind::Map | OrcTypeKind::Struct => {
                 let kept: Vec<_> =
                     self.children.iter().filter_map(|it| it.prune(next_leaf, projected)).collect();
                 (!kept.is_empty()).then(|| Self { children: kept, ..self.clone_without_children() })
@@ -195,7 +198,7 @@ impl Type {
             let rest = name.strip_prefix(child.name.as_str())?;
             match rest.strip_prefix('.') {
                 _ if rest.is_empty() => Some(child),
-                Some(rest) if child.kind == Kind::Struct => child.find(rest),
+                Some(rest) if child.kind == OrcTypeKind::Struct => child.find(rest),
                 _ => None,
             }
         });
@@ -210,7 +213,7 @@ impl Type {
     }
 }
 
-struct Parser<'a, F> {
+struct OrcTypeParser<'a, F> {
     types: &'a [proto::Type],
     seen: Vec<bool>,
     unit: &'a F,
@@ -219,9 +222,15 @@ struct Parser<'a, F> {
     without_attributes: Arc<HashMap<String, String>>,
 }
 
-impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
-    fn parse(&mut self, id: u32, name: String, parent: &Arc<str>, depth: usize) -> Result<Type, Fault> {
-        let corrupt = |reason: &str| Err(Fault::corrupt(format!("type {id}: {reason}")));
+impl<F: Fn(u32) -> TimeUnit> OrcTypeParser<'_, F> {
+    fn parse(
+        &mut self,
+        id: u32,
+        name: String,
+        parent: &Arc<str>,
+        depth: usize,
+    ) -> Result<OrcType, OrcReadError> {
+        let corrupt = |reason: &str| Err(OrcReadError::corrupt(format!("type {id}: {reason}")));
         let (Some(ty), Some(seen)) = (self.types.get(id as usize), self.seen.get_mut(id as usize)) else {
             return corrupt("there is no such type");
         };
@@ -236,16 +245,16 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
             (_, false) => format!("{parent}.{name}").into(),
         };
         let names: Vec<String> = match kind {
-            Kind::Struct => ty.field_names.clone(),
-            Kind::List => vec!["item".to_owned()],
-            Kind::Map => vec!["key".to_owned(), "value".to_owned()],
-            Kind::Union => (0..ty.subtypes.len()).map(|variant| format!("_union_{variant}")).collect(),
+            OrcTypeKind::Struct => ty.field_names.clone(),
+            OrcTypeKind::List => vec!["item".to_owned()],
+            OrcTypeKind::Map => vec!["key".to_owned(), "value".to_owned()],
+            OrcTypeKind::Union => (0..ty.subtypes.len()).map(|variant| format!("_union_{variant}")).collect(),
             _ => Vec::new(),
         };
         if names.iter().any(|name| name.contains('\0')) {
             return corrupt("a name with a zero in it");
         }
-        if names.len() != ty.subtypes.len() && !matches!(kind, Kind::Unknown(_)) {
+        if names.len() != ty.subtypes.len() && !matches!(kind, OrcTypeKind::Unknown(_)) {
             return corrupt("it has not as many fields as names");
         }
         let children = names.into_iter().zip(&ty.subtypes);
@@ -260,43 +269,43 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
             true => self.without_attributes.clone(),
             false => Arc::new(attributes.filter(|(key, _)| key != FIELD_TYPE).collect()),
         };
-        Ok(Type { id, name, path, kind, length, attributes, calendar: self.calendar, children })
+        Ok(OrcType { id, name, path, kind, length, attributes, calendar: self.calendar, children })
     }
 
-    fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {
+    fn kind(&self, id: u32, ty: &proto::Type) -> Result<OrcTypeKind, OrcReadError> {
         use proto::r#type::Kind as Proto;
         let number = ty.kind.unwrap_or_default();
         Ok(match Proto::try_from(number) {
-            Ok(Proto::Boolean) => Kind::Boolean,
-            Ok(Proto::Byte) => Kind::Byte,
-            Ok(Proto::Short) => Kind::Short,
-            Ok(Proto::Int) => Kind::Int,
-            Ok(Proto::Long) => Kind::Long,
-            Ok(Proto::Float) => Kind::Float,
-            Ok(Proto::Double) => Kind::Double,
-            Ok(Proto::String | Proto::Varchar) => Kind::String,
-            Ok(Proto::Char) => Kind::Char,
-            Ok(Proto::Binary) => Kind::Binary,
-            Ok(Proto::Date) => Kind::Date,
-            Ok(Proto::Timestamp) => Kind::Timestamp((self.unit)(id)),
-            Ok(Proto::TimestampInstant) => Kind::Instant((self.unit)(id)),
-            Ok(Proto::List) => Kind::List,
-            Ok(Proto::Map) => Kind::Map,
-            Ok(Proto::Struct) => Kind::Struct,
-            Ok(Proto::Union) => Kind::Union,
+            Ok(Proto::Boolean) => OrcTypeKind::Boolean,
+            Ok(Proto::Byte) => OrcTypeKind::Byte,
+            Ok(Proto::Short) => OrcTypeKind::Short,
+            Ok(Proto::Int) => OrcTypeKind::Int,
+            Ok(Proto::Long) => OrcTypeKind::Long,
+            Ok(Proto::Float) => OrcTypeKind::Float,
+            Ok(Proto::Double) => OrcTypeKind::Double,
+            Ok(Proto::String | Proto::Varchar) => OrcTypeKind::String,
+            Ok(Proto::Char) => OrcTypeKind::Char,
+            Ok(Proto::Binary) => OrcTypeKind::Binary,
+            Ok(Proto::Date) => OrcTypeKind::Date,
+            Ok(Proto::Timestamp) => OrcTypeKind::Timestamp((self.unit)(id)),
+            Ok(Proto::TimestampInstant) => OrcTypeKind::Instant((self.unit)(id)),
+            Ok(Proto::List) => OrcTypeKind::List,
+            Ok(Proto::Map) => OrcTypeKind::Map,
+            Ok(Proto::Struct) => OrcTypeKind::Struct,
+            Ok(Proto::Union) => OrcTypeKind::Union,
             Ok(Proto::Decimal) => match (ty.precision.unwrap_or_default(), ty.scale.unwrap_or_default()) {
-                (0, _) => Kind::Decimal(UNBOUNDED_DECIMAL.0, UNBOUNDED_DECIMAL.1),
+                (0, _) => OrcTypeKind::Decimal(UNBOUNDED_DECIMAL.0, UNBOUNDED_DECIMAL.1),
                 (precision @ ..=MAX_SHORT, scale) if self.short_decimals && scale <= precision => {
-                    Kind::ShortDecimal(precision as u8, scale as i8)
+                    OrcTypeKind::ShortDecimal(precision as u8, scale as i8)
                 }
                 (precision, scale) if precision <= MAX_PRECISION && scale <= precision => {
-                    Kind::Decimal(precision as u8, scale as i8)
+                    OrcTypeKind::Decimal(precision as u8, scale as i8)
                 }
                 (precision, scale) => {
-                    return Err(Fault::corrupt(format!("type {id}: decimal({precision}, {scale})")));
+                    return Err(OrcReadError::corrupt(format!("type {id}: decimal({precision}, {scale})")));
                 }
             },
-            Err(_) => Kind::Unknown(number),
+            Err(_) => OrcTypeKind::Unknown(number),
         })
     }
 }

@@ -14,9 +14,9 @@ thread_local! {
 }
 
 /// Restores the flag of this thread.
-struct Restore(bool);
+struct GuardedFlagReset(bool);
 
-impl Drop for Restore {
+impl Drop for GuardedFlagReset {
     fn drop(&mut self) {
         IS_GUARDED.set(self.0);
     }
@@ -25,7 +25,7 @@ impl Drop for Restore {
 /// Returns what a decoder returns; a panic over bytes that it did not expect is an error like any other.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     silence_guarded_panics();
-    let _restore = Restore(IS_GUARDED.replace(true));
+    let _restore = GuardedFlagReset(IS_GUARDED.replace(true));
     catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Failed<E> {
+pub(crate) enum ParallelError<E> {
     /// What some work said.
     Wrong(E),
     /// Some work met what its authors did not think of.
@@ -27,12 +27,12 @@ pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send +
     work: Vec<T>,
     size: impl Fn(&T) -> usize,
     run: impl Fn(T) -> Result<U, E> + Copy + Send + Sync + 'static,
-) -> Result<Vec<U>, Failed<E>> {
+) -> Result<Vec<U>, ParallelError<E>> {
     let count = work.len();
     let mut work: Vec<(usize, T)> = work.into_iter().enumerate().collect();
     work.sort_by_cached_key(|(_, item)| Reverse(size(item)));
     let queue = Arc::new(Mutex::new(VecDeque::from(work)));
-    let _end = EndOnDrop(queue.clone());
+    let _end = ClearQueueOnDrop(queue.clone());
     let threads = (0..threads.min(count)).map(|_| {
         let queue = queue.clone();
         tokio::task::spawn_blocking(move || {
@@ -42,23 +42,23 @@ pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send +
                 let Some((at, item)) = next else { return Ok(done) };
                 // An encoder that panics must not take the process with it.
                 let ran = catch_unwind(AssertUnwindSafe(|| run(item)));
-                let ran = ran.map_or(Err(Failed::Panicked), |ran| ran.map_err(Failed::Wrong));
+                let ran = ran.map_or(Err(ParallelError::Panicked), |ran| ran.map_err(ParallelError::Wrong));
                 done.push((at, ran.inspect_err(|_| queue.lock().clear())?));
             }
         })
     });
     let mut all: Vec<(usize, U)> = Vec::with_capacity(count);
     for thread in futures::future::join_all(threads).await {
-        all.extend(thread.map_err(|error| Failed::Ended(error.to_string()))??);
+        all.extend(thread.map_err(|error| ParallelError::Ended(error.to_string()))??);
     }
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, done)| done).collect())
 }
 
 /// Ends the work of those whom nobody waits for any more.
-struct EndOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
+struct ClearQueueOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
 
-impl<T> Drop for EndOnDrop<T> {
+impl<T> Drop for ClearQueueOnDrop<T> {
     fn drop(&mut self) {
         self.0.lock().clear();
     }

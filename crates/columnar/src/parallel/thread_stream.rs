@@ -24,7 +24,7 @@ where
 {
     let (sender, items) = mpsc::channel(ahead);
     let thread = tokio::task::spawn_blocking(move || produce(&mut |item| sender.blocking_send(item).is_ok()));
-    let reading = Reading { items, thread, ended };
+    let reading = ThreadStreamState { items, thread, ended };
     futures::stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.items.recv().await {
@@ -35,13 +35,13 @@ where
     .boxed()
 }
 
-struct Reading<T, E, F> {
+struct ThreadStreamState<T, E, F> {
     items: mpsc::Receiver<T>,
     thread: JoinHandle<Result<(), E>>,
     ended: F,
 }
 
-impl<T, E, F: FnOnce(String) -> E> Reading<T, E, F> {
+impl<T, E, F: FnOnce(String) -> E> ThreadStreamState<T, E, F> {
     /// Why there are no more items, if that is an error.
     async fn end(self) -> Option<E> {
         match self.thread.await {

@@ -27,7 +27,7 @@ use super::{
     footer::{is_encrypted, statistics::leaf_of},
     pages::plain::required_column,
 };
-use crate::{Result, file::schema::Projected, parallel::guarded::guarded, predicate::Column};
+use crate::{Result, file::schema::ProjectedColumn, parallel::guarded::guarded, predicate::Column};
 
 /// Bytes of an index that are read at most.
 const MOST_BYTES: u64 = 16 << 20;
@@ -37,14 +37,14 @@ const UNKNOWN_BLOOM: u64 = (1 << 20) + 64;
 /// What a file says of one leaf of one row group beyond its footer.
 #[derive(Debug, Default)]
 pub(crate) struct LeafIndex {
-    pub(super) pages: Option<Pages>,
+    pub(super) pages: Option<LeafPageIndex>,
     pub(super) bloom: Option<Sbbf>,
     bytes: u64,
 }
 
 /// The pages of a leaf.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct LeafPageIndex {
     /// What they hold: of one row group with one column, as the parquet crate wants it. It may say nothing.
     pub(super) values: ParquetColumnIndex,
     /// Where they are: of the same.
@@ -58,7 +58,7 @@ impl LeafIndex {
     }
 }
 
-impl Pages {
+impl LeafPageIndex {
     /// Where the data pages are.
     pub(super) fn locations(&self) -> &[PageLocation] {
         self.offsets.first().and_then(|group| group.first()).map_or(&[], |index| index.page_locations())
@@ -76,13 +76,13 @@ impl Pages {
 }
 
 /// Where the parts of a leaf's index are.
-struct Ranges {
+struct LeafIndexRanges {
     values: Option<Range<u64>>,
     offsets: Option<Range<u64>>,
     bloom: Option<Range<u64>>,
 }
 
-impl Ranges {
+impl LeafIndexRanges {
     fn each(&self) -> impl Iterator<Item = Range<u64>> {
         [&self.values, &self.offsets, &self.bloom].into_iter().flatten().cloned()
     }
@@ -105,7 +105,7 @@ impl ParquetFile {
         let wanted: Vec<Range<u64>> = chunks.iter().flat_map(|(_, ranges)| ranges.each()).collect();
         let mut read = if wanted.is_empty() { Vec::new() } else { object.read(&wanted).await? }.into_iter();
         let rows = self.unit_rows(unit);
-        let index = |(chunk, ranges): &(&ColumnChunkMetaData, Ranges)| {
+        let index = |(chunk, ranges): &(&ColumnChunkMetaData, LeafIndexRanges)| {
             let mut take = |range: &Option<Range<u64>>| range.as_ref().and_then(|_| read.next());
             let (values, offsets, bloom) = (take(&ranges.values), take(&ranges.offsets), take(&ranges.bloom));
             let pages = guarded(|| pages(chunk, ranges, values, offsets, size)).ok().flatten();
@@ -136,14 +136,14 @@ impl ParquetFile {
     }
 
     /// The leaves of some columns.
-    pub(crate) fn leaves_of(&self, columns: &[Projected]) -> Vec<usize> {
+    pub(crate) fn leaves_of(&self, columns: &[ProjectedColumn]) -> Vec<usize> {
         columns.iter().flat_map(|column| self.wanted(column)).collect()
     }
 }
 
-fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> Ranges {
+fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> LeafIndexRanges {
     if is_encrypted(chunk) {
-        return Ranges { values: None, offsets: None, bloom: None };
+        return LeafIndexRanges { values: None, offsets: None, bloom: None };
     }
     let range = |offset: Option<i64>, length: Option<i32>| {
         let start = u64::try_from(offset?).ok()?;
@@ -157,7 +157,7 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> Ranges {
             None => (start < size).then(|| start..size.min(start.saturating_add(UNKNOWN_BLOOM))),
         }
     };
-    Ranges {
+    LeafIndexRanges {
         values: range(chunk.column_index_offset(), chunk.column_index_length()),
         offsets: range(chunk.offset_index_offset(), chunk.offset_index_length()),
         bloom: if bloom { filter() } else { None },
@@ -167,24 +167,24 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> Ranges {
 /// Both halves of the index of a leaf, decoded as those of a file of that leaf alone.
 fn pages(
     chunk: &ColumnChunkMetaData,
-    ranges: &Ranges,
+    ranges: &LeafIndexRanges,
     values: Option<Bytes>,
     offsets: Option<Bytes>,
     size: u64,
-) -> Option<Pages> {
-    let only_offsets = Ranges { values: None, offsets: ranges.offsets.clone(), bloom: None };
+) -> Option<LeafPageIndex> {
+    let only_offsets = LeafIndexRanges { values: None, offsets: ranges.offsets.clone(), bloom: None };
     let offsets = decode(chunk, &only_offsets, offsets?, size).ok()?.offset_index()?.clone();
     // The parquet crate takes both halves from one piece of bytes; each is decoded alone.
     let values = values.and_then(|bytes| {
-        let only_values = Ranges { values: ranges.values.clone(), offsets: None, bloom: None };
+        let only_values = LeafIndexRanges { values: ranges.values.clone(), offsets: None, bloom: None };
         decode(chunk, &only_values, bytes, size).ok()?.column_index().cloned()
     });
-    Some(Pages { values: values.unwrap_or_else(|| vec![vec![ColumnIndexMetaData::NONE]]), offsets })
+    Some(LeafPageIndex { values: values.unwrap_or_else(|| vec![vec![ColumnIndexMetaData::NONE]]), offsets })
 }
 
 fn decode(
     chunk: &ColumnChunkMetaData,
-    ranges: &Ranges,
+    ranges: &LeafIndexRanges,
     bytes: Bytes,
     size: u64,
 ) -> Result<ParquetMetaData, ParquetError> {

@@ -35,13 +35,13 @@ use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     footer::statistics::RowGroupStatistics,
     index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
-    pages::{Scratch, chunk_bytes::ParquetBytes},
+    pages::{DecodeScratch, chunk_bytes::ParquetBytes},
     write::origin,
 };
 use crate::{
     Error, Result,
-    chunk::{Chunk, Representation, is_worth_a_dictionary},
-    file::schema::Projected,
+    chunk::{Chunk, ChunkRepresentation, is_worth_a_dictionary},
+    file::schema::ProjectedColumn,
     parallel::guarded::guarded,
     parquet::decryption::Decryption,
 };
@@ -257,7 +257,7 @@ impl ParquetFile {
     }
 
     /// The leaves that are wanted of a top-level column, counted from the first of the file.
-    fn wanted(&self, column: &Projected) -> impl Iterator<Item = usize> {
+    fn wanted(&self, column: &ProjectedColumn) -> impl Iterator<Item = usize> {
         let range = self.leaves.get(column.root).cloned().unwrap_or(0..0);
         let first = range.start;
         range.filter(move |leaf| column.has_leaf(leaf - first))
@@ -276,7 +276,7 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::is_dictionary`].
-    pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
+    pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
         let chunk = self.flat(column.root).and_then(|(leaf, _)| self.column_chunk(unit, leaf).ok());
         chunk.is_some_and(|chunk| footer::is_all_dictionary(chunk) == Some(true))
     }
@@ -316,7 +316,7 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::working_bytes`].
-    pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+    pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         let rows = self.unit_rows(unit);
         let mut bytes = 0_u64;
         for column in columns {
@@ -330,7 +330,7 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::estimated_bytes`].
-    pub(crate) fn chunk_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+    pub(crate) fn chunk_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         let leaves = columns.iter().flat_map(|column| self.wanted(column));
         let chunks = leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok());
         chunks.map(|chunk| chunk.compressed_size().max(0) as u64).sum()
@@ -341,7 +341,7 @@ impl ParquetFile {
         &self,
         object: &OpenObject,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
     ) -> Result<ParquetBytes> {
         let mut leaves: Vec<usize> = columns.iter().flat_map(|column| self.wanted(column)).collect();
         leaves.sort_unstable();
@@ -359,10 +359,10 @@ impl ParquetFile {
     pub(crate) fn decode(
         &self,
         unit: usize,
-        column: &Projected,
+        column: &ProjectedColumn,
         bytes: &ParquetBytes,
-        representation: Representation,
-        scratch: &mut Scratch,
+        representation: ChunkRepresentation,
+        scratch: &mut DecodeScratch,
     ) -> Result<Chunk> {
         let decoded = guarded(|| self.decode_unguarded(unit, column, bytes, representation, scratch));
         decoded.unwrap_or_else(|reason| Err(self.corrupt(unit, column, reason)))
@@ -371,25 +371,31 @@ impl ParquetFile {
     fn decode_unguarded(
         &self,
         unit: usize,
-        column: &Projected,
+        column: &ProjectedColumn,
         bytes: &ParquetBytes,
-        representation: Representation,
-        scratch: &mut Scratch,
+        representation: ChunkRepresentation,
+        scratch: &mut DecodeScratch,
     ) -> Result<Chunk> {
         if let Some((leaf, descriptor)) = self.flat(column.root)
             && !self.has_encrypted(unit, std::slice::from_ref(column))
         {
             let chunk = self.column_chunk(unit, leaf)?;
             let all = footer::is_all_dictionary(chunk);
-            let insist = representation == Representation::Dictionary && all != Some(true);
-            let flat =
-                decode::dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
+            let insist = representation == ChunkRepresentation::Dictionary && all != Some(true);
+            let flat = decode::dictionary::FlatChunk {
+                file: self,
+                unit,
+                column,
+                leaf,
+                descriptor: &descriptor,
+                chunk,
+            };
             if (insist || all != Some(false))
                 && let Some(array) = flat.decode(bytes, insist, scratch)?
             {
                 return Ok(Chunk::Dictionary(array));
             }
-            if representation == Representation::Native
+            if representation == ChunkRepresentation::Native
                 && let Some(segments) = flat.decode_bytes(bytes, scratch)?
             {
                 return Ok(Chunk::Dense(segments.into()));
@@ -399,7 +405,7 @@ impl ParquetFile {
     }
 
     /// A decoded column with intervals in place of their bytes.
-    fn restored(&self, column: &Projected, array: &ArrayRef) -> Result<ArrayRef, String> {
+    fn restored(&self, column: &ProjectedColumn, array: &ArrayRef) -> Result<ArrayRef, String> {
         let field = self.schema.fields().get(column.root).ok_or("no such column")?;
         intervals::restored(array, column.field(field).data_type())
     }
@@ -410,7 +416,7 @@ impl ParquetFile {
     }
 
     /// The error of bytes that are not a column.
-    fn corrupt(&self, unit: usize, column: &Projected, reason: impl ToString) -> Error {
+    fn corrupt(&self, unit: usize, column: &ProjectedColumn, reason: impl ToString) -> Error {
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
         if self.has_encrypted(unit, std::slice::from_ref(column)) {

@@ -33,7 +33,7 @@ const WINDOW: usize = 256 << 10;
 const MOST_HEADER: usize = 16 << 20;
 
 /// Where the bytes of a chunk are.
-pub(super) enum Source {
+pub(super) enum FlatPageSource {
     /// In memory, all of them.
     Held(Bytes),
     /// In a file.
@@ -42,21 +42,21 @@ pub(super) enum Source {
 
 /// Memory that one chunk after another is decoded in.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct DecodeScratch {
     /// Bytes of a file, longer than what is used of it.
     window: Vec<u8>,
     /// A page once decompressed, longer than any so far.
     page: Vec<u8>,
     /// Values that are told apart.
-    pub(super) distinct: distinct::Room,
+    pub(super) distinct: distinct::InternerScratch,
 }
 
 /// The pages of a chunk, in order.
-pub(crate) struct Pages<'a> {
-    input: Input<'a>,
+pub(crate) struct FlatPageReader<'a> {
+    input: FlatPageInput<'a>,
     /// What is behind the pages that were given out, within the file.
     left: Range<u64>,
-    decompressor: Decompressor<'a>,
+    decompressor: PageDecompressor<'a>,
     /// Rows that are still to come: what lies behind the last is padding.
     rows_left: u64,
     /// Whether the column may have nulls: then pages begin with levels.
@@ -65,7 +65,7 @@ pub(crate) struct Pages<'a> {
 
 /// A page, decompressed.
 #[derive(Debug)]
-pub(super) enum Page<'a> {
+pub(super) enum FlatPage<'a> {
     Dictionary(DictionaryPage<'a>),
     Data(DataPage<'a>),
 }
@@ -91,8 +91,8 @@ pub(super) struct DataPage<'a> {
     pub(super) values: &'a [u8],
 }
 
-struct Input<'a> {
-    source: Source,
+struct FlatPageInput<'a> {
+    source: FlatPageSource,
     /// Where the chunk begins in the file.
     start: u64,
     end: u64,
@@ -102,12 +102,12 @@ struct Input<'a> {
     window_used: usize,
 }
 
-struct Decompressor<'a> {
-    codec: Coder,
+struct PageDecompressor<'a> {
+    codec: PageCodec,
     page: &'a mut Vec<u8>,
 }
 
-enum Coder {
+enum PageCodec {
     None,
     Snappy,
     Zstd(zstd::bulk::Decompressor<'static>),
@@ -116,32 +116,32 @@ enum Coder {
     Other(Box<dyn Codec>),
 }
 
-impl<'a> Pages<'a> {
+impl<'a> FlatPageReader<'a> {
     pub(super) fn new(
-        source: Source,
+        source: FlatPageSource,
         chunk: &ColumnChunkMetaData,
-        scratch: &'a mut Scratch,
+        scratch: &'a mut DecodeScratch,
     ) -> Result<Self, String> {
         let range = footer::range(chunk);
         let codec = match chunk.compression() {
-            Compression::UNCOMPRESSED => Coder::None,
-            Compression::SNAPPY => Coder::Snappy,
+            Compression::UNCOMPRESSED => PageCodec::None,
+            Compression::SNAPPY => PageCodec::Snappy,
             Compression::ZSTD(_) => {
-                Coder::Zstd(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?)
+                PageCodec::Zstd(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?)
             }
             other => {
                 let codec = create_codec(other, &CodecOptionsBuilder::default().build());
                 match codec.map_err(|error| error.to_string())? {
-                    Some(codec) if other == Compression::LZ4 => Coder::Lz4(codec),
-                    Some(codec) => Coder::Other(codec),
-                    None => Coder::None,
+                    Some(codec) if other == Compression::LZ4 => PageCodec::Lz4(codec),
+                    Some(codec) => PageCodec::Other(codec),
+                    None => PageCodec::None,
                 }
             }
         };
         let (start, end) = (range.start, range.end);
-        let Scratch { window, page, .. } = scratch;
-        let input = Input { source, start, end, window, window_start: start, window_used: 0 };
-        let decompressor = Decompressor { codec, page };
+        let DecodeScratch { window, page, .. } = scratch;
+        let input = FlatPageInput { source, start, end, window, window_start: start, window_used: 0 };
+        let decompressor = PageDecompressor { codec, page };
         let nullable = chunk.column_descr().max_def_level() > 0;
         let rows_left = chunk.num_values().max(0) as u64;
         Ok(Self { input, left: range, decompressor, rows_left, nullable })
@@ -160,20 +160,20 @@ impl<'a> Pages<'a> {
         }
         self.left.start = before;
         match self.read(&mut made)? {
-            Some(Page::Dictionary(page)) => Ok(Some(page)),
+            Some(FlatPage::Dictionary(page)) => Ok(Some(page)),
             _ => Ok(None),
         }
     }
 
     /// The next page, or `None` behind the last.
-    pub(super) fn next(&mut self) -> Result<Option<Page<'_>>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<FlatPage<'_>>, String> {
         self.read(&mut |_| Ok(()))
     }
 
     fn read(
         &mut self,
         made: &mut dyn FnMut(&DictionaryPage<'_>) -> Result<(), String>,
-    ) -> Result<Option<Page<'_>>, String> {
+    ) -> Result<Option<FlatPage<'_>>, String> {
         let header = loop {
             if self.left.is_empty() || self.rows_left == 0 {
                 return Ok(None);
@@ -208,11 +208,11 @@ impl<'a> Pages<'a> {
                 let length = header.uncompressed;
                 let mut some = |values: &[u8]| made(&DictionaryPage { values, count, length });
                 let values = self.decompressor.run(body, length, &mut some)?;
-                Page::Dictionary(DictionaryPage { values, count, length })
+                FlatPage::Dictionary(DictionaryPage { values, count, length })
             }
             // Levels that only a general reader knows, as if the values were encoded so.
             PageKind::Data { rows, levels, .. } if self.nullable && levels != Encoding::RLE => {
-                Page::Data(DataPage { encoding: levels, rows, levels: None, values: &[] })
+                FlatPage::Data(DataPage { encoding: levels, rows, levels: None, values: &[] })
             }
             PageKind::Data { rows, encoding, .. } => {
                 let values = self.decompressor.run(body, header.uncompressed, &mut |_| Ok(()))?;
@@ -226,7 +226,7 @@ impl<'a> Pages<'a> {
                         (Some(levels), values)
                     }
                 };
-                Page::Data(DataPage { encoding, rows, levels, values })
+                FlatPage::Data(DataPage { encoding, rows, levels, values })
             }
             PageKind::DataV2 { rows, encoding, definition, repetition, compressed, .. } => {
                 let before = definition.saturating_add(repetition);
@@ -240,7 +240,7 @@ impl<'a> Pages<'a> {
                     true => self.decompressor.run(values, length, &mut |_| Ok(()))?,
                     false => values,
                 };
-                Page::Data(DataPage { encoding, rows, levels, values })
+                FlatPage::Data(DataPage { encoding, rows, levels, values })
             }
             PageKind::Other => return Err("a page of no known kind".to_owned()),
         };
@@ -265,16 +265,16 @@ impl<'a> Pages<'a> {
     }
 }
 
-impl Input<'_> {
+impl FlatPageInput<'_> {
     /// At least `length` bytes from `start` on, if the chunk has as many.
     fn at(&mut self, start: u64, length: usize) -> Result<&[u8], String> {
         let file = match &self.source {
-            Source::Held(bytes) => {
+            FlatPageSource::Held(bytes) => {
                 let skip = start.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
                 let bytes = skip.and_then(|skip| bytes.get(skip..));
                 return bytes.ok_or_else(|| "a page outside its column chunk".to_owned());
             }
-            Source::File(file) => file,
+            FlatPageSource::File(file) => file,
         };
         let skip = start.checked_sub(self.window_start).and_then(|skip| usize::try_from(skip).ok());
         let held = skip.and_then(|skip| self.window_used.checked_sub(skip)).unwrap_or(0);
@@ -303,7 +303,7 @@ impl Input<'_> {
     }
 }
 
-impl Decompressor<'_> {
+impl PageDecompressor<'_> {
     /// The bytes of a page, which has `length` once decompressed. `made` is given those that are there so far.
     fn run<'b>(
         &'b mut self,
@@ -312,34 +312,34 @@ impl Decompressor<'_> {
         made: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<&'b [u8], String> {
         let wrong = || "a page that is longer or shorter than it says".to_owned();
-        if matches!(self.codec, Coder::None) {
+        if matches!(self.codec, PageCodec::None) {
             return Ok(from);
         }
-        if matches!(self.codec, Coder::Snappy)
+        if matches!(self.codec, PageCodec::Snappy)
             && let Some(stored) = snappy::stored(from)
         {
             return if stored.len() == length { Ok(stored) } else { Err(wrong()) };
         }
         let room = length.saturating_add(snappy::SLACK);
-        if self.page.len() < room && !matches!(self.codec, Coder::Other(_)) {
+        if self.page.len() < room && !matches!(self.codec, PageCodec::Other(_)) {
             // Not grown, which would copy what is not needed any more.
             *self.page = vec![0; room];
         }
         let into = &mut *self.page;
         let made = match &mut self.codec {
-            Coder::None => 0,
-            Coder::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default(), made)?,
-            Coder::Zstd(decoder) => {
+            PageCodec::None => 0,
+            PageCodec::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default(), made)?,
+            PageCodec::Zstd(decoder) => {
                 let into = into.get_mut(..length).unwrap_or_default();
                 decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?
             }
-            Coder::Lz4(_)
+            PageCodec::Lz4(_)
                 if let Some(made) =
                     lz4::decompress_blocks(from, into.get_mut(..length).unwrap_or_default()) =>
             {
                 made
             }
-            Coder::Lz4(codec) | Coder::Other(codec) => {
+            PageCodec::Lz4(codec) | PageCodec::Other(codec) => {
                 into.clear();
                 codec.decompress(from, into, Some(length)).map_err(|error| error.to_string())?
             }

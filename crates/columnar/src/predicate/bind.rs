@@ -8,11 +8,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 
 use super::{
-    Class, Column, CompareOp, Leaf, Operand, Predicate, Test,
-    columns::ColumnPair,
-    compute::{Computed, Number, Side, Step},
+    Column, ColumnCondition, ColumnTest, CompareOp, Operand, Predicate, TypeClass,
+    columns::ColumnComparison,
+    compute::{ArithmeticSide, ComputeExpr, ComputedColumn, NumberKind},
     tokens::{quoted, refuse},
-    typing::{Outcome, Target},
+    typing::{ComparisonOutcome, ComparisonTarget},
 };
 use crate::{Error, Result};
 
@@ -21,16 +21,16 @@ const MAX_DEPTH: usize = 256;
 
 /// A predicate bound to a schema. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct BoundPredicate {
     columns: Arc<[BoundColumn]>,
-    computed: Arc<[Computed]>,
-    roots: Arc<[Root]>,
-    node: Arc<Node>,
+    computed: Arc<[ComputedColumn]>,
+    roots: Arc<[RootColumn]>,
+    node: Arc<PredicateNode>,
 }
 
 /// A top-level column that a filter needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct RootColumn {
     /// Which of the schema's fields.
     pub(crate) index: usize,
     pub(crate) name: String,
@@ -51,13 +51,13 @@ pub(crate) struct BoundColumn {
 
 /// What is true of the rows that pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum PredicateNode {
     /// Of all rows, or of none.
     Constant(bool),
-    Leaf(Leaf),
-    Columns(ColumnPair),
-    And(Vec<Node>),
-    Or(Vec<Node>),
+    Leaf(ColumnCondition),
+    Columns(ColumnComparison),
+    And(Vec<PredicateNode>),
+    Or(Vec<PredicateNode>),
 }
 
 impl Predicate {
@@ -67,25 +67,26 @@ impl Predicate {
     ///
     /// [`Error::NoSuchColumn`], and [`Error::Predicate`] where a column's type is not comparable with what it is
     /// compared with.
-    pub(crate) fn bind(&self, schema: &Schema) -> Result<Bound> {
-        let mut binder = Binder { schema, found: Vec::new() };
+    pub(crate) fn bind(&self, schema: &Schema) -> Result<BoundPredicate> {
+        let mut binder = PredicateBinder { schema, found: Vec::new() };
         let mut node = binder.node(self, false, 0)?;
 
-        let mut numbering = Numbering { found: &binder.found, columns: Vec::new(), computed: Vec::new() };
+        let mut numbering =
+            OperandNumbering { found: &binder.found, columns: Vec::new(), computed: Vec::new() };
         node.visit_columns(&mut |column| numbering.need(*column));
         node.visit_columns(&mut |column| numbering.renumber(column));
         let (mut columns, computed) = numbering.kept();
         node.number_leaves(&mut 0);
 
-        let mut roots: Vec<Root> = Vec::new();
+        let mut roots: Vec<RootColumn> = Vec::new();
         for column in &mut columns {
             let index = column.root;
             column.root = roots.iter().position(|root| root.index == index).unwrap_or(roots.len());
             if column.root == roots.len() {
-                roots.push(Root { index, name: schema.field(index).name().clone() });
+                roots.push(RootColumn { index, name: schema.field(index).name().clone() });
             }
         }
-        Ok(Bound {
+        Ok(BoundPredicate {
             columns: columns.into(),
             computed: computed.into(),
             roots: roots.into(),
@@ -94,9 +95,9 @@ impl Predicate {
     }
 }
 
-impl Bound {
+impl BoundPredicate {
     /// The top-level columns whose arrays [`Evaluator::evaluate`] is to be given, in this order.
-    pub(crate) fn roots(&self) -> &[Root] {
+    pub(crate) fn roots(&self) -> &[RootColumn] {
         &self.roots
     }
 
@@ -107,11 +108,11 @@ impl Bound {
 
     /// What is computed from the columns, each after what it is computed from. A leaf or pair numbers these on from the
     /// columns.
-    pub(super) fn computed(&self) -> &[Computed] {
+    pub(super) fn computed(&self) -> &[ComputedColumn] {
         &self.computed
     }
 
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &PredicateNode {
         &self.node
     }
 
@@ -119,26 +120,26 @@ impl Bound {
     #[cfg(test)]
     pub(crate) fn constant(&self) -> Option<bool> {
         match self.node.as_ref() {
-            Node::Constant(value) => Some(*value),
+            PredicateNode::Constant(value) => Some(*value),
             _ => None,
         }
     }
 }
 
-struct Binder<'a> {
+struct PredicateBinder<'a> {
     schema: &'a Schema,
     /// All that was named, each after what it is computed from.
-    found: Vec<Found>,
+    found: Vec<BoundOperand>,
 }
 
 /// What an operand is bound to.
-enum Found {
+enum BoundOperand {
     /// `root` is the index of the schema's field.
     Column(BoundColumn),
-    Computed(Computed),
+    Computed(ComputedColumn),
 }
 
-impl Found {
+impl BoundOperand {
     fn data_type(&self) -> &DataType {
         match self {
             Self::Column(column) => &column.data_type,
@@ -155,19 +156,19 @@ impl Found {
     }
 }
 
-impl Binder<'_> {
-    fn node(&mut self, predicate: &Predicate, negate: bool, depth: usize) -> Result<Node> {
+impl PredicateBinder<'_> {
+    fn node(&mut self, predicate: &Predicate, negate: bool, depth: usize) -> Result<PredicateNode> {
         if depth > MAX_DEPTH {
             return Err(refuse(format!("it nests deeper than {MAX_DEPTH} levels")));
         }
         match predicate {
-            Predicate::Constant(value) => Ok(Node::Constant(*value != negate)),
+            Predicate::Constant(value) => Ok(PredicateNode::Constant(*value != negate)),
             Predicate::Compare(column, op, literal) => {
                 self.outcome(column, |target| Ok(target.compare(*op, literal)?.negated_if(negate)))
             }
             Predicate::In(column, literals) if literals.is_empty() => {
                 self.operand(column)?;
-                Ok(Node::Constant(negate))
+                Ok(PredicateNode::Constant(negate))
             }
             Predicate::In(column, literals) => self.outcome(column, |target| target.is_in(literals, negate)),
             Predicate::Like { column, pattern, ignore_case } => {
@@ -181,7 +182,7 @@ impl Binder<'_> {
             }
             Predicate::IsNull(column) => {
                 let column = self.operand(column)?;
-                Ok(leaf(column, if negate { Test::NotNull } else { Test::Null }))
+                Ok(leaf(column, if negate { ColumnTest::NotNull } else { ColumnTest::Null }))
             }
             Predicate::CompareColumns(left, op, right) => self.pair(left, *op, right, negate),
             Predicate::Not(predicate) => self.node(predicate, !negate, depth + 1),
@@ -198,25 +199,36 @@ impl Binder<'_> {
     fn outcome(
         &mut self,
         operand: &Operand,
-        of: impl FnOnce(&Target<'_>) -> Result<Outcome>,
-    ) -> Result<Node> {
+        of: impl FnOnce(&ComparisonTarget<'_>) -> Result<ComparisonOutcome>,
+    ) -> Result<PredicateNode> {
         let index = self.operand(operand)?;
-        Ok(match of(&Target::new(operand, self.data_type(index)?))? {
-            Outcome::Never | Outcome::Unknown => Node::Constant(false),
-            Outcome::Always => leaf(index, Test::NotNull),
-            Outcome::Holds { check, negated } => leaf(index, Test::Holds { check, negated }),
+        Ok(match of(&ComparisonTarget::new(operand, self.data_type(index)?))? {
+            ComparisonOutcome::Never | ComparisonOutcome::Unknown => PredicateNode::Constant(false),
+            ComparisonOutcome::Always => leaf(index, ColumnTest::NotNull),
+            ComparisonOutcome::Holds { check, negated } => leaf(index, ColumnTest::Holds { check, negated }),
         })
     }
 
-    fn pair(&mut self, left: &Operand, op: CompareOp, right: &Operand, negated: bool) -> Result<Node> {
+    fn pair(
+        &mut self,
+        left: &Operand,
+        op: CompareOp,
+        right: &Operand,
+        negated: bool,
+    ) -> Result<PredicateNode> {
         let (left_index, right_index) = (self.operand(left)?, self.operand(right)?);
         let (left_type, right_type) = (self.data_type(left_index)?, self.data_type(right_index)?);
-        if Class::of(left_type) == Class::Null || Class::of(right_type) == Class::Null {
-            return Ok(Node::Constant(false));
+        if TypeClass::of(left_type) == TypeClass::Null || TypeClass::of(right_type) == TypeClass::Null {
+            return Ok(PredicateNode::Constant(false));
         }
-        let comparable = ColumnPair::is_comparable(left_type, right_type);
+        let comparable = ColumnComparison::is_comparable(left_type, right_type);
         comparable
-            .then_some(Node::Columns(ColumnPair { left: left_index, op, right: right_index, negated }))
+            .then_some(PredicateNode::Columns(ColumnComparison {
+                left: left_index,
+                op,
+                right: right_index,
+                negated,
+            }))
             .ok_or_else(|| {
                 refuse(format!(
                     "{left} is {left_type}, {right} is {right_type}: not comparable with each other"
@@ -225,7 +237,7 @@ impl Binder<'_> {
     }
 
     fn data_type(&self, index: usize) -> Result<&DataType> {
-        self.found.get(index).map(Found::data_type).ok_or_else(|| refuse("a column is missing"))
+        self.found.get(index).map(BoundOperand::data_type).ok_or_else(|| refuse("a column is missing"))
     }
 
     /// The index of an operand among those that were found.
@@ -237,13 +249,13 @@ impl Binder<'_> {
             }
             Operand::Call(function, of) => {
                 let of = self.operand(of)?;
-                Step::Call(*function, of, self.data_type(of)?.clone())
+                ComputeExpr::Call(*function, of, self.data_type(of)?.clone())
             }
             Operand::Arithmetic(left, op, right) => {
                 if let (Operand::Literal(_), Operand::Literal(_)) = (left.as_ref(), right.as_ref()) {
                     return Err(refuse(format!("{}: a comparison needs a column", quoted(operand))));
                 }
-                Step::Arithmetic(self.side(left, operand)?, *op, self.side(right, operand)?)
+                ComputeExpr::Arithmetic(self.side(left, operand)?, *op, self.side(right, operand)?)
             }
         };
 
@@ -251,24 +263,24 @@ impl Binder<'_> {
             return Ok(index);
         }
         let data_type = step.data_type(operand)?;
-        self.found.push(Found::Computed(Computed { operand: operand.clone(), step, data_type }));
+        self.found.push(BoundOperand::Computed(ComputedColumn { operand: operand.clone(), step, data_type }));
         Ok(self.found.len() - 1)
     }
 
     /// One side of arithmetic.
-    fn side(&mut self, side: &Operand, within: &Operand) -> Result<Side> {
+    fn side(&mut self, side: &Operand, within: &Operand) -> Result<ArithmeticSide> {
         let refused =
             |what: &dyn std::fmt::Display| refuse(format!("{}: {what} is not a number", quoted(within)));
         match side {
-            Operand::Literal(literal) => match Number::of_literal(literal) {
-                Some(number) => Ok(Side::Literal(literal.clone(), number)),
+            Operand::Literal(literal) => match NumberKind::of_literal(literal) {
+                Some(number) => Ok(ArithmeticSide::Literal(literal.clone(), number)),
                 None => Err(refused(literal)),
             },
             operand => {
                 let index = self.operand(operand)?;
                 let data_type = self.data_type(index)?;
-                match Number::of_type(data_type) {
-                    Some(number) => Ok(Side::Column(index, number)),
+                match NumberKind::of_type(data_type) {
+                    Some(number) => Ok(ArithmeticSide::Column(index, number)),
                     None => Err(refused(&format_args!("{operand}, which is {data_type},"))),
                 }
             }
@@ -277,7 +289,8 @@ impl Binder<'_> {
 
     /// The index of a column among those that were named.
     fn column(&mut self, column: &Column) -> Result<usize> {
-        let is_known = |found: &Found| matches!(found, Found::Column(known) if known.column == *column);
+        let is_known =
+            |found: &BoundOperand| matches!(found, BoundOperand::Column(known) if known.column == *column);
         if let Some(index) = self.found.iter().position(is_known) {
             return Ok(index);
         }
@@ -292,7 +305,7 @@ impl Binder<'_> {
             DataType::Dictionary(_, values) => values.as_ref().clone(),
             data_type => data_type.clone(),
         };
-        self.found.push(Found::Column(BoundColumn { column: column.clone(), root, path, data_type }));
+        self.found.push(BoundOperand::Column(BoundColumn { column: column.clone(), root, path, data_type }));
         Ok(self.found.len() - 1)
     }
 }
@@ -329,53 +342,60 @@ fn available(fields: &Fields, name: &str) -> String {
     names.join(", ")
 }
 
-fn leaf(column: usize, test: Test) -> Node {
-    Node::Leaf(Leaf { id: 0, column, test })
+fn leaf(column: usize, test: ColumnTest) -> PredicateNode {
+    PredicateNode::Leaf(ColumnCondition { id: 0, column, test })
 }
 
-fn join_and(nodes: Vec<Node>) -> Node {
-    let mut rest: Vec<Node> = Vec::new();
-    for node in nodes.into_iter().flat_map(|node| if let Node::And(all) = node { all } else { vec![node] }) {
+fn join_and(nodes: Vec<PredicateNode>) -> PredicateNode {
+    let mut rest: Vec<PredicateNode> = Vec::new();
+    for node in
+        nodes.into_iter().flat_map(|node| if let PredicateNode::And(all) = node { all } else { vec![node] })
+    {
         match node {
-            Node::Constant(true) => {}
-            Node::Constant(false) => return node,
+            PredicateNode::Constant(true) => {}
+            PredicateNode::Constant(false) => return node,
             node => rest.push(node),
         }
     }
-    let merged = merge(rest, Test::all);
+    let merged = merge(rest, ColumnTest::all);
     match merged {
-        None => Node::Constant(false),
-        Some(nodes) if nodes.is_empty() => Node::Constant(true),
+        None => PredicateNode::Constant(false),
+        Some(nodes) if nodes.is_empty() => PredicateNode::Constant(true),
         Some(mut nodes) if nodes.len() == 1 => nodes.swap_remove(0),
-        Some(nodes) => Node::And(nodes),
+        Some(nodes) => PredicateNode::And(nodes),
     }
 }
 
-fn join_or(nodes: Vec<Node>) -> Node {
-    let mut rest: Vec<Node> = Vec::new();
-    for node in nodes.into_iter().flat_map(|node| if let Node::Or(any) = node { any } else { vec![node] }) {
+fn join_or(nodes: Vec<PredicateNode>) -> PredicateNode {
+    let mut rest: Vec<PredicateNode> = Vec::new();
+    for node in
+        nodes.into_iter().flat_map(|node| if let PredicateNode::Or(any) = node { any } else { vec![node] })
+    {
         match node {
-            Node::Constant(false) => {}
-            Node::Constant(true) => return node,
+            PredicateNode::Constant(false) => {}
+            PredicateNode::Constant(true) => return node,
             node => rest.push(node),
         }
     }
-    let mut nodes = merge(rest, |tests| Some(Test::any(tests))).unwrap_or_default();
+    let mut nodes = merge(rest, |tests| Some(ColumnTest::any(tests))).unwrap_or_default();
     match nodes.len() {
-        0 => Node::Constant(false),
+        0 => PredicateNode::Constant(false),
         1 => nodes.swap_remove(0),
-        _ => Node::Or(nodes),
+        _ => PredicateNode::Or(nodes),
     }
 }
 
 /// Makes one leaf of all that are about the same column, where the first of them was. `None` if one of them cannot be
 /// true.
-fn merge(nodes: Vec<Node>, join: impl Fn(Vec<Test>) -> Option<Test>) -> Option<Vec<Node>> {
-    let mut of_column: Vec<(usize, Vec<Test>)> = Vec::new();
+fn merge(
+    nodes: Vec<PredicateNode>,
+    join: impl Fn(Vec<ColumnTest>) -> Option<ColumnTest>,
+) -> Option<Vec<PredicateNode>> {
+    let mut of_column: Vec<(usize, Vec<ColumnTest>)> = Vec::new();
     let mut others = Vec::new();
     for node in nodes {
         match node {
-            Node::Leaf(Leaf { column, test, .. }) => {
+            PredicateNode::Leaf(ColumnCondition { column, test, .. }) => {
                 match of_column.iter_mut().find(|(own, _)| *own == column) {
                     Some((_, tests)) => tests.push(test),
                     None => of_column.push((column, vec![test])),
@@ -393,19 +413,19 @@ fn merge(nodes: Vec<Node>, join: impl Fn(Vec<Test>) -> Option<Test>) -> Option<V
 }
 
 /// Numbers the columns that are still needed, and what is computed from them.
-struct Numbering<'a> {
-    found: &'a [Found],
+struct OperandNumbering<'a> {
+    found: &'a [BoundOperand],
     /// Which of those found are needed, and are columns.
     columns: Vec<usize>,
     /// Which of those found are needed, and are computed; each after what it is computed from.
     computed: Vec<usize>,
 }
 
-impl Numbering<'_> {
+impl OperandNumbering<'_> {
     fn need(&mut self, index: usize) {
         match self.found.get(index) {
-            Some(Found::Column(_)) if !self.columns.contains(&index) => self.columns.push(index),
-            Some(Found::Computed(computed)) if !self.computed.contains(&index) => {
+            Some(BoundOperand::Column(_)) if !self.columns.contains(&index) => self.columns.push(index),
+            Some(BoundOperand::Computed(computed)) if !self.computed.contains(&index) => {
                 computed.step.inputs().into_iter().for_each(|input| self.need(input));
                 self.computed.push(index);
             }
@@ -422,15 +442,15 @@ impl Numbering<'_> {
         }
     }
 
-    fn kept(&self) -> (Vec<BoundColumn>, Vec<Computed>) {
+    fn kept(&self) -> (Vec<BoundColumn>, Vec<ComputedColumn>) {
         let found = |index: &usize| self.found.get(*index);
         let columns = self.columns.iter().filter_map(|index| match found(index)? {
-            Found::Column(column) => Some(column.clone()),
-            Found::Computed(_) => None,
+            BoundOperand::Column(column) => Some(column.clone()),
+            BoundOperand::Computed(_) => None,
         });
         let computed = self.computed.iter().filter_map(|index| match found(index)? {
-            Found::Column(_) => None,
-            Found::Computed(computed) => {
+            BoundOperand::Column(_) => None,
+            BoundOperand::Computed(computed) => {
                 let mut computed = computed.clone();
                 computed.step.inputs_mut().into_iter().for_each(|input| self.renumber(input));
                 Some(computed)
@@ -440,7 +460,7 @@ impl Numbering<'_> {
     }
 }
 
-impl Node {
+impl PredicateNode {
     fn visit_columns(&mut self, visit: &mut dyn FnMut(&mut usize)) {
         match self {
             Self::Constant(_) => {}

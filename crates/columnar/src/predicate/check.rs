@@ -12,8 +12,8 @@ use hashbrown::HashSet;
 
 use super::{
     CompareOp,
-    classes::{Whole, WithWhole, with_whole},
-    like::Like,
+    classes::{ComparableInteger, IntegerVisitor, with_whole},
+    like::LikeMatcher,
     words::{keep_rows, keep_values},
 };
 
@@ -22,7 +22,7 @@ const SHORT_SET: usize = 8;
 
 /// What a value that is not null must fulfil.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Check {
+pub(crate) enum ValuePredicate {
     /// A whole number from `low` to `high`, both within.
     Range { low: i256, high: i256 },
     /// One of these whole numbers, in ascending order.
@@ -40,7 +40,7 @@ pub(crate) enum Check {
     /// A string that contains this.
     Contains(String),
     /// A string that matches.
-    Like(Like),
+    Like(LikeMatcher),
 }
 
 /// Distinct strings of bytes, to find a value among or a range.
@@ -71,7 +71,7 @@ impl BytesSet {
     }
 }
 
-impl Check {
+impl ValuePredicate {
     /// One of these whole numbers; `None` of none.
     pub(super) fn among(mut values: Vec<i256>) -> Option<Self> {
         values.sort_unstable();
@@ -174,10 +174,10 @@ struct KeepRange<'a> {
     words: &'a mut [u64],
 }
 
-impl WithWhole for KeepRange<'_> {
+impl IntegerVisitor for KeepRange<'_> {
     type Output = ();
 
-    fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) {
+    fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) {
         let Self { low, high, negated, words } = self;
         match (T::narrow(low.max(T::LOWEST.wide())), T::narrow(high.min(T::HIGHEST.wide()))) {
             (Some(low), Some(high)) if negated => {
@@ -196,10 +196,10 @@ struct KeepSet<'a> {
     words: &'a mut [u64],
 }
 
-impl WithWhole for KeepSet<'_> {
+impl IntegerVisitor for KeepSet<'_> {
     type Output = ();
 
-    fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) {
+    fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) {
         let Self { set, negated, words } = self;
         let set: Vec<T> = set.iter().filter_map(|value| T::narrow(*value)).collect();
         let mut members = [set.first().copied().unwrap_or(T::LOWEST); SHORT_SET];

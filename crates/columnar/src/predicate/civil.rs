@@ -16,13 +16,13 @@ const MAX_YEAR_DIGITS: usize = 22;
 
 /// A day of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Civil {
+pub(super) struct CivilDate {
     pub(super) year: i128,
     pub(super) month: u8,
     pub(super) day: u8,
 }
 
-impl Civil {
+impl CivilDate {
     /// The day that is so many days after 1970-01-01.
     pub(super) fn from_days(days: i128) -> Self {
         let days = days + DAYS_BEFORE_EPOCH;
@@ -63,7 +63,7 @@ impl Civil {
     }
 }
 
-impl fmt::Display for Civil {
+impl fmt::Display for CivilDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.year {
             ..0 => "-",
@@ -95,20 +95,20 @@ pub(super) fn write_time(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
 
 /// Writes nanoseconds since 1970-01-01T00:00:00.
 pub(super) fn write_timestamp(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
-    write!(f, "{} ", Civil::from_days(nanos.div_euclid(NANOS_PER_DAY)))?;
+    write!(f, "{} ", CivilDate::from_days(nanos.div_euclid(NANOS_PER_DAY)))?;
     write_time(f, nanos.rem_euclid(NANOS_PER_DAY))
 }
 
 /// Days since 1970-01-01 of `2024-02-29`.
 pub(super) fn parse_date(text: &str) -> Option<i128> {
-    let mut cursor = Cursor(text.trim());
+    let mut cursor = DateTimeCursor(text.trim());
     let days = cursor.date()?;
     cursor.0.is_empty().then_some(days)
 }
 
 /// Nanoseconds since midnight of `12:30`, `12:30:15` or `12:30:15.123456789`.
 pub(super) fn parse_time(text: &str) -> Option<i64> {
-    let mut cursor = Cursor(text.trim());
+    let mut cursor = DateTimeCursor(text.trim());
     let nanos = cursor.time()?;
     cursor.0.is_empty().then_some(nanos as i64)
 }
@@ -116,7 +116,7 @@ pub(super) fn parse_time(text: &str) -> Option<i64> {
 /// Nanoseconds since 1970-01-01T00:00:00 of a date, or of a date and a time with a blank or `T` between them, and `Z`
 /// or an offset like `+02:00` behind them or nothing, which means UTC.
 pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
-    let mut cursor = Cursor(text.trim());
+    let mut cursor = DateTimeCursor(text.trim());
     let midnight = cursor.date()?.checked_mul(NANOS_PER_DAY)?;
     if cursor.0.is_empty() {
         return Some(midnight);
@@ -131,9 +131,9 @@ pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
     local.checked_sub(offset)
 }
 
-struct Cursor<'a>(&'a str);
+struct DateTimeCursor<'a>(&'a str);
 
-impl Cursor<'_> {
+impl DateTimeCursor<'_> {
     fn eat(&mut self, wanted: char) -> bool {
         match self.0.strip_prefix(wanted) {
             Some(rest) => {
@@ -166,7 +166,7 @@ impl Cursor<'_> {
         self.eat('-').then_some(())?;
         let day = self.pair(31)? as u8;
         (month >= 1 && day >= 1 && day <= month_days(year, month)).then_some(())?;
-        Some(Civil { year, month, day }.to_days())
+        Some(CivilDate { year, month, day }.to_days())
     }
 
     fn time(&mut self) -> Option<i128> {

@@ -16,7 +16,7 @@ use super::civil::{NANOS_PER_DAY, NANOS_PER_SECOND};
 
 /// Types of one class hold the same kind of values: a predicate that is bound to one can be evaluated on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum TypeClass {
     Boolean,
     Integer,
     /// Whole numbers of ten to the power of minus `scale`.
@@ -44,7 +44,7 @@ pub(crate) enum Class {
     Other,
 }
 
-impl Class {
+impl TypeClass {
     pub(crate) fn of(data_type: &DataType) -> Self {
         match data_type {
             DataType::Boolean => Self::Boolean,
@@ -81,7 +81,7 @@ fn unit_nanos(unit: TimeUnit) -> i128 {
 }
 
 /// A whole number that an array may hold.
-pub(crate) trait Whole: Copy + Ord {
+pub(crate) trait ComparableInteger: Copy + Ord {
     const LOWEST: Self;
     const HIGHEST: Self;
 
@@ -93,7 +93,7 @@ pub(crate) trait Whole: Copy + Ord {
 
 macro_rules! whole {
     ($($native:ty),+) => {
-        $(impl Whole for $native {
+        $(impl ComparableInteger for $native {
             const LOWEST: Self = Self::MIN;
             const HIGHEST: Self = Self::MAX;
 
@@ -110,7 +110,7 @@ macro_rules! whole {
 
 whole!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-impl Whole for i256 {
+impl ComparableInteger for i256 {
     const LOWEST: Self = Self::MIN;
     const HIGHEST: Self = Self::MAX;
 
@@ -124,14 +124,14 @@ impl Whole for i256 {
 }
 
 /// What is done with an array's whole numbers, whatever their width.
-pub(crate) trait WithWhole {
+pub(crate) trait IntegerVisitor {
     type Output;
 
-    fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Self::Output;
+    fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Self::Output;
 }
 
 /// Hands an array's whole numbers over; `None` if it has none.
-pub(crate) fn with_whole<W: WithWhole>(array: &dyn Array, with: W) -> Option<W::Output> {
+pub(crate) fn with_whole<W: IntegerVisitor>(array: &dyn Array, with: W) -> Option<W::Output> {
     macro_rules! values {
         ($type:ty) => {
             Some(with.with(array.as_primitive_opt::<$type>()?.values()))
@@ -166,7 +166,7 @@ pub(crate) fn with_whole<W: WithWhole>(array: &dyn Array, with: W) -> Option<W::
 
 /// The lowest and the highest number that fits a column of this type; `None` where its values are no whole numbers.
 pub(crate) fn whole_range(data_type: &DataType) -> Option<(i256, i256)> {
-    fn range<T: Whole>() -> Option<(i256, i256)> {
+    fn range<T: ComparableInteger>() -> Option<(i256, i256)> {
         Some((T::LOWEST.wide(), T::HIGHEST.wide()))
     }
     match data_type {

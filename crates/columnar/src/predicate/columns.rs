@@ -10,9 +10,9 @@ use arrow::{
 };
 
 use super::{
-    Class, CompareOp,
-    classes::{Whole, WithWhole, with_whole},
-    input::{Input, dense, unfit},
+    CompareOp, TypeClass,
+    classes::{ComparableInteger, IntegerVisitor, with_whole},
+    input::{PredicateInput, dense, unfit},
     typing::float_order,
     words::{keep_rows, keep_valid},
 };
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 /// Two columns and the operator between them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ColumnPair {
+pub(crate) struct ColumnComparison {
     /// Which of the bound columns.
     pub(crate) left: usize,
     pub(crate) op: CompareOp,
@@ -30,27 +30,33 @@ pub(crate) struct ColumnPair {
     pub(crate) negated: bool,
 }
 
-impl ColumnPair {
+impl ColumnComparison {
     /// Whether every value of the one type has a place among those of the other.
     pub(super) fn is_comparable(left: &DataType, right: &DataType) -> bool {
-        match (Class::of(left), Class::of(right)) {
-            (Class::Other, _) | (_, Class::Other) => false,
+        match (TypeClass::of(left), TypeClass::of(right)) {
+            (TypeClass::Other, _) | (_, TypeClass::Other) => false,
             // Whole numbers of 128 bits are compared with floating-point numbers as integers are.
-            (Class::Decimal { scale: 0 }, Class::Float) => !matches!(left, DataType::Decimal256(..)),
-            (Class::Float, Class::Decimal { scale: 0 }) => !matches!(right, DataType::Decimal256(..)),
-            (Class::Integer, Class::Decimal { .. } | Class::Float) => true,
-            (Class::Decimal { .. } | Class::Float, Class::Integer) => true,
-            (Class::Decimal { .. }, Class::Decimal { .. }) => true,
-            (Class::Date { .. } | Class::Timestamp { .. }, Class::Date { .. } | Class::Timestamp { .. }) => {
-                true
-            }
-            (Class::Time { .. }, Class::Time { .. }) => true,
+            (TypeClass::Decimal { scale: 0 }, TypeClass::Float) => !matches!(left, DataType::Decimal256(..)),
+            (TypeClass::Float, TypeClass::Decimal { scale: 0 }) => !matches!(right, DataType::Decimal256(..)),
+            (TypeClass::Integer, TypeClass::Decimal { .. } | TypeClass::Float) => true,
+            (TypeClass::Decimal { .. } | TypeClass::Float, TypeClass::Integer) => true,
+            (TypeClass::Decimal { .. }, TypeClass::Decimal { .. }) => true,
+            (
+                TypeClass::Date { .. } | TypeClass::Timestamp { .. },
+                TypeClass::Date { .. } | TypeClass::Timestamp { .. },
+            ) => true,
+            (TypeClass::Time { .. }, TypeClass::Time { .. }) => true,
             (left, right) => left == right,
         }
     }
 
     /// Clears the rows of which it is not true.
-    pub(super) fn keep(&self, left: &Input, right: &Input, words: &mut [u64]) -> Result<()> {
+    pub(super) fn keep(
+        &self,
+        left: &PredicateInput,
+        right: &PredicateInput,
+        words: &mut [u64],
+    ) -> Result<()> {
         keep_valid(words, left.nulls.as_ref());
         keep_valid(words, right.nulls.as_ref());
         let (left, right) = (dense(&left.array)?, dense(&right.array)?);
@@ -65,23 +71,23 @@ impl ColumnPair {
             // NaN equals nothing, not even itself.
             None => (self.op == CompareOp::NotEqual) != self.negated,
         };
-        match (Class::of(left.data_type()), Class::of(right.data_type())) {
-            (Class::Float, Class::Float) => {
+        match (TypeClass::of(left.data_type()), TypeClass::of(right.data_type())) {
+            (TypeClass::Float, TypeClass::Float) => {
                 let (left, right) = (floats(&left)?, floats(&right)?);
                 keep_rows(words, |row| passes(at(&left, row).partial_cmp(&at(&right, row))));
             }
-            (Class::Float, _) => {
+            (TypeClass::Float, _) => {
                 let (left, right) = (floats(&left)?, wholes(&right)?);
                 let order =
                     |row| float_order(at(&right, row).as_i128(), at(&left, row)).map(Ordering::reverse);
                 keep_rows(words, |row| passes(order(row)));
             }
-            (_, Class::Float) => {
+            (_, TypeClass::Float) => {
                 let (left, right) = (wholes(&left)?, floats(&right)?);
                 keep_rows(words, |row| passes(float_order(at(&left, row).as_i128(), at(&right, row))));
             }
             _ if left.data_type() == right.data_type() => self.keep_equal_types(&left, &right, words)?,
-            (Class::Text | Class::Bytes, _) => {
+            (TypeClass::Text | TypeClass::Bytes, _) => {
                 let to = DataType::LargeBinary;
                 let context = || Error::arrow("comparing two columns");
                 let left = cast(&left, &to).map_err(context())?;
@@ -122,15 +128,15 @@ fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
 }
 
 fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
-    struct Widen;
-    impl WithWhole for Widen {
+    struct WidenValues;
+    impl IntegerVisitor for WidenValues {
         type Output = Vec<i256>;
 
-        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<i256> {
+        fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<i256> {
             values.iter().map(|value| value.wide()).collect()
         }
     }
-    with_whole(array, Widen).ok_or_else(|| unfit(array))
+    with_whole(array, WidenValues).ok_or_else(|| unfit(array))
 }
 
 fn at<T: Copy + Default>(values: &[T], row: usize) -> T {
@@ -138,19 +144,23 @@ fn at<T: Copy + Default>(values: &[T], row: usize) -> T {
 }
 
 /// What makes the units of two classes one.
-fn factors(left: Class, right: Class) -> (i256, i256) {
+fn factors(left: TypeClass, right: TypeClass) -> (i256, i256) {
     let power = |exponent: i16| {
         let exponent = u32::try_from(exponent).unwrap_or(0);
         i256::from_i128(10).checked_pow(exponent).unwrap_or(i256::MAX)
     };
     let scale = |class| match class {
-        Class::Decimal { scale } => i16::from(scale),
+        TypeClass::Decimal { scale } => i16::from(scale),
         _ => 0,
     };
     match (left, right) {
         (
-            Class::Date { nanos: left } | Class::Time { nanos: left } | Class::Timestamp { nanos: left },
-            Class::Date { nanos: right } | Class::Time { nanos: right } | Class::Timestamp { nanos: right },
+            TypeClass::Date { nanos: left }
+            | TypeClass::Time { nanos: left }
+            | TypeClass::Timestamp { nanos: left },
+            TypeClass::Date { nanos: right }
+            | TypeClass::Time { nanos: right }
+            | TypeClass::Timestamp { nanos: right },
         ) => (i256::from_i128(left), i256::from_i128(right)),
         _ => {
             let (left, right) = (scale(left), scale(right));

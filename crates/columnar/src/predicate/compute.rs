@@ -16,10 +16,10 @@ use arrow::{
 use chrono::{DateTime, Offset, TimeZone};
 
 use super::{
-    ArithmeticOp, Class, Function, Literal, Operand,
-    civil::{Civil, NANOS_PER_DAY, NANOS_PER_SECOND},
-    classes::{Whole, WithWhole, with_whole},
-    input::{Input, unfit},
+    ArithmeticOp, Function, Literal, Operand, TypeClass,
+    civil::{CivilDate, NANOS_PER_DAY, NANOS_PER_SECOND},
+    classes::{ComparableInteger, IntegerVisitor, with_whole},
+    input::{PredicateInput, unfit},
     like::only,
     tokens::{quoted, refuse},
 };
@@ -34,31 +34,31 @@ const EXACT_POWER: i16 = 22;
 
 /// Values that are computed from those of columns.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Computed {
+pub(crate) struct ComputedColumn {
     /// As the predicate names it.
     pub(super) operand: Operand,
-    pub(super) step: Step,
+    pub(super) step: ComputeExpr,
     pub(super) data_type: DataType,
 }
 
 /// How values are computed. Columns are numbered as those of a leaf are.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ComputeExpr {
     /// The type is that of the column.
     Call(Function, usize, DataType),
-    Arithmetic(Side, ArithmeticOp, Side),
+    Arithmetic(ArithmeticSide, ArithmeticOp, ArithmeticSide),
 }
 
 /// One side of arithmetic.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Side {
-    Column(usize, Number),
-    Literal(Literal, Number),
+pub(super) enum ArithmeticSide {
+    Column(usize, NumberKind),
+    Literal(Literal, NumberKind),
 }
 
 /// How numbers are represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum NumberKind {
     /// Whole numbers of ten to the power of minus `scale`.
     Exact {
         scale: i8,
@@ -68,13 +68,13 @@ pub(super) enum Number {
     Null,
 }
 
-impl Number {
+impl NumberKind {
     pub(super) fn of_type(data_type: &DataType) -> Option<Self> {
-        match Class::of(data_type) {
-            Class::Integer => Some(Self::Exact { scale: 0 }),
-            Class::Decimal { scale } => Some(Self::Exact { scale }),
-            Class::Float => Some(Self::Float),
-            Class::Null => Some(Self::Null),
+        match TypeClass::of(data_type) {
+            TypeClass::Integer => Some(Self::Exact { scale: 0 }),
+            TypeClass::Decimal { scale } => Some(Self::Exact { scale }),
+            TypeClass::Float => Some(Self::Float),
+            TypeClass::Null => Some(Self::Null),
             _ => None,
         }
     }
@@ -89,15 +89,15 @@ impl Number {
     }
 }
 
-impl Side {
-    fn number(&self) -> Number {
+impl ArithmeticSide {
+    fn number(&self) -> NumberKind {
         match self {
             Self::Column(_, number) | Self::Literal(_, number) => *number,
         }
     }
 }
 
-impl Step {
+impl ComputeExpr {
     /// Which columns it looks at.
     pub(super) fn inputs_mut(&mut self) -> Vec<&mut usize> {
         match self {
@@ -105,8 +105,8 @@ impl Step {
             Self::Arithmetic(left, _, right) => [left, right]
                 .into_iter()
                 .filter_map(|side| match side {
-                    Side::Column(column, _) => Some(column),
-                    Side::Literal(..) => None,
+                    ArithmeticSide::Column(column, _) => Some(column),
+                    ArithmeticSide::Literal(..) => None,
                 })
                 .collect(),
         }
@@ -132,26 +132,26 @@ impl Step {
             |of: &DataType, wanted: &str| refuse(format!("{}: {of} is not {wanted}", quoted(operand)));
         match self {
             Self::Call(_, _, DataType::Null) => Ok(DataType::Null),
-            Self::Call(Function::Lower | Function::Upper, _, of) => match Class::of(of) {
-                Class::Text => Ok(DataType::LargeUtf8),
+            Self::Call(Function::Lower | Function::Upper, _, of) => match TypeClass::of(of) {
+                TypeClass::Text => Ok(DataType::LargeUtf8),
                 _ => Err(refused(of, "text")),
             },
-            Self::Call(Function::Abs, _, of) => match Number::of_type(of) {
-                Some(Number::Exact { scale }) => Ok(DataType::Decimal128(PRECISION, scale)),
+            Self::Call(Function::Abs, _, of) => match NumberKind::of_type(of) {
+                Some(NumberKind::Exact { scale }) => Ok(DataType::Decimal128(PRECISION, scale)),
                 Some(_) => Ok(of.clone()),
                 None => Err(refused(of, "a number")),
             },
-            Self::Call(Function::Year | Function::Month | Function::Day, _, of) => match Class::of(of) {
-                Class::Date { .. } | Class::Timestamp { .. } => Ok(DataType::Int64),
+            Self::Call(Function::Year | Function::Month | Function::Day, _, of) => match TypeClass::of(of) {
+                TypeClass::Date { .. } | TypeClass::Timestamp { .. } => Ok(DataType::Int64),
                 _ => Err(refused(of, "a date or timestamp")),
             },
-            Self::Call(Function::IsNan, _, of) => match Class::of(of) {
-                Class::Float => Ok(DataType::Boolean),
+            Self::Call(Function::IsNan, _, of) => match TypeClass::of(of) {
+                TypeClass::Float => Ok(DataType::Boolean),
                 _ => Err(refused(of, "a floating-point number")),
             },
             Self::Arithmetic(left, op, right) => match (left.number(), right.number()) {
-                (Number::Null, _) | (_, Number::Null) => Ok(DataType::Null),
-                (Number::Exact { scale: left }, Number::Exact { scale: right })
+                (NumberKind::Null, _) | (_, NumberKind::Null) => Ok(DataType::Null),
+                (NumberKind::Exact { scale: left }, NumberKind::Exact { scale: right })
                     if *op != ArithmeticOp::Divide =>
                 {
                     let scale = match op {
@@ -168,9 +168,13 @@ impl Step {
     }
 }
 
-impl Computed {
+impl ComputedColumn {
     /// The values of rows whose columns are these.
-    pub(super) fn values(&self, rows: usize, column: &dyn Fn(usize) -> Result<Input>) -> Result<ArrayRef> {
+    pub(super) fn values(
+        &self,
+        rows: usize,
+        column: &dyn Fn(usize) -> Result<PredicateInput>,
+    ) -> Result<ArrayRef> {
         let mut inputs = Vec::new();
         for index in self.step.inputs() {
             inputs.push(column(index)?.dense()?);
@@ -186,8 +190,8 @@ impl Computed {
         let mut inputs = inputs.iter().map(|input| &input.array);
         let mut next = || inputs.next().ok_or_else(|| refuse("a column of the filter is missing"));
         match &self.step {
-            Step::Call(function, _, data_type) => self.call(*function, data_type, next()?, nulls),
-            Step::Arithmetic(left, op, right) => match self.data_type {
+            ComputeExpr::Call(function, _, data_type) => self.call(*function, data_type, next()?, nulls),
+            ComputeExpr::Arithmetic(left, op, right) => match self.data_type {
                 DataType::Decimal128(_, scale) => {
                     let left = self.exact_lane(left, &mut next, nulls.as_ref())?;
                     let right = self.exact_lane(right, &mut next, nulls.as_ref())?;
@@ -260,17 +264,19 @@ impl Computed {
     /// Exact arithmetic of numbers of two scales.
     fn exact(
         &self,
-        left: &Lane<i128>,
+        left: &ArithmeticValues<i128>,
         op: ArithmeticOp,
-        right: &Lane<i128>,
+        right: &ArithmeticValues<i128>,
         scale: i8,
         rows: usize,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
-        let Step::Arithmetic(left_side, _, right_side) = &self.step else { return Err(self.overflow()) };
-        let factor = |side: &Side| match (side.number(), op) {
+        let ComputeExpr::Arithmetic(left_side, _, right_side) = &self.step else {
+            return Err(self.overflow());
+        };
+        let factor = |side: &ArithmeticSide| match (side.number(), op) {
             (
-                Number::Exact { scale: own },
+                NumberKind::Exact { scale: own },
                 ArithmeticOp::Add | ArithmeticOp::Subtract | ArithmeticOp::Modulo,
             ) => 10_i128.checked_pow(u32::try_from(i16::from(scale) - i16::from(own)).ok()?),
             _ => Some(1),
@@ -317,26 +323,32 @@ impl Computed {
 
     fn exact_lane<'a>(
         &self,
-        side: &Side,
+        side: &ArithmeticSide,
         next: &mut impl FnMut() -> Result<&'a ArrayRef>,
         nulls: Option<&NullBuffer>,
-    ) -> Result<Lane<i128>> {
+    ) -> Result<ArithmeticValues<i128>> {
         match side {
-            Side::Column(..) => Ok(Lane::Each(self.exact_values(next()?, nulls)?)),
-            Side::Literal(Literal::Integer(value) | Literal::Decimal { unscaled: value, .. }, _) => {
-                Ok(Lane::One(*value))
+            ArithmeticSide::Column(..) => Ok(ArithmeticValues::Each(self.exact_values(next()?, nulls)?)),
+            ArithmeticSide::Literal(
+                Literal::Integer(value) | Literal::Decimal { unscaled: value, .. },
+                _,
+            ) => Ok(ArithmeticValues::One(*value)),
+            ArithmeticSide::Literal(literal, _) => {
+                Err(refuse(format!("{} is not a number", quoted(literal))))
             }
-            Side::Literal(literal, _) => Err(refuse(format!("{} is not a number", quoted(literal)))),
         }
     }
 
     /// Values in 128 bits; those of null rows are any.
     fn exact_values(&self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<i128>> {
-        struct Narrow<'a>(Option<&'a NullBuffer>);
-        impl WithWhole for Narrow<'_> {
+        struct NarrowToI128<'a>(Option<&'a NullBuffer>);
+        impl IntegerVisitor for NarrowToI128<'_> {
             type Output = Option<Vec<i128>>;
 
-            fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Option<Vec<i128>> {
+            fn with<T: ComparableInteger + ArrowNativeType>(
+                self,
+                values: &ScalarBuffer<T>,
+            ) -> Option<Vec<i128>> {
                 let narrow = |(row, value): (usize, &T)| match value.wide().to_i128() {
                     None if self.0.is_some_and(|nulls| nulls.is_null(row)) => Some(0),
                     narrowed => narrowed,
@@ -344,23 +356,27 @@ impl Computed {
                 values.iter().enumerate().map(narrow).collect()
             }
         }
-        with_whole(array, Narrow(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
+        with_whole(array, NarrowToI128(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
     }
 
     fn float_lane<'a>(
         &self,
-        side: &Side,
+        side: &ArithmeticSide,
         next: &mut impl FnMut() -> Result<&'a ArrayRef>,
-    ) -> Result<Lane<f64>> {
+    ) -> Result<ArithmeticValues<f64>> {
         match side {
-            Side::Column(_, Number::Exact { scale }) => Ok(Lane::Each(exact_floats(next()?, *scale)?)),
-            Side::Column(..) => Ok(Lane::Each(floats(next()?)?.to_vec())),
-            Side::Literal(Literal::Float(value), _) => Ok(Lane::One(*value)),
-            Side::Literal(Literal::Integer(value), _) => Ok(Lane::One(*value as f64)),
-            Side::Literal(Literal::Decimal { unscaled, scale }, _) => {
-                Ok(Lane::One(nearest(*unscaled, i16::from(*scale))))
+            ArithmeticSide::Column(_, NumberKind::Exact { scale }) => {
+                Ok(ArithmeticValues::Each(exact_floats(next()?, *scale)?))
             }
-            Side::Literal(literal, _) => Err(refuse(format!("{} is not a number", quoted(literal)))),
+            ArithmeticSide::Column(..) => Ok(ArithmeticValues::Each(floats(next()?)?.to_vec())),
+            ArithmeticSide::Literal(Literal::Float(value), _) => Ok(ArithmeticValues::One(*value)),
+            ArithmeticSide::Literal(Literal::Integer(value), _) => Ok(ArithmeticValues::One(*value as f64)),
+            ArithmeticSide::Literal(Literal::Decimal { unscaled, scale }, _) => {
+                Ok(ArithmeticValues::One(nearest(*unscaled, i16::from(*scale))))
+            }
+            ArithmeticSide::Literal(literal, _) => {
+                Err(refuse(format!("{} is not a number", quoted(literal))))
+            }
         }
     }
 
@@ -370,12 +386,12 @@ impl Computed {
 }
 
 /// The values of one side, row by row.
-enum Lane<T> {
+enum ArithmeticValues<T> {
     One(T),
     Each(Vec<T>),
 }
 
-impl<T: Copy + Default> Lane<T> {
+impl<T: Copy + Default> ArithmeticValues<T> {
     #[inline(always)]
     fn at(&self, row: usize) -> T {
         match self {
@@ -402,11 +418,11 @@ fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
 
 /// The floating-point numbers nearest to exact ones.
 fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
-    struct Nearest(i16);
-    impl WithWhole for Nearest {
+    struct NearestFloats(i16);
+    impl IntegerVisitor for NearestFloats {
         type Output = Vec<f64>;
 
-        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<f64> {
+        fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<f64> {
             let nearest_wide = |value: i256| match value.to_i128() {
                 Some(value) => nearest(value, self.0),
                 None => parsed(value, self.0),
@@ -414,7 +430,7 @@ fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
             values.iter().map(|value| nearest_wide(value.wide())).collect()
         }
     }
-    with_whole(array, Nearest(i16::from(scale))).ok_or_else(|| unfit(array))
+    with_whole(array, NearestFloats(i16::from(scale))).ok_or_else(|| unfit(array))
 }
 
 /// The floating-point number nearest to `digits` divided by ten to the power of `scale`.
@@ -470,9 +486,10 @@ fn date_parts(
     array: &ArrayRef,
     data_type: &DataType,
     nulls: Option<NullBuffer>,
-    part: impl Fn(Civil) -> Option<i64>,
+    part: impl Fn(CivilDate) -> Option<i64>,
 ) -> Result<ArrayRef> {
-    let (Class::Date { nanos } | Class::Timestamp { nanos }) = Class::of(array.data_type()) else {
+    let (TypeClass::Date { nanos } | TypeClass::Timestamp { nanos }) = TypeClass::of(array.data_type())
+    else {
         return Err(unfit(array));
     };
     let zone = match data_type {
@@ -497,7 +514,7 @@ fn date_parts(
         };
         let found = match last {
             Some((known, found)) if known == day => found,
-            _ => part(Civil::from_days(day.into())).ok_or_else(|| unfit(array))?,
+            _ => part(CivilDate::from_days(day.into())).ok_or_else(|| unfit(array))?,
         };
         last = Some((day, found));
         values.push(found);
@@ -506,15 +523,15 @@ fn date_parts(
 }
 
 fn moments(array: &ArrayRef) -> Result<Vec<i64>> {
-    struct Moments;
-    impl WithWhole for Moments {
+    struct NarrowToI64;
+    impl IntegerVisitor for NarrowToI64 {
         type Output = Option<Vec<i64>>;
 
-        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Option<Vec<i64>> {
+        fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Option<Vec<i64>> {
             values.iter().map(|value| i64::try_from(value.wide().to_i128()?).ok()).collect()
         }
     }
-    with_whole(array, Moments).flatten().ok_or_else(|| unfit(array))
+    with_whole(array, NarrowToI64).flatten().ok_or_else(|| unfit(array))
 }
 
 /// The day of the zone in which a second since 1970-01-01T00:00:00 in UTC lies.

@@ -10,10 +10,10 @@ use arrow::{
 };
 
 use super::{
-    Bound, BoundColumn, Class, Leaf, Node,
-    compute::Computed,
-    gather::Table,
-    input::{Input, unfit},
+    BoundColumn, BoundPredicate, ColumnCondition, PredicateNode, TypeClass,
+    compute::ComputedColumn,
+    gather::PassingCodes,
+    input::{PredicateInput, unfit},
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},
 };
@@ -27,22 +27,22 @@ const PAIR_COST: u32 = 10;
 /// Finds the rows that pass, batch by batch.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
-    bound: Bound,
+    bound: BoundPredicate,
     /// By leaf, what is known of the dictionary that it saw last.
-    memos: Vec<Option<Memo>>,
+    memos: Vec<Option<DictionaryMemo>>,
     /// By what is computed, the values of the dictionary that it was computed from last, and what they came to.
     computed: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
 #[derive(Debug)]
-struct Memo {
+struct DictionaryMemo {
     /// Kept alive, so that no other dictionary can come to lie at its address.
     values: ArrayRef,
     keys: DataType,
-    table: Table,
+    table: PassingCodes,
 }
 
-impl Bound {
+impl BoundPredicate {
     /// What finds the rows that pass. Keep it over batches: it remembers what it knows of dictionaries.
     pub(crate) fn evaluator(&self) -> Evaluator {
         Evaluator::new(self.clone())
@@ -50,11 +50,11 @@ impl Bound {
 }
 
 impl Evaluator {
-    pub(super) fn new(bound: Bound) -> Self {
+    pub(super) fn new(bound: BoundPredicate) -> Self {
         Self { bound, memos: Vec::new(), computed: Vec::new() }
     }
 
-    /// The rows of which the predicate is true. The arrays are those of [`Bound::roots`], as they are or as
+    /// The rows of which the predicate is true. The arrays are those of [`BoundPredicate::roots`], as they are or as
     /// dictionaries, and have so many rows.
     ///
     /// # Errors
@@ -76,22 +76,33 @@ impl Evaluator {
     }
 
     /// What is computed from the columns of a batch; from one that is a dictionary, once for each of its values.
-    fn compute(&mut self, index: usize, computed: &Computed, inputs: &[Input], rows: usize) -> Result<Input> {
+    fn compute(
+        &mut self,
+        index: usize,
+        computed: &ComputedColumn,
+        inputs: &[PredicateInput],
+        rows: usize,
+    ) -> Result<PredicateInput> {
         let only = computed.step.only_input().and_then(|column| inputs.get(column));
         if let Some(only) = only
             && let Some(dictionary) = only.array.as_any_dictionary_opt()
             && let Ok(values) = self.compute_once(index, computed, dictionary.values())
         {
-            return Ok(Input { array: dictionary.with_values(values), nulls: only.nulls.clone() });
+            return Ok(PredicateInput { array: dictionary.with_values(values), nulls: only.nulls.clone() });
         }
 
         // Also where a value of the dictionary has no result: no row may have it.
         let array = computed.values(rows, &|column| input(inputs, column).cloned())?;
         let nulls = array.logical_nulls();
-        Ok(Input { array, nulls })
+        Ok(PredicateInput { array, nulls })
     }
 
-    fn compute_once(&mut self, index: usize, computed: &Computed, values: &ArrayRef) -> Result<ArrayRef> {
+    fn compute_once(
+        &mut self,
+        index: usize,
+        computed: &ComputedColumn,
+        values: &ArrayRef,
+    ) -> Result<ArrayRef> {
         if self.computed.len() <= index {
             self.computed.resize_with(index + 1, || None);
         }
@@ -101,7 +112,7 @@ impl Evaluator {
             return Ok(results.clone());
         }
 
-        let whole = Input { array: values.clone(), nulls: values.logical_nulls() };
+        let whole = PredicateInput { array: values.clone(), nulls: values.logical_nulls() };
         let results = computed.values(values.len(), &|_| Ok(whole.clone()))?;
         if let Some(memo) = self.computed.get_mut(index) {
             *memo = Some((values.clone(), results.clone()));
@@ -110,16 +121,18 @@ impl Evaluator {
     }
 
     /// Clears the rows of which the node is not true.
-    fn keep(&mut self, node: &Node, inputs: &[Input], words: &mut [u64]) -> Result<()> {
+    fn keep(&mut self, node: &PredicateNode, inputs: &[PredicateInput], words: &mut [u64]) -> Result<()> {
         match node {
-            Node::Constant(true) => Ok(()),
-            Node::Constant(false) => {
+            PredicateNode::Constant(true) => Ok(()),
+            PredicateNode::Constant(false) => {
                 words.fill(0);
                 Ok(())
             }
-            Node::Leaf(leaf) => self.keep_leaf(leaf, input(inputs, leaf.column)?, words),
-            Node::Columns(pair) => pair.keep(input(inputs, pair.left)?, input(inputs, pair.right)?, words),
-            Node::And(nodes) => {
+            PredicateNode::Leaf(leaf) => self.keep_leaf(leaf, input(inputs, leaf.column)?, words),
+            PredicateNode::Columns(pair) => {
+                pair.keep(input(inputs, pair.left)?, input(inputs, pair.right)?, words)
+            }
+            PredicateNode::And(nodes) => {
                 for node in self.cheapest_first(nodes, inputs) {
                     if words::is_empty(words) {
                         break;
@@ -128,20 +141,25 @@ impl Evaluator {
                 }
                 Ok(())
             }
-            Node::Or(nodes) => {
+            PredicateNode::Or(nodes) => {
                 let nodes = self.cheapest_first(nodes, inputs);
                 keep_any(words, nodes, |node, words| self.keep(node, inputs, words))
             }
         }
     }
 
-    fn cheapest_first<'a>(&self, nodes: &'a [Node], inputs: &[Input]) -> Vec<&'a Node> {
-        let mut nodes: Vec<(u32, &Node)> = nodes.iter().map(|node| (cost(node, inputs), node)).collect();
+    fn cheapest_first<'a>(
+        &self,
+        nodes: &'a [PredicateNode],
+        inputs: &[PredicateInput],
+    ) -> Vec<&'a PredicateNode> {
+        let mut nodes: Vec<(u32, &PredicateNode)> =
+            nodes.iter().map(|node| (cost(node, inputs), node)).collect();
         nodes.sort_by_key(|(cost, _)| *cost);
         nodes.into_iter().map(|(_, node)| node).collect()
     }
 
-    fn keep_leaf(&mut self, leaf: &Leaf, input: &Input, words: &mut [u64]) -> Result<()> {
+    fn keep_leaf(&mut self, leaf: &ColumnCondition, input: &PredicateInput, words: &mut [u64]) -> Result<()> {
         let kept = match input.array.as_any_dictionary_opt() {
             None => leaf.test.keep(&input.array, input.nulls.as_ref(), words),
             Some(dictionary) => {
@@ -155,7 +173,7 @@ impl Evaluator {
         kept.ok_or_else(|| unfit(&input.array))
     }
 
-    fn table(&mut self, leaf: &Leaf, values: &ArrayRef, keys: &DataType) -> Option<&Table> {
+    fn table(&mut self, leaf: &ColumnCondition, values: &ArrayRef, keys: &DataType) -> Option<&PassingCodes> {
         if self.memos.len() <= leaf.id {
             self.memos.resize_with(leaf.id + 1, || None);
         }
@@ -163,15 +181,18 @@ impl Evaluator {
         if !memo.as_ref().is_some_and(|memo| memo.keys == *keys && is_same(&memo.values, values)) {
             let mut passing = words::all(values.len());
             leaf.test.keep(values, values.logical_nulls().as_ref(), &mut passing)?;
-            *memo =
-                Some(Memo { values: values.clone(), keys: keys.clone(), table: Table::new(passing, keys) });
+            *memo = Some(DictionaryMemo {
+                values: values.clone(),
+                keys: keys.clone(),
+                table: PassingCodes::new(passing, keys),
+            });
         }
         memo.as_ref().map(|memo| &memo.table)
     }
 }
 
 fn keep_codes(
-    table: &Table,
+    table: &PassingCodes,
     on_null: bool,
     keys: &dyn Array,
     nulls: Option<&NullBuffer>,
@@ -190,25 +211,27 @@ fn keep_codes(
     Some(())
 }
 
-fn cost(node: &Node, inputs: &[Input]) -> u32 {
+fn cost(node: &PredicateNode, inputs: &[PredicateInput]) -> u32 {
     match node {
-        Node::Constant(_) => 0,
-        Node::Leaf(leaf) => match inputs.get(leaf.column) {
+        PredicateNode::Constant(_) => 0,
+        PredicateNode::Leaf(leaf) => match inputs.get(leaf.column) {
             Some(input) if input.array.as_any_dictionary_opt().is_some() => GATHER_COST,
             _ => leaf.test.cost(),
         },
-        Node::Columns(_) => PAIR_COST,
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(|node| cost(node, inputs)).sum(),
+        PredicateNode::Columns(_) => PAIR_COST,
+        PredicateNode::And(nodes) | PredicateNode::Or(nodes) => {
+            nodes.iter().map(|node| cost(node, inputs)).sum()
+        }
     }
 }
 
-fn input(inputs: &[Input], index: usize) -> Result<&Input> {
+fn input(inputs: &[PredicateInput], index: usize) -> Result<&PredicateInput> {
     inputs.get(index).ok_or_else(|| refuse("a column of the filter is missing"))
 }
 
 impl BoundColumn {
     /// The column of a batch, down from its root.
-    fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<Input> {
+    fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<PredicateInput> {
         let missing = || refuse(format!("column {} is missing", self.column));
         let root = columns.get(self.root).ok_or_else(missing)?;
         if root.len() != rows {
@@ -227,8 +250,8 @@ impl BoundColumn {
             None => array.logical_nulls(),
         };
         let nulls = NullBuffer::union(nulls.as_ref(), own.as_ref());
-        let (class, own_class) = (Class::of(&self.data_type), Class::of(array.data_type()));
-        let fits = class == own_class || own_class == Class::Null || class == Class::Null;
-        if fits { Ok(Input { array, nulls }) } else { Err(unfit(&array)) }
+        let (class, own_class) = (TypeClass::of(&self.data_type), TypeClass::of(array.data_type()));
+        let fits = class == own_class || own_class == TypeClass::Null || class == TypeClass::Null;
+        if fits { Ok(PredicateInput { array, nulls }) } else { Err(unfit(&array)) }
     }
 }

@@ -12,7 +12,7 @@ use super::words::keep_values;
 
 /// The codes whose values pass. Codes beyond the dictionary never do, whatever they are.
 #[derive(Debug)]
-pub(super) enum Table {
+pub(super) enum PassingCodes {
     None,
     /// All that are in the dictionary; `u64` of them.
     Run {
@@ -27,7 +27,7 @@ pub(super) enum Table {
     Bits(Vec<u64>),
 }
 
-impl Table {
+impl PassingCodes {
     /// Of the dictionary's values, as bits, for keys of a type.
     pub(super) fn new(passing: Vec<u64>, keys: &DataType) -> Self {
         let count: u64 = passing.iter().map(|word| u64::from(word.count_ones())).sum();

@@ -11,13 +11,13 @@ use crate::{Error, Result};
 
 /// A column of a batch.
 #[derive(Clone)]
-pub(super) struct Input {
+pub(super) struct PredicateInput {
     pub(super) array: ArrayRef,
     /// Rows that are null in it or in a struct around it.
     pub(super) nulls: Option<NullBuffer>,
 }
 
-impl Input {
+impl PredicateInput {
     /// The same without a dictionary, and with all of its nulls.
     pub(super) fn dense(self) -> Result<Self> {
         let array = dense(&self.array)?;

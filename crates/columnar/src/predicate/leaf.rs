@@ -3,35 +3,35 @@
 use arrow::{array::Array, buffer::NullBuffer, datatypes::i256};
 
 use super::{
-    Check, CompareOp,
+    CompareOp, ValuePredicate,
     words::{keep_any, keep_null, keep_valid},
 };
 
 /// A condition on one column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Leaf {
+pub(crate) struct ColumnCondition {
     /// Which of the leaves it is.
     pub(crate) id: usize,
     /// Which of the bound columns it is about.
     pub(crate) column: usize,
-    pub(crate) test: Test,
+    pub(crate) test: ColumnTest,
 }
 
 /// Whether a condition is true of a row; false and unknown are one here, since no NOT is above it any more.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Test {
+pub(crate) enum ColumnTest {
     Null,
     NotNull,
     /// A value that passes the check, or fails it where it is negated; never a null.
     Holds {
-        check: Check,
+        check: ValuePredicate,
         negated: bool,
     },
-    And(Vec<Test>),
-    Or(Vec<Test>),
+    And(Vec<ColumnTest>),
+    Or(Vec<ColumnTest>),
 }
 
-impl Test {
+impl ColumnTest {
     /// Whether it is true of a null.
     pub(crate) fn on_null(&self) -> bool {
         match self {
@@ -81,7 +81,7 @@ impl Test {
             tests.into_iter().flat_map(|test| if let Self::And(all) = test { all } else { vec![test] })
         {
             match (test, range) {
-                (Self::Holds { check: Check::Range { low, high }, negated: false }, found) => {
+                (Self::Holds { check: ValuePredicate::Range { low, high }, negated: false }, found) => {
                     let (least, most) = found.unwrap_or((low, high));
                     range = Some((least.max(low), most.min(high)));
                 }
@@ -92,7 +92,7 @@ impl Test {
             if low > high {
                 return None;
             }
-            rest.push(Self::Holds { check: Check::Range { low, high }, negated: false });
+            rest.push(Self::Holds { check: ValuePredicate::Range { low, high }, negated: false });
         }
         rest.sort_by_key(Self::cost);
         Some(if rest.len() == 1 { rest.swap_remove(0) } else { Self::And(rest) })
@@ -104,21 +104,24 @@ impl Test {
         for test in tests.into_iter().flat_map(|test| if let Self::Or(any) = test { any } else { vec![test] })
         {
             match test {
-                Self::Holds { check: Check::Range { low, high }, negated: false } if low == high => {
+                Self::Holds { check: ValuePredicate::Range { low, high }, negated: false } if low == high => {
                     wholes.push(low)
                 }
-                Self::Holds { check: Check::Set(set), negated: false } => wholes.extend(set),
-                Self::Holds { check: Check::Bytes { op: CompareOp::Equal, value }, negated: false } => {
+                Self::Holds { check: ValuePredicate::Set(set), negated: false } => wholes.extend(set),
+                Self::Holds {
+                    check: ValuePredicate::Bytes { op: CompareOp::Equal, value },
+                    negated: false,
+                } => {
                     strings.push(value);
                 }
-                Self::Holds { check: Check::BytesSet(set), negated: false } => {
+                Self::Holds { check: ValuePredicate::BytesSet(set), negated: false } => {
                     strings.extend(set.into_sorted())
                 }
                 test => rest.push(test),
             }
         }
-        rest.extend(Check::among(wholes).map(|check| Self::Holds { check, negated: false }));
-        rest.extend(Check::among_bytes(strings).map(|check| Self::Holds { check, negated: false }));
+        rest.extend(ValuePredicate::among(wholes).map(|check| Self::Holds { check, negated: false }));
+        rest.extend(ValuePredicate::among_bytes(strings).map(|check| Self::Holds { check, negated: false }));
         rest.sort_by_key(Self::cost);
         if rest.len() == 1 { rest.swap_remove(0) } else { Self::Or(rest) }
     }

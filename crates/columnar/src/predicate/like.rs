@@ -7,53 +7,53 @@ use super::tokens::{quoted, refuse};
 use crate::Result;
 
 /// What a pattern asks.
-pub(super) enum Pattern {
+pub(super) enum LikePattern {
     Anything,
     Equal(String),
     Prefix(String),
     Contains(String),
-    Like(Like),
+    Like(LikeMatcher),
 }
 
 /// A pattern that needs to be matched step by step.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Like {
-    first: Segment,
+pub(crate) struct LikeMatcher {
+    first: LikeSegment,
     /// Empty where the pattern has no `%`: then `first` is all of it.
-    rest: Vec<Segment>,
+    rest: Vec<LikeSegment>,
     ignore_case: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Segment(Vec<Piece>);
+struct LikeSegment(Vec<LikeToken>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Piece {
+enum LikeToken {
     Text(String),
     /// So many characters of any kind.
     Any(usize),
 }
 
-impl Like {
-    pub(super) fn compile(pattern: &str, ignore_case: bool) -> Pattern {
+impl LikeMatcher {
+    pub(super) fn compile(pattern: &str, ignore_case: bool) -> LikePattern {
         let mut segments = segments(pattern, ignore_case);
-        let first = if segments.is_empty() { Segment::default() } else { segments.remove(0) };
+        let first = if segments.is_empty() { LikeSegment::default() } else { segments.remove(0) };
         let like = Self { first, rest: segments, ignore_case };
-        like.simple().unwrap_or(Pattern::Like(like))
+        like.simple().unwrap_or(LikePattern::Like(like))
     }
 
-    fn simple(&self) -> Option<Pattern> {
+    fn simple(&self) -> Option<LikePattern> {
         if self.rest.iter().chain([&self.first]).all(|segment| segment.0.is_empty()) && !self.rest.is_empty()
         {
-            return Some(Pattern::Anything);
+            return Some(LikePattern::Anything);
         }
         let first = self.first.as_text()?;
         match self.rest.as_slice() {
             _ if self.ignore_case => None,
-            [] => Some(Pattern::Equal(first.to_owned())),
-            [last] if last.0.is_empty() => Some(Pattern::Prefix(first.to_owned())),
+            [] => Some(LikePattern::Equal(first.to_owned())),
+            [last] if last.0.is_empty() => Some(LikePattern::Prefix(first.to_owned())),
             [middle, last] if first.is_empty() && last.0.is_empty() => {
-                Some(Pattern::Contains(middle.as_text()?.to_owned()))
+                Some(LikePattern::Contains(middle.as_text()?.to_owned()))
             }
             _ => None,
         }
@@ -62,7 +62,7 @@ impl Like {
     /// What every match begins with.
     pub(crate) fn prefix(&self) -> Option<&str> {
         match self.first.0.first() {
-            Some(Piece::Text(text)) if !self.ignore_case => Some(text),
+            Some(LikeToken::Text(text)) if !self.ignore_case => Some(text),
             _ => None,
         }
     }
@@ -84,12 +84,12 @@ impl Like {
     }
 }
 
-impl Segment {
+impl LikeSegment {
     /// The text that it is, if no character of it is open.
     fn as_text(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
-            [Piece::Text(text)] => Some(text),
+            [LikeToken::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -97,8 +97,8 @@ impl Segment {
     /// What is left of a text that begins with it.
     fn strip_from<'a>(&self, text: &'a str) -> Option<&'a str> {
         self.0.iter().try_fold(text, |text, piece| match piece {
-            Piece::Text(wanted) => text.strip_prefix(wanted.as_str()),
-            Piece::Any(count) => {
+            LikeToken::Text(wanted) => text.strip_prefix(wanted.as_str()),
+            LikeToken::Any(count) => {
                 let mut characters = text.chars();
                 characters.nth(count - 1)?;
                 Some(characters.as_str())
@@ -109,7 +109,7 @@ impl Segment {
     /// What is left behind its leftmost occurrence.
     fn find_in<'a>(&self, mut text: &'a str) -> Option<&'a str> {
         loop {
-            if let Some(Piece::Text(wanted)) = self.0.first() {
+            if let Some(LikeToken::Text(wanted)) = self.0.first() {
                 text = text.get(text.find(wanted.as_str())?..)?;
             }
             if let Some(rest) = self.strip_from(text) {
@@ -127,8 +127,8 @@ impl Segment {
             return text.ends_with(wanted);
         }
         let length = self.0.iter().map(|piece| match piece {
-            Piece::Text(text) => text.chars().count(),
-            Piece::Any(count) => *count,
+            LikeToken::Text(text) => text.chars().count(),
+            LikeToken::Any(count) => *count,
         });
         let start = text.char_indices().rev().nth(length.sum::<usize>().saturating_sub(1));
         let tail = start.and_then(|(start, _)| text.get(start..));
@@ -137,23 +137,23 @@ impl Segment {
 }
 
 /// What lies between the `%`s: one more segment than there are of them.
-fn segments(pattern: &str, ignore_case: bool) -> Vec<Segment> {
+fn segments(pattern: &str, ignore_case: bool) -> Vec<LikeSegment> {
     let mut segments = Vec::new();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<LikeToken> = Vec::new();
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         let literal = match letter {
             '%' => {
                 // A run of them is one.
                 if segments.is_empty() || !pieces.is_empty() {
-                    segments.push(Segment(std::mem::take(&mut pieces)));
+                    segments.push(LikeSegment(std::mem::take(&mut pieces)));
                 }
                 continue;
             }
             '_' => {
                 match pieces.last_mut() {
-                    Some(Piece::Any(count)) => *count += 1,
-                    _ => pieces.push(Piece::Any(1)),
+                    Some(LikeToken::Any(count)) => *count += 1,
+                    _ => pieces.push(LikeToken::Any(1)),
                 }
                 continue;
             }
@@ -162,11 +162,11 @@ fn segments(pattern: &str, ignore_case: bool) -> Vec<Segment> {
         };
         let literal = if ignore_case { fold(literal) } else { literal };
         match pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push(literal),
-            _ => pieces.push(Piece::Text(literal.to_string())),
+            Some(LikeToken::Text(text)) => text.push(literal),
+            _ => pieces.push(LikeToken::Text(literal.to_string())),
         }
     }
-    segments.push(Segment(pieces));
+    segments.push(LikeSegment(pieces));
     segments
 }
 

@@ -35,12 +35,12 @@ use std::fmt;
 
 pub use self::operand::{ArithmeticOp, Function, Operand};
 pub(crate) use self::{
-    bind::{Bound, BoundColumn, Node, Root},
-    check::Check,
-    classes::{Class, Whole, WithWhole, with_whole},
-    columns::ColumnPair,
+    bind::{BoundColumn, BoundPredicate, PredicateNode, RootColumn},
+    check::ValuePredicate,
+    classes::{ComparableInteger, IntegerVisitor, TypeClass, with_whole},
+    columns::ColumnComparison,
     evaluate::Evaluator,
-    leaf::{Leaf, Test},
+    leaf::{ColumnCondition, ColumnTest},
 };
 use crate::Result;
 

@@ -2,7 +2,7 @@
 
 use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::Schema};
 
-use super::Bound;
+use super::BoundPredicate;
 use crate::{Predicate, Result};
 
 /// A [`Predicate`] bound to the columns of a schema. Cheap to clone.
@@ -22,7 +22,7 @@ use crate::{Predicate, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct RowFilter {
-    bound: Bound,
+    bound: BoundPredicate,
 }
 
 impl RowFilter {

@@ -35,14 +35,14 @@ pub(super) fn quoted(piece: impl ToString) -> String {
 }
 
 /// Where a reader of the words is.
-pub(super) struct Parser {
+pub(super) struct PredicateParser {
     tokens: Vec<Token>,
     /// Which of them comes next.
     pub(super) next: usize,
     depth: usize,
 }
 
-impl Parser {
+impl PredicateParser {
     pub(super) fn new(sql: &str) -> Result<Self> {
         let tokens = Tokenizer::new(&GenericDialect {}, sql)
             .tokenize()

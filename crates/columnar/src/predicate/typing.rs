@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, i256};
 
 use super::{
-    Check, Class, CompareOp, Literal, Operand,
+    CompareOp, Literal, Operand, TypeClass, ValuePredicate,
     civil::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp},
     classes::whole_range,
-    like::{Like, Pattern},
+    like::{LikeMatcher, LikePattern},
     sql::literals::uuid,
     tokens::{quoted, refuse},
 };
@@ -16,19 +16,19 @@ use crate::{Error, Result};
 
 /// What a comparison comes to for the rows that are not null.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum ComparisonOutcome {
     Never,
     Always,
     /// Neither true nor false, and its negation neither: a NULL is compared.
     Unknown,
     Holds {
-        check: Check,
+        check: ValuePredicate,
         negated: bool,
     },
 }
 
-impl Outcome {
-    fn holds(check: Check) -> Self {
+impl ComparisonOutcome {
+    fn holds(check: ValuePredicate) -> Self {
         Self::Holds { check, negated: false }
     }
 
@@ -43,15 +43,15 @@ impl Outcome {
 }
 
 /// The column that literals are compared with.
-pub(super) struct Target<'a> {
+pub(super) struct ComparisonTarget<'a> {
     operand: &'a Operand,
     data_type: &'a DataType,
-    class: Class,
+    class: TypeClass,
 }
 
 /// Where a literal lies among a column's whole numbers.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum LiteralPosition {
     /// Below all of them.
     Below,
     /// At `floor`, or between it and the next where it is not exact.
@@ -62,9 +62,9 @@ enum Place {
     Nan,
 }
 
-impl<'a> Target<'a> {
+impl<'a> ComparisonTarget<'a> {
     pub(super) fn new(operand: &'a Operand, data_type: &'a DataType) -> Self {
-        Self { operand, data_type, class: Class::of(data_type) }
+        Self { operand, data_type, class: TypeClass::of(data_type) }
     }
 
     fn mismatch(&self, what: impl ToString) -> Error {
@@ -75,21 +75,21 @@ impl<'a> Target<'a> {
         refuse(format!("{subject} is {}: not comparable with {}", self.data_type, quoted(what)))
     }
 
-    pub(super) fn compare(&self, op: CompareOp, literal: &Literal) -> Result<Outcome> {
-        if self.class == Class::Other {
+    pub(super) fn compare(&self, op: CompareOp, literal: &Literal) -> Result<ComparisonOutcome> {
+        if self.class == TypeClass::Other {
             return Err(self.mismatch(literal));
         }
-        if *literal == Literal::Null || self.class == Class::Null {
-            return Ok(Outcome::Unknown);
+        if *literal == Literal::Null || self.class == TypeClass::Null {
+            return Ok(ComparisonOutcome::Unknown);
         }
         let (op, negate) = match op {
             CompareOp::NotEqual => (CompareOp::Equal, true),
             op => (op, false),
         };
         let outcome = match self.class {
-            Class::Float => self.compare_float(op, literal)?,
-            Class::Text | Class::Bytes => {
-                Outcome::holds(Check::Bytes { op, value: self.bytes(literal)?.into() })
+            TypeClass::Float => self.compare_float(op, literal)?,
+            TypeClass::Text | TypeClass::Bytes => {
+                ComparisonOutcome::holds(ValuePredicate::Bytes { op, value: self.bytes(literal)?.into() })
             }
             _ => self.range(op, self.place(literal)?),
         };
@@ -97,66 +97,79 @@ impl<'a> Target<'a> {
     }
 
     /// Whether the column's value is one of several; no row is in a list of none.
-    pub(super) fn is_in(&self, literals: &[Literal], negate: bool) -> Result<Outcome> {
+    pub(super) fn is_in(&self, literals: &[Literal], negate: bool) -> Result<ComparisonOutcome> {
         let (mut wholes, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_unknown = false;
         for literal in literals {
             match self.compare(CompareOp::Equal, literal)? {
-                Outcome::Holds { check: Check::Range { low, .. }, .. } => wholes.push(low),
-                Outcome::Holds { check: Check::Float { value, .. }, .. } => floats.push(value),
-                Outcome::Holds { check: Check::Bytes { value, .. }, .. } => bytes.push(value),
-                Outcome::Always => wholes.extend(whole_range(self.data_type).map(|(low, _)| low)),
-                Outcome::Unknown => has_unknown = true,
-                Outcome::Never | Outcome::Holds { .. } => {}
+                ComparisonOutcome::Holds { check: ValuePredicate::Range { low, .. }, .. } => wholes.push(low),
+                ComparisonOutcome::Holds { check: ValuePredicate::Float { value, .. }, .. } => {
+                    floats.push(value)
+                }
+                ComparisonOutcome::Holds { check: ValuePredicate::Bytes { value, .. }, .. } => {
+                    bytes.push(value)
+                }
+                ComparisonOutcome::Always => wholes.extend(whole_range(self.data_type).map(|(low, _)| low)),
+                ComparisonOutcome::Unknown => has_unknown = true,
+                ComparisonOutcome::Never | ComparisonOutcome::Holds { .. } => {}
             }
         }
         if negate && has_unknown {
-            return Ok(Outcome::Never);
+            return Ok(ComparisonOutcome::Never);
         }
-        let check = Check::among(wholes).or_else(|| Check::among_floats(floats));
-        let outcome = match check.or_else(|| Check::among_bytes(bytes)) {
-            Some(check) => Outcome::holds(check),
-            None if has_unknown => Outcome::Unknown,
-            None => Outcome::Never,
+        let check = ValuePredicate::among(wholes).or_else(|| ValuePredicate::among_floats(floats));
+        let outcome = match check.or_else(|| ValuePredicate::among_bytes(bytes)) {
+            Some(check) => ComparisonOutcome::holds(check),
+            None if has_unknown => ComparisonOutcome::Unknown,
+            None => ComparisonOutcome::Never,
         };
         Ok(outcome.negated_if(negate))
     }
 
-    pub(super) fn like(&self, pattern: &str, ignore_case: bool) -> Result<Outcome> {
+    pub(super) fn like(&self, pattern: &str, ignore_case: bool) -> Result<ComparisonOutcome> {
         if self.is_null_or_text(|| format!("LIKE '{pattern}'"))? {
-            return Ok(Outcome::Unknown);
+            return Ok(ComparisonOutcome::Unknown);
         }
-        let equal = |value: String| Check::Bytes { op: CompareOp::Equal, value: value.into_bytes().into() };
-        Ok(match Like::compile(pattern, ignore_case) {
-            Pattern::Anything => Outcome::Always,
-            Pattern::Equal(value) => Outcome::holds(equal(value)),
-            Pattern::Prefix(value) => Outcome::holds(Check::Prefix(value.into_bytes().into())),
-            Pattern::Contains(value) => Outcome::holds(Check::Contains(value)),
-            Pattern::Like(like) => Outcome::holds(Check::Like(like)),
+        let equal =
+            |value: String| ValuePredicate::Bytes { op: CompareOp::Equal, value: value.into_bytes().into() };
+        Ok(match LikeMatcher::compile(pattern, ignore_case) {
+            LikePattern::Anything => ComparisonOutcome::Always,
+            LikePattern::Equal(value) => ComparisonOutcome::holds(equal(value)),
+            LikePattern::Prefix(value) => {
+                ComparisonOutcome::holds(ValuePredicate::Prefix(value.into_bytes().into()))
+            }
+            LikePattern::Contains(value) => ComparisonOutcome::holds(ValuePredicate::Contains(value)),
+            LikePattern::Like(like) => ComparisonOutcome::holds(ValuePredicate::Like(like)),
         })
     }
 
-    pub(super) fn starts_with(&self, prefix: &str) -> Result<Outcome> {
+    pub(super) fn starts_with(&self, prefix: &str) -> Result<ComparisonOutcome> {
         match self.class {
-            Class::Null => Ok(Outcome::Unknown),
-            Class::Text | Class::Bytes if prefix.is_empty() => Ok(Outcome::Always),
-            Class::Text | Class::Bytes => Ok(Outcome::holds(Check::Prefix(prefix.as_bytes().into()))),
+            TypeClass::Null => Ok(ComparisonOutcome::Unknown),
+            TypeClass::Text | TypeClass::Bytes if prefix.is_empty() => Ok(ComparisonOutcome::Always),
+            TypeClass::Text | TypeClass::Bytes => {
+                Ok(ComparisonOutcome::holds(ValuePredicate::Prefix(prefix.as_bytes().into())))
+            }
             _ => Err(self.mismatch(format!("starts_with '{prefix}'"))),
         }
     }
 
-    pub(super) fn contains(&self, text: &str) -> Result<Outcome> {
+    pub(super) fn contains(&self, text: &str) -> Result<ComparisonOutcome> {
         if self.is_null_or_text(|| format!("contains '{text}'"))? {
-            return Ok(Outcome::Unknown);
+            return Ok(ComparisonOutcome::Unknown);
         }
-        Ok(if text.is_empty() { Outcome::Always } else { Outcome::holds(Check::Contains(text.to_owned())) })
+        Ok(if text.is_empty() {
+            ComparisonOutcome::Always
+        } else {
+            ComparisonOutcome::holds(ValuePredicate::Contains(text.to_owned()))
+        })
     }
 
     /// True of a column of nothing but nulls, false of one of strings.
     fn is_null_or_text(&self, what: impl FnOnce() -> String) -> Result<bool> {
         match self.class {
-            Class::Null => Ok(true),
-            Class::Text => Ok(false),
+            TypeClass::Null => Ok(true),
+            TypeClass::Text => Ok(false),
             _ => Err(self.mismatch(what())),
         }
     }
@@ -168,42 +181,44 @@ impl<'a> Target<'a> {
                 (DataType::FixedSizeBinary(16), Some(uuid)) => Ok(uuid),
                 _ => Ok(text.clone().into_bytes()),
             },
-            (Class::Bytes, Literal::Binary(bytes)) => Ok(bytes.clone()),
+            (TypeClass::Bytes, Literal::Binary(bytes)) => Ok(bytes.clone()),
             _ => Err(self.mismatch(literal)),
         }
     }
 
     /// Where the literal lies, in the column's own units.
-    fn place(&self, literal: &Literal) -> Result<Place> {
+    fn place(&self, literal: &Literal) -> Result<LiteralPosition> {
         let wrong = || self.mismatch(literal);
         Ok(match (self.class, literal) {
-            (Class::Boolean, Literal::Boolean(value)) => exactly(i128::from(*value)),
-            (Class::Integer, Literal::Integer(value)) => exactly(*value),
-            (Class::Integer, Literal::Decimal { unscaled, scale }) => scaled(*unscaled, -i64::from(*scale)),
-            (Class::Integer, Literal::Float(value)) => floor(*value),
-            (Class::Decimal { scale }, Literal::Integer(value)) => scaled(*value, i64::from(scale)),
-            (Class::Decimal { scale }, Literal::Decimal { unscaled, scale: own }) => {
+            (TypeClass::Boolean, Literal::Boolean(value)) => exactly(i128::from(*value)),
+            (TypeClass::Integer, Literal::Integer(value)) => exactly(*value),
+            (TypeClass::Integer, Literal::Decimal { unscaled, scale }) => {
+                scaled(*unscaled, -i64::from(*scale))
+            }
+            (TypeClass::Integer, Literal::Float(value)) => floor(*value),
+            (TypeClass::Decimal { scale }, Literal::Integer(value)) => scaled(*value, i64::from(scale)),
+            (TypeClass::Decimal { scale }, Literal::Decimal { unscaled, scale: own }) => {
                 scaled(*unscaled, i64::from(scale) - i64::from(*own))
             }
-            (Class::Decimal { scale }, Literal::Float(value)) => shortest(*value, scale),
-            (Class::Time { nanos }, Literal::Time(time)) => divided(i128::from(*time), nanos),
-            (Class::Time { nanos }, Literal::String(text)) => {
+            (TypeClass::Decimal { scale }, Literal::Float(value)) => shortest(*value, scale),
+            (TypeClass::Time { nanos }, Literal::Time(time)) => divided(i128::from(*time), nanos),
+            (TypeClass::Time { nanos }, Literal::String(text)) => {
                 divided(parse_time(text).map(i128::from).ok_or_else(wrong)?, nanos)
             }
-            (Class::Date { nanos }, Literal::String(text)) => {
+            (TypeClass::Date { nanos }, Literal::String(text)) => {
                 let moment = match parse_date(text) {
                     Some(days) => days.checked_mul(NANOS_PER_DAY),
                     None => parse_timestamp(text),
                 };
                 divided(moment.ok_or_else(wrong)?, nanos)
             }
-            (Class::Date { nanos } | Class::Timestamp { nanos }, Literal::Date(days)) => {
+            (TypeClass::Date { nanos } | TypeClass::Timestamp { nanos }, Literal::Date(days)) => {
                 divided(i128::from(*days) * NANOS_PER_DAY, nanos)
             }
-            (Class::Date { nanos } | Class::Timestamp { nanos }, Literal::Timestamp(moment)) => {
+            (TypeClass::Date { nanos } | TypeClass::Timestamp { nanos }, Literal::Timestamp(moment)) => {
                 divided(*moment, nanos)
             }
-            (Class::Timestamp { nanos }, Literal::String(text)) => {
+            (TypeClass::Timestamp { nanos }, Literal::String(text)) => {
                 divided(parse_timestamp(text).ok_or_else(wrong)?, nanos)
             }
             _ => return Err(wrong()),
@@ -211,15 +226,15 @@ impl<'a> Target<'a> {
     }
 
     /// The column's values for which `value op literal` holds.
-    fn range(&self, op: CompareOp, place: Place) -> Outcome {
-        let Some((lowest, highest)) = whole_range(self.data_type) else { return Outcome::Never };
+    fn range(&self, op: CompareOp, place: LiteralPosition) -> ComparisonOutcome {
+        let Some((lowest, highest)) = whole_range(self.data_type) else { return ComparisonOutcome::Never };
         let is_upper_bound = matches!(op, CompareOp::Less | CompareOp::LessOrEqual);
         let is_lower_bound = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
         let range = match place {
-            Place::Below if is_lower_bound => Some((lowest, highest)),
-            Place::Above if is_upper_bound => Some((lowest, highest)),
-            Place::Below | Place::Above | Place::Nan => None,
-            Place::At { floor, exact } => match op {
+            LiteralPosition::Below if is_lower_bound => Some((lowest, highest)),
+            LiteralPosition::Above if is_upper_bound => Some((lowest, highest)),
+            LiteralPosition::Below | LiteralPosition::Above | LiteralPosition::Nan => None,
+            LiteralPosition::At { floor, exact } => match op {
                 CompareOp::Less if exact => floor.checked_sub(i256::ONE).map(|high| (lowest, high)),
                 CompareOp::Less | CompareOp::LessOrEqual => Some((lowest, floor)),
                 CompareOp::GreaterOrEqual if exact => Some((floor, highest)),
@@ -230,32 +245,32 @@ impl<'a> Target<'a> {
             },
         };
         match range.map(|(low, high)| (low.max(lowest), high.min(highest))) {
-            Some((low, high)) if low > high => Outcome::Never,
-            Some((low, high)) if low == lowest && high == highest => Outcome::Always,
-            Some((low, high)) => Outcome::holds(Check::Range { low, high }),
-            None => Outcome::Never,
+            Some((low, high)) if low > high => ComparisonOutcome::Never,
+            Some((low, high)) if low == lowest && high == highest => ComparisonOutcome::Always,
+            Some((low, high)) => ComparisonOutcome::holds(ValuePredicate::Range { low, high }),
+            None => ComparisonOutcome::Never,
         }
     }
 
-    fn compare_float(&self, op: CompareOp, literal: &Literal) -> Result<Outcome> {
+    fn compare_float(&self, op: CompareOp, literal: &Literal) -> Result<ComparisonOutcome> {
         let (value, exact) = match literal {
             Literal::Integer(value) => float_floor(*value),
             Literal::Decimal { unscaled, scale } => {
                 let nearest = self.nearest(&format!("{unscaled}e-{scale}"));
                 (nearest.ok_or_else(|| self.mismatch(literal))?, true)
             }
-            Literal::Float(value) if value.is_nan() => return Ok(Outcome::Never),
+            Literal::Float(value) if value.is_nan() => return Ok(ComparisonOutcome::Never),
             Literal::Float(value) => (self.nearest_to(*value), true),
             _ => return Err(self.mismatch(literal)),
         };
         let op = match op {
-            CompareOp::Equal | CompareOp::NotEqual if !exact => return Ok(Outcome::Never),
+            CompareOp::Equal | CompareOp::NotEqual if !exact => return Ok(ComparisonOutcome::Never),
             CompareOp::Less if !exact => CompareOp::LessOrEqual,
             CompareOp::GreaterOrEqual if !exact => CompareOp::Greater,
             op => op,
         };
         // Plus zero turns minus zero into zero.
-        Ok(Outcome::holds(Check::Float { op, value: value + 0.0 }))
+        Ok(ComparisonOutcome::holds(ValuePredicate::Float { op, value: value + 0.0 }))
     }
 
     /// The column's number nearest to a decimal one.
@@ -282,17 +297,17 @@ impl<'a> Target<'a> {
     }
 }
 
-fn exactly(value: i128) -> Place {
-    Place::At { floor: i256::from_i128(value), exact: true }
+fn exactly(value: i128) -> LiteralPosition {
+    LiteralPosition::At { floor: i256::from_i128(value), exact: true }
 }
 
-fn divided(value: i128, unit: i128) -> Place {
-    Place::At { floor: i256::from_i128(value.div_euclid(unit)), exact: value.rem_euclid(unit) == 0 }
+fn divided(value: i128, unit: i128) -> LiteralPosition {
+    LiteralPosition::At { floor: i256::from_i128(value.div_euclid(unit)), exact: value.rem_euclid(unit) == 0 }
 }
 
 /// `digits` times ten to the power of `exponent`.
-fn scaled(digits: i128, exponent: i64) -> Place {
-    let beyond = if digits < 0 { Place::Below } else { Place::Above };
+fn scaled(digits: i128, exponent: i64) -> LiteralPosition {
+    let beyond = if digits < 0 { LiteralPosition::Below } else { LiteralPosition::Above };
     let power = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
     match (digits.cmp(&0), exponent) {
         (Ordering::Equal, _) => exactly(0),
@@ -300,33 +315,36 @@ fn scaled(digits: i128, exponent: i64) -> Place {
             // Ten to the power of 77 has no room in 256 bits.
             let factor = if power < 77 { i256::from_i128(10).checked_pow(power) } else { None };
             match factor.and_then(|factor| factor.checked_mul(i256::from_i128(digits))) {
-                Some(floor) => Place::At { floor, exact: true },
+                Some(floor) => LiteralPosition::At { floor, exact: true },
                 None => beyond,
             }
         }
         (sign, _) => match 10_i128.checked_pow(power) {
             Some(divisor) => divided(digits, divisor),
-            None => Place::At { floor: i256::from_i128(-i128::from(sign.is_lt())), exact: false },
+            None => LiteralPosition::At { floor: i256::from_i128(-i128::from(sign.is_lt())), exact: false },
         },
     }
 }
 
-fn floor(value: f64) -> Place {
+fn floor(value: f64) -> LiteralPosition {
     const LIMIT: f64 = (1_u128 << 127) as f64;
     match value {
-        _ if value.is_nan() => Place::Nan,
-        _ if value >= LIMIT => Place::Above,
-        _ if value < -LIMIT => Place::Below,
-        _ => Place::At { floor: i256::from_i128(value.floor() as i128), exact: value.floor() == value },
+        _ if value.is_nan() => LiteralPosition::Nan,
+        _ if value >= LIMIT => LiteralPosition::Above,
+        _ if value < -LIMIT => LiteralPosition::Below,
+        _ => LiteralPosition::At {
+            floor: i256::from_i128(value.floor() as i128),
+            exact: value.floor() == value,
+        },
     }
 }
 
 /// The place among decimals of the shortest decimal number that reads as this one.
-fn shortest(value: f64, scale: i8) -> Place {
+fn shortest(value: f64, scale: i8) -> LiteralPosition {
     if value.is_nan() {
-        return Place::Nan;
+        return LiteralPosition::Nan;
     }
-    let beyond = if value < 0.0 { Place::Below } else { Place::Above };
+    let beyond = if value < 0.0 { LiteralPosition::Below } else { LiteralPosition::Above };
     let text = format!("{value:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return beyond };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -349,10 +367,10 @@ fn float_floor(value: i128) -> (f64, bool) {
 /// The order of a whole and a floating-point number, exactly; `None` for NaN.
 pub(super) fn float_order(whole: i128, float: f64) -> Option<Ordering> {
     match floor(float) {
-        Place::Nan => None,
-        Place::Above => Some(Ordering::Less),
-        Place::Below => Some(Ordering::Greater),
-        Place::At { floor, exact } => {
+        LiteralPosition::Nan => None,
+        LiteralPosition::Above => Some(Ordering::Less),
+        LiteralPosition::Below => Some(Ordering::Greater),
+        LiteralPosition::At { floor, exact } => {
             let order = i256::from_i128(whole).cmp(&floor);
             Some(if exact { order } else { order.then(Ordering::Less) })
         }

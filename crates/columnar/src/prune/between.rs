@@ -4,18 +4,23 @@
 
 use std::{borrow::Borrow, cmp::Ordering};
 
-use super::Verdict;
-use crate::predicate::{Check, CompareOp};
+use super::PruneVerdict;
+use crate::predicate::{CompareOp, ValuePredicate};
 
 /// Whether values between the bounds lie from `low` to `high`.
-pub(super) fn within<T: PartialOrd + ?Sized>(min: Option<&T>, max: Option<&T>, low: &T, high: &T) -> Verdict {
+pub(super) fn within<T: PartialOrd + ?Sized>(
+    min: Option<&T>,
+    max: Option<&T>,
+    low: &T,
+    high: &T,
+) -> PruneVerdict {
     let beyond = min.is_some_and(|min| min > high) || max.is_some_and(|max| max < low);
     let inside = min.is_some_and(|min| min >= low) && max.is_some_and(|max| max <= high);
-    Verdict::between(!beyond, !inside)
+    PruneVerdict::between(!beyond, !inside)
 }
 
 /// Whether values between the bounds are among those of an ascending list.
-pub(super) fn among<T, S>(min: Option<&T>, max: Option<&T>, set: &[S]) -> Verdict
+pub(super) fn among<T, S>(min: Option<&T>, max: Option<&T>, set: &[S]) -> PruneVerdict
 where
     T: PartialOrd + ?Sized,
     S: Borrow<T>,
@@ -23,7 +28,7 @@ where
     let start = min.map_or(0, |min| set.partition_point(|value| value.borrow() < min));
     let candidate = set.get(start).filter(|candidate| max.is_none_or(|max| (*candidate).borrow() <= max));
     let only = min.is_some() && min == max;
-    Verdict::between(candidate.is_some(), !only)
+    PruneVerdict::between(candidate.is_some(), !only)
 }
 
 /// Whether values between the bounds compare with a value as wanted.
@@ -32,7 +37,7 @@ pub(super) fn compared<T: PartialOrd + ?Sized>(
     max: Option<&T>,
     op: CompareOp,
     value: &T,
-) -> Verdict {
+) -> PruneVerdict {
     let orders = |bound: Option<&T>| bound.and_then(|bound| bound.partial_cmp(value));
     let (min, max) = (orders(min), orders(max));
     let possible = |order: Ordering| match order {
@@ -50,7 +55,7 @@ pub(super) fn orders<T: PartialOrd + ?Sized>(
     right_min: Option<&T>,
     right_max: Option<&T>,
     holds: impl Fn(Ordering) -> bool,
-) -> Verdict {
+) -> PruneVerdict {
     let order = |left: Option<&T>, right: Option<&T>| left?.partial_cmp(right?);
     let (least, most) = (order(left_min, right_max), order(left_max, right_min));
     let possible = |wanted: Ordering| match wanted {
@@ -61,37 +66,39 @@ pub(super) fn orders<T: PartialOrd + ?Sized>(
     of_orders(possible, holds)
 }
 
-fn of_orders(possible: impl Fn(Ordering) -> bool, holds: impl Fn(Ordering) -> bool) -> Verdict {
+fn of_orders(possible: impl Fn(Ordering) -> bool, holds: impl Fn(Ordering) -> bool) -> PruneVerdict {
     let orders =
         [Ordering::Less, Ordering::Equal, Ordering::Greater].map(|order| (possible(order), holds(order)));
-    Verdict::between(orders.contains(&(true, true)), orders.contains(&(true, false)))
+    PruneVerdict::between(orders.contains(&(true, true)), orders.contains(&(true, false)))
 }
 
 /// Whether strings or binaries between the bounds pass.
-pub(super) fn bytes(check: &Check, min: Option<&[u8]>, max: Option<&[u8]>) -> Verdict {
+pub(super) fn bytes(check: &ValuePredicate, min: Option<&[u8]>, max: Option<&[u8]>) -> PruneVerdict {
     let begins = |prefix: &[u8]| {
         let head = |bound: &[u8]| bound.get(..prefix.len()).unwrap_or(bound).cmp(prefix);
         let beyond = min.is_some_and(|min| head(min).is_gt()) || max.is_some_and(|max| head(max).is_lt());
         let inside = [min, max].iter().all(|bound| bound.is_some_and(|bound| bound.starts_with(prefix)));
-        Verdict::between(!beyond, !inside)
+        PruneVerdict::between(!beyond, !inside)
     };
     let only = min.filter(|_| min == max);
     let text = only.and_then(|only| std::str::from_utf8(only).ok());
     match check {
-        Check::Bytes { op, value } => compared(min, max, *op, value),
-        Check::BytesSet(set) => among(min, max, set.sorted()),
-        Check::Prefix(prefix) => begins(prefix),
-        Check::Contains(wanted) => text.map_or(Verdict::Some, |text| of_one(text.contains(wanted.as_str()))),
-        Check::Like(like) => match (text, like.prefix()) {
+        ValuePredicate::Bytes { op, value } => compared(min, max, *op, value),
+        ValuePredicate::BytesSet(set) => among(min, max, set.sorted()),
+        ValuePredicate::Prefix(prefix) => begins(prefix),
+        ValuePredicate::Contains(wanted) => {
+            text.map_or(PruneVerdict::Some, |text| of_one(text.contains(wanted.as_str())))
+        }
+        ValuePredicate::Like(like) => match (text, like.prefix()) {
             (Some(text), _) => of_one(like.matches(text)),
-            (None, Some(prefix)) if begins(prefix.as_bytes()) == Verdict::None => Verdict::None,
-            _ => Verdict::Some,
+            (None, Some(prefix)) if begins(prefix.as_bytes()) == PruneVerdict::None => PruneVerdict::None,
+            _ => PruneVerdict::Some,
         },
-        _ => Verdict::Some,
+        _ => PruneVerdict::Some,
     }
 }
 
 /// Of a value that is the only one.
-fn of_one(passes: bool) -> Verdict {
-    Verdict::between(passes, !passes)
+fn of_one(passes: bool) -> PruneVerdict {
+    PruneVerdict::between(passes, !passes)
 }

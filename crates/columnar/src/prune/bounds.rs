@@ -9,30 +9,30 @@ use arrow::{
     },
 };
 
-use crate::predicate::{Class, Whole, WithWhole, with_whole};
+use crate::predicate::{ComparableInteger, IntegerVisitor, TypeClass, with_whole};
 
 /// By part, what is known of it.
-type Known<T> = Vec<Option<T>>;
+type PartValues<T> = Vec<Option<T>>;
 
 /// Bounds in the column's own representation, by part.
-pub(super) enum Bounds {
-    Whole(Known<i256>, Known<i256>),
-    Float(Known<f64>, Known<f64>),
-    Bytes(Known<Box<[u8]>>, Known<Box<[u8]>>),
+pub(super) enum PruningBounds {
+    Whole(PartValues<i256>, PartValues<i256>),
+    Float(PartValues<f64>, PartValues<f64>),
+    Bytes(PartValues<Box<[u8]>>, PartValues<Box<[u8]>>),
     Unknown,
 }
 
-impl Bounds {
-    pub(super) fn new(class: Class, min: Option<ArrayRef>, max: Option<ArrayRef>) -> Option<Self> {
-        let of_class = |array: &ArrayRef| Class::of(array.data_type()) == class;
+impl PruningBounds {
+    pub(super) fn new(class: TypeClass, min: Option<ArrayRef>, max: Option<ArrayRef>) -> Option<Self> {
+        let of_class = |array: &ArrayRef| TypeClass::of(array.data_type()) == class;
         let (min, max) = (min.filter(of_class), max.filter(of_class));
         let (min, max) = (min.as_ref(), max.as_ref());
         Some(match class {
-            Class::Float => {
+            TypeClass::Float => {
                 let (min, max) = ordered(values(min, floats)?, values(max, floats)?);
                 Self::Float(min, max)
             }
-            Class::Text | Class::Bytes => {
+            TypeClass::Text | TypeClass::Bytes => {
                 let (min, max) = ordered(values(min, strings)?, values(max, strings)?);
                 Self::Bytes(min, max)
             }
@@ -45,7 +45,7 @@ impl Bounds {
 }
 
 /// Forgets bounds that contradict each other.
-fn ordered<T: PartialOrd>(mut min: Known<T>, mut max: Known<T>) -> (Known<T>, Known<T>) {
+fn ordered<T: PartialOrd>(mut min: PartValues<T>, mut max: PartValues<T>) -> (PartValues<T>, PartValues<T>) {
     for (min, max) in min.iter_mut().zip(&mut max) {
         if let (Some(least), Some(most)) = (&*min, &*max)
             && least > most
@@ -57,31 +57,31 @@ fn ordered<T: PartialOrd>(mut min: Known<T>, mut max: Known<T>) -> (Known<T>, Kn
 }
 
 /// Nothing is known without an array.
-fn values<T>(array: Option<&ArrayRef>, of: fn(&ArrayRef) -> Option<Known<T>>) -> Option<Known<T>> {
+fn values<T>(array: Option<&ArrayRef>, of: fn(&ArrayRef) -> Option<PartValues<T>>) -> Option<PartValues<T>> {
     array.map_or_else(|| Some(Vec::new()), of)
 }
 
-fn wholes(array: &ArrayRef) -> Option<Known<i256>> {
-    struct Widen<'a>(&'a dyn Array);
-    impl WithWhole for Widen<'_> {
-        type Output = Known<i256>;
+fn wholes(array: &ArrayRef) -> Option<PartValues<i256>> {
+    struct WidenBounds<'a>(&'a dyn Array);
+    impl IntegerVisitor for WidenBounds<'_> {
+        type Output = PartValues<i256>;
 
-        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Self::Output {
+        fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Self::Output {
             let known = |(row, value): (usize, &T)| self.0.is_valid(row).then(|| value.wide());
             values.iter().enumerate().map(known).collect()
         }
     }
     match array.as_boolean_opt() {
         Some(array) => Some(booleans(array)),
-        None => with_whole(array, Widen(array)),
+        None => with_whole(array, WidenBounds(array)),
     }
 }
 
-fn booleans(array: &BooleanArray) -> Known<i256> {
+fn booleans(array: &BooleanArray) -> PartValues<i256> {
     array.iter().map(|value| value.map(|value| i256::from_i128(i128::from(value)))).collect()
 }
 
-fn floats(array: &ArrayRef) -> Option<Known<f64>> {
+fn floats(array: &ArrayRef) -> Option<PartValues<f64>> {
     let known = |value: Option<f64>| value.filter(|value| !value.is_nan());
     Some(match array.data_type() {
         DataType::Float16 => {
@@ -95,7 +95,7 @@ fn floats(array: &ArrayRef) -> Option<Known<f64>> {
     })
 }
 
-fn strings(array: &ArrayRef) -> Option<Known<Box<[u8]>>> {
+fn strings(array: &ArrayRef) -> Option<PartValues<Box<[u8]>>> {
     macro_rules! owned {
         ($array:expr) => {
             $array?.iter().map(|value| value.map(|value| AsRef::<[u8]>::as_ref(value).into())).collect()

@@ -12,24 +12,24 @@ use arrow::{
 };
 use proptest::prelude::*;
 
-use super::{Verdict, prune};
+use super::{PruneVerdict, prune};
 use crate::{
     Column, CompareOp, Literal, Predicate,
-    file::statistics::Statistics,
-    predicate::tests::{Sample, dense_columns, holds, predicate, sample, slice},
+    file::statistics::PruningStatistics,
+    predicate::tests::{PredicateSample, dense_columns, holds, predicate, sample, slice},
 };
 
 /// Parts of a sample; what is told of them is exact, or wider where it is told to be.
 #[derive(Debug)]
-struct Parts {
-    parts: Vec<Sample>,
+struct SampleParts {
+    parts: Vec<PredicateSample>,
     /// By part: nothing is told, bounds are cut to one byte.
     hidden: Vec<bool>,
     cut: Vec<bool>,
     blooms: bool,
 }
 
-impl Parts {
+impl SampleParts {
     fn by_part(
         &self,
         column: &Column,
@@ -86,7 +86,7 @@ fn widened(value: ArrayRef, is_max: bool) -> ArrayRef {
     Arc::new(StringArray::from(vec![if is_max { first.chars().map(next).collect() } else { first }]))
 }
 
-impl Statistics for Parts {
+impl PruningStatistics for SampleParts {
     fn parts(&self) -> usize {
         self.parts.len()
     }
@@ -101,7 +101,7 @@ impl Statistics for Parts {
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
         let is_null = Predicate::IsNull(column.clone().into());
-        let count = |part: &Sample| {
+        let count = |part: &PredicateSample| {
             (0..part.dense[0].len()).filter(|row| holds(&is_null, part, *row) == Some(true)).count()
         };
         let counts =
@@ -114,7 +114,7 @@ impl Statistics for Parts {
     }
 
     fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
-        let any = |part: &Sample| {
+        let any = |part: &PredicateSample| {
             literals.iter().any(|literal| {
                 let equal = column.clone().compare(CompareOp::Equal, literal.clone());
                 (0..part.dense[0].len()).any(|row| holds(&equal, part, row) == Some(true))
@@ -124,16 +124,17 @@ impl Statistics for Parts {
     }
 }
 
-fn parts() -> impl Strategy<Value = Parts> {
+fn parts() -> impl Strategy<Value = SampleParts> {
     (sample(), 1_usize..40, any::<[u8; 8]>(), any::<bool>()).prop_map(|(sample, size, flags, blooms)| {
         let rows = sample.dense[0].len();
         let starts = (0..rows.max(1)).step_by(size);
-        let parts: Vec<Sample> = starts.map(|start| slice(&sample, start, size.min(rows - start))).collect();
+        let parts: Vec<PredicateSample> =
+            starts.map(|start| slice(&sample, start, size.min(rows - start))).collect();
         let count = parts.len();
         let flag = |bit: u8| {
             (0..count).map(move |part| flags[part % 8] & bit != 0 && flags[(part + 1) % 8] & 1 != 0)
         };
-        Parts { hidden: flag(2).collect(), cut: flag(4).collect(), blooms, parts }
+        SampleParts { hidden: flag(2).collect(), cut: flag(4).collect(), blooms, parts }
     })
 }
 
@@ -148,8 +149,8 @@ proptest! {
         for (verdict, part) in verdicts.iter().zip(&parts.parts) {
             for row in 0..part.dense[0].len() {
                 let passes = holds(&predicate, part, row) == Some(true);
-                prop_assert!(*verdict != Verdict::None || !passes, "row {} passes: {}", row, predicate);
-                prop_assert!(*verdict != Verdict::All || passes, "row {} fails: {}", row, predicate);
+                prop_assert!(*verdict != PruneVerdict::None || !passes, "row {} passes: {}", row, predicate);
+                prop_assert!(*verdict != PruneVerdict::All || passes, "row {} fails: {}", row, predicate);
             }
         }
     }
@@ -165,14 +166,14 @@ proptest! {
         let same = |arrays: &[ArrayRef]| -> Vec<ArrayRef> {
             arrays.iter().map(|array| interleave(&[array.as_ref()], &[(0, row), (0, row)]).unwrap()).collect()
         };
-        let part = Sample { schema: sample.schema.clone(), dense: same(&sample.dense), dictionaries: Vec::new() };
+        let part = PredicateSample { schema: sample.schema.clone(), dense: same(&sample.dense), dictionaries: Vec::new() };
         let passes = holds(&predicate, &part, 0) == Some(true);
         let bound = predicate.bind(&part.schema).unwrap();
-        let parts = Parts { parts: vec![part], hidden: vec![false], cut: vec![false], blooms: false };
+        let parts = SampleParts { parts: vec![part], hidden: vec![false], cut: vec![false], blooms: false };
         let mixed = bound.columns().iter().any(|column| column.data_type == DataType::Null);
         let verdict = prune(&bound, &parts)[0];
         if !mixed && !has_mixed_pairs(&predicate) {
-            prop_assert_eq!(verdict, if passes { Verdict::All } else { Verdict::None }, "{}", predicate);
+            prop_assert_eq!(verdict, if passes { PruneVerdict::All } else { PruneVerdict::None }, "{}", predicate);
         }
     }
 }
@@ -188,17 +189,17 @@ fn has_mixed_pairs(predicate: &Predicate) -> bool {
 }
 
 /// Bounds of two columns, as they are.
-struct Given {
+struct GivenBounds {
     bounds: Vec<(&'static str, ArrayRef, ArrayRef, UInt64Array)>,
 }
 
-impl Given {
+impl GivenBounds {
     fn of(&self, column: &Column) -> Option<&(&'static str, ArrayRef, ArrayRef, UInt64Array)> {
         self.bounds.iter().find(|(name, ..)| *name == column.name())
     }
 }
 
-impl Statistics for Given {
+impl PruningStatistics for GivenBounds {
     fn parts(&self) -> usize {
         self.bounds[0].1.len()
     }
@@ -220,13 +221,13 @@ impl Statistics for Given {
     }
 }
 
-fn verdicts(sql: &str, given: &Given) -> Vec<Verdict> {
+fn verdicts(sql: &str, given: &GivenBounds) -> Vec<PruneVerdict> {
     let fields: Vec<Field> =
         given.bounds.iter().map(|(name, min, ..)| Field::new(*name, min.data_type().clone(), true)).collect();
     prune(&Predicate::parse(sql).unwrap().bind(&Schema::new(fields)).unwrap(), given)
 }
 
-fn integers() -> Given {
+fn integers() -> GivenBounds {
     let a = (
         Arc::new(Int32Array::from(vec![0, 10, 10])) as ArrayRef,
         Arc::new(Int32Array::from(vec![5, 20, 10])) as ArrayRef,
@@ -237,12 +238,12 @@ fn integers() -> Given {
         Arc::new(Int32Array::from(vec![9, 12, 9])) as ArrayRef,
         UInt64Array::from(vec![0, 0, 0]),
     );
-    Given { bounds: vec![("a", a.0, a.1, a.2), ("b", b.0, b.1, b.2)] }
+    GivenBounds { bounds: vec![("a", a.0, a.1, a.2), ("b", b.0, b.1, b.2)] }
 }
 
 #[test]
 fn ranges_are_compared_with_bounds() {
-    use Verdict::{All, None, Some};
+    use PruneVerdict::{All, None, Some};
     let given = integers();
     for (sql, expected) in [
         ("a < 6", [All, None, None]),
@@ -266,10 +267,10 @@ fn ranges_are_compared_with_bounds() {
 
 #[test]
 fn prefixes_are_ranges_of_strings() {
-    use Verdict::{All, None, Some};
+    use PruneVerdict::{All, None, Some};
     let strings = |values: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(values)) };
     let (min, max) = (strings(vec!["abca", "aa", "ac", "ab"]), strings(vec!["abcz", "b", "ad", "ab"]));
-    let given = Given { bounds: vec![("a", min, max, UInt64Array::from(vec![0, 0, 0, 0]))] };
+    let given = GivenBounds { bounds: vec![("a", min, max, UInt64Array::from(vec![0, 0, 0, 0]))] };
     for (sql, expected) in [
         ("a LIKE 'abc%'", [All, Some, None, None]),
         ("a NOT LIKE 'abc%'", [None, Some, All, All]),
@@ -284,31 +285,32 @@ fn prefixes_are_ranges_of_strings() {
 
 #[test]
 fn bounds_of_floats_promise_nothing() {
-    use Verdict::{None, Some};
+    use PruneVerdict::{None, Some};
     let floats = |value: f64| -> ArrayRef { Arc::new(Float64Array::from(vec![value])) };
-    let given = Given { bounds: vec![("a", floats(1.0), floats(2.0), UInt64Array::from(vec![0]))] };
+    let given = GivenBounds { bounds: vec![("a", floats(1.0), floats(2.0), UInt64Array::from(vec![0]))] };
     for (sql, expected) in
         [("a < 3", Some), ("a > 3", None), ("a <> 3", Some), ("NOT a < 3", Some), ("a = 5", None)]
     {
         assert_eq!(verdicts(sql, &given), [expected], "{sql}");
     }
-    let nan = Given { bounds: vec![("a", floats(f64::NAN), floats(f64::NAN), UInt64Array::from(vec![0]))] };
+    let nan =
+        GivenBounds { bounds: vec![("a", floats(f64::NAN), floats(f64::NAN), UInt64Array::from(vec![0]))] };
     assert_eq!(verdicts("a > 3", &nan), [Some]);
 }
 
 #[test]
 fn bounds_that_contradict_each_other_say_nothing() {
     let numbers = |value: i32| -> ArrayRef { Arc::new(Int32Array::from(vec![value])) };
-    let given = Given { bounds: vec![("a", numbers(10), numbers(5), UInt64Array::from(vec![0]))] };
+    let given = GivenBounds { bounds: vec![("a", numbers(10), numbers(5), UInt64Array::from(vec![0]))] };
     for sql in ["a = 7", "a < 3", "a > 20", "a IN (1, 2)", "a <> 7"] {
-        assert_eq!(verdicts(sql, &given), [Verdict::Some], "{sql}");
+        assert_eq!(verdicts(sql, &given), [PruneVerdict::Some], "{sql}");
     }
 }
 
 /// A bloom filter that has nothing.
-struct Empty;
+struct EmptyBloomFilter;
 
-impl Statistics for Empty {
+impl PruningStatistics for EmptyBloomFilter {
     fn parts(&self) -> usize {
         1
     }
@@ -336,7 +338,7 @@ impl Statistics for Empty {
 
 #[test]
 fn bloom_filters_are_asked_about_equalities_only() {
-    use Verdict::{None, Some};
+    use PruneVerdict::{None, Some};
     let schema = Schema::new(vec![
         Field::new("a", DataType::Int32, true),
         Field::new("s", DataType::Utf8, true),
@@ -354,6 +356,6 @@ fn bloom_filters_are_asked_about_equalities_only() {
         ("f IN (0.0, 1.5)", Some),
     ] {
         let bound = Predicate::parse(sql).unwrap().bind(&schema).unwrap();
-        assert_eq!(prune(&bound, &Empty), [expected], "{sql}");
+        assert_eq!(prune(&bound, &EmptyBloomFilter), [expected], "{sql}");
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         exact_cast::{EXACT, common_cast},
         expand::{expand, expanded_rows},
     },
-    table::Output,
+    table::OutputColumn,
 };
 
 /// Bytes of a column at most that a batch has because a dictionary is expanded. An array's offsets reach no further than
@@ -33,7 +33,7 @@ pub(super) const MAX_EXPANDED: usize = 256 << 20;
 /// What batches of a row group have in common.
 pub(super) struct BatchShape<'a> {
     pub(super) schema: &'a SchemaRef,
-    pub(super) outputs: &'a [Output],
+    pub(super) outputs: &'a [OutputColumn],
     /// Whether columns of the schema's values may be dictionaries.
     pub(super) codes: bool,
     /// The views of dictionaries that other batches share.
@@ -84,8 +84,8 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
 }
 
 /// How many of the rows make one batch: fewer than all where dictionaries would expand to more than [`MAX_EXPANDED`].
-pub(super) fn fitting_rows(outputs: &[Output], columns: &[ArrayRef], rows: usize) -> usize {
-    let fitting = |(column, output): (&ArrayRef, &Output)| match output.field.data_type() {
+pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows: usize) -> usize {
+    let fitting = |(column, output): (&ArrayRef, &OutputColumn)| match output.field.data_type() {
         DataType::Dictionary(key, _) => rows_within_keys(column, key),
         of_values if of_values == &output.values => expanded_rows(column, MAX_EXPANDED),
         _ => rows,
@@ -188,7 +188,7 @@ fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Re
 /// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which
 /// two bytes tell apart.
 fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
-    let mut places = Places::of(array.values().len(), array.keys().len());
+    let mut places = CodeRemapping::of(array.values().len(), array.keys().len());
     let keys = array.keys();
     let mut occurring: Vec<u32> = Vec::new();
     let mut compact: Codes<u16> = Codes::with_capacity(keys.len());
@@ -216,12 +216,12 @@ const ABSENT: u32 = u32::MAX;
 const CODES_PER_ROW: usize = 16;
 
 /// Which place each code has among those that occur.
-enum Places {
+enum CodeRemapping {
     List(Vec<u32>),
     Map(HashMap<u32, u32>),
 }
 
-impl Places {
+impl CodeRemapping {
     fn of(codes: usize, rows: usize) -> Self {
         match codes <= rows.saturating_mul(CODES_PER_ROW) {
             true => Self::List(vec![ABSENT; codes]),

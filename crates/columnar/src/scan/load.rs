@@ -6,39 +6,39 @@ use std::sync::{
 };
 
 use super::{
-    plan::{Planned, PlannedFile},
-    turn::Turn,
+    plan::{PlannedScanFile, ScanPlan},
+    turn::RowGroupTurn,
 };
 use crate::{
     Result,
     cache::{
-        WorkingBytes,
-        chunk_cache::{ChunkKey, Found, Promise},
-        workers::Workers,
+        DecodeReservation,
+        chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
+        workers::DecodeWorkers,
     },
-    chunk::{Chunk, Wanted},
-    file::schema::Projected,
-    format::{FileMetadata, UnitBytes},
+    chunk::{Chunk, ChunkRequest},
+    file::schema::ProjectedColumn,
+    format::{FileMetadata, RowGroupBytes},
     kernels::{codes::ViewTables, expand::longest_value},
-    parquet::Scratch,
+    parquet::DecodeScratch,
 };
 
 /// Chunks of one row group, and the memory that those hold which were decoded for it.
-pub(super) struct Loaded {
-    chunks: Vec<(Wanted, Chunk)>,
+pub(super) struct LoadedChunks {
+    chunks: Vec<(ChunkRequest, Chunk)>,
     longest: OnceLock<usize>,
     views: ViewTables,
-    _working: Option<WorkingBytes>,
+    _working: Option<DecodeReservation>,
 }
 
-impl Loaded {
-    fn new(chunks: Vec<(Wanted, Chunk)>, working: Option<WorkingBytes>) -> Self {
+impl LoadedChunks {
+    fn new(chunks: Vec<(ChunkRequest, Chunk)>, working: Option<DecodeReservation>) -> Self {
         Self { chunks, longest: OnceLock::new(), views: ViewTables::default(), _working: working }
     }
 
     /// The length in bytes of the longest string of all dictionaries.
     pub(super) fn longest_value(&self) -> usize {
-        let of_chunk = |(_, chunk): &(Wanted, Chunk)| match chunk {
+        let of_chunk = |(_, chunk): &(ChunkRequest, Chunk)| match chunk {
             Chunk::Dictionary(array) => longest_value(array),
             Chunk::Dense(_) | Chunk::Whole(_) => 0,
         };
@@ -51,13 +51,13 @@ impl Loaded {
     }
 
     /// The chunk of a column that was asked for.
-    pub(super) fn chunk(&self, wanted: &Wanted) -> Option<&Chunk> {
+    pub(super) fn chunk(&self, wanted: &ChunkRequest) -> Option<&Chunk> {
         self.chunks.iter().find(|(column, _)| column == wanted).map(|(_, chunk)| chunk)
     }
 }
 
 /// Whether all columns are in the cache, or on their way into it.
-pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[Wanted]) -> bool {
+pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &[ChunkRequest]) -> bool {
     let Some(file) = planned.files.get(file) else { return false };
     let (cache, recent) = (planned.cache.chunks(), file.metadata.recent());
     let (state, object) = (cache.state(), file.object.version());
@@ -71,8 +71,8 @@ pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[
 }
 
 /// What became of columns that were to be loaded.
-pub(super) enum Load {
-    Done(Loaded),
+pub(super) enum LoadOutcome {
+    Done(LoadedChunks),
     /// The memory to decode them into is taken, for now.
     Busy,
     /// There is no such memory.
@@ -81,13 +81,13 @@ pub(super) enum Load {
 
 /// Loads columns, where there is memory to decode them into.
 pub(super) async fn load(
-    planned: &Planned,
-    workers: &Workers,
+    planned: &ScanPlan,
+    workers: &DecodeWorkers,
     (file, unit): (usize, usize),
-    mut wanted: Vec<Wanted>,
-    turn: &mut Turn,
-) -> Result<Load> {
-    let Some(of) = planned.files.get(file) else { return Ok(Load::TooLarge) };
+    mut wanted: Vec<ChunkRequest>,
+    turn: &mut RowGroupTurn,
+) -> Result<LoadOutcome> {
+    let Some(of) = planned.files.get(file) else { return Ok(LoadOutcome::TooLarge) };
     // All scans take their promises in this order: none waits for one that waits for it.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
@@ -96,31 +96,31 @@ pub(super) async fn load(
         && let Some(chunks) = cache.recent(recent, unit, &wanted)
     {
         turn.pass_on();
-        return Ok(Load::Done(Loaded::new(wanted.into_iter().zip(chunks).collect(), None)));
+        return Ok(LoadOutcome::Done(LoadedChunks::new(wanted.into_iter().zip(chunks).collect(), None)));
     }
     let mut chunks = Vec::with_capacity(wanted.len());
-    let mut missing: Vec<(Wanted, Option<Promise<'_>>)> = Vec::new();
+    let mut missing: Vec<(ChunkRequest, Option<DecodeGuard<'_>>)> = Vec::new();
     match of.object.version() {
         None => missing.extend(wanted.into_iter().map(|wanted| (wanted, None))),
         Some(object) => {
             for wanted in wanted {
                 match cache.find(recent, object, unit, &wanted).await {
-                    Found::Chunk(chunk) => chunks.push((wanted, chunk)),
-                    Found::Missing(promise) => missing.push((wanted, Some(promise))),
+                    ChunkLookup::Chunk(chunk) => chunks.push((wanted, chunk)),
+                    ChunkLookup::Missing(promise) => missing.push((wanted, Some(promise))),
                 }
             }
         }
     }
     if missing.is_empty() {
         turn.pass_on();
-        return Ok(Load::Done(Loaded::new(chunks, None)));
+        return Ok(LoadOutcome::Done(LoadedChunks::new(chunks, None)));
     }
-    let mut columns: Vec<Projected> = missing.iter().map(|((column, _), _)| column.clone()).collect();
+    let mut columns: Vec<ProjectedColumn> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
     let bytes = of.metadata.working_bytes(unit, &columns);
     let Some(working) = planned.cache.working().try_reserve_or_floor(bytes) else {
         let fits = bytes <= planned.cache.working().capacity_or_floor();
-        return Ok(if fits { Load::Busy } else { Load::TooLarge });
+        return Ok(if fits { LoadOutcome::Busy } else { LoadOutcome::TooLarge });
     };
     turn.pass_on();
     let read = of.metadata.read(&of.object, unit, &columns).await?;
@@ -135,21 +135,21 @@ pub(super) async fn load(
         }
         chunks.push((wanted, chunk));
     }
-    Ok(Load::Done(Loaded::new(chunks, Some(working))))
+    Ok(LoadOutcome::Done(LoadedChunks::new(chunks, Some(working))))
 }
 
 /// Columns that are decoded by several threads, each of which takes the next that nobody took.
-struct Decodes {
+struct ParallelDecode {
     metadata: Arc<FileMetadata>,
     unit: usize,
-    columns: Vec<Wanted>,
-    bytes: UnitBytes,
+    columns: Vec<ChunkRequest>,
+    bytes: RowGroupBytes,
     next: AtomicUsize,
 }
 
-impl Decodes {
+impl ParallelDecode {
     /// Decodes what is left, as long as somebody waits for it and nothing was wrong.
-    fn run(&self, scratch: &mut Scratch) -> Result<Vec<(usize, Chunk)>> {
+    fn run(&self, scratch: &mut DecodeScratch) -> Result<Vec<(usize, Chunk)>> {
         let mut decoded = Vec::new();
         loop {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
@@ -165,26 +165,26 @@ impl Decodes {
 }
 
 /// Ends the work of those whom nobody waits for any more.
-struct EndOnDrop(Arc<Decodes>);
+struct CancelDecodeOnDrop(Arc<ParallelDecode>);
 
-impl Drop for EndOnDrop {
+impl Drop for CancelDecodeOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
 async fn decode(
-    planned: &Planned,
-    workers: &Workers,
-    file: &PlannedFile,
+    planned: &ScanPlan,
+    workers: &DecodeWorkers,
+    file: &PlannedScanFile,
     unit: usize,
-    columns: Vec<Wanted>,
-    bytes: UnitBytes,
+    columns: Vec<ChunkRequest>,
+    bytes: RowGroupBytes,
 ) -> Result<Vec<Chunk>> {
     let threads = planned.threads.min(columns.len());
     let (metadata, next) = (file.metadata.clone(), AtomicUsize::new(0));
-    let decodes = Arc::new(Decodes { metadata, unit, columns, bytes, next });
-    let _end = EndOnDrop(decodes.clone());
+    let decodes = Arc::new(ParallelDecode { metadata, unit, columns, bytes, next });
+    let _end = CancelDecodeOnDrop(decodes.clone());
     let runs = (0..threads).map(|_| {
         let decodes = decodes.clone();
         workers.decode(move |scratch| decodes.run(scratch))

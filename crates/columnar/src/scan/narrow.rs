@@ -3,17 +3,17 @@
 
 use std::ops::Range;
 
-use super::plan::{Planned, PlannedFile, PlannedUnit};
+use super::plan::{PlannedRowGroup, PlannedScanFile, ScanPlan};
 use crate::{
     Result,
-    cache::{WorkingBytes, chunk_cache::IndexKey, workers::Workers},
-    file::schema::Projected,
+    cache::{DecodeReservation, chunk_cache::IndexKey, workers::DecodeWorkers},
+    file::schema::ProjectedColumn,
     format::{
-        File,
-        index::{Index, Selected},
+        ColumnarFile,
+        index::{ColumnChunkIndex, RowGroupSubset},
     },
-    predicate::Bound,
-    prune::{Verdict, columns_compared, prune},
+    predicate::BoundPredicate,
+    prune::{PruneVerdict, columns_compared, prune},
     table::statistics::of_file,
 };
 
@@ -25,81 +25,81 @@ const ONE_IN: u64 = if cfg!(fuzzing) { 1 } else { 4 };
 pub(super) const STREAMED_ROWS: usize = 8192;
 
 /// What is known of a row group or stripe before its columns are read.
-pub(super) enum Narrowed {
+pub(super) enum RowGroupAccess {
     /// Nothing that helps.
     Whole,
     /// No row passes.
     Nothing,
     /// Few pages or strides hold all rows that may pass; these were read.
-    Few(Selected, WorkingBytes),
+    Few(RowGroupSubset, DecodeReservation),
 }
 
 /// What the indexes of the filter's columns say, and the few pages or strides of `columns` that are left, if they are
 /// few.
 pub(super) async fn narrow(
-    planned: &Planned,
-    workers: &Workers,
-    unit: PlannedUnit,
-    filter: &Bound,
-    columns: &[Projected],
-) -> Result<Narrowed> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok(Narrowed::Whole) };
+    planned: &ScanPlan,
+    workers: &DecodeWorkers,
+    unit: PlannedRowGroup,
+    filter: &BoundPredicate,
+    columns: &[ProjectedColumn],
+) -> Result<RowGroupAccess> {
+    let Some(file) = planned.files.get(unit.file) else { return Ok(RowGroupAccess::Whole) };
     let filtered = file.metadata.indexed_leaves(unit.unit, columns_compared(filter).into_iter());
     if filtered.is_empty() {
-        return Ok(Narrowed::Whole);
+        return Ok(RowGroupAccess::Whole);
     }
     let leaves = indexes(planned, file, unit.unit, &filtered).await?;
     let (wanted, ruled_out) = {
         let Some((ranges, parts)) = file.metadata.parts(unit.unit, &leaves) else {
-            return Ok(Narrowed::Whole);
+            return Ok(RowGroupAccess::Whole);
         };
         let statistics = of_file(&planned.table, &file.located, &file.metadata, parts);
         let verdicts = prune(filter, &statistics);
-        let ruled_out = verdicts.iter().filter(|verdict| **verdict == Verdict::None).count();
+        let ruled_out = verdicts.iter().filter(|verdict| **verdict == PruneVerdict::None).count();
         (joined(ranges.into_iter().zip(verdicts)), ruled_out)
     };
     let count_strides = || {
-        if matches!(file.metadata.file, File::Orc(_)) {
+        if matches!(file.metadata.file, ColumnarFile::Orc(_)) {
             planned.cache.chunks().count_pruned_strides(ruled_out);
         }
     };
     let rows: u64 = wanted.iter().map(|range| range.end - range.start).sum();
     if rows == 0 {
         count_strides();
-        return Ok(Narrowed::Nothing);
+        return Ok(RowGroupAccess::Nothing);
     }
     let whole = file.metadata.estimated_bytes(unit.unit, columns);
     if rows.saturating_mul(ONE_IN) > unit.rows || whole < WORTH_SELECTING {
-        return Ok(Narrowed::Whole);
+        return Ok(RowGroupAccess::Whole);
     }
     let leaves = file.metadata.leaves_of(columns);
     let all: Vec<(usize, bool)> = leaves.into_iter().map(|leaf| (leaf, false)).collect();
     let leaves = indexes(planned, file, unit.unit, &all).await?;
     let Some(selected) = file.metadata.select(unit.unit, columns, &wanted, &leaves) else {
-        return Ok(Narrowed::Whole);
+        return Ok(RowGroupAccess::Whole);
     };
     if selected.bytes().saturating_mul(ONE_IN) > whole {
-        return Ok(Narrowed::Whole);
+        return Ok(RowGroupAccess::Whole);
     }
     let Some(working) = planned.cache.working().try_reserve(selected.working_bytes()) else {
-        return Ok(Narrowed::Whole);
+        return Ok(RowGroupAccess::Whole);
     };
     let mut selected = file.metadata.read_selected(&file.object, selected).await?;
-    if matches!(selected, Selected::Strides(_)) {
+    if matches!(selected, RowGroupSubset::Strides(_)) {
         let (metadata, rows) = (file.metadata.clone(), STREAMED_ROWS.min(planned.batch_rows));
         match workers.run(move || metadata.decode_strides(selected, rows)).await? {
             Some(decoded) => selected = decoded,
-            None => return Ok(Narrowed::Whole),
+            None => return Ok(RowGroupAccess::Whole),
         }
     }
     count_strides();
-    Ok(Narrowed::Few(selected, working))
+    Ok(RowGroupAccess::Few(selected, working))
 }
 
 /// Neighbours that are not ruled out become one.
-fn joined(ranges: impl Iterator<Item = (Range<u64>, Verdict)>) -> Vec<Range<u64>> {
+fn joined(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
-    for (range, _) in ranges.filter(|(_, verdict)| *verdict != Verdict::None) {
+    for (range, _) in ranges.filter(|(_, verdict)| *verdict != PruneVerdict::None) {
         match joined.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => joined.push(range),
@@ -110,11 +110,11 @@ fn joined(ranges: impl Iterator<Item = (Range<u64>, Verdict)>) -> Vec<Range<u64>
 
 /// The indexes of some leaves, each with its bloom filter if that is asked for; read once for each version.
 async fn indexes(
-    planned: &Planned,
-    file: &PlannedFile,
+    planned: &ScanPlan,
+    file: &PlannedScanFile,
     unit: usize,
     leaves: &[(usize, bool)],
-) -> Result<Vec<(usize, Index)>> {
+) -> Result<Vec<(usize, ColumnChunkIndex)>> {
     let chunks = planned.cache.chunks();
     let key = |(leaf, bloom): (usize, bool)| {
         let object = file.object.version()?;
@@ -125,7 +125,7 @@ async fn indexes(
         let with = || chunks.index(&key((leaf, true))?);
         if bloom { with() } else { chunks.index(&key((leaf, false))?).or_else(with) }
     };
-    let known: Vec<Option<Index>> = leaves.iter().map(|leaf| known(*leaf)).collect();
+    let known: Vec<Option<ColumnChunkIndex>> = leaves.iter().map(|leaf| known(*leaf)).collect();
     let missing: Vec<(usize, bool)> =
         leaves.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(leaf, _)| *leaf).collect();
     let mut read = match missing.is_empty() {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn neighbours_that_may_pass_are_read_as_one() {
-        let verdicts = [Verdict::Some, Verdict::All, Verdict::None, Verdict::Some];
+        let verdicts = [PruneVerdict::Some, PruneVerdict::All, PruneVerdict::None, PruneVerdict::Some];
         let ranges = [0..10, 10..20, 20..30, 30..35];
         assert_eq!(joined(ranges.into_iter().zip(verdicts)), [0..20, 30..35]);
     }

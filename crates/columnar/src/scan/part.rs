@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct ScanPart {
     pub(super) table: Schema,
     pub(super) schema: Schema,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<ScanPartFile>,
 }
 
 /// Some row groups or stripes of one version of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct ScanPartFile {
     pub(super) source: usize,
     pub(super) path: String,
     pub(super) version: String,

@@ -9,17 +9,17 @@ use stylobate_storage::OpenObject;
 
 use super::{
     batches::key_capacity,
-    part::{Piece, ScanPart},
+    part::{ScanPart, ScanPartFile},
     request::{MAX_BATCH_ROWS, ScanRequest},
 };
 use crate::{
     Cache, Error, Predicate, Result,
     format::FileMetadata,
-    predicate::Bound,
-    prune::{Verdict, prune},
+    predicate::BoundPredicate,
+    prune::{PruneVerdict, prune},
     table::{
-        FileColumn, Filtered, Output, OutputTypes, Table,
-        locate::{Located, locate},
+        FileColumn, FilterColumn, OutputColumn, OutputTypes, TableSchema,
+        locate::{LocatedFile, locate},
         statistics::of_file,
     },
 };
@@ -31,23 +31,23 @@ const OPENS_AT_ONCE: usize = 16;
 /// over. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    pub(super) inner: Arc<Planned>,
+    pub(super) inner: Arc<ScanPlan>,
 }
 
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct ScanPlan {
     pub(super) cache: Cache,
     /// What comes out.
     pub(super) schema: SchemaRef,
-    pub(super) outputs: Vec<Output>,
-    pub(super) filter: Option<Bound>,
+    pub(super) outputs: Vec<OutputColumn>,
+    pub(super) filter: Option<BoundPredicate>,
     /// The columns that the filter looks at.
-    pub(super) filtered: Vec<Filtered>,
-    pub(super) table: Table,
+    pub(super) filtered: Vec<FilterColumn>,
+    pub(super) table: TableSchema,
     /// What parts need of the table.
     relevant: Schema,
-    pub(super) files: Vec<PlannedFile>,
-    pub(super) units: Vec<PlannedUnit>,
+    pub(super) files: Vec<PlannedScanFile>,
+    pub(super) units: Vec<PlannedRowGroup>,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
@@ -57,10 +57,10 @@ pub(super) struct Planned {
 
 /// A file of a scan.
 #[derive(Debug)]
-pub(super) struct PlannedFile {
+pub(super) struct PlannedScanFile {
     /// Which source it was found by.
     source: usize,
-    pub(super) located: Located,
+    pub(super) located: LocatedFile,
     pub(super) object: OpenObject,
     pub(super) metadata: Arc<FileMetadata>,
     /// Where each column that comes out is from.
@@ -71,7 +71,7 @@ pub(super) struct PlannedFile {
 
 /// A row group or stripe of a scan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlannedUnit {
+pub(super) struct PlannedRowGroup {
     pub(super) file: usize,
     pub(super) unit: usize,
     pub(super) rows: u64,
@@ -123,7 +123,7 @@ impl Scan {
     /// runs one. A limit holds for each part alone.
     pub fn parts(&self, most: usize) -> Vec<ScanPart> {
         let share = self.estimated_rows().div_ceil(most.max(1) as u64).max(1);
-        let mut parts: Vec<Vec<Piece>> = Vec::new();
+        let mut parts: Vec<Vec<ScanPartFile>> = Vec::new();
         let mut full = share;
         for unit in &self.inner.units {
             if full >= share {
@@ -141,7 +141,7 @@ impl Scan {
                 {
                     piece.units.end += 1;
                 }
-                _ => part.push(Piece {
+                _ => part.push(ScanPartFile {
                     source: file.source,
                     path: path.to_owned(),
                     version: version(&file.object),
@@ -167,11 +167,11 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         None => open_all(&request, &cache).await?,
         Some(part) => open_part(&request, part, &cache).await?,
     };
-    let located: Vec<(&Located, &FileMetadata)> =
+    let located: Vec<(&LocatedFile, &FileMetadata)> =
         opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
     let table = match &request.part {
-        None => Table::of(&located, &request.table)?,
-        Some(part) => Table::given(part.table.clone(), &request.table),
+        None => TableSchema::of(&located, &request.table)?,
+        Some(part) => TableSchema::given(part.table.clone(), &request.table),
     };
     let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };
     let columns = request.columns.clone().or_else(|| request.table.columns());
@@ -179,7 +179,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let fixed = request.schema.or_else(|| request.part.as_ref().map(|part| Arc::new(part.schema.clone())));
     let outputs = match &fixed {
         None => outputs,
-        Some(schema) => Output::with_types_of(outputs, schema)?,
+        Some(schema) => OutputColumn::with_types_of(outputs, schema)?,
     };
     let fields: Vec<_> = outputs.iter().map(|output| output.field.clone()).collect();
     let metadata = fixed.as_ref().map_or_else(|| table.schema().metadata(), |schema| schema.metadata());
@@ -190,7 +190,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         }
     }
     let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
-    let mut planned = Planned {
+    let mut planned = ScanPlan {
         schema,
         filtered: filter.as_ref().map(|filter| table.filtered(filter)).unwrap_or_default(),
         filter,
@@ -214,15 +214,15 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
 }
 
 /// A file whose footer was read, and which of its units are wanted.
-struct Opened {
+struct OpenedScanFile {
     source: usize,
-    located: Located,
+    located: LocatedFile,
     object: OpenObject,
     metadata: Arc<FileMetadata>,
     units: Range<usize>,
 }
 
-async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
     let mut found = Vec::new();
     for (at, source) in request.sources.iter().enumerate() {
         let located = locate(source, cache, request.paths, None).await?;
@@ -242,14 +242,14 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<Opened>> {
         }
     });
     let opened = futures::stream::iter(opens).buffered(OPENS_AT_ONCE);
-    let opened: Vec<Result<Opened>> = opened.try_collect().await?;
+    let opened: Vec<Result<OpenedScanFile>> = opened.try_collect().await?;
     match opened.iter().any(Result::is_ok) {
         true => Ok(opened.into_iter().flatten().collect()),
         false => opened.into_iter().collect(),
     }
 }
 
-async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
     let mut opened = Vec::with_capacity(part.pieces.len());
     for piece in &part.pieces {
         let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
@@ -274,7 +274,12 @@ fn shown_path(object: &OpenObject) -> String {
     }
 }
 
-async fn open(source: usize, mut located: Located, request: &ScanRequest, cache: &Cache) -> Result<Opened> {
+async fn open(
+    source: usize,
+    mut located: LocatedFile,
+    request: &ScanRequest,
+    cache: &Cache,
+) -> Result<OpenedScanFile> {
     let decryption = request.decryption.as_ref();
     let mut object = located.store.open_object(&located.path).await?;
     let metadata = match object.version().filter(|_| decryption.is_none()) {
@@ -290,10 +295,10 @@ async fn open(source: usize, mut located: Located, request: &ScanRequest, cache:
         object = object.without_version();
     }
     let units = 0..metadata.units();
-    Ok(Opened { source, located, object, metadata, units })
+    Ok(OpenedScanFile { source, located, object, metadata, units })
 }
 
-impl PlannedFile {
+impl PlannedScanFile {
     /// Whether rows are numbered.
     pub(super) fn has_row_numbers(&self) -> bool {
         self.outputs.iter().chain(&self.filtered).any(|column| matches!(column, FileColumn::RowNumber))
@@ -308,7 +313,7 @@ impl PlannedFile {
     }
 }
 
-impl Planned {
+impl ScanPlan {
     /// Whether a column comes out with keys that may be too narrow for a batch.
     pub(super) fn has_narrow_keys(&self) -> bool {
         self.outputs.iter().any(|output| match output.field.data_type() {
@@ -318,10 +323,10 @@ impl Planned {
     }
 
     /// Adds a file, less the row groups that the filter rules out.
-    fn add(&mut self, opened: Opened) -> Result<()> {
-        let Opened { source, located, object, metadata, units } = opened;
+    fn add(&mut self, opened: OpenedScanFile) -> Result<()> {
+        let OpenedScanFile { source, located, object, metadata, units } = opened;
         let name = object.name();
-        let output = |output: &Output| {
+        let output = |output: &OutputColumn| {
             self.table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
@@ -330,20 +335,20 @@ impl Planned {
         let at = self.files.len();
         let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
         let verdicts = match &self.filter {
-            None => vec![Verdict::All; wanted.len()],
+            None => vec![PruneVerdict::All; wanted.len()],
             Some(filter) => {
                 prune(filter, &of_file(&self.table, &located, &metadata, metadata.statistics(&wanted)))
             }
         };
         for (unit, verdict) in wanted.into_iter().zip(verdicts) {
-            if verdict == Verdict::None {
+            if verdict == PruneVerdict::None {
                 self.cache.chunks().count_pruned(1);
                 continue;
             }
             let rows = metadata.unit_rows(unit);
-            self.units.push(PlannedUnit { file: at, unit, rows, all_pass: verdict == Verdict::All });
+            self.units.push(PlannedRowGroup { file: at, unit, rows, all_pass: verdict == PruneVerdict::All });
         }
-        self.files.push(PlannedFile { source, located, object, metadata, outputs, filtered });
+        self.files.push(PlannedScanFile { source, located, object, metadata, outputs, filtered });
         Ok(())
     }
 

@@ -17,11 +17,11 @@ use tokio::{
 };
 
 use super::{
-    plan::{PlannedUnit, Scan},
-    turn::Turns,
+    plan::{PlannedRowGroup, Scan},
+    turn::RowGroupTurns,
     units,
 };
-use crate::{Error, Result, cache::workers::Workers};
+use crate::{Error, Result, cache::workers::DecodeWorkers};
 
 /// Groups of batches that wait for the reader, for each row group under way.
 const READY: usize = 1;
@@ -68,25 +68,25 @@ impl fmt::Debug for ScanStream {
 }
 
 /// A row group that is being read.
-struct UnderWay {
+struct InFlightRowGroup {
     /// How many are before it.
     before: watch::Sender<usize>,
     batches: mpsc::Receiver<Result<Vec<RecordBatch>>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightRowGroup {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Running {
+struct ScanStreamState {
     scan: Scan,
-    workers: Workers,
-    waiting: std::vec::IntoIter<PlannedUnit>,
-    under_way: VecDeque<UnderWay>,
-    turns: Turns,
+    workers: DecodeWorkers,
+    waiting: std::vec::IntoIter<PlannedRowGroup>,
+    under_way: VecDeque<InFlightRowGroup>,
+    turns: RowGroupTurns,
     ready: VecDeque<RecordBatch>,
     /// Rows that may still come out.
     left: u64,
@@ -94,11 +94,11 @@ struct Running {
 
 /// See [`Scan::stream`].
 pub(super) fn start(scan: Scan) -> ScanStream {
-    let running = Running {
-        workers: Workers::new(scan.inner.threads),
+    let running = ScanStreamState {
+        workers: DecodeWorkers::new(scan.inner.threads),
         waiting: scan.inner.units.clone().into_iter(),
         under_way: VecDeque::new(),
-        turns: Turns::default(),
+        turns: RowGroupTurns::default(),
         ready: VecDeque::new(),
         left: scan.inner.limit.unwrap_or(u64::MAX),
         scan: scan.clone(),
@@ -109,7 +109,7 @@ pub(super) fn start(scan: Scan) -> ScanStream {
     ScanStream { schema: scan.inner.schema.clone(), batches: batches.fuse().boxed() }
 }
 
-impl Running {
+impl ScanStreamState {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left == 0 {
@@ -147,7 +147,7 @@ impl Running {
             let (turn, before) = self.turns.next(self.under_way.len());
             let (planned, workers) = (self.scan.inner.clone(), self.workers.clone());
             let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
-            self.under_way.push_back(UnderWay { before, batches, task });
+            self.under_way.push_back(InFlightRowGroup { before, batches, task });
         }
     }
 }

@@ -4,7 +4,7 @@
 use tokio::sync::{oneshot, watch};
 
 /// What a row group is told of those before it, and tells the next.
-pub(super) struct Turn {
+pub(super) struct RowGroupTurn {
     /// How many before it are still being read.
     before: watch::Receiver<usize>,
     /// Ends once the one before has its memory, or needs none.
@@ -14,20 +14,20 @@ pub(super) struct Turn {
 
 /// Makes turns, one after another.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct RowGroupTurns {
     last: Option<oneshot::Receiver<()>>,
 }
 
-impl Turns {
+impl RowGroupTurns {
     /// The turn of the next row group, and what it is told by.
-    pub(super) fn next(&mut self, before: usize) -> (Turn, watch::Sender<usize>) {
+    pub(super) fn next(&mut self, before: usize) -> (RowGroupTurn, watch::Sender<usize>) {
         let (told, before) = watch::channel(before);
         let (next, after) = oneshot::channel();
-        (Turn { before, previous: self.last.replace(after), next: Some(next) }, told)
+        (RowGroupTurn { before, previous: self.last.replace(after), next: Some(next) }, told)
     }
 }
 
-impl Turn {
+impl RowGroupTurn {
     /// Waits for the one before. Returns whether it is being read itself, with none before it.
     pub(super) async fn begin(&mut self) -> bool {
         if let Some(previous) = self.previous.take() {

@@ -13,35 +13,35 @@ use tokio::sync::mpsc;
 
 use super::{
     batches::{self, BatchShape},
-    load::{Load, Loaded, are_cached, load},
-    narrow::{Narrowed, STREAMED_ROWS, narrow},
-    plan::{Planned, PlannedFile, PlannedUnit},
-    turn::Turn,
+    load::{LoadOutcome, LoadedChunks, are_cached, load},
+    narrow::{RowGroupAccess, STREAMED_ROWS, narrow},
+    plan::{PlannedRowGroup, PlannedScanFile, ScanPlan},
+    turn::RowGroupTurn,
 };
 use crate::{
     Error, Result,
-    cache::{WorkingBytes, workers::Workers},
-    chunk::{Representation, SEGMENT_ROWS, Wanted},
-    file::schema::{Projected, value_type},
-    format::index::Selected,
+    cache::{DecodeReservation, workers::DecodeWorkers},
+    chunk::{ChunkRepresentation, ChunkRequest, SEGMENT_ROWS},
+    file::schema::{ProjectedColumn, value_type},
+    format::index::RowGroupSubset,
     kernels::exact_cast::common_cast,
-    predicate::{Bound, Evaluator},
-    table::{FileColumn, Filtered, Output},
+    predicate::{BoundPredicate, Evaluator},
+    table::{FileColumn, FilterColumn, OutputColumn},
 };
 
 /// Where batches go; they wait for whoever reads.
-pub(super) type Batches = mpsc::Sender<Result<Vec<RecordBatch>>>;
+pub(super) type BatchSender = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
 /// Bytes that are made before they are handed over: while they are near the processor, memory of those before is free.
 const BYTES_AT_ONCE: usize = 2 << 20;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
 pub(super) async fn run(
-    planned: Arc<Planned>,
-    workers: Workers,
-    unit: PlannedUnit,
-    turn: Turn,
-    batches: Batches,
+    planned: Arc<ScanPlan>,
+    workers: DecodeWorkers,
+    unit: PlannedRowGroup,
+    turn: RowGroupTurn,
+    batches: BatchSender,
 ) {
     if let Err(error) = read(planned, workers, unit, turn, &batches).await {
         // Nobody is told where nobody reads any more.
@@ -50,11 +50,11 @@ pub(super) async fn run(
 }
 
 async fn read(
-    planned: Arc<Planned>,
-    workers: Workers,
-    unit: PlannedUnit,
-    mut turn: Turn,
-    batches: &Batches,
+    planned: Arc<ScanPlan>,
+    workers: DecodeWorkers,
+    unit: PlannedRowGroup,
+    mut turn: RowGroupTurn,
+    batches: &BatchSender,
 ) -> Result<()> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
@@ -66,12 +66,12 @@ async fn read(
         if !file.has_row_numbers() && !are_cached(&planned, unit.file, unit.unit, &wanted) {
             let columns = read_columns(file, Some(filter));
             match narrow(&planned, &workers, unit, filter, &columns).await? {
-                Narrowed::Whole => {}
-                Narrowed::Nothing => {
+                RowGroupAccess::Whole => {}
+                RowGroupAccess::Nothing => {
                     planned.cache.chunks().count_pruned(1);
                     return Ok(());
                 }
-                Narrowed::Few(selected, working) => {
+                RowGroupAccess::Few(selected, working) => {
                     planned.cache.chunks().count_selected();
                     turn.pass_on();
                     return stream(planned, unit, Some((selected, working)), batches).await;
@@ -134,18 +134,18 @@ async fn read(
 /// Loads columns, if need be once row groups before have given their memory back; `None` where there is none. Nothing is
 /// held meanwhile that other scans wait for, and those before are read by the same reader.
 async fn load_in_turn(
-    planned: &Planned,
-    workers: &Workers,
-    unit: PlannedUnit,
-    wanted: Vec<Wanted>,
-    turn: &mut Turn,
-) -> Result<Option<Loaded>> {
+    planned: &ScanPlan,
+    workers: &DecodeWorkers,
+    unit: PlannedRowGroup,
+    wanted: Vec<ChunkRequest>,
+    turn: &mut RowGroupTurn,
+) -> Result<Option<LoadedChunks>> {
     loop {
         let is_first = turn.begin().await;
         match load(planned, workers, (unit.file, unit.unit), wanted.clone(), turn).await? {
-            Load::Done(loaded) => return Ok(Some(loaded)),
-            Load::Busy if !is_first && turn.wait().await => {}
-            Load::Busy | Load::TooLarge => {
+            LoadOutcome::Done(loaded) => return Ok(Some(loaded)),
+            LoadOutcome::Busy if !is_first && turn.wait().await => {}
+            LoadOutcome::Busy | LoadOutcome::TooLarge => {
                 turn.pass_on();
                 return Ok(None);
             }
@@ -154,35 +154,40 @@ async fn load_in_turn(
 }
 
 /// What of a unit's column comes out; who insists on a dictionary shares those that the file has.
-fn wanted(file: &PlannedFile, unit: usize, output: &Output, column: &FileColumn) -> Option<Wanted> {
+fn wanted(
+    file: &PlannedScanFile,
+    unit: usize,
+    output: &OutputColumn,
+    column: &FileColumn,
+) -> Option<ChunkRequest> {
     let FileColumn::Read(projected) = column else { return None };
     let made = output.insist && !file.metadata.is_dictionary(unit, projected);
-    let representation = if made { Representation::Dictionary } else { Representation::Native };
+    let representation = if made { ChunkRepresentation::Dictionary } else { ChunkRepresentation::Native };
     Some((projected.clone(), representation))
 }
 
 /// A column of the filter is shared with one that comes out, if there is such a one.
-fn wanted_by_filter(planned: &Planned, file: &PlannedFile, unit: usize) -> Vec<Wanted> {
+fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, unit: usize) -> Vec<ChunkRequest> {
     let shared = |column: &FileColumn| {
         let FileColumn::Read(projected) = column else { return None };
         let outputs = planned.outputs.iter().zip(&file.outputs);
         let outputs = outputs.filter_map(|(output, column)| wanted(file, unit, output, column));
         let mut same = outputs.filter(|(output, _)| output == projected);
-        Some(same.next().unwrap_or_else(|| (projected.clone(), Representation::Native)))
+        Some(same.next().unwrap_or_else(|| (projected.clone(), ChunkRepresentation::Native)))
     };
     file.filtered.iter().filter_map(shared).collect()
 }
 
 /// The rows that pass the filter, segment by segment.
 fn passing(
-    planned: &Planned,
-    unit: PlannedUnit,
-    loaded: &Loaded,
+    planned: &ScanPlan,
+    unit: PlannedRowGroup,
+    loaded: &LoadedChunks,
     evaluator: &mut Evaluator,
 ) -> Result<Vec<BooleanBuffer>> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
     let mut wanted = wanted_by_filter(planned, file, unit.unit).into_iter();
-    let wanted: Vec<Option<Wanted>> = file
+    let wanted: Vec<Option<ChunkRequest>> = file
         .filtered
         .iter()
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
@@ -192,7 +197,7 @@ fn passing(
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
-            |((column, wanted), Filtered { field, .. })| match (column, wanted) {
+            |((column, wanted), FilterColumn { field, .. })| match (column, wanted) {
                 (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
                 (FileColumn::RowNumber, _) => Ok(row_numbers(first_row + start, count)),
                 (FileColumn::Read(_), Some(wanted)) => {
@@ -234,9 +239,9 @@ fn lost() -> Error {
 
 /// The batches of the next rows, as many as make [`BYTES_AT_ONCE`], and where the rows after them begin.
 fn build(
-    planned: &Planned,
-    unit: PlannedUnit,
-    loaded: &Loaded,
+    planned: &ScanPlan,
+    unit: PlannedRowGroup,
+    loaded: &LoadedChunks,
     keep: Option<&Vec<BooleanBuffer>>,
     rows: Range<usize>,
 ) -> Result<(Vec<RecordBatch>, usize)> {
@@ -294,13 +299,13 @@ fn build(
 }
 
 /// The columns of a file that are read at all, in ascending order.
-fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
+fn read_columns(file: &PlannedScanFile, filter: Option<&BoundPredicate>) -> Vec<ProjectedColumn> {
     let read = |column: &FileColumn| match column {
         FileColumn::Read(projected) => Some(projected.clone()),
         FileColumn::Value(_) | FileColumn::RowNumber => None,
     };
     let filtered = filter.map_or(&[][..], |_| &file.filtered);
-    let mut columns: Vec<Projected> = file.outputs.iter().chain(filtered).filter_map(read).collect();
+    let mut columns: Vec<ProjectedColumn> = file.outputs.iter().chain(filtered).filter_map(read).collect();
     columns.sort();
     columns.dedup();
     columns
@@ -309,10 +314,10 @@ fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
 /// Reads a unit batch by batch, holding no whole column: all of it, slower and in little memory, or pages or strides that
 /// were selected.
 async fn stream(
-    planned: Arc<Planned>,
-    unit: PlannedUnit,
-    selected: Option<(Selected, WorkingBytes)>,
-    batches: &Batches,
+    planned: Arc<ScanPlan>,
+    unit: PlannedRowGroup,
+    selected: Option<(RowGroupSubset, DecodeReservation)>,
+    batches: &BatchSender,
 ) -> Result<()> {
     if selected.is_none() {
         planned.cache.chunks().count_streamed();
@@ -325,7 +330,7 @@ async fn stream(
     let read = move || {
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
-        let mut evaluator = filter.map(Bound::evaluator);
+        let mut evaluator = filter.map(BoundPredicate::evaluator);
         let columns = read_columns(file, filter);
         let rows = STREAMED_ROWS.min(planned.batch_rows);
         let (selected, _working) = selected.unzip();
@@ -359,10 +364,10 @@ async fn stream(
 
 /// What comes out of some rows of `columns`; nothing if the filter passes none.
 fn streamed(
-    planned: &Planned,
-    file: &PlannedFile,
+    planned: &ScanPlan,
+    file: &PlannedScanFile,
     evaluator: Option<&mut Evaluator>,
-    columns: &[Projected],
+    columns: &[ProjectedColumn],
     read: &[ArrayRef],
     first_row: usize,
     count: usize,

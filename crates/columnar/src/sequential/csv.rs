@@ -18,12 +18,12 @@ use super::{
     CsvOptions,
     bytes::{ObjectReader, decompressed, read_error},
     infer::{TypeInference, fits},
-    reading::{Emit, Reading},
+    reading::{BatchCallback, SequentialReadOptions},
     selection::ColumnNames,
 };
 use crate::{
     Error, Predicate, Result,
-    csv::{FieldKind, RecordError},
+    csv::{CsvFieldKind, RecordError},
 };
 
 /// Bytes of text of a batch at most, but for its last record.
@@ -36,7 +36,7 @@ pub(super) struct CsvFiles {
     files: Vec<OpenObject>,
     options: CsvOptions,
     /// The columns that are needed.
-    columns: Vec<Column>,
+    columns: Vec<CsvColumn>,
     schema: SchemaRef,
     /// How many rows there are, if the sample was all of them.
     rows: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct CsvFiles {
 
 /// A column that may be read.
 #[derive(Clone)]
-struct Column {
+struct CsvColumn {
     name: String,
     data_type: DataType,
     /// The type was inferred from some of the values: others need not fit.
@@ -85,12 +85,12 @@ impl CsvFiles {
         self.rows
     }
 
-    fn file(&self, object: &OpenObject, runtime: &Handle) -> Result<CsvFile> {
+    fn file(&self, object: &OpenObject, runtime: &Handle) -> Result<OpenCsvFile> {
         let reader = ObjectReader::new(object.clone(), runtime.clone());
         let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
         let rows = CsvRows::open(bytes, self.options.dialect()?, &self.options.header);
         let rows = rows.map_err(|error| in_file(object, error))?;
-        Ok(CsvFile { object: object.clone(), rows })
+        Ok(OpenCsvFile { object: object.clone(), rows })
     }
 
     /// The names of the columns of all files, in the order in which they first come.
@@ -139,21 +139,21 @@ impl CsvFiles {
 
         let mut inferred = inferences.into_iter();
         let column = |name: String| match declared(&name) {
-            Some((_, data_type)) => Column { name, data_type: data_type.clone(), is_guessed: false },
+            Some((_, data_type)) => CsvColumn { name, data_type: data_type.clone(), is_guessed: false },
             None => {
                 let data_type = inferred.next().map_or(DataType::Utf8, |inference| inference.data_type());
-                Column { name, is_guessed: !is_all && data_type != DataType::Utf8, data_type }
+                CsvColumn { name, is_guessed: !is_all && data_type != DataType::Utf8, data_type }
             }
         };
-        let columns: Vec<Column> = names.into_iter().map(column).collect();
+        let columns: Vec<CsvColumn> = names.into_iter().map(column).collect();
         let fields = columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Self { columns, schema, rows: is_all.then_some(rows), ..self })
     }
 
     /// Reads columns of all rows.
-    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
-        let columns: Vec<Column> =
+    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+        let columns: Vec<CsvColumn> =
             reading.columns.iter().filter_map(|at| self.columns.get(*at).cloned()).collect();
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -171,11 +171,11 @@ impl CsvFiles {
 }
 
 impl CsvOptions {
-    fn is_null(&self, kind: FieldKind, text: &str) -> bool {
+    fn is_null(&self, kind: CsvFieldKind, text: &str) -> bool {
         match kind {
-            FieldKind::Missing => true,
-            FieldKind::Bare => self.null_values.iter().any(|null| null == text),
-            FieldKind::Quoted => false,
+            CsvFieldKind::Missing => true,
+            CsvFieldKind::Bare => self.null_values.iter().any(|null| null == text),
+            CsvFieldKind::Quoted => false,
         }
     }
 }
@@ -195,19 +195,24 @@ fn in_file(object: &OpenObject, error: RecordError) -> Error {
 }
 
 /// A file that is being read.
-struct CsvFile {
+struct OpenCsvFile {
     object: OpenObject,
     rows: CsvRows<Box<dyn Read + Send>>,
 }
 
-impl CsvFile {
+impl OpenCsvFile {
     fn next(&mut self) -> Result<bool> {
         self.rows.next().map_err(|error| in_file(&self.object, error))
     }
 
     /// The text of a field; `None` if it is missing.
-    fn text<'f>(&self, kind: FieldKind, field: &'f [u8], column: Option<&String>) -> Result<Option<&'f str>> {
-        if kind == FieldKind::Missing {
+    fn text<'f>(
+        &self,
+        kind: CsvFieldKind,
+        field: &'f [u8],
+        column: Option<&String>,
+    ) -> Result<Option<&'f str>> {
+        if kind == CsvFieldKind::Missing {
             return Ok(None);
         }
         std::str::from_utf8(field).map(Some).map_err(|_| Error::Text {
@@ -221,9 +226,9 @@ impl CsvFile {
 
 /// The rows of a file, batch by batch.
 struct CsvBatches<'a> {
-    file: CsvFile,
+    file: OpenCsvFile,
     options: &'a CsvOptions,
-    columns: &'a [Column],
+    columns: &'a [CsvColumn],
     schema: SchemaRef,
     /// By field of a record, which of the columns it goes to.
     targets: Vec<Option<usize>>,
@@ -233,7 +238,7 @@ struct CsvBatches<'a> {
 }
 
 impl<'a> CsvBatches<'a> {
-    fn new(file: CsvFile, options: &'a CsvOptions, columns: &'a [Column], schema: SchemaRef) -> Self {
+    fn new(file: OpenCsvFile, options: &'a CsvOptions, columns: &'a [CsvColumn], schema: SchemaRef) -> Self {
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let targets = targets(file.rows.names(), &names);
         let builders = columns.iter().map(|_| StringBuilder::new()).collect();
@@ -291,7 +296,7 @@ impl<'a> CsvBatches<'a> {
     }
 
     /// The texts as values of the column's type.
-    fn typed(&self, texts: StringArray, column: &Column) -> Result<ArrayRef> {
+    fn typed(&self, texts: StringArray, column: &CsvColumn) -> Result<ArrayRef> {
         if column.data_type == DataType::Utf8 {
             return Ok(Arc::new(texts));
         }
@@ -322,7 +327,7 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-fn misfit(object: &OpenObject, line: u64, column: &Column, text: &str) -> Error {
+fn misfit(object: &OpenObject, line: u64, column: &CsvColumn, text: &str) -> Error {
     let mut shown: String = text.chars().take(MAX_QUOTED).collect();
     if shown.len() < text.len() {
         shown.push('…');

@@ -73,7 +73,7 @@ impl TypeInference {
         if self.number {
             let number = number(text);
             self.number = number.is_some();
-            self.has_finite |= number == Some(Number::Finite);
+            self.has_finite |= number == Some(NumberFiniteness::Finite);
         }
         self.date = self.date && is_date(text);
         if self.local || self.utc {
@@ -141,21 +141,21 @@ fn is_integer(text: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
+enum NumberFiniteness {
     Finite,
     NotFinite,
 }
 
 /// Whole numbers that have a double of their own, numbers with a point or an exponent, `NaN` and infinity.
-fn number(text: &str) -> Option<Number> {
+fn number(text: &str) -> Option<NumberFiniteness> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         let is_exact = unsigned.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT);
-        return (is_exact && is_integer(text)).then_some(Number::Finite);
+        return (is_exact && is_integer(text)).then_some(NumberFiniteness::Finite);
     }
     let is_infinite = ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name));
     if is_infinite || text.eq_ignore_ascii_case("nan") {
-        return Some(Number::NotFinite);
+        return Some(NumberFiniteness::NotFinite);
     }
     let leading = unsigned.bytes().take_while(u8::is_ascii_digit).count();
     let is_plain = leading <= 1 || !unsigned.starts_with('0');
@@ -165,7 +165,7 @@ fn number(text: &str) -> Option<Number> {
         && begins
         && unsigned.bytes().all(is_of_numbers)
         && text.parse::<f64>().is_ok_and(f64::is_finite);
-    is_number.then_some(Number::Finite)
+    is_number.then_some(NumberFiniteness::Finite)
 }
 
 /// Days of the calendar, as `2020-01-02`.

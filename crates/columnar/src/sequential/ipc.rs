@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use super::{
     bytes::{ObjectFile, ObjectReader, decompressed, read_error},
     format::{ARROW_FILE, ARROW_STREAM},
-    reading::{Emit, Reading},
+    reading::{BatchCallback, SequentialReadOptions},
 };
 use crate::{Error, Result, file::schema::position};
 
@@ -39,7 +39,7 @@ pub(super) struct ArrowFiles {
     schema: SchemaRef,
 }
 
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+type IpcBatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 impl ArrowFiles {
     /// Reads the schema of the first file.
@@ -61,7 +61,7 @@ impl ArrowFiles {
         &self.schema
     }
 
-    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
         let wanted: Vec<FieldRef> =
             reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned()).collect();
         let schema = Arc::new(Schema::new(wanted));
@@ -101,7 +101,11 @@ fn places(object: &OpenObject, own: &Schema, wanted: &Schema, near: &[usize]) ->
 }
 
 /// The schema of a file and its batches, with some of its columns or all.
-fn read(object: &OpenObject, columns: Option<&[usize]>, runtime: &Handle) -> Result<(SchemaRef, Batches)> {
+fn read(
+    object: &OpenObject,
+    columns: Option<&[usize]>,
+    runtime: &Handle,
+) -> Result<(SchemaRef, IpcBatchIter)> {
     let mut reader = ObjectReader::new(object.clone(), runtime.clone());
     let first = reader.peek(ARROW_FILE.len()).map_err(|error| read_error(object, &error))?;
     if first.starts_with(FEATHER_V1) {

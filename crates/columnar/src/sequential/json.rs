@@ -21,12 +21,12 @@ use self::{
 use super::{
     Sample,
     bytes::{ObjectReader, decompressed, read_error},
-    reading::{Emit, Reading},
+    reading::{BatchCallback, SequentialReadOptions},
     selection::ColumnNames,
 };
 use crate::{
     Error, Predicate, Result,
-    csv::{Dialect, RecordError},
+    csv::{CsvDialect, RecordError},
 };
 
 /// Bytes of text of a batch at most, but for its last record.
@@ -45,7 +45,7 @@ pub struct JsonOptions {
 
 impl Default for JsonOptions {
     fn default() -> Self {
-        let max_record = ByteSize::bytes(Dialect::MAX_RECORD_BYTES as u64);
+        let max_record = ByteSize::bytes(CsvDialect::MAX_RECORD_BYTES as u64);
         Self { types: Vec::new(), sample: Sample::default(), max_record }
     }
 }
@@ -97,7 +97,7 @@ impl JsonFiles {
     ) -> Result<Self> {
         let (mut fields, mut rows, mut bytes, mut is_all) = (JsonFields::default(), 0, 0, true);
         for object in &files {
-            let mut file = JsonFile::open(object, &options, runtime)?;
+            let mut file = OpenJsonFile::open(object, &options, runtime)?;
             loop {
                 if !options.sample.has_room(rows, bytes + file.records.bytes_read()) {
                     is_all = false;
@@ -139,13 +139,13 @@ impl JsonFiles {
     }
 
     /// Reads columns of all rows.
-    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut check = self.sampled.clone();
         for object in &self.files {
-            let mut file = JsonFile::open(object, &self.options, reading.runtime)?;
-            let mut chunk = Chunk::default();
+            let mut file = OpenJsonFile::open(object, &self.options, reading.runtime)?;
+            let mut chunk = JsonRecordBuffer::default();
             loop {
                 let is_there = file.next()?;
                 if is_there {
@@ -158,7 +158,7 @@ impl JsonFiles {
                 let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
                 if (is_full || !is_there) && !chunk.lines.is_empty() {
                     let batch = chunk.decode(object, &schema)?;
-                    chunk = Chunk::default();
+                    chunk = JsonRecordBuffer::default();
                     if emit(batch)? == ControlFlow::Break(()) {
                         return Ok(());
                     }
@@ -172,7 +172,13 @@ impl JsonFiles {
     }
 
     /// Fails if a record after the sample has a value that does not fit.
-    fn check(&self, file: &JsonFile, fields: &JsonFields, widened: &[String], schema: &Schema) -> Result<()> {
+    fn check(
+        &self,
+        file: &OpenJsonFile,
+        fields: &JsonFields,
+        widened: &[String],
+        schema: &Schema,
+    ) -> Result<()> {
         for name in widened {
             let is_declared = self.options.types.iter().any(|(column, _)| column == name);
             let reason = match schema.field_with_name(name) {
@@ -232,12 +238,12 @@ fn schema(
 }
 
 /// A file that is being read.
-struct JsonFile {
+struct OpenJsonFile {
     object: OpenObject,
     records: JsonRecords<Box<dyn Read + Send>>,
 }
 
-impl JsonFile {
+impl OpenJsonFile {
     fn open(object: &OpenObject, options: &JsonOptions, runtime: &Handle) -> Result<Self> {
         let reader = ObjectReader::new(object.clone(), runtime.clone());
         let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
@@ -271,7 +277,7 @@ impl JsonFile {
 
 /// Records that become a batch.
 #[derive(Default)]
-struct Chunk {
+struct JsonRecordBuffer {
     text: Vec<u8>,
     /// Where each record begins.
     starts: Vec<usize>,
@@ -279,7 +285,7 @@ struct Chunk {
     lines: Vec<u64>,
 }
 
-impl Chunk {
+impl JsonRecordBuffer {
     fn push(&mut self, record: &[u8], line: u64) {
         self.starts.push(self.text.len());
         self.lines.push(line);

@@ -9,18 +9,18 @@ use super::{
     csv::CsvFiles,
     ipc::ArrowFiles,
     json::JsonFiles,
-    reading::{Emit, Reading},
+    reading::{BatchCallback, SequentialReadOptions},
 };
 use crate::{Predicate, Result};
 
 /// Files whose columns are known.
-pub(super) enum OpenedFiles {
+pub(super) enum SequentialFiles {
     Csv(CsvFiles),
     Json(JsonFiles),
     Arrow(ArrowFiles),
 }
 
-impl OpenedFiles {
+impl SequentialFiles {
     /// Finds the columns. Blocks, so it must not be used within a task.
     pub(super) fn open(
         files: Vec<OpenObject>,
@@ -59,7 +59,7 @@ impl OpenedFiles {
     }
 
     /// Reads all rows, until no more are wanted. Blocks, as [`Self::open`] does.
-    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+    pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
         match self {
             Self::Csv(files) => files.read(reading, emit),
             Self::Json(files) => files.read(reading, emit),

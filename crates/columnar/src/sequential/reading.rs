@@ -8,10 +8,10 @@ use tokio::runtime::Handle;
 use crate::Result;
 
 /// Takes a batch, and says whether more are wanted.
-pub(super) type Emit<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<ControlFlow<()>>;
+pub(super) type BatchCallback<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<ControlFlow<()>>;
 
 /// What is read, and how.
-pub(super) struct Reading<'a> {
+pub(super) struct SequentialReadOptions<'a> {
     /// Places in the schema of the columns that are read, in ascending order.
     pub(super) columns: &'a [usize],
     pub(super) batch_rows: usize,

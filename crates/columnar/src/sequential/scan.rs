@@ -6,7 +6,10 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{StreamExt, stream::BoxStream};
 use tokio::{runtime::Handle, sync::mpsc};
 
-use super::{SequentialFormat, opened::OpenedFiles, reading::Reading, selection::Selection};
+use super::{
+    SequentialFormat, opened::SequentialFiles, reading::SequentialReadOptions,
+    selection::SequentialProjection,
+};
 use crate::{Cache, Error, Predicate, Result, Source, parallel::guarded};
 
 /// Rows of a batch at most.
@@ -76,9 +79,9 @@ impl SequentialRequest {
         let (request, runtime) = (self.clone(), Handle::current());
         let open = move || -> Result<_> {
             let Self { format, columns, filter, .. } = request;
-            let open = || OpenedFiles::open(files, format, columns.as_deref(), filter.as_ref(), &runtime);
+            let open = || SequentialFiles::open(files, format, columns.as_deref(), filter.as_ref(), &runtime);
             let opened = guarded(open)?;
-            let selection = Selection::new(opened.schema(), columns.as_deref(), filter.as_ref())?;
+            let selection = SequentialProjection::new(opened.schema(), columns.as_deref(), filter.as_ref())?;
             Ok((Arc::new(opened), selection))
         };
         let opened = tokio::task::spawn_blocking(open).await;
@@ -91,8 +94,8 @@ impl SequentialRequest {
 /// versions that they had when they were found.
 #[derive(Clone)]
 pub struct SequentialScan {
-    files: Arc<OpenedFiles>,
-    selection: Selection,
+    files: Arc<SequentialFiles>,
+    selection: SequentialProjection,
     limit: Option<u64>,
     batch_rows: usize,
 }
@@ -132,7 +135,8 @@ impl SequentialScan {
         if left == 0 {
             return Ok(());
         }
-        let reading = Reading { columns: self.selection.read(), batch_rows: self.batch_rows, runtime };
+        let reading =
+            SequentialReadOptions { columns: self.selection.read(), batch_rows: self.batch_rows, runtime };
         self.files.read(&reading, &mut |batch| {
             let mut batch = self.selection.apply(batch)?;
             if batch.num_rows() == 0 {

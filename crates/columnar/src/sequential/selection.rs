@@ -13,7 +13,7 @@ use arrow::{
 
 use crate::{
     Error, Predicate, Result, RowFilter,
-    file::schema::{Projected, leaves_below},
+    file::schema::{ProjectedColumn, leaves_below},
 };
 
 /// Names of columns, of which some are looked for.
@@ -60,7 +60,7 @@ impl ColumnNames<'_> {
 
 /// What is made of the batches that are read.
 #[derive(Clone, Debug)]
-pub(super) struct Selection {
+pub(super) struct SequentialProjection {
     /// Places of the columns that are read, in ascending order.
     read: Vec<usize>,
     filter: Option<RowFilter>,
@@ -69,7 +69,7 @@ pub(super) struct Selection {
     schema: SchemaRef,
 }
 
-impl Selection {
+impl SequentialProjection {
     /// Chooses of the columns of `schema`.
     pub(super) fn new(
         schema: &Schema,
@@ -101,7 +101,7 @@ impl Selection {
                 all.no_such(&format!("{}.{}", field.name(), paths.join(", ")))
             })?;
             let root = read.binary_search(place).unwrap_or_default();
-            outputs.push((root, Projected { root, leaves }.field(&field)));
+            outputs.push((root, ProjectedColumn { root, leaves }.field(&field)));
         }
         let fields: Vec<FieldRef> = outputs.iter().map(|(_, field)| field.clone()).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
@@ -147,15 +147,15 @@ impl Selection {
 }
 
 /// The place of a top-level column, and the paths below it that come out.
-type Wanted<'a> = (usize, Vec<Vec<&'a str>>);
+type NestedProjection<'a> = (usize, Vec<Vec<&'a str>>);
 
 /// The columns that come out, in their order; several fields of one struct are one column.
 fn wanted<'a>(
     names: &ColumnNames<'_>,
     columns: &'a [String],
     place: impl Fn(&str) -> Result<usize>,
-) -> Result<Vec<Wanted<'a>>> {
-    let mut wanted: Vec<Wanted<'a>> = Vec::new();
+) -> Result<Vec<NestedProjection<'a>>> {
+    let mut wanted: Vec<NestedProjection<'a>> = Vec::new();
     for column in columns {
         let (root, path) = names.resolve(column)?;
         let root = place(root)?;
@@ -214,7 +214,7 @@ mod tests {
         let batch = batch();
         let columns: Option<Vec<String>> =
             columns.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        let selection = Selection::new(&batch.schema(), columns.as_deref(), filter.as_ref())?;
+        let selection = SequentialProjection::new(&batch.schema(), columns.as_deref(), filter.as_ref())?;
         let read = batch.project(selection.read()).unwrap();
         selection.apply(read)
     }

@@ -64,7 +64,7 @@ impl<U: Into<String>> From<U> for Source {
 
 /// A file that is to be scanned.
 #[derive(Clone, Debug)]
-pub(crate) struct Located {
+pub(crate) struct LocatedFile {
     pub(crate) store: ReadThrough,
     pub(crate) path: Path,
     /// The values that folders named `name=value` give, in the order of the path; `None` is null.
@@ -97,7 +97,7 @@ const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// A source taken apart.
-struct Place {
+struct ParsedSource {
     store: ReadThrough,
     /// What was asked for, for errors: without credentials.
     given: String,
@@ -113,7 +113,7 @@ struct Place {
 
 /// What a pattern is held against.
 #[derive(Clone, Copy)]
-enum Matched {
+enum GlobTarget {
     Files,
     /// The folders around files.
     Folders,
@@ -125,7 +125,7 @@ pub(crate) async fn locate(
     cache: &Cache,
     options: PathOptions,
     only: Option<&str>,
-) -> Result<Vec<Located>> {
+) -> Result<Vec<LocatedFile>> {
     let mut located = locate_all(source, cache, options.glob, only).await?;
     if !options.hive {
         located.iter_mut().for_each(|file| file.partitions.clear());
@@ -135,7 +135,7 @@ pub(crate) async fn locate(
 
 /// The files of a source for readers that do not look at what a file is: of a folder those whose endings say it, if any
 /// does.
-pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<Located>> {
+pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<LocatedFile>> {
     let mut files = locate(source, cache, PathOptions::default(), None).await?;
     if files.iter().any(|file| file.is_named) {
         files.retain(|file| file.is_named);
@@ -143,14 +143,20 @@ pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<L
     Ok(files)
 }
 
-async fn locate_all(source: &Source, cache: &Cache, glob: bool, only: Option<&str>) -> Result<Vec<Located>> {
+async fn locate_all(
+    source: &Source,
+    cache: &Cache,
+    glob: bool,
+    only: Option<&str>,
+) -> Result<Vec<LocatedFile>> {
     let mut place = place(source, cache, glob)?;
     if place.pattern.is_some() && place.is_literal().await {
         place = place.without_pattern();
     }
     if let Some(path) = only {
         let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
-        let file = place.located(&path, Matched::Files).or_else(|| place.located(&path, Matched::Folders));
+        let file =
+            place.located(&path, GlobTarget::Files).or_else(|| place.located(&path, GlobTarget::Folders));
         return Ok(file.into_iter().collect());
     }
     if place.pattern.is_some() {
@@ -162,7 +168,7 @@ async fn locate_all(source: &Source, cache: &Cache, glob: bool, only: Option<&st
     // A file if there is one of this name, a folder if not.
     let path = place.path()?;
     match place.store.open_object(&path).await {
-        Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new(), is_named: true }]),
+        Ok(_) => Ok(vec![LocatedFile { store: place.store, path, partitions: Vec::new(), is_named: true }]),
         Err(error) if place.is_file => Err(error.into()),
         Err(error) => match place.list().await {
             Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
@@ -174,7 +180,7 @@ async fn locate_all(source: &Source, cache: &Cache, glob: bool, only: Option<&st
     }
 }
 
-impl Place {
+impl ParsedSource {
     fn path(&self) -> Result<Path> {
         Path::parse(&self.base)
             .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
@@ -193,7 +199,7 @@ impl Place {
         Self { base, pattern: None, ..self }
     }
 
-    async fn list(self) -> Result<Vec<Located>> {
+    async fn list(self) -> Result<Vec<LocatedFile>> {
         let prefix = self.path()?;
         let listing = self.store.origin().store().list((!self.base.is_empty()).then_some(&prefix));
         let wrong = |error| stylobate_storage::Error::from_origin(&self.given, error);
@@ -202,10 +208,10 @@ impl Place {
             metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
         let located = |matched| paths.iter().filter_map(|path| self.located(path, matched)).collect();
-        let mut files: Vec<Located> = located(Matched::Files);
+        let mut files: Vec<LocatedFile> = located(GlobTarget::Files);
         // A pattern that no file matches, such as `year=*`, may be one of folders.
         if files.is_empty() && self.pattern.is_some() {
-            files = located(Matched::Folders);
+            files = located(GlobTarget::Folders);
         }
         if files.is_empty() {
             return Err(Error::NoFiles { pattern: self.given });
@@ -214,15 +220,15 @@ impl Place {
     }
 
     /// The file, if it lies below the base and matches the pattern. Hidden ones do not, and those of engines' logs.
-    fn located(&self, path: &Path, matched: Matched) -> Option<Located> {
+    fn located(&self, path: &Path, matched: GlobTarget) -> Option<LocatedFile> {
         let below = match self.base.as_str() {
             "" => path.as_ref(),
             base if path.as_ref() == base => "",
             base => path.as_ref().strip_prefix(base)?.strip_prefix('/')?,
         };
         let matches = match (&self.pattern, matched) {
-            (Some(pattern), Matched::Files) => pattern.matches_with(below, OPTIONS),
-            (Some(pattern), Matched::Folders) => below.match_indices('/').any(|(slash, _)| {
+            (Some(pattern), GlobTarget::Files) => pattern.matches_with(below, OPTIONS),
+            (Some(pattern), GlobTarget::Folders) => below.match_indices('/').any(|(slash, _)| {
                 let (folder, inner) = below.split_at(slash);
                 pattern.matches_with(folder, OPTIONS) && is_visible(inner)
             }),
@@ -232,7 +238,7 @@ impl Place {
         let partitions = folders.split('/').filter_map(partition).collect();
         let name = path.as_ref().to_ascii_lowercase();
         let is_named = ENDINGS.iter().any(|ending| name.ends_with(ending));
-        matches.then(|| Located { store: self.store.clone(), path: path.clone(), partitions, is_named })
+        matches.then(|| LocatedFile { store: self.store.clone(), path: path.clone(), partitions, is_named })
     }
 }
 
@@ -247,7 +253,7 @@ fn partition(folder: &str) -> Option<(String, Option<String>)> {
     Some((decode(name), (value != NULL).then(|| decode(value))))
 }
 
-fn place(source: &Source, cache: &Cache, glob: bool) -> Result<Place> {
+fn place(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
     match source {
         Source::Store { store, pattern } => {
             below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'), glob)
@@ -272,7 +278,14 @@ fn place(source: &Source, cache: &Cache, glob: bool) -> Result<Place> {
                 Some(query) => {
                     let store = cache.store(&format!("{authority}/?{query}"), options)?;
                     let whole = path.into_owned();
-                    Ok(Place { store, given, base: whole.clone(), whole, pattern: None, is_file: true })
+                    Ok(ParsedSource {
+                        store,
+                        given,
+                        base: whole.clone(),
+                        whole,
+                        pattern: None,
+                        is_file: true,
+                    })
                 }
                 None => below(cache.store(authority, options)?, given, &path, glob),
             }
@@ -290,7 +303,7 @@ fn split_query(url: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Result<Place> {
+fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Result<ParsedSource> {
     let wrong = |reason: String| Error::Pattern { pattern: given.to_owned(), reason };
     let absolute = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
     let text = absolute.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?;
@@ -323,12 +336,12 @@ fn without_parents(path: &str) -> std::io::Result<String> {
     Ok(format!("{}{below}", real.trim_end_matches('/')))
 }
 
-fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<Place> {
+fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<ParsedSource> {
     let whole = path.to_owned();
     let wild = path.find(WILDCARDS).filter(|_| glob);
     let Some(wild) = wild else {
         let base = path.trim_end_matches('/').to_owned();
-        return Ok(Place { store, given, base, whole, pattern: None, is_file: false });
+        return Ok(ParsedSource { store, given, base, whole, pattern: None, is_file: false });
     };
     let slash = path.get(..wild).and_then(|before| before.rfind('/'));
     let (base, pattern) = match slash {
@@ -338,7 +351,7 @@ fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<Pl
     let pattern = Pattern::new(pattern)
         .map_err(|error| Error::Pattern { pattern: given.clone(), reason: error.to_string() })?;
     let base = base.to_owned();
-    Ok(Place { store, given, base, whole, pattern: Some(pattern), is_file: false })
+    Ok(ParsedSource { store, given, base, whole, pattern: Some(pattern), is_file: false })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use crate::file::schema::{Unit, coarser, finer, is_decided, met};
+use crate::file::schema::{TimeUnitChooser, coarser, finer, is_decided, met};
 
 /// A column as the files so far have it together.
 pub(crate) struct MergedColumn {
@@ -106,7 +106,7 @@ impl MergedColumn {
 
     /// What the types so far and one more meet in, if that is another type; `None` if they do not.
     fn meet(&mut self, data_type: &DataType, is_chosen: bool) -> Option<Option<DataType>> {
-        let (mine, others, unit): (_, _, Unit) = match is_chosen {
+        let (mine, others, unit): (_, _, TimeUnitChooser) = match is_chosen {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
             true => (&mut self.chosen, &self.others, coarser),
             false => (&mut self.others, &self.chosen, finer),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::{Error, Result, format::FileMetadata, table::locate::Located};
+use crate::{Error, Result, format::FileMetadata, table::locate::LocatedFile};
 
 /// Columns and types that the table has, whatever its files say.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl TableOptions {
     /// Adds the file's name to what its path says, where it was asked for.
     ///
     /// Fails if the file has a column of the name of one that is generated.
-    pub(crate) fn name_file(&self, located: &mut Located, file: &FileMetadata, name: &str) -> Result<()> {
+    pub(crate) fn name_file(&self, located: &mut LocatedFile, file: &FileMetadata, name: &str) -> Result<()> {
         for column in self.filename.iter().chain(&self.row_number) {
             let is_of_path = located.partitions.iter().any(|(known, _)| known == column);
             if is_of_path || file.schema().index_of(column).is_ok() {

@@ -6,37 +6,37 @@ use arrow::{
     datatypes::DataType,
 };
 
-use super::{FileColumn, Table};
+use super::{FileColumn, TableSchema};
 use crate::{
     file::{
-        schema::{Projected, position, value_type},
-        statistics::Statistics,
+        schema::{ProjectedColumn, position, value_type},
+        statistics::PruningStatistics,
     },
     format::FileMetadata,
     kernels::exact_cast::common_cast,
     predicate::{Column, Literal},
-    table::locate::Located,
+    table::locate::LocatedFile,
 };
 
 /// What is known of the values in parts of a file, by what it says of them itself.
 pub(crate) fn of_file<'a>(
-    table: &'a Table,
-    located: &'a Located,
+    table: &'a TableSchema,
+    located: &'a LocatedFile,
     file: &'a FileMetadata,
-    inner: Box<dyn Statistics + 'a>,
-) -> impl Statistics + 'a {
-    OfFile { table, located, file, inner }
+    inner: Box<dyn PruningStatistics + 'a>,
+) -> impl PruningStatistics + 'a {
+    TableFileStatistics { table, located, file, inner }
 }
 
 /// What a file says of its parts, with the table's wider types, the columns that it misses, and those of its path.
-struct OfFile<'a> {
-    table: &'a Table,
-    located: &'a Located,
+struct TableFileStatistics<'a> {
+    table: &'a TableSchema,
+    located: &'a LocatedFile,
     file: &'a FileMetadata,
-    inner: Box<dyn Statistics + 'a>,
+    inner: Box<dyn PruningStatistics + 'a>,
 }
 
-impl OfFile<'_> {
+impl TableFileStatistics<'_> {
     /// The type of the column in the table, if the file has it.
     fn target(&self, column: &Column) -> Option<Option<DataType>> {
         let (root, path) = self.table.resolve(column.name())?;
@@ -63,7 +63,7 @@ impl OfFile<'_> {
             return Some(None);
         }
         let (whole, values) =
-            (Projected::whole(root), value_type(self.table.schema().field(root).data_type()));
+            (ProjectedColumn::whole(root), value_type(self.table.schema().field(root).data_type()));
         match self.table.column_of_file(&whole, values, self.located, self.file, "").ok()? {
             FileColumn::Value(value) if value.is_null(0) => Some(None),
             FileColumn::Value(value) => Some(Some(value)),
@@ -92,7 +92,7 @@ impl OfFile<'_> {
     }
 }
 
-impl Statistics for OfFile<'_> {
+impl PruningStatistics for TableFileStatistics<'_> {
     fn parts(&self) -> usize {
         self.inner.parts()
     }

@@ -18,26 +18,26 @@ use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 use super::delimited;
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Result, Table,
-    columns::Representation,
-    files::output::{Digest, Digesting},
+    columns::ColumnRepresentation,
+    files::output::{FileDigest, FileHasher},
 };
 
 /// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early rather than take more.
 const MEMORY: ByteSize = ByteSize::mib(160);
 
 /// A chunk, ready to be written.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedChunk {
     pub(crate) sums: Checksums,
-    content: Content,
+    content: ChunkContent,
 }
 
-enum Content {
+enum ChunkContent {
     Batches(Vec<RecordBatch>),
     Text(Vec<u8>),
 }
 
 /// Prepares chunks on one thread.
-pub(crate) struct Preparer {
+pub(crate) struct ChunkPreparer {
     table: Table,
     format: FileFormat,
     /// What the file has.
@@ -46,13 +46,13 @@ pub(crate) struct Preparer {
 }
 
 /// Writes the chunks of one file.
-pub(crate) struct FileWriter {
-    encoder: Encoder,
-    digest: Arc<Mutex<Digesting>>,
+pub(crate) struct TableFileWriter {
+    encoder: TableFileEncoder,
+    digest: Arc<Mutex<FileHasher>>,
     name: String,
 }
 
-enum Encoder {
+enum TableFileEncoder {
     Parquet(Box<ParquetWriter>),
     Orc(Box<OrcWriter>),
     Csv(Box<dyn Sink>),
@@ -61,16 +61,16 @@ enum Encoder {
 
 impl FileFormat {
     /// What its columns are to be.
-    pub(crate) fn representation(self) -> Representation {
+    pub(crate) fn representation(self) -> ColumnRepresentation {
         match self {
-            Self::Parquet { .. } => Representation::Parquet,
-            Self::Orc { .. } | Self::Csv | Self::Arrow => Representation::Stream,
+            Self::Parquet { .. } => ColumnRepresentation::Parquet,
+            Self::Orc { .. } | Self::Csv | Self::Arrow => ColumnRepresentation::Stream,
         }
     }
 
     /// Prepares chunks of a table with these columns.
-    pub(crate) fn preparer(self, table: Table, schema: &SchemaRef) -> Preparer {
-        Preparer { table, format: self, written: self.written(schema), sums: Checksums::default() }
+    pub(crate) fn preparer(self, table: Table, schema: &SchemaRef) -> ChunkPreparer {
+        ChunkPreparer { table, format: self, written: self.written(schema), sums: Checksums::default() }
     }
 
     /// The columns that a file has.
@@ -86,15 +86,15 @@ impl FileFormat {
     }
 }
 
-impl Preparer {
-    pub(crate) fn prepare(&mut self, batches: Vec<RecordBatch>) -> Result<Prepared> {
+impl ChunkPreparer {
+    pub(crate) fn prepare(&mut self, batches: Vec<RecordBatch>) -> Result<PreparedChunk> {
         for batch in &batches {
             let table = self.table.name();
             self.sums.add(batch).map_err(|reason| Error::Generator { table, reason })?;
         }
         let content = match self.format {
-            FileFormat::Parquet { .. } => Content::Batches(batches),
-            FileFormat::Csv => Content::Text(match self.table.benchmark().delimiter() {
+            FileFormat::Parquet { .. } => ChunkContent::Batches(batches),
+            FileFormat::Csv => ChunkContent::Text(match self.table.benchmark().delimiter() {
                 b',' => {
                     let mut encoder = CsvEncoder::without_header(Vec::new());
                     batches.iter().try_for_each(|batch| encoder.write(batch))?;
@@ -104,14 +104,14 @@ impl Preparer {
             }),
             FileFormat::Orc { .. } | FileFormat::Arrow => {
                 let batches = batches.into_iter().map(|batch| with_types(batch, &self.written));
-                Content::Batches(batches.collect::<Result<_>>()?)
+                ChunkContent::Batches(batches.collect::<Result<_>>()?)
             }
         };
-        Ok(Prepared { sums: self.sums.take(), content })
+        Ok(PreparedChunk { sums: self.sums.take(), content })
     }
 }
 
-impl FileWriter {
+impl TableFileWriter {
     /// A file with rows of these columns; `name` is what errors call it.
     pub(crate) async fn new(
         format: FileFormat,
@@ -121,8 +121,8 @@ impl FileWriter {
         name: String,
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
-        let digest = Arc::<Mutex<Digesting>>::default();
-        let mut sink: Box<dyn Sink> = Box::new(Digested { sink, digest: digest.clone() });
+        let digest = Arc::<Mutex<FileHasher>>::default();
+        let mut sink: Box<dyn Sink> = Box::new(HashingSink { sink, digest: digest.clone() });
         let encoder = match format {
             FileFormat::Parquet { compression, row_group_rows } => {
                 let all = ColumnOptions::default().with_compression(compression);
@@ -137,7 +137,12 @@ impl FileWriter {
                     let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
                     options = options.with_column(field.name(), plain);
                 }
-                Encoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema.clone(), options)?))
+                TableFileEncoder::Parquet(Box::new(ParquetWriter::new(
+                    sink,
+                    name.clone(),
+                    schema.clone(),
+                    options,
+                )?))
             }
             FileFormat::Orc { compression } => {
                 let options = OrcOptions::default()
@@ -145,7 +150,7 @@ impl FileWriter {
                     .with_memory(MEMORY)
                     .with_threads(threads);
                 let schema = format.written(schema);
-                Encoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
+                TableFileEncoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
             }
             FileFormat::Csv => {
                 let header = match benchmark.delimiter() {
@@ -153,40 +158,40 @@ impl FileWriter {
                     other => delimited::header(schema, other),
                 };
                 sink.write(&header).await?;
-                Encoder::Csv(sink)
+                TableFileEncoder::Csv(sink)
             }
             FileFormat::Arrow => {
                 let schema = format.written(schema);
                 let ipc = IpcWriter::try_new(Vec::new(), &schema).map_err(Error::arrow(&name))?;
-                Encoder::Arrow { ipc: Box::new(ipc), sink }
+                TableFileEncoder::Arrow { ipc: Box::new(ipc), sink }
             }
         };
         Ok(Self { encoder, digest, name })
     }
 
     /// Appends a chunk.
-    pub(crate) async fn write(&mut self, chunk: Prepared) -> Result<()> {
+    pub(crate) async fn write(&mut self, chunk: PreparedChunk) -> Result<()> {
         match (&mut self.encoder, chunk.content) {
-            (Encoder::Parquet(writer), Content::Batches(batches)) => {
+            (TableFileEncoder::Parquet(writer), ChunkContent::Batches(batches)) => {
                 for batch in batches {
                     writer.write(&batch).await?;
                 }
             }
-            (Encoder::Orc(writer), Content::Batches(batches)) => {
+            (TableFileEncoder::Orc(writer), ChunkContent::Batches(batches)) => {
                 for batch in batches {
                     writer.write(&batch).await?;
                 }
             }
-            (Encoder::Arrow { ipc, sink }, Content::Batches(batches)) => {
+            (TableFileEncoder::Arrow { ipc, sink }, ChunkContent::Batches(batches)) => {
                 for batch in batches {
                     ipc.write(&batch).map_err(Error::arrow(&self.name))?;
                     sink.write(ipc.get_ref()).await?;
                     ipc.get_mut().clear();
                 }
             }
-            (Encoder::Csv(sink), Content::Text(text)) => sink.write(&text).await?,
+            (TableFileEncoder::Csv(sink), ChunkContent::Text(text)) => sink.write(&text).await?,
             // The same format prepared it.
-            (Encoder::Csv(_), Content::Batches(_)) | (_, Content::Text(_)) => {}
+            (TableFileEncoder::Csv(_), ChunkContent::Batches(_)) | (_, ChunkContent::Text(_)) => {}
         }
         Ok(())
     }
@@ -194,25 +199,25 @@ impl FileWriter {
     /// Bytes that are on their way to the file so far.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.encoder {
-            Encoder::Parquet(writer) => writer.bytes(),
-            Encoder::Orc(writer) => writer.bytes(),
-            Encoder::Csv(sink) | Encoder::Arrow { sink, .. } => sink.position(),
+            TableFileEncoder::Parquet(writer) => writer.bytes(),
+            TableFileEncoder::Orc(writer) => writer.bytes(),
+            TableFileEncoder::Csv(sink) | TableFileEncoder::Arrow { sink, .. } => sink.position(),
         }
     }
 
     /// Writes what is left, and gives the file its name.
-    pub(crate) async fn finish(self) -> Result<Digest> {
+    pub(crate) async fn finish(self) -> Result<FileDigest> {
         match self.encoder {
-            Encoder::Parquet(writer) => {
+            TableFileEncoder::Parquet(writer) => {
                 writer.finish().await?;
             }
-            Encoder::Orc(writer) => {
+            TableFileEncoder::Orc(writer) => {
                 writer.finish().await?;
             }
-            Encoder::Csv(sink) => {
+            TableFileEncoder::Csv(sink) => {
                 sink.finish().await?;
             }
-            Encoder::Arrow { mut ipc, mut sink } => {
+            TableFileEncoder::Arrow { mut ipc, mut sink } => {
                 ipc.finish().map_err(Error::arrow(&self.name))?;
                 sink.write(ipc.get_ref()).await?;
                 sink.finish().await?;
@@ -278,14 +283,14 @@ fn with_types(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 }
 
 /// A sink that hashes what it passes on.
-struct Digested {
+struct HashingSink {
     sink: Box<dyn Sink>,
-    digest: Arc<Mutex<Digesting>>,
+    digest: Arc<Mutex<FileHasher>>,
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Sink for Digested {
+impl Sink for HashingSink {
     async fn write(&mut self, bytes: &[u8]) -> StorageResult<()> {
         self.digest.lock().add(bytes);
         self.sink.write(bytes).await

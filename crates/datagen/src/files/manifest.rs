@@ -116,7 +116,7 @@ impl Run {
     }
 
     /// The files that it makes, in order.
-    pub(crate) fn files(&self) -> Result<Vec<PlannedFile>> {
+    pub(crate) fn files(&self) -> Result<Vec<PlannedTableFile>> {
         let mut files = Vec::new();
         for name in &self.tables {
             let table = self.benchmark.table(name)?;
@@ -130,12 +130,14 @@ impl Run {
             };
             for number in parts {
                 files.push(match is_cut {
-                    true => PlannedFile {
+                    true => PlannedTableFile {
                         table,
                         part: Part::new(number, self.parts)?,
                         path: format!("{name}/{name}.{number}.{extension}"),
                     },
-                    false => PlannedFile { table, part: Part::WHOLE, path: format!("{name}.{extension}") },
+                    false => {
+                        PlannedTableFile { table, part: Part::WHOLE, path: format!("{name}.{extension}") }
+                    }
                 });
             }
         }
@@ -161,7 +163,7 @@ impl Run {
 
 /// A file that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PlannedFile {
+pub(crate) struct PlannedTableFile {
     pub(crate) table: crate::Table,
     pub(crate) part: Part,
     pub(crate) path: String,

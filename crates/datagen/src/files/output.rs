@@ -25,12 +25,12 @@ const READ_AT_ONCE: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Output {
     name: String,
-    place: Place,
+    place: OutputLocation,
     sinks: Sinks,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum OutputLocation {
     /// It is made with its first file.
     Folder(PathBuf),
     Store(Origin),
@@ -38,7 +38,7 @@ enum Place {
 
 /// The size of a file and the hash of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Digest {
+pub(crate) struct FileDigest {
     pub(crate) bytes: u64,
     pub(crate) xxh3: u64,
 }
@@ -53,12 +53,12 @@ impl Output {
                 let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
                 let wrong =
                     || Error::Output { output: name.clone(), reason: "no path of this machine".to_owned() };
-                Place::Folder(path.ok_or_else(wrong)?)
+                OutputLocation::Folder(path.ok_or_else(wrong)?)
             }
-            true => Place::Store(Origin::parse(url, options, &RequestOptions::default())?),
-            false => Place::Folder(PathBuf::from(url)),
+            true => OutputLocation::Store(Origin::parse(url, options, &RequestOptions::default())?),
+            false => OutputLocation::Folder(PathBuf::from(url)),
         };
-        if let Place::Folder(folder) = &place
+        if let OutputLocation::Folder(folder) = &place
             && folder.exists()
             && !folder.is_dir()
         {
@@ -83,8 +83,8 @@ impl Output {
     /// Takes the bytes of a file.
     pub(crate) async fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
         Ok(match &self.place {
-            Place::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
-            Place::Store(origin) => {
+            OutputLocation::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
+            OutputLocation::Store(origin) => {
                 self.sinks.object(origin.store().clone(), object(path)?, Overwrite::Replace)
             }
         })
@@ -94,11 +94,11 @@ impl Output {
     pub(crate) async fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
         match &self.place {
-            Place::Folder(folder) => {
+            OutputLocation::Folder(folder) => {
                 let read = tokio::fs::read(folder.join(path)).await;
                 Ok(read.map(Bytes::from).map_err(|error| self.unread(path, error))?)
             }
-            Place::Store(origin) => {
+            OutputLocation::Store(origin) => {
                 let got = origin.store().get(&object(path)?).await.map_err(fail)?;
                 Ok(got.bytes().await.map_err(fail)?)
             }
@@ -108,7 +108,7 @@ impl Output {
     /// Names of what is directly within, folders too. Hidden files count for nothing.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match &self.place {
-            Place::Folder(folder) => match std::fs::read_dir(folder) {
+            OutputLocation::Folder(folder) => match std::fs::read_dir(folder) {
                 Ok(entries) => {
                     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
                     names.collect::<io::Result<_>>().map_err(|error| self.unread("", error))?
@@ -116,7 +116,7 @@ impl Output {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
                 Err(error) => return Err(self.unread("", error).into()),
             },
-            Place::Store(origin) => {
+            OutputLocation::Store(origin) => {
                 let listed = origin.store().list_with_delimiter(None).await;
                 let listed = listed.map_err(|error| StorageError::from_origin(&self.name, error))?;
                 let objects = listed.objects.into_iter().filter(|object| object.size > 0);
@@ -130,7 +130,7 @@ impl Output {
     }
 
     /// The size and hash of a file; `None` if it is not there.
-    pub(crate) async fn digest(&self, path: &str) -> Result<Option<Digest>> {
+    pub(crate) async fn digest(&self, path: &str) -> Result<Option<FileDigest>> {
         match self.digest_of(path).await {
             Ok(digest) => Ok(Some(digest)),
             Err(Error::Storage(StorageError::NotFound { .. })) => Ok(None),
@@ -138,11 +138,11 @@ impl Output {
         }
     }
 
-    async fn digest_of(&self, path: &str) -> Result<Digest> {
+    async fn digest_of(&self, path: &str) -> Result<FileDigest> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
-        let mut digest = Digesting::default();
+        let mut digest = FileHasher::default();
         match &self.place {
-            Place::Folder(folder) => {
+            OutputLocation::Folder(folder) => {
                 let file = folder.join(path);
                 let read = tokio::task::spawn_blocking(move || {
                     let (mut file, mut buffer) = (File::open(file)?, vec![0; READ_AT_ONCE]);
@@ -157,7 +157,7 @@ impl Output {
                 let read = read.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
                 Ok(read.map_err(|error: io::Error| self.unread(path, error))?)
             }
-            Place::Store(origin) => {
+            OutputLocation::Store(origin) => {
                 let mut stream = origin.store().get(&object(path)?).await.map_err(fail)?.into_stream();
                 while let Some(bytes) = stream.next().await.transpose().map_err(fail)? {
                     digest.add(&bytes);
@@ -171,14 +171,14 @@ impl Output {
     pub(crate) async fn reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
         Ok(match &self.place {
-            Place::Folder(folder) => {
+            OutputLocation::Folder(folder) => {
                 let file = File::open(folder.join(path)).map_err(|error| self.unread(path, error))?;
                 Box::new(io::BufReader::with_capacity(READ_AT_ONCE, file))
             }
-            Place::Store(origin) => {
+            OutputLocation::Store(origin) => {
                 let got = origin.store().get(&object(path)?).await.map_err(fail)?;
                 let stream = got.into_stream().map_err(io::Error::from);
-                Box::new(Pulled {
+                Box::new(BlockingObjectReader {
                     stream: Box::pin(stream),
                     left: Bytes::new(),
                     runtime: tokio::runtime::Handle::current(),
@@ -190,10 +190,10 @@ impl Output {
     /// What scans read from.
     pub(crate) fn origin(&self) -> Result<Origin> {
         Ok(match &self.place {
-            Place::Folder(folder) => {
+            OutputLocation::Folder(folder) => {
                 Origin::parse(&folder.to_string_lossy(), &[], &RequestOptions::default())?
             }
-            Place::Store(origin) => origin.clone(),
+            OutputLocation::Store(origin) => origin.clone(),
         })
     }
 
@@ -216,30 +216,30 @@ fn object(path: &str) -> Result<Path> {
 
 /// Counts and hashes bytes.
 #[derive(Clone, Default)]
-pub(crate) struct Digesting {
+pub(crate) struct FileHasher {
     bytes: u64,
     hasher: twox_hash::xxhash3_64::Hasher,
 }
 
-impl Digesting {
+impl FileHasher {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.hasher.write(bytes);
     }
 
-    pub(crate) fn finish(&self) -> Digest {
-        Digest { bytes: self.bytes, xxh3: self.hasher.finish() }
+    pub(crate) fn finish(&self) -> FileDigest {
+        FileDigest { bytes: self.bytes, xxh3: self.hasher.finish() }
     }
 }
 
 /// The bytes of an object, for a thread that may wait.
-struct Pulled {
+struct BlockingObjectReader {
     stream: futures::stream::BoxStream<'static, io::Result<Bytes>>,
     left: Bytes,
     runtime: tokio::runtime::Handle,
 }
 
-impl Read for Pulled {
+impl Read for BlockingObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.left.is_empty() {
             match self.runtime.block_on(self.stream.next()).transpose()? {

@@ -62,8 +62,13 @@ async fn verdicts(
             let entry = manifest.files.iter().find(|entry| entry.path == planned.path);
             let verdict = match entry {
                 Some(entry) => {
-                    let read =
-                        Reading { output, cache: &cache, run: &manifest.run, table: planned.table, entry };
+                    let read = TableFileVerifier {
+                        output,
+                        cache: &cache,
+                        run: &manifest.run,
+                        table: planned.table,
+                        entry,
+                    };
                     read.verdict().await?
                 }
                 None => Verdict {
@@ -88,7 +93,7 @@ async fn verdicts(
 }
 
 /// A file that is read back.
-struct Reading<'a> {
+struct TableFileVerifier<'a> {
     output: &'a Output,
     cache: &'a Cache,
     run: &'a Run,
@@ -96,7 +101,7 @@ struct Reading<'a> {
     entry: &'a FileEntry,
 }
 
-impl Reading<'_> {
+impl TableFileVerifier<'_> {
     async fn verdict(&self) -> Result<Verdict> {
         let FileEntry { path, rows, bytes, .. } = self.entry;
         let mut differences = Vec::new();

@@ -8,7 +8,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// What is drawn: a place for each, so that no two see the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drawn {
+pub(super) enum RandomColumn {
     FirstName,
     LastName,
     Age,
@@ -20,19 +20,19 @@ pub(super) enum Drawn {
 
 /// The numbers of one column.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Draws {
+pub(super) struct ColumnRandom {
     start: u64,
 }
 
-impl Draws {
-    pub(super) fn new(seed: u64, drawn: Drawn) -> Self {
+impl ColumnRandom {
+    pub(super) fn new(seed: u64, drawn: RandomColumn) -> Self {
         let place = match drawn {
-            Drawn::FirstName => 0,
-            Drawn::LastName => 1,
-            Drawn::Age => 2,
-            Drawn::Source(edges) => 4 * edges + 4,
-            Drawn::Destination(edges) => 4 * edges + 5,
-            Drawn::Date(edges) => 4 * edges + 6,
+            RandomColumn::FirstName => 0,
+            RandomColumn::LastName => 1,
+            RandomColumn::Age => 2,
+            RandomColumn::Source(edges) => 4 * edges + 4,
+            RandomColumn::Destination(edges) => 4 * edges + 5,
+            RandomColumn::Date(edges) => 4 * edges + 6,
         };
         Self { start: hash(hash(seed) ^ place) }
     }
@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn numbers_are_spread_evenly_and_each_column_has_its_own() {
-        let draws = [Drawn::Age, Drawn::Source(0), Drawn::Source(1)].map(|drawn| Draws::new(1, drawn));
+        let draws = [RandomColumn::Age, RandomColumn::Source(0), RandomColumn::Source(1)]
+            .map(|drawn| ColumnRandom::new(1, drawn));
         let mut counts = [0; 10];
         let mut same = 0;
         for row in 0..100_000 {
@@ -63,6 +64,6 @@ mod tests {
         }
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
         assert!((50..200).contains(&same), "{same}");
-        assert_ne!(draws[0].below(5, 1 << 40), Draws::new(2, Drawn::Age).below(5, 1 << 40));
+        assert_ne!(draws[0].below(5, 1 << 40), ColumnRandom::new(2, RandomColumn::Age).below(5, 1 << 40));
     }
 }

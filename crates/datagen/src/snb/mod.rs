@@ -33,11 +33,11 @@ use std::ops::Range;
 
 use arrow::datatypes::SchemaRef;
 
-use self::network::{EdgeType, Vertex};
+use self::network::{SnbEdgeType, SnbVertexType};
 pub(crate) use self::rows::AGES;
 use crate::{
     Part, Scale,
-    chunk::{BATCH_ROWS, Batches, Chunk},
+    chunk::{BATCH_ROWS, GeneratedBatches, TableChunk},
 };
 
 /// Rows of a chunk.
@@ -74,10 +74,10 @@ pub(crate) const TYPED: [SnbTable; 6] =
     [PostHasCreator, CommentHasCreator, LikesPost, LikesComment, ReplyOfPost, ReplyOfComment];
 
 /// What the rows of a table are.
-enum Content {
-    Vertices(Vertex),
+enum SnbTableContent {
+    Vertices(SnbVertexType),
     /// The edges of these types, one after another.
-    Edges(&'static [EdgeType]),
+    Edges(&'static [SnbEdgeType]),
 }
 
 impl SnbTable {
@@ -99,36 +99,36 @@ impl SnbTable {
         }
     }
 
-    fn content(self) -> Content {
-        Content::Edges(match self {
-            Persons => return Content::Vertices(Vertex::Person),
-            Posts => return Content::Vertices(Vertex::Post),
-            Comments => return Content::Vertices(Vertex::Comment),
-            Knows => &[EdgeType::Knows],
-            HasCreator => &[EdgeType::PostHasCreator, EdgeType::CommentHasCreator],
-            Likes => &[EdgeType::LikesPost, EdgeType::LikesComment],
-            ReplyOf => &[EdgeType::ReplyOfPost, EdgeType::ReplyOfComment],
-            PostHasCreator => &[EdgeType::PostHasCreator],
-            CommentHasCreator => &[EdgeType::CommentHasCreator],
-            LikesPost => &[EdgeType::LikesPost],
-            LikesComment => &[EdgeType::LikesComment],
-            ReplyOfPost => &[EdgeType::ReplyOfPost],
-            ReplyOfComment => &[EdgeType::ReplyOfComment],
+    fn content(self) -> SnbTableContent {
+        SnbTableContent::Edges(match self {
+            Persons => return SnbTableContent::Vertices(SnbVertexType::Person),
+            Posts => return SnbTableContent::Vertices(SnbVertexType::Post),
+            Comments => return SnbTableContent::Vertices(SnbVertexType::Comment),
+            Knows => &[SnbEdgeType::Knows],
+            HasCreator => &[SnbEdgeType::PostHasCreator, SnbEdgeType::CommentHasCreator],
+            Likes => &[SnbEdgeType::LikesPost, SnbEdgeType::LikesComment],
+            ReplyOf => &[SnbEdgeType::ReplyOfPost, SnbEdgeType::ReplyOfComment],
+            PostHasCreator => &[SnbEdgeType::PostHasCreator],
+            CommentHasCreator => &[SnbEdgeType::CommentHasCreator],
+            LikesPost => &[SnbEdgeType::LikesPost],
+            LikesComment => &[SnbEdgeType::LikesComment],
+            ReplyOfPost => &[SnbEdgeType::ReplyOfPost],
+            ReplyOfComment => &[SnbEdgeType::ReplyOfComment],
         })
     }
 
     /// As its rows are described; strings may come as dictionaries.
     pub(crate) fn schema(self) -> SchemaRef {
         match self.content() {
-            Content::Vertices(vertex) => rows::vertex_schema(vertex),
-            Content::Edges(types) => rows::edge_schema(types),
+            SnbTableContent::Vertices(vertex) => rows::vertex_schema(vertex),
+            SnbTableContent::Edges(types) => rows::edge_schema(types),
         }
     }
 
     fn count(self, scale: Scale) -> u64 {
         match self.content() {
-            Content::Vertices(vertex) => vertex.count(scale),
-            Content::Edges(types) => types.iter().map(|edges| edges.count(scale)).sum(),
+            SnbTableContent::Vertices(vertex) => vertex.count(scale),
+            SnbTableContent::Edges(types) => types.iter().map(|edges| edges.count(scale)).sum(),
         }
     }
 
@@ -144,19 +144,20 @@ impl SnbTable {
     }
 
     /// The chunks of a part, in order.
-    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<Chunk> {
+    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<TableChunk> {
         let rows = self.rows_of(scale, part);
-        let chunk = |from: u64| Chunk::Sources { first: from + 1, last: (from + CHUNK_ROWS).min(rows.end) };
+        let chunk =
+            |from: u64| TableChunk::Sources { first: from + 1, last: (from + CHUNK_ROWS).min(rows.end) };
         rows.clone().step_by(CHUNK_ROWS as usize).map(chunk).collect()
     }
 
     /// The rows from `first` to `last`, counted from 1.
-    pub(crate) fn batches(self, scale: Scale, seed: u64, first: u64, last: u64) -> Batches {
+    pub(crate) fn batches(self, scale: Scale, seed: u64, first: u64, last: u64) -> GeneratedBatches {
         Box::new((first - 1..last).step_by(BATCH_ROWS).map(move |from| {
             let rows = from..(from + BATCH_ROWS as u64).min(last);
             match self.content() {
-                Content::Vertices(vertex) => rows::vertices(vertex, seed, rows),
-                Content::Edges(types) => rows::edges(types, scale, seed, rows),
+                SnbTableContent::Vertices(vertex) => rows::vertices(vertex, seed, rows),
+                SnbTableContent::Edges(types) => rows::edges(types, scale, seed, rows),
             }
         }))
     }
@@ -173,7 +174,7 @@ mod tests {
             let mut next = 1;
             for number in 1..=3 {
                 for chunk in table.chunks(scale, Part::new(number, 3).unwrap()) {
-                    let Chunk::Sources { first, last } = chunk else { panic!("{chunk:?}") };
+                    let TableChunk::Sources { first, last } = chunk else { panic!("{chunk:?}") };
                     assert!(first == next && last >= first && last - first < CHUNK_ROWS);
                     next = last + 1;
                 }

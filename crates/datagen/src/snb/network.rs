@@ -1,11 +1,11 @@
 //! What the network is made of: how many vertices and edges of each type there are, and where an edge leads.
 
-use super::draw::{Drawn, Draws};
+use super::draw::{ColumnRandom, RandomColumn};
 use crate::Scale;
 
 /// A type of vertices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Vertex {
+pub(super) enum SnbVertexType {
     Person,
     Post,
     Comment,
@@ -13,7 +13,7 @@ pub(super) enum Vertex {
 
 /// Edges from vertices of one type to vertices of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EdgeType {
+pub(super) enum SnbEdgeType {
     Knows,
     PostHasCreator,
     CommentHasCreator,
@@ -23,17 +23,17 @@ pub(super) enum EdgeType {
     ReplyOfComment,
 }
 
-use EdgeType::{
+use SnbEdgeType::{
     CommentHasCreator, Knows, LikesComment, LikesPost, PostHasCreator, ReplyOfComment, ReplyOfPost,
 };
-use Vertex::{Comment, Person, Post};
+use SnbVertexType::{Comment, Person, Post};
 
 /// So many at scale 1, at another.
 fn scaled(count: u64, scale: Scale) -> u64 {
     (count as f64 * scale.factor()).round() as u64
 }
 
-impl Vertex {
+impl SnbVertexType {
     pub(super) fn count(self, scale: Scale) -> u64 {
         match self {
             Person => scaled(10_000, scale),
@@ -62,8 +62,8 @@ impl Vertex {
     }
 }
 
-impl EdgeType {
-    pub(super) fn source(self) -> Vertex {
+impl SnbEdgeType {
+    pub(super) fn source(self) -> SnbVertexType {
         match self {
             Knows | LikesPost | LikesComment => Person,
             PostHasCreator => Post,
@@ -71,7 +71,7 @@ impl EdgeType {
         }
     }
 
-    pub(super) fn destination(self) -> Vertex {
+    pub(super) fn destination(self) -> SnbVertexType {
         match self {
             Knows | PostHasCreator | CommentHasCreator => Person,
             LikesPost | ReplyOfPost => Post,
@@ -103,13 +103,13 @@ impl EdgeType {
     }
 
     /// Draws its edges.
-    pub(super) fn edges(self, scale: Scale, seed: u64) -> Edges {
+    pub(super) fn edges(self, scale: Scale, seed: u64) -> SnbEdgeSampler {
         let number = self as u64;
         let (sources, destinations) = (self.source().count(scale), self.destination().count(scale));
-        Edges {
-            sources: (Draws::new(seed, Drawn::Source(number)), sources),
-            destinations: (Draws::new(seed, Drawn::Destination(number)), destinations),
-            dates: Draws::new(seed, Drawn::Date(number)),
+        SnbEdgeSampler {
+            sources: (ColumnRandom::new(seed, RandomColumn::Source(number)), sources),
+            destinations: (ColumnRandom::new(seed, RandomColumn::Destination(number)), destinations),
+            dates: ColumnRandom::new(seed, RandomColumn::Date(number)),
             dates_of: match self {
                 Knows => (1_500_010_000, 10_000_000),
                 _ => (1_500_020_000, 5_000_000),
@@ -120,16 +120,16 @@ impl EdgeType {
 }
 
 /// The edges of a type.
-pub(super) struct Edges {
-    sources: (Draws, u64),
-    destinations: (Draws, u64),
-    dates: Draws,
+pub(super) struct SnbEdgeSampler {
+    sources: (ColumnRandom, u64),
+    destinations: (ColumnRandom, u64),
+    dates: ColumnRandom,
     /// The first date, and how many seconds follow.
     dates_of: (i64, u64),
     is_within_a_type: bool,
 }
 
-impl Edges {
+impl SnbEdgeSampler {
     /// The indexes of the ends of an edge.
     pub(super) fn ends(&self, edge: u64) -> (u64, u64) {
         let (sources, destinations) = (self.sources, self.destinations);

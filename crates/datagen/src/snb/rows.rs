@@ -9,9 +9,9 @@ use arrow::{
 };
 
 use super::{
-    draw::{Drawn, Draws},
+    draw::{ColumnRandom, RandomColumn},
     names::{FIRST, LAST},
-    network::{EdgeType, Vertex},
+    network::{SnbEdgeType, SnbVertexType},
 };
 
 /// Bytes of an id.
@@ -22,23 +22,23 @@ const CONTENT: usize = 20;
 pub(crate) const AGES: (i64, u64) = (18, 60);
 
 /// The columns of vertices.
-pub(super) fn vertex_schema(vertex: Vertex) -> SchemaRef {
+pub(super) fn vertex_schema(vertex: SnbVertexType) -> SchemaRef {
     match vertex {
-        Vertex::Person => schema(&[
+        SnbVertexType::Person => schema(&[
             ("id", TEXT),
             ("firstName", TEXT),
             ("lastName", TEXT),
             ("age", NUMBER),
             ("creationDate", NUMBER),
         ]),
-        Vertex::Post | Vertex::Comment => {
+        SnbVertexType::Post | SnbVertexType::Comment => {
             schema(&[("id", TEXT), ("content", TEXT), ("creationDate", NUMBER), ("length", NUMBER)])
         }
     }
 }
 
 /// The columns of edges.
-pub(super) fn edge_schema(types: &[EdgeType]) -> SchemaRef {
+pub(super) fn edge_schema(types: &[SnbEdgeType]) -> SchemaRef {
     let ends = [("src", TEXT), ("dst", TEXT)];
     let date = types.first().and_then(|edges| edges.date());
     schema(&ends.into_iter().chain(date.map(|name| (name, NUMBER))).collect::<Vec<_>>())
@@ -53,30 +53,34 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
 }
 
 /// The vertices with these indexes.
-pub(super) fn vertices(vertex: Vertex, seed: u64, rows: Range<u64>) -> Result<RecordBatch, ArrowError> {
-    let mut ids = Ids::with_capacity(&rows);
+pub(super) fn vertices(
+    vertex: SnbVertexType,
+    seed: u64,
+    rows: Range<u64>,
+) -> Result<RecordBatch, ArrowError> {
+    let mut ids = SnbIdBuilder::with_capacity(&rows);
     rows.clone().for_each(|index| ids.push(vertex, index));
     let created: ArrayRef =
         Arc::new(Int64Array::from_iter_values(rows.clone().map(|index| vertex.created(index))));
     let what = match vertex {
-        Vertex::Person => {
-            let named = |drawn, names| named(Draws::new(seed, drawn), rows.clone(), names);
-            let ages = Draws::new(seed, Drawn::Age);
+        SnbVertexType::Person => {
+            let named = |drawn, names| named(ColumnRandom::new(seed, drawn), rows.clone(), names);
+            let ages = ColumnRandom::new(seed, RandomColumn::Age);
             let ages = rows.clone().map(|index| AGES.0 + ages.below(index, AGES.1) as i64);
             let columns = [
                 ids.finish(),
-                named(Drawn::FirstName, &FIRST)?,
-                named(Drawn::LastName, &LAST)?,
+                named(RandomColumn::FirstName, &FIRST)?,
+                named(RandomColumn::LastName, &LAST)?,
                 Arc::new(Int64Array::from_iter_values(ages)),
                 created,
             ];
             columns.to_vec()
         }
-        Vertex::Post => {
+        SnbVertexType::Post => {
             let (contents, lengths) = contents("Post body #", rows);
             vec![ids.finish(), contents, created, lengths]
         }
-        Vertex::Comment => {
+        SnbVertexType::Comment => {
             let (contents, lengths) = contents("Comment #", rows);
             vec![ids.finish(), contents, created, lengths]
         }
@@ -86,12 +90,13 @@ pub(super) fn vertices(vertex: Vertex, seed: u64, rows: Range<u64>) -> Result<Re
 
 /// The edges with these numbers; those of the first type come first.
 pub(super) fn edges(
-    types: &[EdgeType],
+    types: &[SnbEdgeType],
     scale: crate::Scale,
     seed: u64,
     rows: Range<u64>,
 ) -> Result<RecordBatch, ArrowError> {
-    let (mut sources, mut destinations) = (Ids::with_capacity(&rows), Ids::with_capacity(&rows));
+    let (mut sources, mut destinations) =
+        (SnbIdBuilder::with_capacity(&rows), SnbIdBuilder::with_capacity(&rows));
     let mut dates = Vec::with_capacity((rows.end - rows.start) as usize);
     let mut before = 0;
     for edges in types {
@@ -123,18 +128,18 @@ fn batch(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch, Arro
 }
 
 /// Ids as text.
-struct Ids {
+struct SnbIdBuilder {
     texts: StringBuilder,
     scratch: String,
 }
 
-impl Ids {
+impl SnbIdBuilder {
     fn with_capacity(rows: &Range<u64>) -> Self {
         let rows = (rows.end - rows.start) as usize;
         Self { texts: StringBuilder::with_capacity(rows, rows * ID), scratch: String::with_capacity(ID) }
     }
 
-    fn push(&mut self, vertex: Vertex, index: u64) {
+    fn push(&mut self, vertex: SnbVertexType, index: u64) {
         self.scratch.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.scratch, "{:02x}{index:030x}", vertex.prefix());
@@ -146,7 +151,7 @@ impl Ids {
     }
 }
 
-fn named(draws: Draws, rows: Range<u64>, names: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+fn named(draws: ColumnRandom, rows: Range<u64>, names: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let count = names.len() as u64;
     let codes = UInt8Array::from_iter_values(rows.map(|index| draws.below(index, count) as u8));
     Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(codes, names.clone())?))

@@ -10,7 +10,7 @@ use tpchgen::{
     distribution::Distributions, generators::SupplierGenerator, random::RowRandomInt, text::TextPool,
 };
 
-use crate::{chunk::Batches, tpch::text_pool::text_pool};
+use crate::{chunk::GeneratedBatches, tpch::text_pool::text_pool};
 
 /// Random numbers for a comment.
 const NUMBERS: i32 = 2;
@@ -25,7 +25,7 @@ pub(crate) fn placeholder() -> &'static TextPool {
 }
 
 /// The comments of a table, one after another.
-pub(crate) struct Comments {
+pub(crate) struct CommentGenerator {
     random: RowRandomInt,
     least: i32,
     most: i32,
@@ -33,7 +33,7 @@ pub(crate) struct Comments {
     is_begun: bool,
 }
 
-impl Comments {
+impl CommentGenerator {
     /// Those from a unit on, which has so many rows at most. The first call makes the text.
     pub(crate) fn new(seed: i64, average: f64, rows: i32, first: u64) -> Self {
         let mut random = RowRandomInt::new(seed, rows * NUMBERS);
@@ -62,7 +62,7 @@ impl Comments {
     }
 
     /// The batches with these comments for their last column. Units have so many rows.
-    pub(crate) fn in_batches(mut self, batches: Batches, rows: u64) -> Batches {
+    pub(crate) fn in_batches(mut self, batches: GeneratedBatches, rows: u64) -> GeneratedBatches {
         let mut row = 0;
         Box::new(batches.map(move |batch| {
             with_last(&batch?, |column| {
@@ -80,7 +80,7 @@ impl Comments {
 }
 
 /// The batches with what generators say of suppliers within their comments.
-pub(crate) fn with_opinions(mut comments: Comments, batches: Batches) -> Batches {
+pub(crate) fn with_opinions(mut comments: CommentGenerator, batches: GeneratedBatches) -> GeneratedBatches {
     Box::new(batches.map(move |batch| {
         with_last(&batch?, |column| {
             let comments = column.as_string_view().iter().map(|theirs| {

@@ -18,7 +18,7 @@ use arrow::{
 use tpchgen::generators::{LineItemGenerator, LineItemGeneratorIterator};
 use tpchgen_arrow::LineItemArrow;
 
-use crate::{chunk::BATCH_ROWS, tpch::comments::Comments};
+use crate::{chunk::BATCH_ROWS, tpch::comments::CommentGenerator};
 
 /// Bytes of a comment, on average, and some more.
 const COMMENT: usize = 28;
@@ -29,23 +29,23 @@ const PRECISION: u8 = 15;
 const SCALE: i8 = 2;
 
 /// The batches of lineitem, with words as dictionaries and plain strings as comments.
-pub(crate) struct LineItems {
+pub(crate) struct LineItemBatches {
     rows: LineItemGeneratorIterator<'static>,
-    comments: Comments,
-    flags: Words,
-    statuses: Words,
-    instructions: Words,
-    modes: Words,
+    comments: CommentGenerator,
+    flags: WordDictionaryBuilder,
+    statuses: WordDictionaryBuilder,
+    instructions: WordDictionaryBuilder,
+    modes: WordDictionaryBuilder,
 }
 
-impl LineItems {
-    pub(crate) fn new(generator: LineItemGenerator<'static>, comments: Comments) -> Self {
+impl LineItemBatches {
+    pub(crate) fn new(generator: LineItemGenerator<'static>, comments: CommentGenerator) -> Self {
         let (flags, statuses, instructions, modes) = Default::default();
         Self { rows: generator.iter(), comments, flags, statuses, instructions, modes }
     }
 }
 
-impl Iterator for LineItems {
+impl Iterator for LineItemBatches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -94,7 +94,7 @@ impl Iterator for LineItems {
     }
 }
 
-impl LineItems {
+impl LineItemBatches {
     fn batch(
         &mut self,
         keys: [ArrayRef; 4],
@@ -142,8 +142,8 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// Words of which there are few, each at few places in memory: one that is at a known place needs not be read.
-struct Words {
-    places: Vec<Place>,
+struct WordDictionaryBuilder {
+    places: Vec<WordCacheSlot>,
     codes: Vec<u8>,
     texts: Vec<&'static str>,
 }
@@ -151,32 +151,32 @@ struct Words {
 const PLACES: usize = 64;
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct WordCacheSlot {
     address: usize,
     length: usize,
     code: u8,
 }
 
-impl Default for Words {
+impl Default for WordDictionaryBuilder {
     fn default() -> Self {
-        Self { places: vec![Place::default(); PLACES], codes: Vec::new(), texts: Vec::new() }
+        Self { places: vec![WordCacheSlot::default(); PLACES], codes: Vec::new(), texts: Vec::new() }
     }
 }
 
-impl Words {
+impl WordDictionaryBuilder {
     fn push(&mut self, text: &'static str) {
         let (address, length) = (text.as_ptr() as usize, text.len());
         let at = (address ^ address >> 6) % PLACES;
         let known = self.places.get(at).filter(|place| place.address == address && place.length == length);
         let code = match known {
             Some(place) => place.code,
-            None => self.learn(text, at, Place { address, length, code: 0 }),
+            None => self.learn(text, at, WordCacheSlot { address, length, code: 0 }),
         };
         self.codes.push(code);
     }
 
     /// The code of a word at a place that is new, or whose turn it is again.
-    fn learn(&mut self, text: &'static str, at: usize, place: Place) -> u8 {
+    fn learn(&mut self, text: &'static str, at: usize, place: WordCacheSlot) -> u8 {
         let known = self.texts.iter().position(|known| *known == text);
         let code = known.unwrap_or_else(|| {
             self.texts.push(text);
@@ -184,7 +184,7 @@ impl Words {
         });
         let code = u8::try_from(code).unwrap_or(u8::MAX);
         if let Some(slot) = self.places.get_mut(at) {
-            *slot = Place { code, ..place };
+            *slot = WordCacheSlot { code, ..place };
         }
         code
     }

@@ -25,8 +25,8 @@ pub(crate) fn text_pool() -> &'static [u8] {
 
 /// So many bytes of the text, from its beginning.
 fn made(size: usize) -> Vec<u8> {
-    let grammar = Grammar::new(Distributions::static_default());
-    let mut text = Text { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
+    let grammar = TextGrammar::new(Distributions::static_default());
+    let mut text = TextPoolWriter { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
     while text.len < size {
         text.sentence(&grammar);
     }
@@ -35,12 +35,12 @@ fn made(size: usize) -> Vec<u8> {
 }
 
 /// What may come next, each as often as it is likely.
-struct Choice<T> {
+struct WeightedChoice<T> {
     values: Vec<T>,
     many: f64,
 }
 
-impl<T: Clone> Choice<T> {
+impl<T: Clone> WeightedChoice<T> {
     fn new(of: &Distribution, value: impl Fn(&str) -> T) -> Self {
         let mut values = Vec::new();
         for index in 0..of.size() {
@@ -54,12 +54,12 @@ impl<T: Clone> Choice<T> {
 
 /// A word and what follows it.
 #[derive(Clone, Copy)]
-struct Word {
+struct PoolWord {
     bytes: [u8; WORD],
     len: usize,
 }
 
-impl Word {
+impl PoolWord {
     fn new(word: &str, behind: &str) -> Self {
         let mut bytes = [0; WORD];
         let len = word.len() + behind.len();
@@ -68,11 +68,11 @@ impl Word {
     }
 }
 
-type Words = Choice<Word>;
+type WordChoice = WeightedChoice<PoolWord>;
 
 /// Parts of a sentence.
 #[derive(Clone, Copy)]
-enum Part {
+enum SentencePart {
     Nouns,
     Verbs,
     Preposition,
@@ -81,7 +81,7 @@ enum Part {
 
 /// Parts of a phrase.
 #[derive(Clone, Copy)]
-enum Step {
+enum PhrasePart {
     Adjective,
     Adverb,
     Article,
@@ -91,76 +91,76 @@ enum Step {
     Comma,
 }
 
-struct Grammar {
-    sentences: Choice<Vec<Part>>,
-    nouns: Choice<Vec<Step>>,
-    verbs: Choice<Vec<Step>>,
-    adjectives: Words,
-    adverbs: Words,
-    articles: Words,
-    auxiliaries: Words,
-    noun: Words,
-    verb: Words,
-    prepositions: Words,
-    ends: Words,
-    comma: Word,
+struct TextGrammar {
+    sentences: WeightedChoice<Vec<SentencePart>>,
+    nouns: WeightedChoice<Vec<PhrasePart>>,
+    verbs: WeightedChoice<Vec<PhrasePart>>,
+    adjectives: WordChoice,
+    adverbs: WordChoice,
+    articles: WordChoice,
+    auxiliaries: WordChoice,
+    noun: WordChoice,
+    verb: WordChoice,
+    prepositions: WordChoice,
+    ends: WordChoice,
+    comma: PoolWord,
 }
 
-impl Grammar {
+impl TextGrammar {
     fn new(of: &Distributions) -> Self {
         let part = |letter| match letter {
-            'N' => Some(Part::Nouns),
-            'V' => Some(Part::Verbs),
-            'P' => Some(Part::Preposition),
-            'T' => Some(Part::End),
+            'N' => Some(SentencePart::Nouns),
+            'V' => Some(SentencePart::Verbs),
+            'P' => Some(SentencePart::Preposition),
+            'T' => Some(SentencePart::End),
             _ => None,
         };
         let step = |letter| match letter {
-            'J' => Some(Step::Adjective),
-            'D' => Some(Step::Adverb),
-            'A' => Some(Step::Article),
-            'X' => Some(Step::Auxiliary),
-            'N' => Some(Step::Noun),
-            'V' => Some(Step::Verb),
-            ',' => Some(Step::Comma),
+            'J' => Some(PhrasePart::Adjective),
+            'D' => Some(PhrasePart::Adverb),
+            'A' => Some(PhrasePart::Article),
+            'X' => Some(PhrasePart::Auxiliary),
+            'N' => Some(PhrasePart::Noun),
+            'V' => Some(PhrasePart::Verb),
+            ',' => Some(PhrasePart::Comma),
             _ => None,
         };
         let phrase = |syntax: &str| syntax.chars().filter_map(step).collect();
-        let word = |word: &str| Word::new(word, " ");
+        let word = |word: &str| PoolWord::new(word, " ");
         Self {
-            sentences: Choice::new(of.grammar(), |syntax| syntax.chars().filter_map(part).collect()),
-            nouns: Choice::new(of.noun_phrase(), phrase),
-            verbs: Choice::new(of.verb_phrase(), phrase),
-            adjectives: Choice::new(of.adjectives(), word),
-            adverbs: Choice::new(of.adverbs(), word),
-            articles: Choice::new(of.articles(), word),
-            auxiliaries: Choice::new(of.auxiliaries(), word),
-            noun: Choice::new(of.nouns(), word),
-            verb: Choice::new(of.verbs(), word),
-            prepositions: Choice::new(of.prepositions(), |word| Word::new(word, " the ")),
-            ends: Choice::new(of.terminators(), word),
+            sentences: WeightedChoice::new(of.grammar(), |syntax| syntax.chars().filter_map(part).collect()),
+            nouns: WeightedChoice::new(of.noun_phrase(), phrase),
+            verbs: WeightedChoice::new(of.verb_phrase(), phrase),
+            adjectives: WeightedChoice::new(of.adjectives(), word),
+            adverbs: WeightedChoice::new(of.adverbs(), word),
+            articles: WeightedChoice::new(of.articles(), word),
+            auxiliaries: WeightedChoice::new(of.auxiliaries(), word),
+            noun: WeightedChoice::new(of.nouns(), word),
+            verb: WeightedChoice::new(of.verbs(), word),
+            prepositions: WeightedChoice::new(of.prepositions(), |word| PoolWord::new(word, " the ")),
+            ends: WeightedChoice::new(of.terminators(), word),
             comma: word(","),
         }
     }
 }
 
-struct Text {
+struct TextPoolWriter {
     bytes: Vec<u8>,
     len: usize,
     random: i64,
 }
 
-impl Text {
-    fn sentence(&mut self, grammar: &Grammar) {
+impl TextPoolWriter {
+    fn sentence(&mut self, grammar: &TextGrammar) {
         for part in self.choose(&grammar.sentences).into_iter().flatten() {
             match part {
-                Part::Nouns => self.phrase(grammar, &grammar.nouns),
-                Part::Verbs => self.phrase(grammar, &grammar.verbs),
-                Part::Preposition => {
+                SentencePart::Nouns => self.phrase(grammar, &grammar.nouns),
+                SentencePart::Verbs => self.phrase(grammar, &grammar.verbs),
+                SentencePart::Preposition => {
                     self.word(&grammar.prepositions);
                     self.phrase(grammar, &grammar.nouns);
                 }
-                Part::End => {
+                SentencePart::End => {
                     // In the place of the blank.
                     self.len = self.len.saturating_sub(1);
                     self.word(&grammar.ends);
@@ -170,16 +170,16 @@ impl Text {
     }
 
     #[inline]
-    fn phrase(&mut self, grammar: &Grammar, phrases: &Choice<Vec<Step>>) {
+    fn phrase(&mut self, grammar: &TextGrammar, phrases: &WeightedChoice<Vec<PhrasePart>>) {
         for step in self.choose(phrases).into_iter().flatten() {
             let words = match step {
-                Step::Adjective => &grammar.adjectives,
-                Step::Adverb => &grammar.adverbs,
-                Step::Article => &grammar.articles,
-                Step::Auxiliary => &grammar.auxiliaries,
-                Step::Noun => &grammar.noun,
-                Step::Verb => &grammar.verb,
-                Step::Comma => {
+                PhrasePart::Adjective => &grammar.adjectives,
+                PhrasePart::Adverb => &grammar.adverbs,
+                PhrasePart::Article => &grammar.articles,
+                PhrasePart::Auxiliary => &grammar.auxiliaries,
+                PhrasePart::Noun => &grammar.noun,
+                PhrasePart::Verb => &grammar.verb,
+                PhrasePart::Comma => {
                     self.len = self.len.saturating_sub(1);
                     self.push(&grammar.comma);
                     continue;
@@ -190,14 +190,14 @@ impl Text {
     }
 
     #[inline]
-    fn word(&mut self, words: &Words) {
+    fn word(&mut self, words: &WordChoice) {
         if let Some(word) = self.choose(words) {
             self.push(word);
         }
     }
 
     #[inline]
-    fn push(&mut self, word: &Word) {
+    fn push(&mut self, word: &PoolWord) {
         if let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut) {
             *to = word.bytes;
         }
@@ -205,7 +205,7 @@ impl Text {
     }
 
     #[inline]
-    fn choose<'a, T>(&mut self, choice: &'a Choice<T>) -> Option<&'a T> {
+    fn choose<'a, T>(&mut self, choice: &'a WeightedChoice<T>) -> Option<&'a T> {
         let product = self.random * MULTIPLIER;
         let folded = (product & MODULUS) + (product >> BITS);
         self.random = if folded >= MODULUS { folded - MODULUS } else { folded };

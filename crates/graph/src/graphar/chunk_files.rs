@@ -7,22 +7,22 @@ use stylobate_columnar::{Columns, ColumnsUse, FileColumns};
 
 use super::{
     info::FileType,
-    place::Place,
-    slots::{MOST, Slots},
+    place::GraphFolder,
+    slots::{MOST, OnceCellVec},
 };
 use crate::{Error, Result};
 
 /// Files with the same columns, numbered from 0.
 pub(crate) struct ChunkFiles {
-    place: Place,
+    place: GraphFolder,
     file_type: FileType,
     fields: Arc<[FieldRef]>,
-    files: Slots<Box<FileColumns>>,
+    files: OnceCellVec<Box<FileColumns>>,
 }
 
 impl ChunkFiles {
-    pub(crate) fn new(place: Place, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
-        Self { place, file_type, fields, files: Slots::default() }
+    pub(crate) fn new(place: GraphFolder, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
+        Self { place, file_type, fields, files: OnceCellVec::default() }
     }
 
     /// All rows of a column of a file, if the file is open and the column in the cache.
@@ -41,7 +41,7 @@ impl ChunkFiles {
         &self,
         number: u64,
         path: impl FnOnce() -> String,
-        rows: Rows,
+        rows: ExpectedRowCount,
         columns: &[usize],
     ) -> Result<Columns> {
         match self.files.get(number) {
@@ -54,7 +54,7 @@ impl ChunkFiles {
         &self,
         number: u64,
         path: String,
-        rows: Rows,
+        rows: ExpectedRowCount,
         columns: &[usize],
     ) -> Result<Columns> {
         let open = async {
@@ -75,13 +75,13 @@ impl ChunkFiles {
 
 /// How many rows a file must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum ExpectedRowCount {
     Exactly(u64),
     /// From the first number on, up to the second.
     Between(u64, u64),
 }
 
-impl Rows {
+impl ExpectedRowCount {
     fn check(self, rows: usize) -> Result<(), String> {
         let rows = rows as u64;
         match self {

@@ -10,7 +10,8 @@ use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 
 use super::{
-    chunk_files::Rows, columns::gathering, direction::Direction, edge_list::EdgeColumn, edges::Edges,
+    chunk_files::ExpectedRowCount, columns::gathering, direction::Direction, edge_list::EdgeColumn,
+    edges::Edges,
 };
 use crate::{Error, Result};
 
@@ -70,7 +71,7 @@ impl Edges {
         let size = self.info().chunk_size;
         let read = self.clone().chunk_numbers().map_ok(|(part, chunk)| async move {
             let edges = self.list.edge_count(part).await?;
-            let rows = Rows::Exactly(edges.saturating_sub(chunk.saturating_mul(size)).min(size));
+            let rows = ExpectedRowCount::Exactly(edges.saturating_sub(chunk.saturating_mul(size)).min(size));
             self.list.get(part, chunk, rows, columns).await
         });
         let read: Vec<_> = read.try_buffered(CHUNKS_AT_ONCE).try_collect().await?;

@@ -3,18 +3,18 @@
 use std::{collections::HashMap, hash::Hash};
 
 /// Values that are different from one another, and where each is.
-pub(super) struct Distinct<T> {
+pub(super) struct InsertionOrderSet<T> {
     values: Vec<T>,
     places: HashMap<T, usize>,
 }
 
-impl<T> Default for Distinct<T> {
+impl<T> Default for InsertionOrderSet<T> {
     fn default() -> Self {
         Self { values: Vec::new(), places: HashMap::new() }
     }
 }
 
-impl<T: Copy + Eq + Hash> Distinct<T> {
+impl<T: Copy + Eq + Hash> InsertionOrderSet<T> {
     /// Where a value is; it comes behind the others if it is new.
     pub(super) fn place(&mut self, value: T) -> usize {
         // Who asks again often asks for the last.

@@ -17,12 +17,12 @@ use stylobate_columnar::Columns;
 use tokio::sync::OnceCell;
 
 use super::{
-    chunk_files::{ChunkFiles, Rows},
+    chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, has_no_nulls, readable},
     info::{Adjacency, EdgeInfo, Side, Strictness},
-    offsets::Offsets,
-    place::Place,
-    slots::{MOST, Slots},
+    offsets::PartOffsets,
+    place::GraphFolder,
+    slots::{MOST, OnceCellVec},
     vertex_table::VertexTable,
 };
 use crate::{Error, Result};
@@ -51,44 +51,45 @@ impl EdgeColumn {
 
 /// What all readers of a list share.
 pub(super) struct EdgeList {
-    place: Place,
+    place: GraphFolder,
     info: Arc<EdgeInfo>,
     adjacency: Adjacency,
     /// Of the side that the list is aligned by.
     vertices: Option<Arc<VertexTable>>,
     vertex_count: OnceCell<u64>,
-    edge_counts: Slots<u64>,
+    edge_counts: OnceCellVec<u64>,
     /// Parts of which no more edges were found than their count says.
-    ends: Slots<()>,
+    ends: OnceCellVec<()>,
     offsets: ChunkFiles,
     /// Parts whose offsets were found to be in order.
-    in_order: Slots<()>,
-    parts: Slots<Box<Part>>,
-    fields: Arc<Fields>,
+    in_order: OnceCellVec<()>,
+    parts: OnceCellVec<Box<EdgePartFiles>>,
+    fields: Arc<EdgeListFields>,
 }
 
 /// The chunk files of a part.
-struct Part {
+struct EdgePartFiles {
     ends: ChunkFiles,
     groups: Vec<ChunkFiles>,
 }
 
 /// What the files of a list are opened for.
-struct Fields {
+struct EdgeListFields {
     ends: Arc<[FieldRef]>,
     groups: Vec<Arc<[FieldRef]>>,
 }
 
 impl EdgeList {
     pub(super) fn new(
-        place: Place,
+        place: GraphFolder,
         info: Arc<EdgeInfo>,
         adjacency: Adjacency,
         vertices: Option<Arc<VertexTable>>,
     ) -> Self {
         let number = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, true)) };
         let groups = info.groups.iter().map(|group| group.properties.iter().map(readable).collect());
-        let fields = Fields { ends: [number(SOURCE), number(DESTINATION)].into(), groups: groups.collect() };
+        let fields =
+            EdgeListFields { ends: [number(SOURCE), number(DESTINATION)].into(), groups: groups.collect() };
         let offsets = ChunkFiles::new(place.clone(), adjacency.file_type, [number(OFFSET)].into());
         Self {
             place,
@@ -96,11 +97,11 @@ impl EdgeList {
             adjacency,
             vertices,
             vertex_count: OnceCell::new(),
-            edge_counts: Slots::default(),
-            ends: Slots::default(),
+            edge_counts: OnceCellVec::default(),
+            ends: OnceCellVec::default(),
             offsets,
-            in_order: Slots::default(),
-            parts: Slots::default(),
+            in_order: OnceCellVec::default(),
+            parts: OnceCellVec::default(),
             fields: Arc::new(fields),
         }
     }
@@ -200,15 +201,15 @@ impl EdgeList {
         self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
     }
 
-    fn offsets_of(&self, part: u64, array: Option<Int64Array>) -> Offsets<'_> {
-        Offsets { place: &self.place, info: &self.info, adjacency: &self.adjacency, part, array }
+    fn offsets_of(&self, part: u64, array: Option<Int64Array>) -> PartOffsets<'_> {
+        PartOffsets { place: &self.place, info: &self.info, adjacency: &self.adjacency, part, array }
     }
 
     fn no_part(&self, part: u64) -> Error {
         Error::OutOfRange { of: format!("parts of {}", self.info.name()), index: part as i64, count: MOST }
     }
 
-    async fn part(&self, part: u64) -> Result<&Part> {
+    async fn part(&self, part: u64) -> Result<&EdgePartFiles> {
         if let Some(found) = self.parts.get(part) {
             return Ok(found);
         }
@@ -217,7 +218,7 @@ impl EdgeList {
                 ChunkFiles::new(self.place.clone(), file_type, fields.clone())
             };
             let groups = self.info.groups.iter().zip(&self.fields.groups);
-            Ok(Box::new(Part {
+            Ok(Box::new(EdgePartFiles {
                 ends: of(self.adjacency.file_type, &self.fields.ends),
                 groups: groups.map(|(group, fields)| of(group.file_type, fields)).collect(),
             }))
@@ -249,7 +250,7 @@ impl EdgeList {
         &self,
         part: u64,
         chunk: u64,
-        rows: Rows,
+        rows: ExpectedRowCount,
         columns: &[EdgeColumn],
     ) -> Result<Columns> {
         match self.cached(part, chunk, columns) {
@@ -258,7 +259,13 @@ impl EdgeList {
         }
     }
 
-    async fn load(&self, number: u64, chunk: u64, rows: Rows, columns: &[EdgeColumn]) -> Result<Columns> {
+    async fn load(
+        &self,
+        number: u64,
+        chunk: u64,
+        rows: ExpectedRowCount,
+        columns: &[EdgeColumn],
+    ) -> Result<Columns> {
         let part = self.part(number).await?;
         let mut found = vec![None; columns.len()];
         let mut take = |at: Vec<usize>, arrays: Columns| {
@@ -296,21 +303,21 @@ impl EdgeList {
     }
 
     /// Where the edges of the vertices of a part are; of ordered lists only.
-    pub(super) async fn offsets(&self, part: u64) -> Result<Offsets<'_>> {
+    pub(super) async fn offsets(&self, part: u64) -> Result<PartOffsets<'_>> {
         match self.offsets.cached(part, 0).filter(|_| self.in_order.get(part).is_some()) {
             Some(array) => Ok(self.offsets_of(part, Some(array.as_primitive::<Int64Type>().clone()))),
             None => Box::pin(self.load_offsets(part)).await,
         }
     }
 
-    async fn load_offsets(&self, part: u64) -> Result<Offsets<'_>> {
+    async fn load_offsets(&self, part: u64) -> Result<PartOffsets<'_>> {
         let path = || self.info.offset_path(&self.adjacency, part);
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
         // The last may be filled up to the size of the others.
         let rows = match self.place.strictness {
-            Strictness::Tolerant => Rows::Between(least, self.part_size() + 1),
-            Strictness::Strict => Rows::Exactly(least),
+            Strictness::Tolerant => ExpectedRowCount::Between(least, self.part_size() + 1),
+            Strictness::Strict => ExpectedRowCount::Exactly(least),
         };
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {

@@ -13,7 +13,7 @@ use stylobate_columnar::Columns;
 
 use super::{
     ahead::ahead,
-    chunk_files::Rows,
+    chunk_files::ExpectedRowCount,
     columns::{DESTINATION, SOURCE, gathering, readable},
     edge_list::{EdgeColumn, EdgeList},
     info::{AdjacencyOrder, EdgeInfo, Side},
@@ -179,7 +179,7 @@ impl Edges {
         let rows = rows.min(size);
         let ends = [EdgeColumn::Source, EdgeColumn::Destination].into_iter();
         let wanted: SmallVec<[EdgeColumn; 6]> = ends.chain(self.properties.iter().copied()).collect();
-        let columns = self.list.get(part, chunk, Rows::Exactly(rows), &wanted).await?;
+        let columns = self.list.get(part, chunk, ExpectedRowCount::Exactly(rows), &wanted).await?;
         Ok(EdgeChunk { rows: rows as usize, columns })
     }
 

@@ -12,7 +12,7 @@ use super::{
     edges::{EdgeTable, Edges},
     graph_file::graph_file,
     info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
-    place::Place,
+    place::GraphFolder,
     vertex_table::VertexTable,
     vertices::Vertices,
 };
@@ -46,10 +46,10 @@ impl GraphOptions {
 /// anew to see others. Cheap to clone.
 #[derive(Clone)]
 pub struct Graph {
-    inner: Arc<Inner>,
+    inner: Arc<GraphInner>,
 }
 
-struct Inner {
+struct GraphInner {
     file_name: String,
     info: GraphInfo,
     vertices: Vec<Arc<VertexTable>>,
@@ -78,7 +78,7 @@ impl Graph {
         let path = graph_file(&store, path).await?;
         let folder = folder_of(&path);
         let strictness = options.strictness;
-        let here = Place { cache: cache.clone(), store, base: folder, strictness };
+        let here = GraphFolder { cache: cache.clone(), store, base: folder, strictness };
         let name = path.filename().unwrap_or_default().to_owned();
         let text = text_of(&here, &name).await?;
         let file = GraphFile::parse(&here.name(&name), &text, strictness)?;
@@ -100,7 +100,7 @@ impl Graph {
             futures::future::try_join(read(file.vertex_files()), read(file.edge_files())).await?;
         let info = file.with(vertices, edges)?;
         let place = here.data(&info, options.prefix).await?;
-        Ok(Self { inner: Arc::new(Inner::new(name, place, info)) })
+        Ok(Self { inner: Arc::new(GraphInner::new(name, place, info)) })
     }
 
     /// The name of the file that describes it.
@@ -147,8 +147,8 @@ impl Graph {
     }
 }
 
-impl Inner {
-    fn new(file_name: String, place: Place, info: GraphInfo) -> Self {
+impl GraphInner {
+    fn new(file_name: String, place: GraphFolder, info: GraphInfo) -> Self {
         let vertices = info.vertices.iter().map(|info| VertexTable::new(place.clone(), info.clone()));
         let vertices: Vec<Arc<VertexTable>> = vertices.map(Arc::new).collect();
         let table = |info: &_| {
@@ -161,7 +161,7 @@ impl Inner {
     }
 }
 
-fn lists_of(place: &Place, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) -> Vec<Arc<EdgeList>> {
+fn lists_of(place: &GraphFolder, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) -> Vec<Arc<EdgeList>> {
     let list = |list: &Adjacency| {
         let aligned_by = match list.order.aligned_by() {
             Side::Source => &info.src_type,
@@ -173,7 +173,7 @@ fn lists_of(place: &Place, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) 
     info.adjacencies.iter().map(list).collect()
 }
 
-impl Place {
+impl GraphFolder {
     /// Where vertices and edges are. A prefix that leads elsewhere may be older than the place where the graph is now:
     /// what lies beside its file comes first.
     async fn data(&self, info: &GraphInfo, given: Option<Source>) -> Result<Self> {
@@ -203,7 +203,7 @@ impl Place {
     }
 }
 
-async fn text_of(place: &Place, file: &str) -> Result<String> {
+async fn text_of(place: &GraphFolder, file: &str) -> Result<String> {
     let text = String::from_utf8(place.read(file).await?);
     let not_text = |_| Error::Data { file: place.name(file), reason: "text that is not UTF-8".to_owned() };
     text.map_err(not_text)

@@ -25,10 +25,12 @@ mod write;
 /// What the graph store makes use of.
 pub(crate) use self::{
     ahead::ahead,
-    chunk_files::{ChunkFiles, Rows},
+    chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls},
-    place::Place,
-    write::{Keys, Refused, Run, RunReader, WrittenList, blocking, unwritable},
+    place::GraphFolder,
+    write::{
+        KeyInsertError, SortRun, SortRunReader, VertexKeyIndex, WrittenAdjacencyList, blocking, unwritable,
+    },
 };
 pub use self::{
     csr::Csr,

@@ -22,13 +22,13 @@ use smallvec::SmallVec;
 use stylobate_columnar::Columns;
 
 use super::{
-    chunk_files::Rows,
+    chunk_files::ExpectedRowCount,
     columns::gathering,
     direction::Direction,
-    distinct::Distinct,
+    distinct::InsertionOrderSet,
     edge_list::{EdgeColumn, EdgeList},
     edges::Edges,
-    offsets::Offsets,
+    offsets::PartOffsets,
 };
 use crate::{Error, Result};
 
@@ -36,7 +36,7 @@ use crate::{Error, Result};
 const GATHERED_AT_ONCE: usize = 64;
 
 /// Edges of one vertex that lie together in one chunk.
-struct Run {
+struct NeighborRun {
     /// Which of the vertices that were asked for.
     position: u32,
     /// Which of the chunks that are gathered.
@@ -45,14 +45,14 @@ struct Run {
 }
 
 /// Runs, and the chunks that they are in, each of them once.
-struct Runs {
-    chunks: Distinct<(u64, u64)>,
-    runs: Vec<Run>,
+struct NeighborRuns {
+    chunks: InsertionOrderSet<(u64, u64)>,
+    runs: Vec<NeighborRun>,
 }
 
-impl Runs {
+impl NeighborRuns {
     fn with_capacity(runs: usize) -> Self {
-        Self { chunks: Distinct::default(), runs: Vec::with_capacity(runs) }
+        Self { chunks: InsertionOrderSet::default(), runs: Vec::with_capacity(runs) }
     }
 
     /// Takes up rows of a part whose chunks have so many rows.
@@ -62,7 +62,7 @@ impl Runs {
             let chunk = start / size;
             let end = rows.end.min((chunk + 1) * size);
             let rows = (start % size) as usize..(end - chunk * size) as usize;
-            self.runs.push(Run { position, chunk: self.chunks.place((part, chunk)), rows });
+            self.runs.push(NeighborRun { position, chunk: self.chunks.place((part, chunk)), rows });
             start = end;
         }
     }
@@ -85,9 +85,14 @@ impl Edges {
         columns.extend(view.properties.iter().copied());
         let schema = view.neighbor_schema();
         if view.order().is_ordered() {
-            Ordered { list: &view.list, columns: &columns, schema: &schema, size: view.info().chunk_size }
-                .neighbors(vertices)
-                .await
+            OrderedNeighborReader {
+                list: &view.list,
+                columns: &columns,
+                schema: &schema,
+                size: view.info().chunk_size,
+            }
+            .neighbors(vertices)
+            .await
         } else {
             view.search(vertices, EdgeColumn::end(direction.side()), &columns, &schema).await
         }
@@ -147,13 +152,13 @@ impl Edges {
             let edges = self.list.whole_part(part).await?;
             for chunk in 0..self.list.chunks(edges) {
                 let size = self.info().chunk_size;
-                let rows = Rows::Exactly((edges - chunk * size).min(size));
+                let rows = ExpectedRowCount::Exactly((edges - chunk * size).min(size));
                 let arrays = self.list.get(part, chunk, rows, &wanted).await?;
                 let Some((keys, arrays)) = arrays.split_first() else { continue };
                 let mut runs = Vec::new();
                 for (row, key) in keys.as_primitive::<Int64Type>().values().iter().enumerate() {
                     for position in vertices.get(key).into_iter().flatten() {
-                        runs.push(Run { position: *position, chunk: 0, rows: row..row + 1 });
+                        runs.push(NeighborRun { position: *position, chunk: 0, rows: row..row + 1 });
                     }
                 }
                 runs.sort_by_key(|run| run.position);
@@ -177,7 +182,7 @@ fn in_order(schema: &SchemaRef, found: &[RecordBatch]) -> Result<RecordBatch> {
 }
 
 /// Edges that offsets lead to.
-struct Ordered<'a> {
+struct OrderedNeighborReader<'a> {
     list: &'a EdgeList,
     columns: &'a [EdgeColumn],
     schema: &'a SchemaRef,
@@ -185,10 +190,10 @@ struct Ordered<'a> {
     size: u64,
 }
 
-impl Ordered<'_> {
+impl OrderedNeighborReader<'_> {
     async fn neighbors(&self, vertices: &[i64]) -> Result<RecordBatch> {
         let ranges = self.list.ranges(vertices).await?;
-        let mut few = Runs::with_capacity(ranges.len());
+        let mut few = NeighborRuns::with_capacity(ranges.len());
         let mut many: Vec<(u32, u64, Range<u64>)> = Vec::new();
         for (position, (part, rows)) in ranges.into_iter().enumerate() {
             if (rows.end - rows.start) / self.size < GATHERED_AT_ONCE as u64 {
@@ -205,8 +210,8 @@ impl Ordered<'_> {
 
     /// Rows of some chunks at a time, each chunk once, in the order of the list, however the vertices are mixed. What
     /// offsets say of a vertex with many chunks is believed window by window, for itself: wrong ones end at a missing file.
-    async fn by_windows(&self, few: Runs, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
-        let Runs { chunks, mut runs } = few;
+    async fn by_windows(&self, few: NeighborRuns, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
+        let NeighborRuns { chunks, mut runs } = few;
         let mut order: Vec<usize> = (0..chunks.values().len()).collect();
         order.sort_by_key(|place| chunks.values().get(*place));
         let chunks: Vec<(u64, u64)> =
@@ -230,7 +235,7 @@ impl Ordered<'_> {
             while start < rows.end {
                 let window = (start / self.size).saturating_add(GATHERED_AT_ONCE as u64);
                 let end = rows.end.min(window.saturating_mul(self.size));
-                let mut some = Runs::with_capacity(GATHERED_AT_ONCE);
+                let mut some = NeighborRuns::with_capacity(GATHERED_AT_ONCE);
                 some.add(position, part, start..end, self.size);
                 done.push(self.gather(some.chunks.values(), &some.runs).await?);
                 start = end;
@@ -239,7 +244,7 @@ impl Ordered<'_> {
         in_order(self.schema, &done)
     }
 
-    async fn gather(&self, chunks: &[(u64, u64)], runs: &[Run]) -> Result<RecordBatch> {
+    async fn gather(&self, chunks: &[(u64, u64)], runs: &[NeighborRun]) -> Result<RecordBatch> {
         let mut least = vec![0_u64; chunks.len()];
         for run in runs {
             if let Some(least) = least.get_mut(run.chunk) {
@@ -247,7 +252,7 @@ impl Ordered<'_> {
             }
         }
         let loads = chunks.iter().zip(least).map(|((part, chunk), least)| {
-            self.list.get(*part, *chunk, Rows::Between(least, self.size), self.columns)
+            self.list.get(*part, *chunk, ExpectedRowCount::Between(least, self.size), self.columns)
         });
         let mut loads: Vec<_> = loads.collect();
         let loaded = match loads.pop() {
@@ -295,9 +300,9 @@ impl EdgeList {
     /// The part of each vertex, and the rows in it that are its edges.
     async fn ranges(&self, vertices: &[i64]) -> Result<Vec<(u64, Range<u64>)>> {
         let places = self.places(vertices).await?;
-        let mut parts: Distinct<u64> = Distinct::default();
+        let mut parts: InsertionOrderSet<u64> = InsertionOrderSet::default();
         let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.place(*part)).collect();
-        let offsets: Vec<Offsets<'_>> = match parts.values() {
+        let offsets: Vec<PartOffsets<'_>> = match parts.values() {
             [one] => vec![self.offsets(*one).await?],
             several => {
                 let mut all = Vec::with_capacity(several.len());
@@ -320,7 +325,7 @@ impl EdgeList {
 fn gather(
     schema: &SchemaRef,
     chunks: &[Columns],
-    runs: &[Run],
+    runs: &[NeighborRun],
     name: &dyn Fn(usize) -> String,
 ) -> Result<RecordBatch> {
     let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
@@ -349,7 +354,7 @@ fn gather(
 
 fn rows_of(
     columns: &[&ArrayRef],
-    runs: &[Run],
+    runs: &[NeighborRun],
     rows: usize,
     data_type: &DataType,
     name: &dyn Fn(usize) -> String,
@@ -369,7 +374,7 @@ fn rows_of(
     Ok(make_array(made.freeze()))
 }
 
-fn behind(run: &Run, name: &dyn Fn(usize) -> String) -> Error {
+fn behind(run: &NeighborRun, name: &dyn Fn(usize) -> String) -> Error {
     let reason = format!("offsets lead to row {}, behind its end", run.rows.end);
     Error::Data { file: name(run.chunk), reason }
 }

@@ -4,13 +4,13 @@ use arrow::array::{Array, Int64Array};
 
 use super::{
     info::{Adjacency, EdgeInfo},
-    place::Place,
+    place::GraphFolder,
 };
 use crate::{Error, Result};
 
 /// Where the edges of the vertices of a part begin and end.
-pub(super) struct Offsets<'a> {
-    pub(super) place: &'a Place,
+pub(super) struct PartOffsets<'a> {
+    pub(super) place: &'a GraphFolder,
     pub(super) info: &'a EdgeInfo,
     pub(super) adjacency: &'a Adjacency,
     pub(super) part: u64,
@@ -18,7 +18,7 @@ pub(super) struct Offsets<'a> {
     pub(super) array: Option<Int64Array>,
 }
 
-impl Offsets<'_> {
+impl PartOffsets<'_> {
     fn file(&self) -> String {
         self.place.name(&self.info.offset_path(self.adjacency, self.part))
     }

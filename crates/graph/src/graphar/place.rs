@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// A folder of a store, and the cache that its files are read through.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct GraphFolder {
     pub(crate) cache: Cache,
     pub(crate) store: ReadThrough,
     /// Empty, or with a slash at its end.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 /// A count has as many bytes.
 const COUNT_BYTES: usize = 8;
 
-impl Place {
+impl GraphFolder {
     pub(crate) fn path(&self, file: &str) -> Result<Path> {
         let path = format!("{}{file}", self.base);
         Path::parse(&path).map_err(|error| Error::Data { file: path, reason: error.to_string() })

@@ -9,17 +9,17 @@ pub(super) const MOST: u64 = 1 << 22;
 const SEGMENTS: usize = MOST.trailing_zeros() as usize + 1;
 
 /// Slots in segments, each as large as all before it: found without a lock, and none is made before it is needed.
-pub(super) struct Slots<T> {
+pub(super) struct OnceCellVec<T> {
     segments: [OnceLock<Box<[OnceCell<T>]>>; SEGMENTS],
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for OnceCellVec<T> {
     fn default() -> Self {
         Self { segments: std::array::from_fn(|_| OnceLock::new()) }
     }
 }
 
-impl<T> Slots<T> {
+impl<T> OnceCellVec<T> {
     /// What was made for a number.
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&T> {
@@ -64,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_number_has_a_slot_of_its_own() {
-        let slots = Slots::default();
+        let slots = OnceCellVec::default();
         for number in 0..300_u64 {
             assert!(slots.get(number).is_none());
             let made = slots.get_or_try_make(number, async { Ok::<_, ()>(number) }).await;
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_failed_is_tried_again() {
-        let slots = Slots::default();
+        let slots = OnceCellVec::default();
         assert_eq!(slots.get_or_try_make(7, async { Err("no") }).await, Some(Err("no")));
         assert_eq!(slots.get_or_try_make(7, async { Ok::<_, &str>(1) }).await, Some(Ok(&1)));
     }

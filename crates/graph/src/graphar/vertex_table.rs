@@ -11,16 +11,16 @@ use stylobate_columnar::Columns;
 use tokio::sync::OnceCell;
 
 use super::{
-    chunk_files::{ChunkFiles, Rows},
+    chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{INDEX, readable},
     info::{FileType, VertexInfo},
-    place::Place,
+    place::GraphFolder,
 };
 use crate::{Error, Result};
 
 /// What all readers of the vertices of one type share.
 pub(super) struct VertexTable {
-    place: Place,
+    place: GraphFolder,
     info: VertexInfo,
     count: OnceCell<u64>,
     /// Once no more vertices were found than the count says.
@@ -34,13 +34,13 @@ pub(super) struct VertexTable {
 
 /// A property: the file that it is in, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PropertyPlace {
+pub(super) struct PropertyColumnIndex {
     pub(super) group: usize,
     pub(super) column: usize,
 }
 
 impl VertexTable {
-    pub(super) fn new(place: Place, info: VertexInfo) -> Self {
+    pub(super) fn new(place: GraphFolder, info: VertexInfo) -> Self {
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, true));
         let mut properties: Vec<FieldRef> = Vec::new();
         let mut groups = Vec::with_capacity(info.groups.len());
@@ -88,8 +88,9 @@ impl VertexTable {
         self.count.get().copied()
     }
 
-    pub(super) fn property(&self, name: &str) -> Result<PropertyPlace> {
-        let found = self.info.property(name).map(|(group, at, _)| PropertyPlace { group, column: at + 1 });
+    pub(super) fn property(&self, name: &str) -> Result<PropertyColumnIndex> {
+        let found =
+            self.info.property(name).map(|(group, at, _)| PropertyColumnIndex { group, column: at + 1 });
         found.ok_or_else(|| Error::NoSuchProperty {
             of: format!("vertex type {}", self.info.vertex_type),
             property: name.to_owned(),
@@ -127,13 +128,13 @@ impl VertexTable {
 
     /// A property of all vertices of a chunk, if it is in the cache.
     #[inline]
-    pub(super) fn cached(&self, chunk: u64, property: PropertyPlace) -> Option<ArrayRef> {
+    pub(super) fn cached(&self, chunk: u64, property: PropertyColumnIndex) -> Option<ArrayRef> {
         self.groups.get(property.group)?.cached(chunk, property.column)
     }
 
     /// Properties of all vertices of a chunk.
-    pub(super) async fn load(&self, chunk: u64, properties: &[PropertyPlace]) -> Result<Columns> {
-        let rows = Rows::Exactly(self.chunk_rows(chunk, self.count().await?)?);
+    pub(super) async fn load(&self, chunk: u64, properties: &[PropertyColumnIndex]) -> Result<Columns> {
+        let rows = ExpectedRowCount::Exactly(self.chunk_rows(chunk, self.count().await?)?);
         let mut found: Vec<Option<ArrayRef>> = vec![None; properties.len()];
         for (number, (files, group)) in self.groups.iter().zip(&self.info.groups).enumerate() {
             let (wanted, at): (Vec<usize>, Vec<usize>) = properties
@@ -157,7 +158,7 @@ impl VertexTable {
 
     /// Which vertices of a chunk have each of these labels.
     pub(super) async fn labels(&self, chunk: u64, labels: &[usize]) -> Result<Vec<BooleanBuffer>> {
-        let rows = Rows::Exactly(self.chunk_rows(chunk, self.count().await?)?);
+        let rows = ExpectedRowCount::Exactly(self.chunk_rows(chunk, self.count().await?)?);
         let arrays = self.labels.get(chunk, || self.info.label_path(chunk), rows, labels).await?;
         let has = |array: &ArrayRef| {
             let array = array.as_boolean();

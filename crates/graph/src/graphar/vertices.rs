@@ -16,8 +16,8 @@ use stylobate_columnar::{Columns, Predicate, RowFilter};
 use super::{
     ahead::ahead,
     columns::{INDEX, gathering},
-    distinct::Distinct,
-    vertex_table::{PropertyPlace, VertexTable},
+    distinct::InsertionOrderSet,
+    vertex_table::{PropertyColumnIndex, VertexTable},
 };
 use crate::{Error, Result};
 
@@ -31,16 +31,16 @@ const GATHERED_AT_ONCE: usize = 64;
 #[derive(Clone)]
 pub struct Vertices {
     table: Arc<VertexTable>,
-    selected: SmallVec<[PropertyPlace; 4]>,
-    filter: Option<Arc<Filter>>,
-    labels: Option<Arc<Labels>>,
+    selected: SmallVec<[PropertyColumnIndex; 4]>,
+    filter: Option<Arc<BoundVertexFilter>>,
+    labels: Option<Arc<BoundLabelFilter>>,
 }
 
-struct Filter {
+struct BoundVertexFilter {
     rows: RowFilter,
     predicate: Predicate,
     /// The properties that it looks at.
-    places: Vec<PropertyPlace>,
+    places: Vec<PropertyColumnIndex>,
 }
 
 /// Which vertices are wanted by their labels.
@@ -52,7 +52,7 @@ pub enum LabelFilter {
     All(Vec<String>),
 }
 
-struct Labels {
+struct BoundLabelFilter {
     places: Vec<usize>,
     all: bool,
 }
@@ -72,7 +72,7 @@ impl Vertices {
     pub(super) fn new(table: Arc<VertexTable>) -> Self {
         let groups = table.info().groups.iter().enumerate();
         let selected = groups.flat_map(|(group, of)| {
-            (1..=of.properties.len()).map(move |column| PropertyPlace { group, column })
+            (1..=of.properties.len()).map(move |column| PropertyColumnIndex { group, column })
         });
         let selected = selected.collect();
         Self { table, selected, filter: None, labels: None }
@@ -104,7 +104,7 @@ impl Vertices {
         let rows = RowFilter::new(&predicate, schema)?;
         let names = rows.columns().into_iter().map(|at| self.table.property(schema.field(at).name()));
         let places = names.collect::<Result<_>>()?;
-        self.filter = Some(Arc::new(Filter { rows, places, predicate }));
+        self.filter = Some(Arc::new(BoundVertexFilter { rows, places, predicate }));
         Ok(self)
     }
 
@@ -119,7 +119,7 @@ impl Vertices {
             LabelFilter::All(names) => (names, true),
         };
         let places = names.iter().map(|name| self.table.label(name)).collect::<Result<_>>()?;
-        self.labels = Some(Arc::new(Labels { places, all }));
+        self.labels = Some(Arc::new(BoundLabelFilter { places, all }));
         Ok(self)
     }
 
@@ -203,7 +203,7 @@ impl Vertices {
         Ok(passing)
     }
 
-    async fn labelled(&self, labels: &Labels, chunk: u64) -> Result<BooleanBuffer> {
+    async fn labelled(&self, labels: &BoundLabelFilter, chunk: u64) -> Result<BooleanBuffer> {
         let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
         let mut has = self.table.labels(chunk, &labels.places).await?.into_iter();
         let Some(first) = has.next() else {
@@ -272,7 +272,7 @@ impl Vertices {
     #[boxed]
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
         let count = self.count().await?;
-        let mut chunks = Distinct::default();
+        let mut chunks = InsertionOrderSet::default();
         let mut rows = Vec::with_capacity(indexes.len());
         for index in indexes {
             let outside = || Error::OutOfRange {

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use self::keys::KeysInfo;
 use crate::{
     FileType,
-    graphar::{ChunkFiles, Place},
+    graphar::{ChunkFiles, GraphFolder},
 };
 
 /// Vertices of one type with the indexes from `first` on.
@@ -42,7 +42,7 @@ pub(crate) struct VertexBaseInfo {
     pub(crate) chunk_size: u64,
     /// Where its chunks are below `path`.
     pub(crate) prefix: String,
-    pub(crate) groups: Vec<GroupInfo>,
+    pub(crate) groups: Vec<BaseGroupInfo>,
     pub(crate) keys: Option<KeysInfo>,
     pub(crate) bytes: u64,
 }
@@ -64,22 +64,22 @@ pub(crate) struct EdgeBaseInfo {
     pub(crate) edge_chunk_size: u64,
     /// Where its lists are below `path`.
     pub(crate) prefix: String,
-    pub(crate) groups: Vec<GroupInfo>,
-    pub(crate) by_source: ListInfo,
-    pub(crate) by_destination: ListInfo,
+    pub(crate) groups: Vec<BaseGroupInfo>,
+    pub(crate) by_source: AdjacencyListInfo,
+    pub(crate) by_destination: AdjacencyListInfo,
     pub(crate) bytes: u64,
 }
 
 /// Properties that are stored together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GroupInfo {
+pub(crate) struct BaseGroupInfo {
     pub(crate) prefix: String,
     pub(crate) properties: Vec<String>,
 }
 
 /// One of the lists of a base of edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ListInfo {
+pub(crate) struct AdjacencyListInfo {
     /// Edges of each part.
     pub(crate) parts: Vec<u64>,
     /// The neighbour of the first edge of each chunk, part by part: an edge is found in one chunk, however many edges
@@ -121,7 +121,7 @@ impl VertexBaseInfo {
 impl EdgeBaseInfo {
     /// What is wrong with it, as a record has it.
     pub(super) fn flaw(&self) -> Option<String> {
-        let is_right = |list: &ListInfo, vertices: u64, size: u64| {
+        let is_right = |list: &AdjacencyListInfo, vertices: u64, size: u64| {
             let parts = chunks_of(vertices, size)?;
             let edges = list.parts.iter().try_fold(0_u64, |sum, edges| sum.checked_add(*edges))?;
             let chunks = list
@@ -145,26 +145,27 @@ impl EdgeBaseInfo {
 
 /// Columns that were looked up in one base, to be read from it as often as needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    pub(super) columns: SmallVec<[SelectedColumn; 4]>,
+pub(crate) struct BaseColumnSelection {
+    pub(super) columns: SmallVec<[SelectedBaseColumn; 4]>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct SelectedColumn {
+pub(super) struct SelectedBaseColumn {
     pub(super) field: FieldRef,
     /// The group, and the column within it; nothing where the base is older than the property.
     pub(super) stored: Option<(usize, usize)>,
 }
 
-impl Selection {
-    pub(super) fn new(groups: &[Group], fields: &[FieldRef]) -> Self {
+impl BaseColumnSelection {
+    pub(super) fn new(groups: &[PropertyGroupFiles], fields: &[FieldRef]) -> Self {
         let stored = |name: &str| {
             groups.iter().enumerate().find_map(|(at, group)| {
                 let column = group.fields.iter().position(|field| field.name() == name)?;
                 Some((at, column))
             })
         };
-        let column = |field: &FieldRef| SelectedColumn { field: field.clone(), stored: stored(field.name()) };
+        let column =
+            |field: &FieldRef| SelectedBaseColumn { field: field.clone(), stored: stored(field.name()) };
         Self { columns: fields.iter().map(column).collect() }
     }
 
@@ -186,18 +187,18 @@ impl Selection {
 }
 
 /// The files of a group of properties.
-pub(crate) struct Group {
+pub(crate) struct PropertyGroupFiles {
     /// Where they are below the list or the vertices.
     pub(super) prefix: String,
     pub(super) fields: Vec<FieldRef>,
     pub(super) files: ChunkFiles,
 }
 
-impl Group {
+impl PropertyGroupFiles {
     /// Groups as they are stored, to be read as these fields. A property that is none of them is not read.
-    pub(super) fn open_all(place: &Place, groups: &[GroupInfo], fields: &[FieldRef]) -> Vec<Self> {
+    pub(super) fn open_all(place: &GraphFolder, groups: &[BaseGroupInfo], fields: &[FieldRef]) -> Vec<Self> {
         let field = |name: &String| fields.iter().find(|field| field.name() == name).cloned();
-        let group = |group: &GroupInfo| {
+        let group = |group: &BaseGroupInfo| {
             let fields: Vec<FieldRef> = group.properties.iter().filter_map(field).collect();
             let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.clone().into());
             Self { prefix: group.prefix.clone(), fields, files }

@@ -7,7 +7,7 @@ use stylobate_columnar::Cache;
 use stylobate_storage::Reservation;
 
 /// Something that knows how much memory it takes.
-pub(crate) trait Weighed {
+pub(crate) trait MemoryFootprint {
     /// Bytes, but for what the cache has of it.
     fn bytes(&self) -> u64;
 }
@@ -19,7 +19,7 @@ pub(crate) struct Budgeted<T> {
     bytes: Option<Reservation>,
 }
 
-impl<T: Weighed> Budgeted<T> {
+impl<T: MemoryFootprint> Budgeted<T> {
     pub(crate) fn new(cache: &Cache, of: T) -> Self {
         let bytes = Some(cache.hold(of.bytes()));
         Self { of, bytes }

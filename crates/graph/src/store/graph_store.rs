@@ -10,17 +10,17 @@ use stylobate_columnar::{Cache, Source};
 use super::{
     lease::Lease,
     log::{
-        Put,
+        RecordPutOutcome,
         entry::LogEntry,
-        record::{FORMAT, Record},
+        record::{FORMAT, VersionRecord},
     },
     names::{now_ms, uuid7},
-    opened::Core,
+    opened::StoreCore,
     options::StoreOptions,
     schema::{SchemaChange, StoreSchema},
     snapshot::Snapshot,
 };
-use crate::{Error, Result, Strictness, graphar::Place};
+use crate::{Error, Result, Strictness, graphar::GraphFolder};
 
 /// Attempts of a commit that others keep overtaking.
 pub(super) const ATTEMPTS: u32 = 32;
@@ -31,11 +31,11 @@ pub(super) const ATTEMPTS: u32 = 32;
 /// version is made. Any number of processes may read it; one writes, the one that asked for a [`Self::writer`] last.
 #[derive(Clone)]
 pub struct GraphStore {
-    inner: Arc<Inner>,
+    inner: Arc<GraphStoreInner>,
 }
 
-struct Inner {
-    core: Arc<Core>,
+struct GraphStoreInner {
+    core: Arc<StoreCore>,
     latest: RwLock<Snapshot>,
 }
 
@@ -58,9 +58,9 @@ impl GraphStore {
     }
 
     #[boxed]
-    async fn create_at(place: Place, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(Core::new(place, options)?);
-        let mut record = Record {
+    async fn create_at(place: GraphFolder, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(StoreCore::new(place, options)?);
+        let mut record = VersionRecord {
             format: FORMAT,
             version: 0,
             epoch: 0,
@@ -81,8 +81,8 @@ impl GraphStore {
         }
         let record = Arc::new(record);
         match core.log.put(&record).await? {
-            Put::Done => Ok(Self::over(core, record)),
-            Put::Taken(_) => Err(Error::StoreExists { store: core.name() }),
+            RecordPutOutcome::Done => Ok(Self::over(core, record)),
+            RecordPutOutcome::Taken(_) => Err(Error::StoreExists { store: core.name() }),
         }
     }
 
@@ -103,8 +103,8 @@ impl GraphStore {
     }
 
     #[boxed]
-    async fn open_at(place: Place, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(Core::new(place, options)?);
+    async fn open_at(place: GraphFolder, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(StoreCore::new(place, options)?);
         let nothing =
             || Error::NoSuchStore { store: core.name(), reason: "there is no graph store".to_owned() };
         let newest = core.log.list(None).await?.pop().ok_or_else(nothing)?;
@@ -112,12 +112,12 @@ impl GraphStore {
         Ok(Self::over(core, record))
     }
 
-    fn over(core: Arc<Core>, record: Arc<Record>) -> Self {
+    fn over(core: Arc<StoreCore>, record: Arc<VersionRecord>) -> Self {
         let latest = RwLock::new(Snapshot::new(core.clone(), record));
-        Self { inner: Arc::new(Inner { core, latest }) }
+        Self { inner: Arc::new(GraphStoreInner { core, latest }) }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<StoreCore> {
         &self.inner.core
     }
 
@@ -157,7 +157,7 @@ impl GraphStore {
     }
 
     /// Makes a newer version the one that is known. What is open stays open.
-    pub(super) async fn install(&self, record: Arc<Record>) -> Snapshot {
+    pub(super) async fn install(&self, record: Arc<VersionRecord>) -> Snapshot {
         let before = self.latest();
         let next = Snapshot::new(self.core().clone(), record);
         next.open_as(&before).await;
@@ -180,7 +180,7 @@ impl GraphStore {
     }
 
     /// Commits a change that is no writer's own: it fences nobody, and keeps indexes as they are. `change` gets the
-    /// newest version and makes the next one's state of it ([`Record::next`] with other parts), or nothing if there is
+    /// newest version and makes the next one's state of it ([`VersionRecord::next`] with other parts), or nothing if there is
     /// nothing to do; it is asked anew where another commit came first.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl GraphStore {
         mut change: impl FnMut(Snapshot) -> F,
     ) -> Result<Option<Snapshot>>
     where
-        F: Future<Output = Result<Option<Record>>>,
+        F: Future<Output = Result<Option<VersionRecord>>>,
     {
         let mut head = self.refresh().await?;
         for _ in 0..ATTEMPTS {
@@ -200,8 +200,8 @@ impl GraphStore {
             let record = Arc::new(record);
             lease.check()?;
             match self.core().log.put(&record).await? {
-                Put::Done => return Ok(Some(self.install(record).await)),
-                Put::Taken(_) => head = self.refresh().await?,
+                RecordPutOutcome::Done => return Ok(Some(self.install(record).await)),
+                RecordPutOutcome::Taken(_) => head = self.refresh().await?,
             }
         }
         Err(Error::Conflict {
@@ -221,10 +221,10 @@ impl std::fmt::Debug for GraphStore {
     }
 }
 
-fn place(cache: &Cache, source: impl Into<Source>) -> Result<Place> {
+fn place(cache: &Cache, source: impl Into<Source>) -> Result<GraphFolder> {
     let (store, path) = source.into().literal(cache)?;
     let slash = if path.as_ref().is_empty() { "" } else { "/" };
-    Ok(Place {
+    Ok(GraphFolder {
         cache: cache.clone(),
         store,
         base: format!("{path}{slash}"),

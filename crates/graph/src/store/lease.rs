@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     names::{now_ms, uuid7},
-    opened::Core,
+    opened::StoreCore,
 };
 use crate::{Error, Result};
 
@@ -39,21 +39,21 @@ const LARGEST_STEP: Duration = Duration::from_secs(60);
 
 /// A lease, which is renewed for as long as it is held.
 pub(crate) struct Lease {
-    place: Held,
-    term: Arc<Mutex<Term>>,
+    place: LeaseFile,
+    term: Arc<Mutex<LeaseTerm>>,
     renewing: JoinHandle<()>,
     is_over: bool,
 }
 
 #[derive(Clone)]
-struct Held {
+struct LeaseFile {
     store: ReadThrough,
     path: Path,
 }
 
 /// What a holder knows of its lease. Decides, and asks no clock.
 #[derive(Debug)]
-struct Term {
+struct LeaseTerm {
     /// When the last renewal was sent.
     renewed: SteadyInstant,
     /// What this machine's clock said then, in milliseconds since 1970.
@@ -62,7 +62,7 @@ struct Term {
     may_have_ended: bool,
 }
 
-impl Term {
+impl LeaseTerm {
     fn new(sent: SteadyInstant, clock_ms: i64) -> Self {
         Self { renewed: sent, clock_ms, may_have_ended: false }
     }
@@ -88,7 +88,7 @@ impl Term {
     }
 }
 
-impl Held {
+impl LeaseFile {
     async fn renew(&self) -> Result<()> {
         let put = self.store.put(&self.path, PutPayload::new()).await;
         put.map(drop).map_err(|error| StorageError::from_origin(self.path.as_ref(), error).into())
@@ -101,7 +101,7 @@ impl Held {
         }
     }
 
-    async fn keep_renewed(self, term: Arc<Mutex<Term>>) {
+    async fn keep_renewed(self, term: Arc<Mutex<LeaseTerm>>) {
         loop {
             tokio::time::sleep(CHECKED_EACH).await;
             let sent = SteadyInstant::now();
@@ -122,12 +122,12 @@ pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
     lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
 
-impl Core {
+impl StoreCore {
     /// From now on no file is garbage that no version names.
     pub(super) async fn lease(&self) -> Result<Lease> {
         let path = self.place.path(&format!("{FOLDER}/{}", uuid7()))?;
-        let place = Held { store: self.place.store.clone(), path };
-        let term = Arc::new(Mutex::new(Term::new(SteadyInstant::now(), now_ms())));
+        let place = LeaseFile { store: self.place.store.clone(), path };
+        let term = Arc::new(Mutex::new(LeaseTerm::new(SteadyInstant::now(), now_ms())));
         place.renew().await?;
         let renewing = tokio::spawn(place.clone().keep_renewed(term.clone()));
         Ok(Lease { place, term, renewing, is_over: false })
@@ -188,7 +188,7 @@ mod tests {
 
     /// What happens to a holder, a store and somebody who looks for leases that are over.
     #[derive(Clone, Copy, Debug)]
-    enum Event {
+    enum LeaseEvent {
         /// Time passes, and the holder's task runs.
         Pass { seconds: u64 },
         /// Time passes, and nothing of the holder runs, or its requests fail.
@@ -199,30 +199,38 @@ mod tests {
 
     /// Which clock dates what is put.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Dates {
+    enum LeaseClock {
         /// That of the store, on another machine.
         Store,
         /// That of the holder's machine, where the store is too.
         Holder,
     }
 
-    struct World {
-        dates: Dates,
+    struct LeaseModel {
+        dates: LeaseClock,
         now: SteadyInstant,
         passed_ms: i64,
         /// By how much the clock of the holder is off.
         off_ms: i64,
-        term: Term,
+        term: LeaseTerm,
         /// When the store says that the lease was put.
         put_ms: i64,
         /// Somebody found it over.
         was_over: bool,
     }
 
-    impl World {
-        fn new(dates: Dates) -> Self {
+    impl LeaseModel {
+        fn new(dates: LeaseClock) -> Self {
             let now = SteadyInstant::now();
-            Self { dates, now, passed_ms: 0, off_ms: 0, term: Term::new(now, 0), put_ms: 0, was_over: false }
+            Self {
+                dates,
+                now,
+                passed_ms: 0,
+                off_ms: 0,
+                term: LeaseTerm::new(now, 0),
+                put_ms: 0,
+                was_over: false,
+            }
         }
 
         fn clock_ms(&self) -> i64 {
@@ -231,8 +239,8 @@ mod tests {
 
         fn store_ms(&self) -> i64 {
             match self.dates {
-                Dates::Store => self.passed_ms,
-                Dates::Holder => self.clock_ms(),
+                LeaseClock::Store => self.passed_ms,
+                LeaseClock::Holder => self.clock_ms(),
             }
         }
 
@@ -260,9 +268,9 @@ mod tests {
             self.was_over |= is_over(&lease, self.store_ms());
         }
 
-        fn apply(&mut self, event: Event) {
+        fn apply(&mut self, event: LeaseEvent) {
             match event {
-                Event::Pass { seconds } => {
+                LeaseEvent::Pass { seconds } => {
                     let step = CHECKED_EACH.as_secs();
                     for _ in 0..seconds / step {
                         self.pass(step);
@@ -270,14 +278,14 @@ mod tests {
                         self.look();
                     }
                 }
-                Event::Stall { seconds } => {
+                LeaseEvent::Stall { seconds } => {
                     self.pass(seconds);
                     self.look();
                 }
-                Event::Set { seconds } => {
+                LeaseEvent::Set { seconds } => {
                     self.off_ms += seconds * 1_000;
                     // Where its own clock dates the lease, the holder needs a moment to see that it was set.
-                    if self.dates == Dates::Holder {
+                    if self.dates == LeaseClock::Holder {
                         self.pass(CHECKED_EACH.as_secs());
                         self.run_holder();
                     }
@@ -287,18 +295,18 @@ mod tests {
         }
     }
 
-    fn event() -> impl Strategy<Value = Event> {
+    fn event() -> impl Strategy<Value = LeaseEvent> {
         let day = 24 * 60 * MINUTE as i64;
         prop_oneof![
-            4 => (0..30 * MINUTE).prop_map(|seconds| Event::Pass { seconds }),
-            1 => (0..3 * 60 * MINUTE).prop_map(|seconds| Event::Stall { seconds }),
-            2 => (-400 * day..400 * day).prop_map(|seconds| Event::Set { seconds }),
-            2 => (-120_i64..120).prop_map(|seconds| Event::Set { seconds }),
+            4 => (0..30 * MINUTE).prop_map(|seconds| LeaseEvent::Pass { seconds }),
+            1 => (0..3 * 60 * MINUTE).prop_map(|seconds| LeaseEvent::Stall { seconds }),
+            2 => (-400 * day..400 * day).prop_map(|seconds| LeaseEvent::Set { seconds }),
+            2 => (-120_i64..120).prop_map(|seconds| LeaseEvent::Set { seconds }),
         ]
     }
 
-    fn dates() -> impl Strategy<Value = Dates> {
-        prop_oneof![Just(Dates::Store), Just(Dates::Holder)]
+    fn dates() -> impl Strategy<Value = LeaseClock> {
+        prop_oneof![Just(LeaseClock::Store), Just(LeaseClock::Holder)]
     }
 
     proptest! {
@@ -307,7 +315,7 @@ mod tests {
             dates in dates(),
             events in prop::collection::vec(event(), 1..40),
         ) {
-            let mut world = World::new(dates);
+            let mut world = LeaseModel::new(dates);
             for event in events {
                 world.apply(event);
                 prop_assert!(!(world.was_over && world.term.is_held(world.now)), "{event:?}");
@@ -319,10 +327,10 @@ mod tests {
             dates in dates(),
             events in prop::collection::vec(event(), 1..40),
         ) {
-            let mut world = World::new(dates);
+            let mut world = LeaseModel::new(dates);
             for event in events {
                 let event = match event {
-                    Event::Stall { seconds } => Event::Stall { seconds: seconds % (15 * MINUTE) },
+                    LeaseEvent::Stall { seconds } => LeaseEvent::Stall { seconds: seconds % (15 * MINUTE) },
                     other => other,
                 };
                 world.apply(event);
@@ -337,7 +345,7 @@ mod tests {
     fn a_renewal_that_came_too_late_is_none() {
         let start = SteadyInstant::now();
         let minutes = |minutes: u64| start + Duration::from_secs(minutes * MINUTE);
-        let mut term = Term::new(start, 0);
+        let mut term = LeaseTerm::new(start, 0);
         assert!(term.is_held(minutes(29)) && !term.is_held(minutes(31)));
         term.renew(minutes(40), 0, minutes(41));
         assert!(term.is_held(minutes(41)), "others grant it for longer");

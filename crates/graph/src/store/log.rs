@@ -12,34 +12,34 @@ use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
 
-use self::record::{Record, file_name};
-use super::segments::Shared;
-use crate::{Error, Result, graphar::Place};
+use self::record::{VersionRecord, file_name};
+use super::segments::OpenSegments;
+use crate::{Error, Result, graphar::GraphFolder};
 
 /// Versions have as many digits.
 const DIGITS: usize = 20;
 
 /// The log of a store.
-pub(crate) struct Log {
-    place: Place,
+pub(crate) struct VersionLog {
+    place: GraphFolder,
     sinks: Sinks,
     /// Where files are written. In local folders, records too: there the sinks give names and make them durable.
     root: Destination,
-    records: Shared<u64, Record>,
+    records: OpenSegments<u64, VersionRecord>,
 }
 
 /// What became of a record.
 #[derive(Debug)]
-pub(crate) enum Put {
+pub(crate) enum RecordPutOutcome {
     /// It is the version now.
     Done,
     /// Another one is.
-    Taken(Arc<Record>),
+    Taken(Arc<VersionRecord>),
 }
 
 /// What a listing shows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedRecord {
     pub(crate) version: u64,
     /// Bytes of the record.
     pub(crate) bytes: u64,
@@ -47,14 +47,14 @@ pub(crate) struct Listed {
     pub(crate) put_ms: i64,
 }
 
-impl Log {
+impl VersionLog {
     /// # Errors
     ///
     /// [`Error::Data`] if the place cannot be a path of a store.
-    pub(crate) fn new(place: Place, durability: Durability) -> Result<Self> {
+    pub(crate) fn new(place: GraphFolder, durability: Durability) -> Result<Self> {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
         let root = Destination::in_origin(place.store.origin(), &place.path("")?);
-        Ok(Self { place, sinks, root, records: Shared::default() })
+        Ok(Self { place, sinks, root, records: OpenSegments::default() })
     }
 
     /// How errors call a record.
@@ -63,22 +63,26 @@ impl Log {
     }
 
     /// The versions that there are, ascending; only those behind `after` where it is given. One listing.
-    pub(crate) fn list(&self, after: Option<u64>) -> BoxFuture<'_, Result<Vec<Listed>>> {
+    pub(crate) fn list(&self, after: Option<u64>) -> BoxFuture<'_, Result<Vec<ListedRecord>>> {
         self.list_now(after).boxed()
     }
 
-    async fn list_now(&self, after: Option<u64>) -> Result<Vec<Listed>> {
+    async fn list_now(&self, after: Option<u64>) -> Result<Vec<ListedRecord>> {
         let store = self.place.store.origin().store().clone();
         let folder = self.place.path("_log")?;
         let listing = match after {
             Some(version) => store.list_with_offset(Some(&folder), &self.place.path(&file_name(version))?),
             None => store.list(Some(&folder)),
         };
-        let mut listed: Vec<Listed> = listing
+        let mut listed: Vec<ListedRecord> = listing
             .try_filter_map(|meta| {
                 let version = meta.location.filename().and_then(version_of);
                 let put_ms = meta.last_modified.timestamp_millis();
-                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size, put_ms })))
+                std::future::ready(Ok(version.map(|version| ListedRecord {
+                    version,
+                    bytes: meta.size,
+                    put_ms,
+                })))
             })
             .try_collect()
             .await
@@ -89,11 +93,11 @@ impl Log {
     }
 
     /// The record of a version: read once for all who hold it.
-    pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<Record>>> {
+    pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<VersionRecord>>> {
         self.records.get(version, self.read_anew(version)).boxed()
     }
 
-    async fn read_anew(&self, version: u64) -> Result<Record> {
+    async fn read_anew(&self, version: u64) -> Result<VersionRecord> {
         let bytes = self.place.read(&file_name(version)).await?;
         parse(&bytes, version).map_err(|reason| Error::Data { file: self.name(version), reason })
     }
@@ -104,16 +108,19 @@ impl Log {
     /// # Errors
     ///
     /// Whatever the store says: then the record was not there when it was looked for, or could not be looked for.
-    pub(crate) fn put<'a>(&'a self, record: &'a Arc<Record>) -> BoxFuture<'a, Result<Put>> {
+    pub(crate) fn put<'a>(
+        &'a self,
+        record: &'a Arc<VersionRecord>,
+    ) -> BoxFuture<'a, Result<RecordPutOutcome>> {
         self.put_now(record).boxed()
     }
 
-    async fn put_now(&self, record: &Arc<Record>) -> Result<Put> {
+    async fn put_now(&self, record: &Arc<VersionRecord>) -> Result<RecordPutOutcome> {
         let bytes =
             to_bytes(record).map_err(|reason| Error::Data { file: self.name(record.version), reason })?;
         let Err(failed) = self.create(record.version, bytes.into()).await else {
             self.records.put(record.version, record);
-            return Ok(Put::Done);
+            return Ok(RecordPutOutcome::Done);
         };
         let there = match self.read_anew(record.version).await {
             Ok(there) => there,
@@ -126,7 +133,7 @@ impl Log {
         let is_this = there.commit == record.commit;
         let there = Arc::new(there);
         self.records.put(record.version, &there);
-        Ok(if is_this { Put::Done } else { Put::Taken(there) })
+        Ok(if is_this { RecordPutOutcome::Done } else { RecordPutOutcome::Taken(there) })
     }
 
     async fn create(&self, version: u64, bytes: Bytes) -> Result<()> {
@@ -166,7 +173,7 @@ fn end(bytes: &[u8]) -> String {
 }
 
 /// A record as it is written: an object, whose last member is the checksum.
-fn to_bytes(record: &Record) -> std::result::Result<Vec<u8>, String> {
+fn to_bytes(record: &VersionRecord) -> std::result::Result<Vec<u8>, String> {
     let bytes = serde_json::to_vec(record);
     let mut bytes = bytes.map_err(|error| format!("the record cannot be written: {error}"))?;
     bytes.truncate(bytes.len().saturating_sub(1));
@@ -176,12 +183,13 @@ fn to_bytes(record: &Record) -> std::result::Result<Vec<u8>, String> {
 }
 
 /// A record as it was read.
-pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<Record, String> {
+pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRecord, String> {
     let (before, last) = bytes.split_at(bytes.len().saturating_sub(end(&[]).len()));
     if last != end(before).as_bytes() {
         return Err("not a record: its checksum is not that of its bytes".to_owned());
     }
-    let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
+    let record: VersionRecord =
+        serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
     match record.flaw(version) {
         Some(flaw) => Err(flaw),
         None => Ok(record),

@@ -9,61 +9,61 @@ use stylobate_storage::Error as StorageError;
 
 use super::{
     base::{EdgeBaseInfo, VertexBaseInfo, edges::EdgeBase, vertices::VertexBase},
-    budgeted::{Budgeted, Weighed},
+    budgeted::{Budgeted, MemoryFootprint},
     delta::{
-        deletion::Deleted,
+        deletion::DeletionSet,
         edges::{self as delta, EdgeDelta},
-        rows::Rows,
-        vertices::{INDEX, Patch, VertexDelta, patch_fields},
+        rows::DeltaRows,
+        vertices::{INDEX, VertexDelta, VertexPatch, patch_fields},
     },
     log::{
-        Log,
+        VersionLog,
         record::{
-            EdgeBaseState, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo,
-            VertexState,
+            DataLocation, EdgeBaseState, EdgeDeltaInfo, EdgeState, VersionRecord, VertexDeltaInfo,
+            VertexPatchInfo, VertexState,
         },
     },
     options::StoreOptions,
     parts::{
-        edge_part::{EdgePart, EdgePartOf},
+        edge_part::{EdgePart, EdgePartSource},
         edge_parts::EdgeParts,
         vertex_part::VertexPart,
         vertex_parts::VertexParts,
     },
     schema::{DESTINATION, EdgeType, SOURCE, VertexType},
-    segments::Shared,
+    segments::OpenSegments,
 };
-use crate::{Error, Result, graphar::Place};
+use crate::{Error, Result, graphar::GraphFolder};
 
 /// A store, whatever its version.
-pub(crate) struct Core {
+pub(crate) struct StoreCore {
     /// Where all files but records are: each is written once, under a name that no other ever has.
-    pub(crate) place: Place,
+    pub(crate) place: GraphFolder,
     pub(crate) options: StoreOptions,
-    pub(crate) log: Log,
-    pub(crate) vertex_bases: Shared<String, Budgeted<VertexBase>>,
-    pub(crate) edge_bases: Shared<String, Budgeted<EdgeBase>>,
-    pub(crate) vertex_deltas: Shared<Location, Budgeted<VertexDelta>>,
-    pub(crate) edge_deltas: Shared<Location, Budgeted<EdgeDelta>>,
-    pub(crate) patches: Shared<Location, Budgeted<Patch>>,
-    pub(crate) deletions: Shared<Location, Budgeted<Deleted>>,
-    pub(crate) live: super::log::pins::Live,
+    pub(crate) log: VersionLog,
+    pub(crate) vertex_bases: OpenSegments<String, Budgeted<VertexBase>>,
+    pub(crate) edge_bases: OpenSegments<String, Budgeted<EdgeBase>>,
+    pub(crate) vertex_deltas: OpenSegments<DataLocation, Budgeted<VertexDelta>>,
+    pub(crate) edge_deltas: OpenSegments<DataLocation, Budgeted<EdgeDelta>>,
+    pub(crate) patches: OpenSegments<DataLocation, Budgeted<VertexPatch>>,
+    pub(crate) deletions: OpenSegments<DataLocation, Budgeted<DeletionSet>>,
+    pub(crate) live: super::log::pins::SnapshotPins,
 }
 
-impl Core {
-    pub(crate) fn new(place: Place, options: StoreOptions) -> Result<Self> {
-        let log = Log::new(place.clone(), options.durability)?;
+impl StoreCore {
+    pub(crate) fn new(place: GraphFolder, options: StoreOptions) -> Result<Self> {
+        let log = VersionLog::new(place.clone(), options.durability)?;
         Ok(Self {
             place: place.of_final_files(),
             options,
             log,
-            vertex_bases: Shared::default(),
-            edge_bases: Shared::default(),
-            vertex_deltas: Shared::default(),
-            edge_deltas: Shared::default(),
-            patches: Shared::default(),
-            deletions: Shared::default(),
-            live: super::log::pins::Live::default(),
+            vertex_bases: OpenSegments::default(),
+            edge_bases: OpenSegments::default(),
+            vertex_deltas: OpenSegments::default(),
+            edge_deltas: OpenSegments::default(),
+            patches: OpenSegments::default(),
+            deletions: OpenSegments::default(),
+            live: super::log::pins::SnapshotPins::default(),
         })
     }
 
@@ -73,14 +73,16 @@ impl Core {
     }
 
     /// What is open counts in the budget of the cache.
-    fn budgeted<T: Weighed>(&self, open: T) -> Budgeted<T> {
+    fn budgeted<T: MemoryFootprint>(&self, open: T) -> Budgeted<T> {
         Budgeted::new(&self.place.cache, open)
     }
 
-    fn wrong(&self, at: &Location, reason: impl Into<String>) -> Error {
+    fn wrong(&self, at: &DataLocation, reason: impl Into<String>) -> Error {
         let (file, slot) = match at {
-            Location::Inline { version, slot } => (self.log.name(*version), format!("inline data {slot}: ")),
-            Location::File { path } => (self.place.name(path), String::new()),
+            DataLocation::Inline { version, slot } => {
+                (self.log.name(*version), format!("inline data {slot}: "))
+            }
+            DataLocation::File { path } => (self.place.name(path), String::new()),
         };
         Error::Data { file, reason: format!("{slot}{}", reason.into()) }
     }
@@ -95,10 +97,10 @@ impl Core {
     /// Inline data, made into something of use while the record is there.
     async fn inline<T>(
         &self,
-        at: &Location,
+        at: &DataLocation,
         make: impl FnOnce(&str) -> std::result::Result<T, String>,
     ) -> Result<T> {
-        let Location::Inline { version, slot } = at else {
+        let DataLocation::Inline { version, slot } = at else {
             return Err(self.wrong(at, "it is no inline data"));
         };
         let record = self.log.read(*version).await?;
@@ -106,10 +108,10 @@ impl Core {
         make(text).map_err(|reason| self.wrong(at, reason))
     }
 
-    async fn rows(&self, at: &Location, rows: u64, fields: &Arc<[FieldRef]>) -> Result<Rows> {
+    async fn rows(&self, at: &DataLocation, rows: u64, fields: &Arc<[FieldRef]>) -> Result<DeltaRows> {
         let opened = match at {
-            Location::Inline { .. } => self.inline(at, Rows::from_text).await?,
-            Location::File { path } => Rows::open(&self.place, path, fields).await?,
+            DataLocation::Inline { .. } => self.inline(at, DeltaRows::from_text).await?,
+            DataLocation::File { path } => DeltaRows::open(&self.place, path, fields).await?,
         };
         if let Some(field) = opened.unlike(fields) {
             return Err(self.wrong(at, format!("column {} is no {}", field.name(), field.data_type())));
@@ -120,17 +122,17 @@ impl Core {
         }
     }
 
-    async fn column(&self, at: &Location, rows: &Rows, name: &str) -> Result<ArrayRef> {
+    async fn column(&self, at: &DataLocation, rows: &DeltaRows, name: &str) -> Result<ArrayRef> {
         rows.named(name).await?.ok_or_else(|| self.wrong(at, format!("there is no column {name}")))
     }
 
-    async fn deletion(&self, at: &Location) -> Result<Arc<Budgeted<Deleted>>> {
+    async fn deletion(&self, at: &DataLocation) -> Result<Arc<Budgeted<DeletionSet>>> {
         let open = async {
             match at {
-                Location::Inline { .. } => self.inline(at, Deleted::from_text).await,
-                Location::File { path } => {
+                DataLocation::Inline { .. } => self.inline(at, DeletionSet::from_text).await,
+                DataLocation::File { path } => {
                     let bytes = self.place.read(path).await?;
-                    Deleted::from_bytes(&bytes).map_err(|reason| self.wrong(at, reason))
+                    DeletionSet::from_bytes(&bytes).map_err(|reason| self.wrong(at, reason))
                 }
             }
         };
@@ -138,12 +140,12 @@ impl Core {
     }
 
     /// All of several sets; the one set itself where there is no other.
-    pub(crate) async fn deleted(&self, at: &[Location]) -> Result<Arc<Budgeted<Deleted>>> {
+    pub(crate) async fn deleted(&self, at: &[DataLocation]) -> Result<Arc<Budgeted<DeletionSet>>> {
         let sets = futures::future::try_join_all(at.iter().map(|at| self.deletion(at))).await?;
         Ok(match sets.as_slice() {
             [] => Arc::default(),
             [one] => one.clone(),
-            several => Arc::new(self.budgeted(Deleted::union(several.to_vec()))),
+            several => Arc::new(self.budgeted(DeletionSet::union(several.to_vec()))),
         })
     }
 
@@ -161,11 +163,11 @@ impl Core {
         self.vertex_deltas.get(info.at.clone(), open).await
     }
 
-    async fn patch(&self, of: &VertexType, info: &PatchInfo) -> Result<Arc<Budgeted<Patch>>> {
+    async fn patch(&self, of: &VertexType, info: &VertexPatchInfo) -> Result<Arc<Budgeted<VertexPatch>>> {
         let open = async {
             let rows = self.rows(&info.at, info.rows, &patch_fields(&of.fields())).await?;
             let indexes = self.column(&info.at, &rows, INDEX).await?;
-            let patch = Patch::new(rows, &indexes);
+            let patch = VertexPatch::new(rows, &indexes);
             patch.map(|patch| self.budgeted(patch)).map_err(|reason| self.wrong(&info.at, reason))
         };
         self.patches.get(info.at.clone(), open).await
@@ -208,7 +210,7 @@ impl Core {
     }
 
     /// Opens all that the edges of a type are made of.
-    pub(crate) async fn edges(&self, record: &Record, state: &EdgeState) -> Result<EdgeParts> {
+    pub(crate) async fn edges(&self, record: &VersionRecord, state: &EdgeState) -> Result<EdgeParts> {
         let of = &state.schema;
         let bases = futures::future::try_join_all(state.bases.iter().map(|base| self.base_part(of, base)));
         let deltas = futures::future::try_join_all(state.deltas.iter().map(|info| self.delta_part(of, info)));
@@ -222,7 +224,7 @@ impl Core {
     }
 
     async fn base_part(&self, of: &EdgeType, base: &EdgeBaseState) -> Result<EdgePart> {
-        let by = |pick: fn(&super::log::record::DeletedPair) -> &Location| {
+        let by = |pick: fn(&super::log::record::EdgeDeletionPair) -> &DataLocation| {
             base.deleted.iter().map(|pair| pick(pair).clone()).collect::<Vec<_>>()
         };
         let (by_source, by_destination) = (by(|pair| &pair.by_source), by(|pair| &pair.by_destination));
@@ -231,13 +233,13 @@ impl Core {
             self.deleted(&by_source),
             self.deleted(&by_destination)
         )?;
-        Ok(EdgePart { of: EdgePartOf::Base(opened), out_deleted, in_deleted })
+        Ok(EdgePart { of: EdgePartSource::Base(opened), out_deleted, in_deleted })
     }
 
     async fn delta_part(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<EdgePart> {
         let (opened, out_deleted) =
             futures::try_join!(self.edge_delta(of, info), self.deleted(&info.deleted))?;
         let in_deleted = Arc::new(self.budgeted(opened.by_destination(&out_deleted)));
-        Ok(EdgePart { of: EdgePartOf::Delta(opened), out_deleted, in_deleted })
+        Ok(EdgePart { of: EdgePartSource::Delta(opened), out_deleted, in_deleted })
     }
 }

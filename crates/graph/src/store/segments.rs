@@ -13,25 +13,25 @@ use crate::Result;
 /// Entries of things that are gone are removed once there are so many entries, and then whenever they double.
 const FIRST_SWEEP: usize = 256;
 
-type Slot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;
+type SegmentSlot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;
 
 /// What is open, by what never changes: a path, or a place in the log. A commit adds to it and invalidates nothing.
-pub(crate) struct Shared<K, T> {
-    slots: Mutex<Slots<K, T>>,
+pub(crate) struct OpenSegments<K, T> {
+    slots: Mutex<SegmentSlotMap<K, T>>,
 }
 
-struct Slots<K, T> {
-    by_key: HashMap<K, Slot<T>>,
+struct SegmentSlotMap<K, T> {
+    by_key: HashMap<K, SegmentSlot<T>>,
     sweep_at: usize,
 }
 
-impl<K, T> Default for Shared<K, T> {
+impl<K, T> Default for OpenSegments<K, T> {
     fn default() -> Self {
-        Self { slots: Mutex::new(Slots { by_key: HashMap::new(), sweep_at: FIRST_SWEEP }) }
+        Self { slots: Mutex::new(SegmentSlotMap { by_key: HashMap::new(), sweep_at: FIRST_SWEEP }) }
     }
 }
 
-impl<K: Eq + Hash, T> Shared<K, T> {
+impl<K: Eq + Hash, T> OpenSegments<K, T> {
     /// What is open, or is opened now: others who ask meanwhile wait for it. What failed is tried again.
     pub(crate) async fn get(&self, key: K, open: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let slot = self.slot(key);
@@ -54,12 +54,12 @@ impl<K: Eq + Hash, T> Shared<K, T> {
 
     /// Looks at all that is open.
     pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
-        let slots: Vec<Slot<T>> = self.slots.lock().by_key.values().cloned().collect();
+        let slots: Vec<SegmentSlot<T>> = self.slots.lock().by_key.values().cloned().collect();
         let open = slots.iter().filter_map(|slot| slot.try_lock().ok()?.upgrade());
         open.for_each(|open| look(&open));
     }
 
-    fn slot(&self, key: K) -> Slot<T> {
+    fn slot(&self, key: K) -> SegmentSlot<T> {
         let mut slots = self.slots.lock();
         if slots.by_key.len() >= slots.sweep_at {
             slots.by_key.retain(|_, slot| Arc::strong_count(slot) > 1 || is_open(slot));
@@ -69,7 +69,7 @@ impl<K: Eq + Hash, T> Shared<K, T> {
     }
 }
 
-fn is_open<T>(slot: &Slot<T>) -> bool {
+fn is_open<T>(slot: &SegmentSlot<T>) -> bool {
     slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    impl<K: Eq + Hash, T> Shared<K, T> {
+    impl<K: Eq + Hash, T> OpenSegments<K, T> {
         fn open(&self) -> usize {
             let mut open = 0;
             self.each(|_| open += 1);
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_held_is_opened_once_and_what_is_not_is_dropped() {
-        let shared: Shared<u32, String> = Shared::default();
+        let shared: OpenSegments<u32, String> = OpenSegments::default();
         let opened = AtomicU32::new(0);
         let open = || async {
             opened.fetch_add(1, Ordering::SeqCst);
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_failed_is_tried_again() {
-        let shared: Shared<u32, u32> = Shared::default();
+        let shared: OpenSegments<u32, u32> = OpenSegments::default();
         let failed = shared.get(1, async { Err(Error::Ended { reason: "no".to_owned() }) }).await;
         failed.unwrap_err();
         assert_eq!(*shared.get(1, async { Ok(7) }).await.unwrap(), 7);

@@ -7,8 +7,8 @@ use futures::FutureExt;
 use tokio::sync::OnceCell;
 
 use super::{
-    log::{entry::LogEntry, record::Record},
-    opened::Core,
+    log::{entry::LogEntry, record::VersionRecord},
+    opened::StoreCore,
     parts::{edge_parts::EdgeParts, vertex_parts::VertexParts},
     schema::StoreSchema,
 };
@@ -18,35 +18,35 @@ use crate::{Error, Result};
 /// is held, collecting garbage from the same [`GraphStore`](crate::GraphStore) removes nothing that it needs.
 #[derive(Clone)]
 pub struct Snapshot {
-    inner: Arc<Inner>,
+    inner: Arc<SnapshotInner>,
 }
 
-struct Inner {
-    core: Arc<Core>,
-    record: Arc<Record>,
+struct SnapshotInner {
+    core: Arc<StoreCore>,
+    record: Arc<VersionRecord>,
     vertices: Box<[OnceCell<Arc<VertexParts>>]>,
     edges: Box<[OnceCell<Arc<EdgeParts>>]>,
 }
 
-impl Drop for Inner {
+impl Drop for SnapshotInner {
     fn drop(&mut self) {
         self.core.live.remove(self.record.version);
     }
 }
 
 impl Snapshot {
-    pub(crate) fn new(core: Arc<Core>, record: Arc<Record>) -> Self {
+    pub(crate) fn new(core: Arc<StoreCore>, record: Arc<VersionRecord>) -> Self {
         core.live.add(record.version);
         let vertices = record.vertices.iter().map(|_| OnceCell::new()).collect();
         let edges = record.edges.iter().map(|_| OnceCell::new()).collect();
-        Self { inner: Arc::new(Inner { core, record, vertices, edges }) }
+        Self { inner: Arc::new(SnapshotInner { core, record, vertices, edges }) }
     }
 
-    pub(crate) fn record(&self) -> &Arc<Record> {
+    pub(crate) fn record(&self) -> &Arc<VersionRecord> {
         &self.inner.record
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<StoreCore> {
         &self.inner.core
     }
 

@@ -4,9 +4,9 @@ use serde::Serialize;
 use stylobate_columnar::ColumnsUse;
 
 use super::{
-    budgeted::{Budgeted, Weighed},
+    budgeted::{Budgeted, MemoryFootprint},
     graph_store::GraphStore,
-    segments::Shared,
+    segments::OpenSegments,
 };
 
 /// What a store holds in memory and what was asked of it, by kind. All of it counts in the one budget of the cache.
@@ -78,13 +78,13 @@ impl GraphStore {
 }
 
 impl OpenUse {
-    fn add<T: Weighed>(&mut self, held: &Budgeted<T>) {
+    fn add<T: MemoryFootprint>(&mut self, held: &Budgeted<T>) {
         self.open += 1;
         self.bytes += held.bytes();
     }
 }
 
-fn open_use<K: Eq + std::hash::Hash, T: Weighed>(shared: &Shared<K, Budgeted<T>>) -> OpenUse {
+fn open_use<K: Eq + std::hash::Hash, T: MemoryFootprint>(shared: &OpenSegments<K, Budgeted<T>>) -> OpenUse {
     let mut found = OpenUse::default();
     shared.each(|one| found.add(one));
     found

@@ -23,17 +23,17 @@ pub(super) const CHUNKS_AHEAD: usize = 4;
 
 /// Rows that lie together in one of the chunks.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct ChunkRun {
     /// Which of the chunks that are at hand.
     pub(super) chunk: usize,
     pub(super) rows: Range<usize>,
 }
 
 /// A row: which of the chunks that are at hand, and which row of it.
-pub(super) type Row = (u32, u32);
+pub(super) type ChunkRow = (u32, u32);
 
 /// Which chunks are needed, each once, in the order in which they were first named.
-pub(crate) struct Chunks {
+pub(crate) struct ChunkInterner {
     numbers: SmallVec<[u64; 8]>,
     /// Where each is, by its number; not made where there are few names.
     places: Vec<u32>,
@@ -43,7 +43,7 @@ pub(crate) struct Chunks {
 const FEW: usize = 16;
 const NONE: u32 = u32::MAX;
 
-impl Chunks {
+impl ChunkInterner {
     /// For so many names of chunks with numbers below `most`.
     pub(super) fn new(names: usize, most: u64) -> Self {
         let places = match names > FEW && most > 1 {
@@ -78,8 +78,8 @@ impl Chunks {
 
 /// Rows by the chunk that they are in, so that a chunk can be let go of as soon as these were copied: the rows of each,
 /// and where each row is once only these are left.
-pub(super) fn rows_by_chunk(rows: &[Row], chunks: usize) -> (Vec<Vec<Row>>, Vec<Row>) {
-    let mut shares: Vec<Vec<Row>> = vec![Vec::new(); chunks];
+pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkRow>>, Vec<ChunkRow>) {
+    let mut shares: Vec<Vec<ChunkRow>> = vec![Vec::new(); chunks];
     let left = rows.iter().map(|(chunk, row)| {
         let share = shares.get_mut(*chunk as usize);
         let place = share.map_or(0, |share| {
@@ -93,15 +93,15 @@ pub(super) fn rows_by_chunk(rows: &[Row], chunks: usize) -> (Vec<Vec<Row>>, Vec<
 }
 
 /// The same of stretches.
-pub(super) fn runs_by_chunk(runs: &[Run], chunks: usize) -> (Vec<Vec<Run>>, Vec<Run>) {
-    let mut shares: Vec<(Vec<Run>, usize)> = vec![(Vec::new(), 0); chunks];
+pub(super) fn runs_by_chunk(runs: &[ChunkRun], chunks: usize) -> (Vec<Vec<ChunkRun>>, Vec<ChunkRun>) {
+    let mut shares: Vec<(Vec<ChunkRun>, usize)> = vec![(Vec::new(), 0); chunks];
     let left = runs.iter().map(|run| {
         let start = shares.get_mut(run.chunk).map_or(0, |(share, rows)| {
-            share.push(Run { chunk: 0, rows: run.rows.clone() });
+            share.push(ChunkRun { chunk: 0, rows: run.rows.clone() });
             *rows += run.rows.len();
             *rows - run.rows.len()
         });
-        Run { chunk: run.chunk, rows: start..start + run.rows.len() }
+        ChunkRun { chunk: run.chunk, rows: start..start + run.rows.len() }
     });
     let left = left.collect();
     (shares.into_iter().map(|(share, _)| share).collect(), left)
@@ -138,14 +138,14 @@ pub(super) fn gather_rows(
     }
 }
 
-type Slices<T> = SmallVec<[T; 16]>;
+type ChunkSlices<T> = SmallVec<[T; 16]>;
 
 /// Which rows are not null; nothing where none can be.
 fn valid_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<NullBuffer> {
     if chunks.iter().all(|chunk| chunk.null_count() == 0) {
         return None;
     }
-    let nulls: Slices<Option<&NullBuffer>> = chunks.iter().map(|chunk| chunk.nulls()).collect();
+    let nulls: ChunkSlices<Option<&NullBuffer>> = chunks.iter().map(|chunk| chunk.nulls()).collect();
     let is_valid = |at: usize| {
         let Some((chunk, row)) = rows.get(at) else { return false };
         match nulls.get(*chunk as usize) {
@@ -162,7 +162,7 @@ fn primitive_rows<T: ArrowPrimitiveType>(
     rows: &[(u32, u32)],
     data_type: &DataType,
 ) -> Option<ArrayRef> {
-    let mut values: Slices<&[T::Native]> = SmallVec::with_capacity(chunks.len());
+    let mut values: ChunkSlices<&[T::Native]> = SmallVec::with_capacity(chunks.len());
     for chunk in chunks {
         values.push(chunk.as_primitive_opt::<T>()?.values());
     }
@@ -179,7 +179,7 @@ fn primitive_rows<T: ArrowPrimitiveType>(
 }
 
 fn text_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
-    let mut texts: Slices<_> = SmallVec::with_capacity(chunks.len());
+    let mut texts: ChunkSlices<_> = SmallVec::with_capacity(chunks.len());
     for chunk in chunks {
         texts.push(chunk.as_string_opt::<i32>()?);
     }
@@ -205,7 +205,7 @@ fn text_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
 }
 
 fn boolean_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
-    let mut values: Slices<&BooleanBuffer> = SmallVec::with_capacity(chunks.len());
+    let mut values: ChunkSlices<&BooleanBuffer> = SmallVec::with_capacity(chunks.len());
     for chunk in chunks {
         values.push(chunk.as_boolean_opt()?.values());
     }
@@ -220,7 +220,7 @@ fn boolean_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
 /// Stretches of chunks, one after the other. They must be there.
 pub(super) fn gather_runs(
     chunks: &[ArrayRef],
-    runs: &[Run],
+    runs: &[ChunkRun],
     rows: usize,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
@@ -257,7 +257,7 @@ pub(super) fn gather_runs(
 
 fn primitive_runs<T: ArrowPrimitiveType>(
     chunks: &[ArrayRef],
-    runs: &[Run],
+    runs: &[ChunkRun],
     rows: usize,
     data_type: &DataType,
 ) -> Option<ArrayRef> {
@@ -265,7 +265,7 @@ fn primitive_runs<T: ArrowPrimitiveType>(
     if chunks.iter().any(|chunk| chunk.null_count() > 0) {
         return None;
     }
-    let mut values: Slices<&[T::Native]> = SmallVec::with_capacity(chunks.len());
+    let mut values: ChunkSlices<&[T::Native]> = SmallVec::with_capacity(chunks.len());
     for chunk in chunks {
         values.push(chunk.as_primitive_opt::<T>()?.values());
     }
@@ -291,7 +291,11 @@ mod tests {
         let arrays: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
         let pairs: Vec<(usize, usize)> = rows.iter().map(|(c, r)| (*c as usize, *r as usize)).collect();
         assert_eq!(&gather_rows(chunks, &rows, data_type).unwrap(), &interleave(&arrays, &pairs).unwrap());
-        let runs = [Run { chunk: 0, rows: 1..4 }, Run { chunk: 1, rows: 0..0 }, Run { chunk: 1, rows: 1..3 }];
+        let runs = [
+            ChunkRun { chunk: 0, rows: 1..4 },
+            ChunkRun { chunk: 1, rows: 0..0 },
+            ChunkRun { chunk: 1, rows: 1..3 },
+        ];
         let pairs = [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)];
         assert_eq!(&gather_runs(chunks, &runs, 5, data_type).unwrap(), &interleave(&arrays, &pairs).unwrap());
         assert_eq!(gather_rows(&[], &[], data_type).unwrap().len(), 0);
@@ -339,7 +343,11 @@ mod tests {
         assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1, 1, 3]);
         let gathered = |chunks, rows: &[(u32, u32)]| gather_rows(chunks, rows, &DataType::Int64).unwrap();
         assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &rows));
-        let runs = [Run { chunk: 2, rows: 1..4 }, Run { chunk: 0, rows: 0..0 }, Run { chunk: 2, rows: 0..9 }];
+        let runs = [
+            ChunkRun { chunk: 2, rows: 1..4 },
+            ChunkRun { chunk: 0, rows: 0..0 },
+            ChunkRun { chunk: 2, rows: 0..9 },
+        ];
         let (shares, left) = runs_by_chunk(&runs, 3);
         let pieces: Vec<ArrayRef> = chunks
             .iter()
@@ -349,14 +357,14 @@ mod tests {
                 gather_runs(std::slice::from_ref(chunk), runs, rows, chunk.data_type()).unwrap()
             })
             .collect();
-        let gathered = |chunks, runs: &[Run]| gather_runs(chunks, runs, 12, &DataType::Int64).unwrap();
+        let gathered = |chunks, runs: &[ChunkRun]| gather_runs(chunks, runs, 12, &DataType::Int64).unwrap();
         assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &runs));
     }
 
     #[test]
     fn chunks_are_numbered_as_they_are_first_named_whether_few_or_many() {
         for names in [4, 400] {
-            let mut chunks = Chunks::new(names, 100);
+            let mut chunks = ChunkInterner::new(names, 100);
             let places: Vec<usize> = [7, 3, 7, 99, 3].into_iter().map(|chunk| chunks.place(chunk)).collect();
             assert_eq!((places, chunks.numbers()), (vec![0, 1, 0, 2, 1], &[7, 3, 99][..]));
         }

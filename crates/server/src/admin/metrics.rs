@@ -21,14 +21,14 @@ use crate::{Bucket, FlightStats, Node, RequestStats};
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum MetricsFormat {
     /// Prometheus' own, version 0.0.4.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
-impl Format {
+impl MetricsFormat {
     /// The one that a client accepts.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -44,8 +44,8 @@ impl Format {
 }
 
 /// What a node has counted, as text. `failing` are the buckets whose origins did not answer lately.
-pub(super) fn scrape(node: &Node, failing: &[String], format: Format) -> Result<String, fmt::Error> {
-    let counted = Counted {
+pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> Result<String, fmt::Error> {
+    let counted = MetricsSnapshot {
         degraded: node
             .buckets()
             .map(|bucket| {
@@ -64,12 +64,12 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: Format) -> Result<
     };
     let mut registry = Registry::default();
     registry.sub_registry_with_prefix("stylobate").register_collector(Box::new(counted));
-    registry.register_collector(Box::new(process::Process));
+    registry.register_collector(Box::new(process::ProcessCollector));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(match format {
-        Format::OpenMetrics => text,
-        Format::Text => to_prometheus(&text),
+        MetricsFormat::OpenMetrics => text,
+        MetricsFormat::Text => to_prometheus(&text),
     })
 }
 
@@ -95,7 +95,7 @@ fn to_prometheus(text: &str) -> String {
 
 /// One moment's counters.
 #[derive(Debug)]
-struct Counted {
+struct MetricsSnapshot {
     requests: RequestStats,
     flight: FlightStats,
     memory: BudgetStats,
@@ -122,10 +122,10 @@ impl OriginCounts {
     }
 }
 
-type Encoder<'a> = DescriptorEncoder<'a>;
-type Count = fn(&ReadStats) -> u64;
+type MetricEncoder<'a> = DescriptorEncoder<'a>;
+type ReadCount = fn(&ReadStats) -> u64;
 
-impl Collector for Counted {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.doors(&mut encoder)?;
         self.reads(&mut encoder)?;
@@ -136,8 +136,8 @@ impl Collector for Counted {
     }
 }
 
-impl Counted {
-    fn doors(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+impl MetricsSnapshot {
+    fn doors(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         gauge(encoder, "build_info", "The version that runs; always 1", [(version, 1.0)])?;
         let degraded = self
@@ -174,7 +174,7 @@ impl Counted {
         histogram(encoder, "request_seconds", help, by_operation)
     }
 
-    fn reads(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+    fn reads(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let by_source = self.buckets.iter().flat_map(|(bucket, stats)| {
             let sources = [
                 ("memory", stats.bytes_memory),
@@ -193,7 +193,7 @@ impl Counted {
         });
         counter(encoder, "origin_requests", "Requests sent to origins, by kind", by_method)?;
 
-        let by_bucket: [(_, _, Count); 6] = [
+        let by_bucket: [(_, _, ReadCount); 6] = [
             ("fetches_merged", "Readers that joined a fetch under way instead of sending their own", |s| {
                 s.waits_merged
             }),
@@ -212,7 +212,7 @@ impl Counted {
         gauge(encoder, "fetches_in_flight", "Fetches from origins under way", in_flight)
     }
 
-    fn origins(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+    fn origins(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let by_kind = self.origins.iter().flat_map(|OriginCounts { bucket, latencies, .. }| {
             let kinds = latencies.iter();
             kinds.map(|(kind, counts)| ([("bucket", bucket.as_str()), ("kind", kind.name())], counts))
@@ -228,7 +228,7 @@ impl Counted {
         counter(encoder, "origin_errors", help, by_status)
     }
 
-    fn cache(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+    fn cache(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let cache = &self.cache;
         let lookups = [("memory", cache.memory_hits), ("disk", cache.disk_hits), ("none", cache.misses)];
         let lookups = lookups.map(|(tier, count)| ([("tier", tier)], count));
@@ -283,8 +283,8 @@ fn holder(holder: Holder) -> &'static str {
     }
 }
 
-impl Counted {
-    fn flight(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+impl MetricsSnapshot {
+    fn flight(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let flight = &self.flight;
         let by_code = flight.methods.iter().flat_map(|(method, codes)| {
             codes.iter().map(move |(code, count)| ([("method", *method), ("code", *code)], *count))
@@ -296,7 +296,7 @@ impl Counted {
         lone_gauge(encoder, "flight_active_streams", help, flight.active_streams as f64)
     }
 
-    fn columns(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+    fn columns(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let columns = &self.columns;
         let lookups = [("memory", columns.hits), ("none", columns.misses)];
         let lookups = lookups.map(|(tier, count)| ([("tier", tier)], count));
@@ -334,7 +334,7 @@ fn bucket_label(bucket: &str) -> [(&'static str, &str); 1] {
 }
 
 fn counter<L: EncodeLabelSet>(
-    encoder: &mut Encoder<'_>,
+    encoder: &mut MetricEncoder<'_>,
     name: &str,
     help: &str,
     samples: impl IntoIterator<Item = (L, u64)>,
@@ -346,18 +346,18 @@ fn counter<L: EncodeLabelSet>(
     Ok(())
 }
 
-fn lone_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+fn lone_counter(encoder: &mut MetricEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-fn lone_float_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
+fn lone_float_counter(encoder: &mut MetricEncoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
 }
 
 fn histogram<'a, L: EncodeLabelSet>(
-    encoder: &mut Encoder<'_>,
+    encoder: &mut MetricEncoder<'_>,
     name: &str,
     help: &str,
     samples: impl IntoIterator<Item = (L, &'a LatencyCounts)>,
@@ -372,7 +372,7 @@ fn histogram<'a, L: EncodeLabelSet>(
 }
 
 fn gauge<L: EncodeLabelSet>(
-    encoder: &mut Encoder<'_>,
+    encoder: &mut MetricEncoder<'_>,
     name: &str,
     help: &str,
     samples: impl IntoIterator<Item = (L, f64)>,
@@ -384,7 +384,7 @@ fn gauge<L: EncodeLabelSet>(
     Ok(())
 }
 
-fn lone_gauge(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
+fn lone_gauge(encoder: &mut MetricEncoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
 }
 

@@ -45,7 +45,7 @@ async fn failures(node: &Node, patience: Duration) -> Vec<(&Bucket, Error)> {
 /// A bucket that is not ready. Why is said in a word only: an origin's own text may hold a signed URL, and this
 /// is shown to everybody.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Failing {
+pub(super) struct FailingBucket {
     bucket: String,
     error: &'static str,
 }
@@ -53,7 +53,7 @@ pub(super) struct Failing {
 /// The last answer, for as long as it is believed.
 #[derive(Default)]
 pub(super) struct Readiness {
-    last: Mutex<Option<(Instant, Arc<Vec<Failing>>)>>,
+    last: Mutex<Option<(Instant, Arc<Vec<FailingBucket>>)>>,
 }
 
 impl Readiness {
@@ -65,7 +65,7 @@ impl Readiness {
     }
 
     /// The buckets whose origins do not answer. Whoever asks at the same time waits for one answer.
-    pub(super) async fn failing(&self, node: &Node) -> Arc<Vec<Failing>> {
+    pub(super) async fn failing(&self, node: &Node) -> Arc<Vec<FailingBucket>> {
         let mut last = self.last.lock().await;
         if let Some((_, failing)) = last.as_ref().filter(|(at, _)| at.elapsed() < PROBE_LIFETIME) {
             return failing.clone();
@@ -74,7 +74,7 @@ impl Readiness {
         let failing = failures.into_iter().map(|(bucket, error)| {
             let reason = redacted(&error.to_string()).into_owned();
             tracing::warn!(bucket = bucket.name, reason, "origin does not answer");
-            Failing { bucket: bucket.name.clone(), error: in_a_word(&error) }
+            FailingBucket { bucket: bucket.name.clone(), error: in_a_word(&error) }
         });
         let failing: Arc<Vec<_>> = Arc::new(failing.collect());
         *last = Some((Instant::now(), failing.clone()));
@@ -84,15 +84,15 @@ impl Readiness {
 
 /// Each part of a node and how it is: whether it works, and what is wrong with it.
 #[derive(Debug, Serialize)]
-pub(super) struct Checks {
+pub(super) struct HealthReport {
     ready: bool,
     /// Whether some part does less than it should.
     degraded: bool,
-    checks: Vec<Check>,
+    checks: Vec<HealthCheck>,
 }
 
 #[derive(Debug, Serialize)]
-struct Check {
+struct HealthCheck {
     name: String,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,15 +100,15 @@ struct Check {
 }
 
 /// Looks at each part of a node, of whose buckets some do not answer.
-pub(super) fn checks(node: &Node, failing: &[Failing]) -> Checks {
+pub(super) fn checks(node: &Node, failing: &[FailingBucket]) -> HealthReport {
     let error_of =
         |name: &str| failing.iter().find(|failing| failing.bucket == name).map(|failing| failing.error);
-    let mut checks: Vec<Check> = node
+    let mut checks: Vec<HealthCheck> = node
         .buckets()
         .map(|bucket| {
             let throttles = bucket.reader.origin().metrics().is_throttling();
             let error = error_of(&bucket.name).or(throttles.then_some("the origin asks for fewer requests"));
-            Check { name: format!("bucket {}", bucket.name), ok: error.is_none(), error }
+            HealthCheck { name: format!("bucket {}", bucket.name), ok: error.is_none(), error }
         })
         .collect();
 
@@ -116,9 +116,9 @@ pub(super) fn checks(node: &Node, failing: &[Failing]) -> Checks {
     if cache.disk_capacity > 0 {
         let error =
             (cache.disk_paused > 0).then_some("the disk is full or fails: nothing more is written to it");
-        checks.push(Check { name: "disk tier".to_owned(), ok: error.is_none(), error });
+        checks.push(HealthCheck { name: "disk tier".to_owned(), ok: error.is_none(), error });
     }
-    Checks { ready: failing.is_empty(), degraded: checks.iter().any(|check| !check.ok), checks }
+    HealthReport { ready: failing.is_empty(), degraded: checks.iter().any(|check| !check.ok), checks }
 }
 
 fn in_a_word(error: &Error) -> &'static str {

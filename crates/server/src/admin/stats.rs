@@ -10,11 +10,11 @@ use crate::{FlightStats, Node, RequestStats};
 
 /// The statistics of a node.
 #[derive(Serialize)]
-pub(crate) struct Stats {
+pub(crate) struct NodeStats {
     version: &'static str,
     /// Part of all bytes read that came from memory or disk, 0 to 1.
     hit_ratio: f64,
-    bytes: Bytes,
+    bytes: BytesBySource,
     requests: RequestStats,
     flight: FlightStats,
     /// Who holds how much of the memory, and what it is worth.
@@ -26,7 +26,7 @@ pub(crate) struct Stats {
 
 /// Bytes handed to readers, by where they came from.
 #[derive(Default, Serialize)]
-struct Bytes {
+struct BytesBySource {
     memory: u64,
     disk: u64,
     origin: u64,
@@ -87,7 +87,7 @@ impl OriginStats {
 }
 
 /// Everything at this moment.
-pub(crate) fn collect(node: &Node) -> Stats {
+pub(crate) fn collect(node: &Node) -> NodeStats {
     let buckets: Vec<_> = node
         .buckets()
         .map(|bucket| {
@@ -102,14 +102,14 @@ pub(crate) fn collect(node: &Node) -> Stats {
             }
         })
         .collect();
-    let mut bytes = Bytes::default();
+    let mut bytes = BytesBySource::default();
     for BucketStats { reads, .. } in &buckets {
         bytes.memory += reads.bytes_memory;
         bytes.disk += reads.bytes_disk;
         bytes.origin += reads.bytes_origin;
         bytes.passed_through += reads.bytes_passed_through;
     }
-    Stats {
+    NodeStats {
         version: env!("CARGO_PKG_VERSION"),
         hit_ratio: hit_ratio(buckets.iter().map(|bucket| &bucket.reads)),
         bytes,

@@ -13,7 +13,7 @@ const LISTING: usize = 1_000;
 /// What a post is about.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Target {
+pub(super) struct WarmTarget {
     pub(super) bucket: String,
     /// What the keys begin with; nothing means the whole bucket.
     #[serde(default)]
@@ -22,7 +22,7 @@ pub(super) struct Target {
 
 /// What was loaded.
 #[derive(Default, Serialize)]
-pub(crate) struct Warmed {
+pub(crate) struct WarmReport {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
     /// Objects that were not loaded.
@@ -38,7 +38,7 @@ pub(crate) struct WarmError {
     error: String,
 }
 
-impl Warmed {
+impl WarmReport {
     fn fail(&mut self, key: Option<String>, error: &stylobate_storage::Error) {
         self.failed += 1;
         if self.errors.len() < NAMED_ERRORS {
@@ -49,8 +49,8 @@ impl Warmed {
 
 /// Loads the objects whose keys begin with `prefix`, four at a time. An object that fails is listed, and the others
 /// go on; a listing that fails ends it. It ends too when the caller goes away.
-pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
-    let mut warmed = Warmed::default();
+pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
+    let mut warmed = WarmReport::default();
     let mut token = None;
     loop {
         let request = ListRequest {

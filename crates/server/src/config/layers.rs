@@ -10,13 +10,13 @@ use super::{
     AccessKeyConfig, NodeConfig, Provenance, Setting,
     entry::{
         access_key,
-        bucket::{self, Defaults},
-        entries::{BucketEntry, KeyEntry},
+        bucket::{self, BucketDefaults},
+        entries::{AccessKeyEntry, BucketEntry},
     },
     flight,
-    print::Report,
+    print::ConfigReport,
     source::layer::Layer,
-    values::Values,
+    values::SettingResolver,
 };
 use crate::{Result, ServerError};
 
@@ -37,7 +37,7 @@ pub struct Layers {
 pub struct Resolved {
     /// The configuration.
     pub config: NodeConfig,
-    report: Report,
+    report: ConfigReport,
     given_at: BTreeMap<Setting, Provenance>,
     serves_default: bool,
 }
@@ -73,13 +73,13 @@ impl Layers {
     /// Where nothing names a bucket and there is no file, the folder `./data` is the bucket `data`.
     pub fn resolve(self, env: &dyn Fn(&str) -> Option<String>) -> Result<Resolved> {
         let layers = [self.file, self.environment, self.flags];
-        let mut report = Report::default();
-        let mut values = Values { layers: &layers, report: &mut report };
+        let mut report = ConfigReport::default();
+        let mut values = SettingResolver { layers: &layers, report: &mut report };
         let server = values.server()?;
         let read_only = values.read_only()?;
         let cache = values.cache()?;
         let ticket_lifetime = values.ticket_lifetime()?;
-        let defaults = Defaults { consistency: values.consistency()?, read_only };
+        let defaults = BucketDefaults { consistency: values.consistency()?, read_only };
 
         let mut entries: Vec<_> = layers.iter().map(|layer| layer.buckets.clone()).collect();
         let serves_default = layers.iter().all(|layer| layer.buckets.is_empty());
@@ -129,7 +129,7 @@ fn shows_the_same(one: &AccessKeyConfig, other: &AccessKeyConfig) -> bool {
 
 fn buckets(
     layers: Vec<Vec<BucketEntry>>,
-    defaults: &Defaults,
+    defaults: &BucketDefaults,
 ) -> Result<BTreeMap<String, bucket::ResolvedBucket>> {
     let mut all = BTreeMap::new();
     for entries in layers {
@@ -148,7 +148,7 @@ fn buckets(
     Ok(all)
 }
 
-fn access_keys<'a>(layers: &[&'a [KeyEntry]]) -> Result<BTreeMap<&'a str, &'a KeyEntry>> {
+fn access_keys<'a>(layers: &[&'a [AccessKeyEntry]]) -> Result<BTreeMap<&'a str, &'a AccessKeyEntry>> {
     let mut all = BTreeMap::new();
     for entries in layers {
         let mut layer = HashMap::new();

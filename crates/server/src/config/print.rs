@@ -8,28 +8,28 @@ use super::{
     AccessKeyConfig, CorsRule, Provenance, Setting,
     entry::{
         bucket::ResolvedBucket,
-        entries::{KeyEntry, SecretEntry},
+        entries::{AccessKeyEntry, SecretEntry},
     },
     secret::{HIDDEN, is_secret_option},
 };
 
 /// What is printed, table by table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Report {
-    server: Vec<Line>,
-    cache: Vec<Line>,
-    flight: Vec<Line>,
+pub(super) struct ConfigReport {
+    server: Vec<ConfigReportLine>,
+    cache: Vec<ConfigReportLine>,
+    flight: Vec<ConfigReportLine>,
     /// Heading and lines of each `[[bucket]]` and `[[access_key]]`.
-    entries: Vec<(&'static str, Vec<Line>)>,
+    entries: Vec<(&'static str, Vec<ConfigReportLine>)>,
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+struct ConfigReportLine {
     text: String,
     from: String,
 }
 
-impl Line {
+impl ConfigReportLine {
     fn new(key: &str, literal: impl fmt::Display, from: &Provenance) -> Self {
         Self { text: format!("{key} = {literal}"), from: from.to_string() }
     }
@@ -45,8 +45,8 @@ fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-impl Report {
-    fn push(&mut self, setting: Setting, line: Line) {
+impl ConfigReport {
+    fn push(&mut self, setting: Setting, line: ConfigReportLine) {
         match setting.section() {
             "server" => self.server.push(line),
             "flight" => self.flight.push(line),
@@ -56,22 +56,25 @@ impl Report {
 
     /// A setting that is a text.
     pub(super) fn text(&mut self, setting: Setting, text: &str, from: &Provenance) {
-        self.push(setting, Line::new(setting.key(), quoted(text), from));
+        self.push(setting, ConfigReportLine::new(setting.key(), quoted(text), from));
     }
 
     /// A setting that is a number or boolean.
     pub(super) fn bare(&mut self, setting: Setting, literal: String, from: &Provenance) {
-        self.push(setting, Line::new(setting.key(), literal, from));
+        self.push(setting, ConfigReportLine::new(setting.key(), literal, from));
     }
 
     /// A setting that is a list of texts.
     pub(super) fn list(&mut self, setting: Setting, texts: &[String], from: &Provenance) {
-        self.push(setting, Line::new(setting.key(), list(texts), from));
+        self.push(setting, ConfigReportLine::new(setting.key(), list(texts), from));
     }
 
     /// A setting that has no value, which TOML cannot write.
     pub(super) fn comment(&mut self, setting: Setting, what: &str, from: &Provenance) {
-        self.push(setting, Line { text: format!("# {} is {what}", setting.key()), from: from.to_string() });
+        self.push(
+            setting,
+            ConfigReportLine { text: format!("# {} is {what}", setting.key()), from: from.to_string() },
+        );
     }
 
     /// What tickets are signed with.
@@ -84,54 +87,60 @@ impl Report {
         let (config, entry) = (&bucket.config, &bucket.entry);
         let name_from = entry.name.as_ref().map_or(&entry.url.from, |name| &name.from);
         let mut lines = vec![
-            Line::new("name", quoted(&config.name), name_from),
-            Line::new("url", quoted(&without_credentials(&config.url)), &entry.url.from),
+            ConfigReportLine::new("name", quoted(&config.name), name_from),
+            ConfigReportLine::new("url", quoted(&without_credentials(&config.url)), &entry.url.from),
         ];
         for (key, given) in &entry.options {
             let value =
                 if is_secret_option(key) { HIDDEN.to_owned() } else { without_credentials(&given.value) };
-            lines.push(Line::new(&format!("options.{}", toml_key(key)), quoted(&value), &given.from));
+            lines.push(ConfigReportLine::new(
+                &format!("options.{}", toml_key(key)),
+                quoted(&value),
+                &given.from,
+            ));
         }
         let consistency = config.consistency.to_string();
-        lines.push(Line::new("consistency", quoted(&consistency), &bucket.consistency_from));
-        lines.push(Line::new("read_only", config.read_only, &bucket.read_only_from));
+        lines.push(ConfigReportLine::new("consistency", quoted(&consistency), &bucket.consistency_from));
+        lines.push(ConfigReportLine::new("read_only", config.read_only, &bucket.read_only_from));
         if let Some(follow_links) = &entry.follow_links {
-            lines.push(Line::new("follow_links", follow_links.value, &follow_links.from));
+            lines.push(ConfigReportLine::new("follow_links", follow_links.value, &follow_links.from));
         }
         if !entry.rules.is_empty() {
-            lines.push(Line { text: "rules = [".to_owned(), from: String::new() });
+            lines.push(ConfigReportLine { text: "rules = [".to_owned(), from: String::new() });
             for (prefix, given) in &entry.rules {
                 let rule =
                     format!("    {{ prefix = {}, consistency = {} }},", quoted(prefix), quoted(&given.value));
-                lines.push(Line { text: rule, from: given.from.to_string() });
+                lines.push(ConfigReportLine { text: rule, from: given.from.to_string() });
             }
-            lines.push(Line { text: "]".to_owned(), from: String::new() });
+            lines.push(ConfigReportLine { text: "]".to_owned(), from: String::new() });
         }
         if !entry.cors.is_empty() {
-            lines.push(Line { text: "cors = [".to_owned(), from: String::new() });
+            lines.push(ConfigReportLine { text: "cors = [".to_owned(), from: String::new() });
             for rule in &entry.cors {
-                lines.push(Line { text: cors(&rule.value), from: rule.from.to_string() });
+                lines.push(ConfigReportLine { text: cors(&rule.value), from: rule.from.to_string() });
             }
-            lines.push(Line { text: "]".to_owned(), from: String::new() });
+            lines.push(ConfigReportLine { text: "]".to_owned(), from: String::new() });
         }
         self.entries.push(("bucket", lines));
     }
 
     /// An access key.
-    pub(super) fn access_key(&mut self, entry: &KeyEntry, key: &AccessKeyConfig) {
+    pub(super) fn access_key(&mut self, entry: &AccessKeyEntry, key: &AccessKeyConfig) {
         let buckets_from = match &entry.buckets {
             Some(buckets) => buckets.first().map_or(&entry.from, |bucket| &bucket.from),
             None => &Provenance::Default,
         };
-        let mut lines =
-            vec![Line::new("id", quoted(&key.id), &entry.id.from), secret("secret", &entry.secret)];
+        let mut lines = vec![
+            ConfigReportLine::new("id", quoted(&key.id), &entry.id.from),
+            secret("secret", &entry.secret),
+        ];
         lines.extend(entry.token.as_ref().map(|token| secret("token", token)));
         lines.extend([
-            Line::new("buckets", list(&key.buckets), buckets_from),
-            Line::new("write", key.write, &entry.write.from),
+            ConfigReportLine::new("buckets", list(&key.buckets), buckets_from),
+            ConfigReportLine::new("write", key.write, &entry.write.from),
         ]);
         if let Some(prefix) = entry.prefixes.as_ref().and_then(|prefixes| prefixes.first()) {
-            lines.push(Line::new("prefixes", list(&key.prefixes), &prefix.from));
+            lines.push(ConfigReportLine::new("prefixes", list(&key.prefixes), &prefix.from));
         }
         self.entries.push(("access_key", lines));
     }
@@ -150,11 +159,15 @@ fn cors(rule: &CorsRule) -> String {
 }
 
 /// Where a secret is, and never the secret.
-fn secret(key: &str, entry: &SecretEntry) -> Line {
+fn secret(key: &str, entry: &SecretEntry) -> ConfigReportLine {
     match entry {
-        SecretEntry::Text(given) => Line::new(key, quoted(HIDDEN), &given.from),
-        SecretEntry::Env(given) => Line::new(&format!("{key}_env"), quoted(&given.value), &given.from),
-        SecretEntry::File(given) => Line::new(&format!("{key}_file"), quoted(&given.value), &given.from),
+        SecretEntry::Text(given) => ConfigReportLine::new(key, quoted(HIDDEN), &given.from),
+        SecretEntry::Env(given) => {
+            ConfigReportLine::new(&format!("{key}_env"), quoted(&given.value), &given.from)
+        }
+        SecretEntry::File(given) => {
+            ConfigReportLine::new(&format!("{key}_file"), quoted(&given.value), &given.from)
+        }
     }
 }
 
@@ -164,7 +177,7 @@ fn toml_key(key: &str) -> String {
     if bare { key.to_owned() } else { quoted(key) }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tables = [("[server]", &self.server), ("\n[cache]", &self.cache), ("\n[flight]", &self.flight)];
         for (heading, lines) in tables {
@@ -179,9 +192,9 @@ impl fmt::Display for Report {
     }
 }
 
-fn print(lines: &[Line], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn print(lines: &[ConfigReportLine], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let width = lines.iter().map(|line| line.text.chars().count()).max().unwrap_or(0).min(60);
-    for Line { text, from } in lines {
+    for ConfigReportLine { text, from } in lines {
         match from.as_str() {
             "" => writeln!(f, "{text}")?,
             _ => writeln!(f, "{text:width$}  # {from}")?,

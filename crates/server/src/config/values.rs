@@ -6,19 +6,19 @@ use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration, w
 
 use super::{
     CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
-    otlp, print::Report, source::layer::Layer,
+    otlp, print::ConfigReport, source::layer::Layer,
 };
 use crate::Result;
 
 const PAGE_SIZES: std::ops::RangeInclusive<u64> = ByteSize::kib(64).as_u64()..=ByteSize::mib(16).as_u64();
 
 /// Looks values up, and reports each with its place.
-pub(super) struct Values<'a> {
+pub(super) struct SettingResolver<'a> {
     pub(super) layers: &'a [Layer],
-    pub(super) report: &'a mut Report,
+    pub(super) report: &'a mut ConfigReport,
 }
 
-impl Values<'_> {
+impl SettingResolver<'_> {
     /// The strongest layer's text, if any layer has one.
     fn given(&self, setting: Setting) -> Option<&Given> {
         self.layers.iter().rev().find_map(|layer| layer.settings.get(&setting))

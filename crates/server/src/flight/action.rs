@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use super::{
     error::{from_storage, invalid, status},
-    place::Place,
+    place::BucketPath,
 };
 use crate::{
     Action, Node,
@@ -25,7 +25,7 @@ const ACTIONS: [(&str, &str); 4] = [
 /// What an action is about.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Target {
+struct ActionTarget {
     /// A bucket, or a bucket and what keys in it begin with.
     path: String,
 }
@@ -42,7 +42,7 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
     match request.r#type.as_str() {
         "warm" => {
             let target = target(request)?;
-            let place = Place::parse(&target.path)?;
+            let place = BucketPath::parse(&target.path)?;
             let bucket = place.open(node, caller, Action::Write)?;
             let warmed = warm(&bucket.reader, place.within).await;
             let (objects, bytes, failed) = (warmed.objects, warmed.bytes, warmed.failed);
@@ -51,7 +51,7 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
         }
         "evict" => {
             let target = target(request)?;
-            let place = Place::parse(&target.path)?;
+            let place = BucketPath::parse(&target.path)?;
             let bucket = place.open(node, caller, Action::Write)?;
             let evicted = bucket.reader.evict(place.within).await;
             let objects = evicted.map_err(|error| from_storage(&error, place.bucket))?;
@@ -65,7 +65,7 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
     }
 }
 
-fn target(request: &Request) -> Result<Target, Status> {
+fn target(request: &Request) -> Result<ActionTarget, Status> {
     if request.body.len() > LONGEST {
         return Err(invalid(format!("action: longer than {LONGEST} bytes")));
     }

@@ -14,22 +14,22 @@ use stylobate_storage::Trace;
 use tonic::{Code, Status, metadata::MetadataMap};
 
 use super::{
-    encode::{Encoder, Message},
-    error::{Naming, from_scan, name, status},
+    encode::{FlightMessage, FlightStreamEncoder},
+    error::{BucketNaming, from_scan, name, status},
 };
 use crate::{InFlightGuard, Node, traces::RequestSpan};
 
 const SERVICE: &str = "arrow.flight.protocol.FlightService";
 
 /// A call under way. Unless it says how it ended, it was cancelled.
-pub(super) struct Call {
+pub(super) struct FlightCall {
     node: Arc<Node>,
     method: &'static str,
     code: Code,
     span: Option<Box<RequestSpan>>,
 }
 
-impl Call {
+impl FlightCall {
     pub(super) fn begin(node: &Arc<Node>, method: &'static str, metadata: &MetadataMap) -> Self {
         let attributes = || {
             vec![
@@ -57,7 +57,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for FlightCall {
     fn drop(&mut self) {
         self.node.metrics().flight().call(self.method, name(self.code));
         if let Some(span) = &self.span {
@@ -76,17 +76,17 @@ fn is_of_server(code: Code) -> bool {
 }
 
 /// The batches of a scan on their way to a client. Dropping it ends the scan.
-pub(super) struct Batches {
-    messages: Pin<Box<dyn Stream<Item = Result<Message, Status>> + Send>>,
-    call: Call,
+pub(super) struct FlightBatchStream {
+    messages: Pin<Box<dyn Stream<Item = Result<FlightMessage, Status>> + Send>>,
+    call: FlightCall,
     _active: InFlightGuard,
 }
 
-impl Batches {
+impl FlightBatchStream {
     /// The batches of `scan`, in a bucket that is called by `names`.
-    pub(super) fn new(scan: &Scan, names: Naming, call: Call) -> Self {
+    pub(super) fn new(scan: &Scan, names: BucketNaming, call: FlightCall) -> Self {
         let active = call.node.metrics().flight().stream();
-        let state = (Encoder::new(scan.schema()), scan.stream(), names);
+        let state = (FlightStreamEncoder::new(scan.schema()), scan.stream(), names);
         let messages = stream::try_unfold(state, |(mut encoder, mut batches, names)| async move {
             loop {
                 let message = encoder.next().map_err(|error| {
@@ -106,7 +106,7 @@ impl Batches {
     }
 }
 
-impl Stream for Batches {
+impl Stream for FlightBatchStream {
     type Item = Result<FlightData, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -117,7 +117,7 @@ impl Stream for Batches {
         };
         let message = std::task::ready!(polled);
         Poll::Ready(match message {
-            Some(Ok(Message { data, rows })) => {
+            Some(Ok(FlightMessage { data, rows })) => {
                 let bytes = data.data_header.len() + data.data_body.len();
                 self.call.node.metrics().flight().sent(rows, bytes as u64);
                 Some(Ok(data))

@@ -21,8 +21,8 @@ use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source, Strings};
 use tonic::Status;
 
 use super::{
-    error::{Naming, from_scan, invalid},
-    place::Place,
+    error::{BucketNaming, from_scan, invalid},
+    place::BucketPath,
     table_options::{Partitioning, SchemaOption, TypeOption, plain_types},
 };
 use crate::Bucket;
@@ -36,15 +36,15 @@ const MOST_BATCH_ROWS: u64 = 65_536;
 /// A scan as a client asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Command {
+pub(super) struct ScanCommand {
     version: u64,
     pub(super) path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     columns: Option<Vec<String>>,
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
-    #[serde(default, skip_serializing_if = "Dictionary::is_default")]
-    dictionary: Dictionary,
+    #[serde(default, skip_serializing_if = "DictionaryOption::is_default")]
+    dictionary: DictionaryOption,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strings: Option<StringsOption>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,15 +75,15 @@ enum StringsOption {
 /// The types that files were written with, or `"auto"`, `"stored"`, true, false or a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
-struct Dictionary(Dictionaries);
+struct DictionaryOption(Dictionaries);
 
-impl Dictionary {
+impl DictionaryOption {
     fn is_default(&self) -> bool {
         self.0 == Dictionaries::default()
     }
 }
 
-impl TryFrom<Value> for Dictionary {
+impl TryFrom<Value> for DictionaryOption {
     type Error = &'static str;
 
     fn try_from(value: Value) -> Result<Self, Self::Error> {
@@ -107,8 +107,8 @@ impl TryFrom<Value> for Dictionary {
     }
 }
 
-impl From<Dictionary> for Value {
-    fn from(Dictionary(dictionary): Dictionary) -> Self {
+impl From<DictionaryOption> for Value {
+    fn from(DictionaryOption(dictionary): DictionaryOption) -> Self {
         match dictionary {
             Dictionaries::AsWritten => Self::Null,
             Dictionaries::Auto => Self::from("auto"),
@@ -120,7 +120,7 @@ impl From<Dictionary> for Value {
     }
 }
 
-impl Command {
+impl ScanCommand {
     /// What a descriptor asks for: a command, or a path whose first element is the bucket.
     pub(super) fn of(descriptor: &FlightDescriptor) -> Result<Self, Status> {
         match descriptor.r#type() {
@@ -136,14 +136,14 @@ impl Command {
     fn parse(json: &[u8]) -> Result<Self, Status> {
         /// What all versions have.
         #[derive(Deserialize)]
-        struct Versioned {
+        struct CommandVersion {
             version: Option<u64>,
         }
         if json.len() > LONGEST {
             return Err(invalid(format!("command: longer than {LONGEST} bytes")));
         }
         let wrong = |error: serde_json::Error| invalid(format!("command: {error}"));
-        match serde_json::from_slice::<Versioned>(json).map_err(wrong)?.version {
+        match serde_json::from_slice::<CommandVersion>(json).map_err(wrong)?.version {
             Some(VERSION) => serde_json::from_slice::<Self>(json).map_err(wrong)?.check(),
             Some(other) => Err(invalid(format!(
                 "command: version {other} is not known here: write \"version\": {VERSION}"
@@ -163,8 +163,8 @@ impl Command {
     }
 
     /// Where the files are.
-    pub(super) fn place(&self) -> Result<Place<'_>, Status> {
-        Place::parse(&self.path)
+    pub(super) fn place(&self) -> Result<BucketPath<'_>, Status> {
+        BucketPath::parse(&self.path)
     }
 
     /// Whether it asks for all rows, so that their number is known before any is read.
@@ -185,7 +185,7 @@ impl Command {
         }
         if let Some(sql) = &self.filter {
             request = request.with_filter(
-                Predicate::parse(sql).map_err(|error| from_scan(&error, &Naming::from(bucket)))?,
+                Predicate::parse(sql).map_err(|error| from_scan(&error, &BucketNaming::from(bucket)))?,
             );
         }
         if let Some(limit) = self.limit {
@@ -223,8 +223,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(json: Value) -> Result<Command, Status> {
-        Command::of(&FlightDescriptor::new_cmd(json.to_string()))
+    fn parse(json: Value) -> Result<ScanCommand, Status> {
+        ScanCommand::of(&FlightDescriptor::new_cmd(json.to_string()))
     }
 
     fn refusal(json: Value) -> String {
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_path_says_the_same_as_a_command() {
         let path = |elements: &[&str]| {
-            Command::of(&FlightDescriptor::new_path(elements.iter().map(|&e| e.to_owned()).collect()))
+            ScanCommand::of(&FlightDescriptor::new_path(elements.iter().map(|&e| e.to_owned()).collect()))
         };
         let command = parse(json!({"version": 1, "path": "lake/lineitem"})).unwrap();
         assert_eq!(path(&["lake", "lineitem"]).unwrap(), command);
@@ -261,7 +261,7 @@ mod tests {
         {
             assert!(path(refused).is_err(), "{refused:?}");
         }
-        assert!(Command::of(&FlightDescriptor::default()).is_err());
+        assert!(ScanCommand::of(&FlightDescriptor::default()).is_err());
     }
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
         for text in
             [long, deep, deep_elsewhere, twice, String::new(), "lake".into(), "[1]".into(), "1e999".into()]
         {
-            let refused = Command::of(&FlightDescriptor::new_cmd(text)).unwrap_err();
+            let refused = ScanCommand::of(&FlightDescriptor::new_cmd(text)).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument);
         }
         let bytes: Vec<u8> = (0..=255).collect();
-        assert!(Command::of(&FlightDescriptor::new_cmd(bytes)).is_err());
+        assert!(ScanCommand::of(&FlightDescriptor::new_cmd(bytes)).is_err());
     }
 }

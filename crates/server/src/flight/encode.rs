@@ -24,24 +24,24 @@ pub(super) fn ipc_options() -> IpcWriteOptions {
 }
 
 /// A message, and how many rows it brings.
-pub(super) struct Message {
+pub(super) struct FlightMessage {
     pub(super) data: FlightData,
     pub(super) rows: u64,
 }
 
 /// Writes the messages of one stream.
-pub(super) struct Encoder {
+pub(super) struct FlightStreamEncoder {
     generator: IpcDataGenerator,
     dictionaries: DictionaryTracker,
     context: IpcWriteContext,
     options: IpcWriteOptions,
     /// Written, and not yet taken.
-    messages: VecDeque<Message>,
+    messages: VecDeque<FlightMessage>,
     /// Not yet written.
     pieces: VecDeque<RecordBatch>,
 }
 
-impl Encoder {
+impl FlightStreamEncoder {
     /// A stream that begins with the schema.
     pub(super) fn new(schema: &Schema) -> Self {
         let (generator, options) = (IpcDataGenerator::default(), ipc_options());
@@ -52,7 +52,7 @@ impl Encoder {
             dictionaries,
             context: IpcWriteContext::default(),
             options,
-            messages: [Message { data: schema.into(), rows: 0 }].into(),
+            messages: [FlightMessage { data: schema.into(), rows: 0 }].into(),
             pieces: VecDeque::new(),
         }
     }
@@ -63,7 +63,7 @@ impl Encoder {
     }
 
     /// The next message; `None` until there is another batch.
-    pub(super) fn next(&mut self) -> Result<Option<Message>, ArrowError> {
+    pub(super) fn next(&mut self) -> Result<Option<FlightMessage>, ArrowError> {
         if let Some(message) = self.messages.pop_front() {
             return Ok(Some(message));
         }
@@ -71,9 +71,9 @@ impl Encoder {
         let piece = compacted(piece)?;
         let (dictionaries, batch) =
             self.generator.encode(&piece, &mut self.dictionaries, &self.options, &mut self.context)?;
-        let dictionaries = dictionaries.into_iter().map(|data| Message { data: data.into(), rows: 0 });
+        let dictionaries = dictionaries.into_iter().map(|data| FlightMessage { data: data.into(), rows: 0 });
         self.messages.extend(dictionaries);
-        self.messages.push_back(Message { data: batch.into(), rows: piece.num_rows() as u64 });
+        self.messages.push_back(FlightMessage { data: batch.into(), rows: piece.num_rows() as u64 });
         Ok(self.messages.pop_front())
     }
 }
@@ -176,10 +176,10 @@ mod tests {
     }
 
     /// All messages of a stream of these batches.
-    fn encode(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Vec<Message> {
-        let mut encoder = Encoder::new(schema);
+    fn encode(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Vec<FlightMessage> {
+        let mut encoder = FlightStreamEncoder::new(schema);
         let mut messages = Vec::new();
-        let mut take = |encoder: &mut Encoder| {
+        let mut take = |encoder: &mut FlightStreamEncoder| {
             while let Some(message) = encoder.next().unwrap() {
                 messages.push(message);
             }
@@ -192,13 +192,14 @@ mod tests {
         messages
     }
 
-    fn kinds(messages: &[Message]) -> Vec<MessageHeader> {
-        let kind =
-            |message: &Message| arrow::ipc::root_as_message(&message.data.data_header).unwrap().header_type();
+    fn kinds(messages: &[FlightMessage]) -> Vec<MessageHeader> {
+        let kind = |message: &FlightMessage| {
+            arrow::ipc::root_as_message(&message.data.data_header).unwrap().header_type()
+        };
         messages.iter().map(kind).collect()
     }
 
-    fn decode(messages: Vec<Message>) -> RecordBatch {
+    fn decode(messages: Vec<FlightMessage>) -> RecordBatch {
         let data = stream::iter(messages.into_iter().map(|message| Ok(message.data)));
         let batches = FlightRecordBatchStream::new_from_flight_data(data).try_collect::<Vec<_>>();
         let batches = block_on(batches).unwrap();

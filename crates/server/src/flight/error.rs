@@ -26,19 +26,19 @@ pub(super) fn invalid(message: impl Into<String>) -> Status {
 
 /// What a bucket and its objects are called outside.
 #[derive(Clone, Debug)]
-pub(super) struct Naming {
+pub(super) struct BucketNaming {
     bucket: String,
     origin: String,
 }
 
-impl From<&Bucket> for Naming {
+impl From<&Bucket> for BucketNaming {
     fn from(bucket: &Bucket) -> Self {
         let origin = bucket.reader.origin().name().trim_end_matches('/');
         Self { bucket: bucket.name.clone(), origin: format!("{origin}/") }
     }
 }
 
-impl Naming {
+impl BucketNaming {
     fn path(&self, within: &str) -> String {
         format!("{}/{within}", self.bucket)
     }
@@ -53,7 +53,7 @@ impl Naming {
 }
 
 /// The status that tells a client about an error of a scan of the bucket.
-pub(super) fn from_scan(error: &Error, names: &Naming) -> Status {
+pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
     let mut named = error.clone();
     match &mut named {
         Error::Format { object }
@@ -143,8 +143,8 @@ mod tests {
 
     use super::*;
 
-    fn names() -> Naming {
-        Naming { bucket: "lake".to_owned(), origin: "s3://far/prefix/".to_owned() }
+    fn names() -> BucketNaming {
+        BucketNaming { bucket: "lake".to_owned(), origin: "s3://far/prefix/".to_owned() }
     }
 
     fn origin(source: object_store::Error) -> Error {

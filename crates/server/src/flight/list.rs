@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::{
     error::{from_storage, invalid},
-    place::Place,
+    place::BucketPath,
 };
 use crate::{Action, Bucket, Node};
 
@@ -23,7 +23,7 @@ const LONGEST: usize = 4 << 10;
 /// Which flights a client wants to see.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Criteria {
+struct ListCriteria {
     /// A bucket, or a bucket and what keys in it begin with.
     path: String,
 }
@@ -44,9 +44,9 @@ pub(super) async fn list(
     if criteria.len() > LONGEST {
         return Err(invalid(format!("criteria: longer than {LONGEST} bytes")));
     }
-    let Criteria { path } =
+    let ListCriteria { path } =
         serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
-    let place = Place::parse(&path)?;
+    let place = BucketPath::parse(&path)?;
     let bucket = place.open(node, caller, Action::Read)?;
     top(bucket, place.within, &mut flights).await?;
     Ok(flights)

@@ -11,12 +11,12 @@ const LONGEST: usize = 1024;
 
 /// A bucket's name, and what lies within it: nothing for the whole bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place<'a> {
+pub(super) struct BucketPath<'a> {
     pub(super) bucket: &'a str,
     pub(super) within: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BucketPath<'a> {
     /// `bucket`, `bucket/path` or `bucket/folder/`. Nothing is repaired: a path with a `..` is no path at all.
     pub(super) fn parse(path: &'a str) -> Result<Self, Status> {
         let (bucket, within) = path.split_once('/').unwrap_or((path, ""));
@@ -73,7 +73,7 @@ mod tests {
             ("lake/day=1/", "lake", "day=1/"),
             ("lake/a b/%2e%2e/ключ", "lake", "a b/%2e%2e/ключ"),
         ] {
-            assert_eq!(Place::parse(path).unwrap(), Place { bucket, within }, "{path}");
+            assert_eq!(BucketPath::parse(path).unwrap(), BucketPath { bucket, within }, "{path}");
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
             "lake/.stylobate-upload?/a",
             &long,
         ] {
-            assert_eq!(Place::parse(path).unwrap_err().code(), Code::InvalidArgument, "{path:?}");
+            assert_eq!(BucketPath::parse(path).unwrap_err().code(), Code::InvalidArgument, "{path:?}");
         }
     }
 }

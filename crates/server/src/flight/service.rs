@@ -25,13 +25,13 @@ use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use super::{
     action,
-    call::{Batches, Call},
+    call::{FlightBatchStream, FlightCall},
     caller::caller,
-    command::Command,
+    command::ScanCommand,
     encode::ipc_options,
-    error::{Naming, from_scan, status},
+    error::{BucketNaming, from_scan, status},
     list,
-    ticket::{Ticket, Tickets, Work},
+    ticket::{ScanTicket, TicketScope, TicketSigner},
 };
 use crate::{Action, Node, config::FlightConfig};
 
@@ -43,15 +43,15 @@ const MOST_TICKET_BYTES: usize = 2 << 20;
 /// The door of a node.
 struct FlightDoor {
     node: Arc<Node>,
-    tickets: Tickets,
+    tickets: TicketSigner,
 }
 
 /// The Flight door of a node: a service for connections of HTTP/2. Cheap to clone.
 pub(crate) fn service(node: Arc<Node>, config: &FlightConfig) -> FlightServiceServer<impl FlightService> {
-    FlightServiceServer::new(FlightDoor { node, tickets: Tickets::new(config) })
+    FlightServiceServer::new(FlightDoor { node, tickets: TicketSigner::new(config) })
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type FlightResult<T> = Result<Response<T>, Status>;
 
 impl FlightDoor {
     fn caller(&self, metadata: &MetadataMap) -> Result<Option<String>, Status> {
@@ -64,22 +64,25 @@ impl FlightDoor {
         method: &'static str,
         metadata: &MetadataMap,
         answer: impl Future<Output = Result<T, Status>>,
-    ) -> Answer<T> {
-        let call = Call::begin(&self.node, method, metadata);
+    ) -> FlightResult<T> {
+        let call = FlightCall::begin(&self.node, method, metadata);
         let answer = call.trace().scope(answer).await;
         call.end(answer.map(Response::new))
     }
 
     /// Refuses a call that the door does not know, and counts it.
-    fn refused<T>(&self, method: &'static str, metadata: &MetadataMap, why: &'static str) -> Answer<T> {
-        Call::begin(&self.node, method, metadata).end(Err(status(Code::Unimplemented, why)))
+    fn refused<T>(&self, method: &'static str, metadata: &MetadataMap, why: &'static str) -> FlightResult<T> {
+        FlightCall::begin(&self.node, method, metadata).end(Err(status(Code::Unimplemented, why)))
     }
 
     /// The scan that a command asks for, if the caller may read the bucket.
-    async fn plan(&self, caller: Option<&str>, command: &Command) -> Result<Scan, Status> {
+    async fn plan(&self, caller: Option<&str>, command: &ScanCommand) -> Result<Scan, Status> {
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = command.request(bucket)?;
-        request.plan(self.node.columns()).map_err(|error| from_scan(&error, &Naming::from(bucket))).await
+        request
+            .plan(self.node.columns())
+            .map_err(|error| from_scan(&error, &BucketNaming::from(bucket)))
+            .await
     }
 
     async fn flight_info(
@@ -89,7 +92,7 @@ impl FlightDoor {
     ) -> Result<FlightInfo, Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
-        let command = Command::of(&descriptor)?;
+        let command = ScanCommand::of(&descriptor)?;
         let scan = self.plan(caller, &command).await?;
         let endpoints = self.endpoints(&scan, &command, caller)?;
         let records = match command.has_filter() {
@@ -112,13 +115,13 @@ impl FlightDoor {
     fn endpoints(
         &self,
         scan: &Scan,
-        command: &Command,
+        command: &ScanCommand,
         caller: Option<&str>,
     ) -> Result<Vec<FlightEndpoint>, Status> {
         let now = SystemTime::now();
         let expires = self.tickets.expiry(now);
-        let seal = |work: Work| {
-            let ticket = Ticket { command: command.clone(), work };
+        let seal = |work: TicketScope| {
+            let ticket = ScanTicket { command: command.clone(), work };
             self.tickets.seal(&ticket, caller, expires)
         };
         let mut most = match command.limit {
@@ -128,14 +131,14 @@ impl FlightDoor {
         let mut tickets = Vec::new();
         while most > 0 {
             let parts = scan.parts(most).into_iter();
-            tickets = parts.map(|part| seal(Work::Part(Box::new(part)))).collect::<Result<_, _>>()?;
+            tickets = parts.map(|part| seal(TicketScope::Part(Box::new(part)))).collect::<Result<_, _>>()?;
             if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MOST_TICKET_BYTES {
                 break;
             }
             most /= 2;
         }
         if tickets.is_empty() {
-            tickets.push(seal(Work::Whole(scan.schema().clone()))?);
+            tickets.push(seal(TicketScope::Whole(scan.schema().clone()))?);
         }
         let endpoint = |ticket| FlightEndpoint {
             ticket: Some(TicketBytes { ticket }),
@@ -146,16 +149,16 @@ impl FlightDoor {
     }
 
     /// The scan that a ticket opens for the caller, and what the bucket is called.
-    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, Naming), Status> {
+    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, BucketNaming), Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
-        let Ticket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
+        let ScanTicket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = match work {
-            Work::Part(part) => command.request(bucket)?.with_part(*part),
-            Work::Whole(schema) => command.request(bucket)?.with_schema(schema),
+            TicketScope::Part(part) => command.request(bucket)?.with_part(*part),
+            TicketScope::Whole(schema) => command.request(bucket)?.with_schema(schema),
         };
-        let names = Naming::from(bucket);
+        let names = BucketNaming::from(bucket);
         match request.plan(self.node.columns()).await {
             Ok(scan) => Ok((scan, names)),
             Err(error) => Err(from_scan(&error, &names)),
@@ -177,7 +180,7 @@ fn timestamp(time: SystemTime) -> Timestamp {
 impl FlightService for FlightDoor {
     type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
     type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
-    type DoGetStream = Batches;
+    type DoGetStream = FlightBatchStream;
     type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
     type DoActionStream = BoxStream<'static, Result<ActionResult, Status>>;
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
@@ -186,7 +189,7 @@ impl FlightService for FlightDoor {
     async fn handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
-    ) -> Answer<Self::HandshakeStream> {
+    ) -> FlightResult<Self::HandshakeStream> {
         self.refused(
             "Handshake",
             request.metadata(),
@@ -194,7 +197,7 @@ impl FlightService for FlightDoor {
         )
     }
 
-    async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
+    async fn list_flights(&self, request: Request<Criteria>) -> FlightResult<Self::ListFlightsStream> {
         self.counted("ListFlights", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
@@ -204,40 +207,43 @@ impl FlightService for FlightDoor {
         .await
     }
 
-    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
+    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> FlightResult<FlightInfo> {
         let (metadata, _, descriptor) = request.into_parts();
         self.counted("GetFlightInfo", &metadata, self.flight_info(&metadata, descriptor)).await
     }
 
-    async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<PollInfo> {
+    async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> FlightResult<PollInfo> {
         self.refused("PollFlightInfo", request.metadata(), "a flight is ready at once: call GetFlightInfo")
     }
 
-    async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
+    async fn get_schema(&self, request: Request<FlightDescriptor>) -> FlightResult<SchemaResult> {
         self.counted("GetSchema", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
-            let scan = self.plan(caller, &Command::of(request.get_ref())?).await?;
+            let scan = self.plan(caller, &ScanCommand::of(request.get_ref())?).await?;
             let schema = SchemaResult::try_from(SchemaAsIpc::new(scan.schema(), &ipc_options()));
             schema.map_err(|_| status(Code::Internal, "the schema cannot be written"))
         })
         .await
     }
 
-    async fn do_get(&self, request: Request<TicketBytes>) -> Answer<Self::DoGetStream> {
-        let call = Call::begin(&self.node, "DoGet", request.metadata());
+    async fn do_get(&self, request: Request<TicketBytes>) -> FlightResult<Self::DoGetStream> {
+        let call = FlightCall::begin(&self.node, "DoGet", request.metadata());
         let planned = self.scan_of(request.metadata(), &request.get_ref().ticket);
         match call.trace().scope(planned).await {
-            Ok((scan, names)) => Ok(Response::new(Batches::new(&scan, names, call))),
+            Ok((scan, names)) => Ok(Response::new(FlightBatchStream::new(&scan, names, call))),
             Err(refused) => call.end(Err(refused)),
         }
     }
 
-    async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
+    async fn do_put(&self, request: Request<Streaming<FlightData>>) -> FlightResult<Self::DoPutStream> {
         self.refused("DoPut", request.metadata(), "nothing is written here: put files through the S3 door")
     }
 
-    async fn do_exchange(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> FlightResult<Self::DoExchangeStream> {
         self.refused(
             "DoExchange",
             request.metadata(),
@@ -245,7 +251,7 @@ impl FlightService for FlightDoor {
         )
     }
 
-    async fn do_action(&self, request: Request<ActionRequest>) -> Answer<Self::DoActionStream> {
+    async fn do_action(&self, request: Request<ActionRequest>) -> FlightResult<Self::DoActionStream> {
         self.counted("DoAction", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
@@ -255,7 +261,7 @@ impl FlightService for FlightDoor {
         .await
     }
 
-    async fn list_actions(&self, request: Request<Empty>) -> Answer<Self::ListActionsStream> {
+    async fn list_actions(&self, request: Request<Empty>) -> FlightResult<Self::ListActionsStream> {
         self.counted("ListActions", request.metadata(), async {
             self.caller(request.metadata())?;
             Ok(stream::iter(action::actions().map(Ok).collect::<Vec<_>>()).boxed())

@@ -21,7 +21,7 @@ use stylobate_columnar::ScanPart;
 use tonic::{Code, Status};
 
 use super::{
-    command::Command,
+    command::ScanCommand,
     encode::ipc_options,
     error::{invalid, status},
 };
@@ -33,21 +33,21 @@ const MAC: usize = blake3::OUT_LEN;
 const CONTEXT: &str = "stylobate 2026 key of flight tickets, version 1";
 
 /// Signs tickets, and knows its own again.
-pub(super) struct Tickets {
+pub(super) struct TicketSigner {
     key: [u8; blake3::KEY_LEN],
     lifetime: Duration,
 }
 
 /// What a ticket says.
 #[derive(Clone, Debug)]
-pub(super) struct Ticket {
-    pub(super) command: Command,
-    pub(super) work: Work,
+pub(super) struct ScanTicket {
+    pub(super) command: ScanCommand,
+    pub(super) work: TicketScope,
 }
 
 /// How much of the command's scan it opens.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub(super) enum TicketScope {
     /// A part, which knows what it comes out as.
     Part(Box<ScanPart>),
     /// All of it, coming out as this.
@@ -56,9 +56,9 @@ pub(super) enum Work {
 
 /// The content as it is written.
 #[derive(Deserialize, Serialize)]
-struct Content {
-    command: Command,
-    work: WrittenWork,
+struct TicketContent {
+    command: ScanCommand,
+    work: TicketScopeContent,
     /// The id of the access key that it was issued to, if the node has keys.
     owner: Option<String>,
     /// Milliseconds since 1970.
@@ -67,13 +67,13 @@ struct Content {
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum WrittenWork {
+enum TicketScopeContent {
     Part(Box<ScanPart>),
     /// The schema as an IPC message, in base64.
     Whole(String),
 }
 
-impl Tickets {
+impl TicketSigner {
     /// Signs with a key made from the secret of the configuration, or else with one that nobody else has.
     pub(super) fn new(config: &FlightConfig) -> Self {
         let key = match &config.ticket_secret {
@@ -91,19 +91,19 @@ impl Tickets {
     /// The ticket as bytes, for `owner` until `expires`.
     pub(super) fn seal(
         &self,
-        ticket: &Ticket,
+        ticket: &ScanTicket,
         owner: Option<&str>,
         expires: SystemTime,
     ) -> Result<Bytes, Status> {
         let unwritable = || status(Code::Internal, "the ticket cannot be written");
         let work = match &ticket.work {
-            Work::Part(part) => WrittenWork::Part(part.clone()),
-            Work::Whole(schema) => {
+            TicketScope::Part(part) => TicketScopeContent::Part(part.clone()),
+            TicketScope::Whole(schema) => {
                 let schema = IpcMessage::try_from(SchemaAsIpc::new(schema, &ipc_options()));
-                WrittenWork::Whole(BASE64_STANDARD.encode(schema.map_err(|_| unwritable())?.0))
+                TicketScopeContent::Whole(BASE64_STANDARD.encode(schema.map_err(|_| unwritable())?.0))
             }
         };
-        let content = Content {
+        let content = TicketContent {
             command: ticket.command.clone(),
             work,
             owner: owner.map(str::to_owned),
@@ -114,7 +114,12 @@ impl Tickets {
     }
 
     /// What a ticket says, if it was signed here, was issued to the caller, and has not expired.
-    pub(super) fn open(&self, bytes: &[u8], caller: Option<&str>, now: SystemTime) -> Result<Ticket, Status> {
+    pub(super) fn open(
+        &self,
+        bytes: &[u8],
+        caller: Option<&str>,
+        now: SystemTime,
+    ) -> Result<ScanTicket, Status> {
         let (version, rest) = bytes.split_first().ok_or_else(|| invalid("ticket: empty"))?;
         let (mac, content) = rest.split_at_checked(MAC).ok_or_else(|| invalid("ticket: too short"))?;
         if *version != VERSION {
@@ -125,7 +130,7 @@ impl Tickets {
             return Err(denied("ticket: not one of this node, or changed: ask for the flight again"));
         }
         let unreadable = || invalid("ticket: of another version of this software: ask for the flight again");
-        let content: Content = serde_json::from_slice(content).map_err(|_| unreadable())?;
+        let content: TicketContent = serde_json::from_slice(content).map_err(|_| unreadable())?;
         if content.owner.as_deref() != caller {
             return Err(denied("ticket: issued to another token"));
         }
@@ -133,14 +138,14 @@ impl Tickets {
             return Err(denied("ticket: expired: ask for the flight again"));
         }
         let work = match content.work {
-            WrittenWork::Part(part) => Work::Part(part),
-            WrittenWork::Whole(schema) => {
+            TicketScopeContent::Part(part) => TicketScope::Part(part),
+            TicketScopeContent::Whole(schema) => {
                 let schema = BASE64_STANDARD.decode(schema).map_err(|_| unreadable())?;
                 let schema = Schema::try_from(IpcMessage(schema.into())).map_err(|_| unreadable())?;
-                Work::Whole(Arc::new(schema))
+                TicketScope::Whole(Arc::new(schema))
             }
         };
-        Ok(Ticket { command: content.command, work })
+        Ok(ScanTicket { command: content.command, work })
     }
 
     fn mac(&self, content: &[u8]) -> blake3::Hash {
@@ -166,20 +171,23 @@ mod tests {
     use super::*;
     use crate::config::Secret;
 
-    fn shared(secret: &str) -> Tickets {
-        Tickets::new(&FlightConfig { ticket_secret: Some(Secret::new(secret)), ..FlightConfig::default() })
+    fn shared(secret: &str) -> TicketSigner {
+        TicketSigner::new(&FlightConfig {
+            ticket_secret: Some(Secret::new(secret)),
+            ..FlightConfig::default()
+        })
     }
 
-    fn ticket() -> Ticket {
+    fn ticket() -> ScanTicket {
         let command = r#"{"version":1,"path":"lake/a","where":"a < 1","limit":5}"#;
         let name = DataType::Dictionary(DataType::UInt8.into(), DataType::Utf8.into());
         let fields = vec![Field::new("a", DataType::Int64, true), Field::new("name", name, false)];
         let schema = Schema::new(fields).with_metadata([("k".to_owned(), "v".to_owned())].into());
-        let command = Command::of(&FlightDescriptor::new_cmd(command)).unwrap();
-        Ticket { command, work: Work::Whole(Arc::new(schema)) }
+        let command = ScanCommand::of(&FlightDescriptor::new_cmd(command)).unwrap();
+        ScanTicket { command, work: TicketScope::Whole(Arc::new(schema)) }
     }
 
-    fn code(opened: Result<Ticket, Status>) -> Code {
+    fn code(opened: Result<ScanTicket, Status>) -> Code {
         opened.unwrap_err().code()
     }
 
@@ -190,7 +198,10 @@ mod tests {
         for node in [tickets, shared("a secret of many nodes")] {
             let opened = node.open(&sealed, Some("me"), now).unwrap();
             assert_eq!(opened.command, ticket().command);
-            let (Work::Whole(opened), Work::Whole(sealed)) = (opened.work, ticket().work) else { panic!() };
+            let (TicketScope::Whole(opened), TicketScope::Whole(sealed)) = (opened.work, ticket().work)
+            else {
+                panic!()
+            };
             assert_eq!(opened, sealed);
         }
     }
@@ -214,7 +225,7 @@ mod tests {
     #[test]
     fn a_ticket_expires() {
         let config = FlightConfig { ticket_lifetime: Duration::from_secs(10), ..FlightConfig::default() };
-        let (tickets, now) = (Tickets::new(&config), SystemTime::now());
+        let (tickets, now) = (TicketSigner::new(&config), SystemTime::now());
         let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
         assert!(tickets.open(&sealed, None, now + Duration::from_secs(9)).is_ok());
         assert_eq!(code(tickets.open(&sealed, None, now + Duration::from_secs(10))), Code::PermissionDenied);
@@ -232,16 +243,16 @@ mod tests {
     #[test]
     fn another_nodes_ticket_is_refused_unless_both_share_the_secret() {
         let now = SystemTime::now();
-        let own = Tickets::new(&FlightConfig::default());
+        let own = TicketSigner::new(&FlightConfig::default());
         let sealed = own.seal(&ticket(), None, own.expiry(now)).unwrap();
-        for stranger in [Tickets::new(&FlightConfig::default()), shared("another secret")] {
+        for stranger in [TicketSigner::new(&FlightConfig::default()), shared("another secret")] {
             assert_eq!(code(stranger.open(&sealed, None, now)), Code::PermissionDenied);
         }
     }
 
     #[test]
     fn noise_is_refused() {
-        let tickets = Tickets::new(&FlightConfig::default());
+        let tickets = TicketSigner::new(&FlightConfig::default());
         for len in [0, 1, 32, 33, 34, 100, 5_000] {
             let noise: Vec<u8> = (0..len).map(|_| rand::random()).collect();
             let code = code(tickets.open(&noise, None, SystemTime::now()));

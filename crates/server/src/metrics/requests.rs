@@ -18,14 +18,14 @@ const FREQUENT_CODES: [u16; 4] = [200, 206, 304, 404];
 /// their first answer.
 #[derive(Debug, Default)]
 pub struct BucketRequests {
-    get_object: Operation,
-    head_object: Operation,
-    others: RwLock<HashMap<&'static str, Arc<Operation>>>,
+    get_object: OperationCounters,
+    head_object: OperationCounters,
+    others: RwLock<HashMap<&'static str, Arc<OperationCounters>>>,
 }
 
 /// The counters of one operation.
 #[derive(Debug, Default)]
-struct Operation {
+struct OperationCounters {
     frequent: [AtomicU64; FREQUENT_CODES.len()],
     rare: RwLock<BTreeMap<u16, AtomicU64>>,
     bytes_out: AtomicU64,
@@ -69,7 +69,7 @@ impl BucketRequests {
     }
 }
 
-impl Operation {
+impl OperationCounters {
     fn count(&self, code: u16, seconds: f64, bytes_out: u64) {
         self.count_code(code);
         self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);

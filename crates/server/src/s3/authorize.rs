@@ -8,8 +8,8 @@ use percent_encoding::percent_decode_str;
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
 use super::{
-    operation::Operation,
-    wire::target::{Query, Target},
+    operation::S3Operation,
+    wire::target::{QueryParameters, RequestTarget},
 };
 use crate::{access::Action, node::Node};
 
@@ -28,13 +28,13 @@ pub(super) fn note_operation(operation: &'static str) {
 
 /// What a copy is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CopySource {
+pub(super) struct CopySourceHeader {
     pub(super) bucket: String,
     pub(super) key: String,
     pub(super) version: Option<String>,
 }
 
-impl CopySource {
+impl CopySourceHeader {
     /// Reads the header x-amz-copy-source, if there is one: `/bucket/key?versionId=…`, with escapes.
     pub(super) fn of(headers: &HeaderMap) -> S3Result<Option<Self>> {
         let Some(value) = headers.get(COPY_SOURCE) else { return Ok(None) };
@@ -66,34 +66,34 @@ impl CopySource {
 }
 
 /// The check of one caller's requests.
-pub(super) struct Rights<'a> {
+pub(super) struct AccessCheck<'a> {
     pub(super) node: &'a Node,
     pub(super) access_key: Option<&'a str>,
 }
 
-impl Rights<'_> {
+impl AccessCheck<'_> {
     /// Whether the caller may have the operation carried out, with all that it reads and writes, but for what only the
     /// body names.
     pub(super) fn check(
         &self,
-        operation: &Operation,
-        target: &Target,
-        query: &Query,
+        operation: &S3Operation,
+        target: &RequestTarget,
+        query: &QueryParameters,
         headers: &HeaderMap,
     ) -> S3Result<()> {
         let action = operation.action;
         match target {
             // It shows those buckets only that the caller may read.
-            Target::Service => Ok(()),
-            Target::Object { bucket, key } => {
+            RequestTarget::Service => Ok(()),
+            RequestTarget::Object { bucket, key } => {
                 self.check_key(bucket, key, action)?;
-                match CopySource::of(headers)?.filter(|_| operation.name.contains("Copy")) {
+                match CopySourceHeader::of(headers)?.filter(|_| operation.name.contains("Copy")) {
                     // What is copied is read: the right to write elsewhere is no right to read it.
                     Some(source) => self.check_key(&source.bucket, &source.key, Action::Read),
                     None => Ok(()),
                 }
             }
-            Target::Bucket { bucket } => {
+            RequestTarget::Bucket { bucket } => {
                 self.check_bucket(bucket, action)?;
                 let keys = self.node.keys();
                 if !keys.is_limited_to_prefixes(self.access_key) {
@@ -151,16 +151,20 @@ fn denied(message: &'static str) -> S3Error {
 mod tests {
     use super::*;
 
-    fn source(text: &'static str) -> Option<CopySource> {
+    fn source(text: &'static str) -> Option<CopySourceHeader> {
         let headers: HeaderMap =
             [(COPY_SOURCE.parse().unwrap(), http::HeaderValue::from_static(text))].into_iter().collect();
-        CopySource::of(&headers).ok().flatten()
+        CopySourceHeader::of(&headers).ok().flatten()
     }
 
     #[test]
     fn the_source_of_a_copy_is_found_however_it_is_escaped() {
         let expected = |key: &str, version: Option<&str>| {
-            Some(CopySource { bucket: "b".into(), key: key.into(), version: version.map(str::to_owned) })
+            Some(CopySourceHeader {
+                bucket: "b".into(),
+                key: key.into(),
+                version: version.map(str::to_owned),
+            })
         };
         assert_eq!(source("b/k"), expected("k", None));
         assert_eq!(source("/b/a//k%3F+%25"), expected("a//k?+%", None));

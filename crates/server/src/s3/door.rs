@@ -5,20 +5,20 @@ use std::sync::Arc;
 use s3s::{S3Result, s3_error};
 
 use super::{
-    upload::{completion::Completed, upload_buffer::UploadMemory},
+    upload::{completion::CompletedUploads, upload_buffer::UploadMemory},
     wire::error,
 };
 use crate::node::{Bucket, Node};
 
 /// What the operations work on. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct S3Backend {
     pub(super) node: Arc<Node>,
     pub(super) memory: UploadMemory,
-    pub(super) completed: Arc<Completed>,
+    pub(super) completed: Arc<CompletedUploads>,
 }
 
-impl Door {
+impl S3Backend {
     pub(super) fn new(node: Arc<Node>) -> Self {
         let memory = UploadMemory::beside(node.cache());
         Self { node, memory, completed: Arc::default() }

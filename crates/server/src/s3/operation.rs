@@ -5,14 +5,16 @@ use s3s::{S3Error, S3Result, s3_error};
 
 use super::{
     auth::authenticate::is_signing_parameter,
-    wire::form::multipart::is_form,
-    wire::target::{Query, Target},
+    wire::{
+        form::multipart::is_form,
+        target::{QueryParameters, RequestTarget},
+    },
 };
 use crate::access::Action;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
+pub(super) struct S3Operation {
     /// As S3 names it.
     pub(super) name: &'static str,
     /// Whether it reads or writes.
@@ -20,9 +22,9 @@ pub(super) struct Operation {
 }
 
 /// Names of parameters that choose an operation. Each row: method, parameter, operation on a bucket, on an object.
-type Row = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
+type OperationRow = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
-const CHOSEN: &[Row] = &[
+const CHOSEN: &[OperationRow] = &[
     ("GET", "accelerate", Some("GetBucketAccelerateConfiguration"), None),
     ("GET", "acl", Some("GetBucketAcl"), Some("GetObjectAcl")),
     ("GET", "analytics", Some("GetBucketAnalyticsConfiguration"), None),
@@ -124,27 +126,33 @@ const PLAIN: &[&str] = &[
 /// Parameters that ask for something that a node must not hand on: credentials of the origin.
 const REFUSED: &[&str] = &["session"];
 
-impl Operation {
+impl S3Operation {
     /// The operation of a request. One that is not known cannot be authorised: it is refused by name.
-    pub(super) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> S3Result<Self> {
+    pub(super) fn of(
+        method: &Method,
+        target: &RequestTarget,
+        query: &QueryParameters,
+        headers: &HeaderMap,
+    ) -> S3Result<Self> {
         if let Some(refused) = query.names().find(|name| REFUSED.contains(name)) {
             return Err(not_served(method, refused));
         }
         let on_object = match target {
-            Target::Service => {
+            RequestTarget::Service => {
                 return match *method == Method::GET {
                     true => Ok(Self { name: "ListBuckets", action: Action::Read }),
                     false => Err(method_not_allowed()),
                 };
             }
-            Target::Bucket { .. } => false,
-            Target::Object { .. } => true,
+            RequestTarget::Bucket { .. } => false,
+            RequestTarget::Object { .. } => true,
         };
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         refuse_repeated(query)?;
         let mut choosing = query.names().filter(|name| !is_plain(name));
         let (first, second) = (choosing.next(), choosing.next());
-        let is_chosen = |(of, parameter, ..): &&Row| *of == method.as_str() && first == Some(*parameter);
+        let is_chosen =
+            |(of, parameter, ..): &&OperationRow| *of == method.as_str() && first == Some(*parameter);
         let name = match CHOSEN.iter().find(is_chosen) {
             // Servers differ in which of several they heed.
             Some(_) if second.is_some() => return Err(not_served(method, second.unwrap_or_default())),
@@ -195,7 +203,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Refuses a parameter that is given twice: servers differ in which of the two they heed.
-fn refuse_repeated(query: &Query) -> S3Result<()> {
+fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     let mut names: Vec<&str> = query.names().collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -205,7 +213,7 @@ fn refuse_repeated(query: &Query) -> S3Result<()> {
 }
 
 /// The operation where no parameter chooses it.
-fn unchosen(method: &Method, on_object: bool, query: &Query) -> S3Result<&'static str> {
+fn unchosen(method: &Method, on_object: bool, query: &QueryParameters) -> S3Result<&'static str> {
     Ok(match (method.as_str(), on_object) {
         ("GET", true) => "GetObject",
         ("HEAD", true) => "HeadObject",
@@ -244,8 +252,9 @@ mod tests {
 
     fn operation_with(method: &str, uri: &str, headers: HeaderMap) -> Result<(&'static str, Action), String> {
         let uri = uri.parse().unwrap();
-        let target = Target::of(&uri, &headers, &[]).unwrap();
-        let operation = Operation::of(&method.parse().unwrap(), &target, &Query::of(&uri), &headers);
+        let target = RequestTarget::of(&uri, &headers, &[]).unwrap();
+        let operation =
+            S3Operation::of(&method.parse().unwrap(), &target, &QueryParameters::of(&uri), &headers);
         let code = |error: S3Error| error.code().as_str().to_owned();
         operation.map(|operation| (operation.name, operation.action)).map_err(code)
     }

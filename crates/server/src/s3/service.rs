@@ -42,21 +42,21 @@ use super::{
         authenticate::{Caller, authenticate, is_signing_parameter},
         cors,
     },
-    authorize::{COPY_SOURCE, OPERATION, Rights, note_operation},
-    door::Door,
-    forward::{Forwarded, Forwarder},
-    operation::Operation,
+    authorize::{AccessCheck, COPY_SOURCE, OPERATION, note_operation},
+    door::S3Backend,
+    forward::{ForwardRequest, Forwarder},
+    operation::S3Operation,
     read::{object::ObjectRead, plain::PlainGet},
     sigv4::SigningKeys,
     wire::{
-        body::{Access, DoorBody, Meter},
+        body::{AccessLogEntry, DoorBody, ResponseMeter},
         error::{self, DETAILS},
-        host::{AnyBucketName, Hosts, bucket_of_host},
+        host::{AnyBucketName, VirtualHosts, bucket_of_host},
         request_id::RequestId,
         span,
-        target::{Parameter, Query, Target},
+        target::{QueryParameter, QueryParameters, RequestTarget},
     },
-    write::payload::{Payload, check_claims},
+    write::payload::{RequestPayload, check_claims},
 };
 use crate::{
     BucketRequests,
@@ -75,15 +75,15 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 /// The S3 door of a node: a service for hyper's connections. Cheap to clone.
 #[derive(Clone)]
 pub struct S3Door {
-    shared: Arc<Shared>,
+    shared: Arc<S3DoorInner>,
     /// Who is at the other end of the connection.
     peer: Option<SocketAddr>,
 }
 
 /// The target of a refused request and the reason for the refusal, for the log.
 #[derive(Clone)]
-struct Refusal {
-    target: Target,
+struct RefusedRequest {
+    target: RequestTarget,
     /// `None` where the origin refused it in an answer that is passed on unread.
     code: Option<String>,
     message: Option<String>,
@@ -91,14 +91,14 @@ struct Refusal {
     access_key: Option<String>,
 }
 
-impl Refusal {
+impl RefusedRequest {
     /// A refusal by the origin in an answer that is passed on unread.
-    fn unread(target: Target) -> Self {
+    fn unread(target: RequestTarget) -> Self {
         Self { target, code: None, message: None, access_key: None }
     }
 }
 
-struct Shared {
+struct S3DoorInner {
     node: Arc<Node>,
     /// Answers for buckets that do not speak the S3 protocol.
     protocol: S3Service,
@@ -115,11 +115,11 @@ pub fn service(node: Arc<Node>) -> S3Door {
     // Forms are read here, since the protocol layer gathers them in memory; should one slip through, it may hold nothing.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 0;
-    let mut protocol = S3ServiceBuilder::new(Door::new(node.clone()));
+    let mut protocol = S3ServiceBuilder::new(S3Backend::new(node.clone()));
     protocol.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
     protocol.set_validation(AnyBucketName);
-    protocol.set_host(Hosts { node: node.clone() });
-    let shared = Shared {
+    protocol.set_host(VirtualHosts { node: node.clone() });
+    let shared = S3DoorInner {
         forwarder: Forwarder::new(node.clone()),
         protocol: protocol.build(),
         node,
@@ -160,14 +160,14 @@ impl S3Door {
         if is_usual || !is_error(answer) {
             return;
         }
-        let refusal = answer.extensions().get::<Refusal>();
+        let refusal = answer.extensions().get::<RefusedRequest>();
         let target = refusal.map(|refusal| &refusal.target);
         tracing::info!(
             %id,
             operation,
             status = status.as_u16(),
-            bucket = target.and_then(Target::bucket),
-            key = target.and_then(Target::key),
+            bucket = target.and_then(RequestTarget::bucket),
+            key = target.and_then(RequestTarget::key),
             access_key = refusal
                 .and_then(|refusal| refusal.access_key.clone())
                 .or_else(|| named_access_key(authorization.as_ref(), &uri)),
@@ -188,7 +188,7 @@ impl S3Door {
         let signed = (request.headers().get(AUTHORIZATION).cloned(), request.uri().clone());
         let access = shared.node.logs_access().then(|| {
             let (authorization, uri) = &signed;
-            Box::new(Access {
+            Box::new(AccessLogEntry {
                 method: request.method().clone(),
                 path: request.uri().path().to_owned(),
                 access_key: named_access_key(authorization.as_ref(), uri),
@@ -217,7 +217,7 @@ impl S3Door {
         {
             answer.headers_mut().insert(REQUEST_ID, value);
         }
-        let meter = Meter {
+        let meter = ResponseMeter {
             counters,
             id,
             operation,
@@ -235,7 +235,7 @@ impl S3Door {
 
 /// The web page that a request comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Page {
+enum RequestPage {
     None,
     /// One of an origin that the bucket's rules allow.
     Allowed,
@@ -243,12 +243,12 @@ enum Page {
 }
 
 /// An answer, and whether it is the origin's own.
-enum Answer {
+enum DoorResponse {
     Ours(HttpResponse),
     OfOrigin(HttpResponse),
 }
 
-impl Shared {
+impl S3DoorInner {
     /// Answers in a future as small as the plainest request needs: what else may have to be done is boxed.
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
@@ -256,14 +256,14 @@ impl Shared {
             self.node.has_cors() || parts.method == Method::OPTIONS || parts.headers.contains_key(ORIGIN);
         match may_differ_by_page {
             true => self.handle_page(parts, body, id).await,
-            false => self.handle_local(parts, body, id, Page::None).await,
+            false => self.handle_local(parts, body, id, RequestPage::None).await,
         }
     }
 
     /// Answers a request that a browser sends for a web page, or the question whether it may.
     #[boxed]
     async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
-        let target = self.target(&parts).unwrap_or(Target::Service);
+        let target = self.target(&parts).unwrap_or(RequestTarget::Service);
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
         let rules = bucket.map(Bucket::rules);
         let rules = rules.as_ref().map(|rules| rules.cors.as_slice()).unwrap_or_default();
@@ -275,7 +275,8 @@ impl Shared {
             };
         }
         let Some(rule) = cors::rule_of(rules, &parts.headers, parts.method.as_str()) else {
-            let page = if parts.headers.contains_key(ORIGIN) { Page::Unknown } else { Page::None };
+            let page =
+                if parts.headers.contains_key(ORIGIN) { RequestPage::Unknown } else { RequestPage::None };
             let mut answer = self.handle_local(parts, body, id, page).await;
             if !rules.is_empty() {
                 answer.headers_mut().append(VARY, HeaderValue::from_static("Origin"));
@@ -283,18 +284,18 @@ impl Shared {
             return answer;
         };
         let headers = parts.headers.clone();
-        let mut answer = self.handle_local(parts, body, id, Page::Allowed).await;
+        let mut answer = self.handle_local(parts, body, id, RequestPage::Allowed).await;
         cors::allow(answer.headers_mut(), rule, &headers);
         answer
     }
 
-    async fn handle_local(&self, parts: Parts, body: Body, id: RequestId, page: Page) -> HttpResponse {
-        let is_from_page = page == Page::Unknown;
+    async fn handle_local(&self, parts: Parts, body: Body, id: RequestId, page: RequestPage) -> HttpResponse {
+        let is_from_page = page == RequestPage::Unknown;
         if self.node.keys().is_empty()
             && is_foreign(&parts.uri, &parts.headers, self.node.domains(), is_from_page)
         {
             let error = S3Error::with_message(S3ErrorCode::AccessDenied, REFUSED);
-            let target = self.target(&parts).unwrap_or(Target::Service);
+            let target = self.target(&parts).unwrap_or(RequestTarget::Service);
             return finish(error::to_answer(&error), &target, id).await;
         }
         if let Some(get) = PlainGet::parse(&self.node, &self.signing_keys, &parts) {
@@ -304,7 +305,7 @@ impl Shared {
                 Ok(answer) => return answer,
                 Err(error) if has_s3_origin && is_of_origin(&error) => {}
                 Err(error) => {
-                    let target = self.target(&parts).unwrap_or(Target::Service);
+                    let target = self.target(&parts).unwrap_or(RequestTarget::Service);
                     return finish(error::to_answer(&error), &target, id).await;
                 }
             }
@@ -320,15 +321,15 @@ impl Shared {
         self.node.metrics().bucket(bucket)
     }
 
-    fn target(&self, parts: &Parts) -> S3Result<Target> {
-        Target::of(&parts.uri, &parts.headers, self.node.domains())
+    fn target(&self, parts: &Parts) -> S3Result<RequestTarget> {
+        RequestTarget::of(&parts.uri, &parts.headers, self.node.domains())
     }
 
     #[boxed]
     async fn handle_any(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = match self.target(&parts) {
             Ok(target) => target,
-            Err(error) => return finish(error::to_answer(&error), &Target::Service, id).await,
+            Err(error) => return finish(error::to_answer(&error), &RequestTarget::Service, id).await,
         };
         match Self::form_bucket(&parts, &target) {
             Ok(Some(form)) => return self.handle_form(form, parts.headers, body, id).await,
@@ -336,25 +337,25 @@ impl Shared {
             Err(error) => return finish(error::to_answer(&error), &target, id).await,
         }
         match self.answer(parts, body, &target).await {
-            Ok(Answer::OfOrigin(mut answer)) => {
+            Ok(DoorResponse::OfOrigin(mut answer)) => {
                 if is_error(&answer) {
-                    answer.extensions_mut().insert(Refusal::unread(target));
+                    answer.extensions_mut().insert(RefusedRequest::unread(target));
                 }
                 answer
             }
-            Ok(Answer::Ours(answer)) => finish(answer, &target, id).await,
+            Ok(DoorResponse::Ours(answer)) => finish(answer, &target, id).await,
             Err(error) => finish(error::to_answer(&error), &target, id).await,
         }
     }
 
-    async fn answer(&self, mut parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
-        let mut query = Query::of(&parts.uri);
+    async fn answer(&self, mut parts: Parts, body: Body, target: &RequestTarget) -> S3Result<DoorResponse> {
+        let mut query = QueryParameters::of(&parts.uri);
         let caller = authenticate(&parts, &query, &self.node.keys(), Utc::now())?;
         take_headers(&mut query, &mut parts.headers);
         escape_copy_source(&mut parts.headers);
-        let operation = Operation::of(&parts.method, target, &query, &parts.headers)?;
+        let operation = S3Operation::of(&parts.method, target, &query, &parts.headers)?;
         note_operation(operation.name);
-        let rights = Rights { node: &self.node, access_key: caller.access_key.as_deref() };
+        let rights = AccessCheck { node: &self.node, access_key: caller.access_key.as_deref() };
         rights.check(&operation, target, &query, &parts.headers)?;
 
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
@@ -366,7 +367,7 @@ impl Shared {
             let (headers, is_head) = (&parts.headers, parts.method == Method::HEAD);
             let read = ObjectRead { bucket, key, is_head, headers, query: &query };
             match read.answer().await {
-                Ok(Some(answer)) => return Ok(Answer::Ours(answer)),
+                Ok(Some(answer)) => return Ok(DoorResponse::Ours(answer)),
                 Ok(None) => {}
                 Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
                 // There are several reasons, which the origin knows.
@@ -378,10 +379,10 @@ impl Shared {
             (Some(bucket), Some(endpoint)) => {
                 let Parts { method, headers, .. } = parts;
                 let request =
-                    Forwarded { bucket, endpoint, operation, target, query, method, headers, caller };
-                self.forwarder.forward(request, body).await.map(Answer::OfOrigin)
+                    ForwardRequest { bucket, endpoint, operation, target, query, method, headers, caller };
+                self.forwarder.forward(request, body).await.map(DoorResponse::OfOrigin)
             }
-            _ => self.answer_by_protocol(parts, body, query, caller).await.map(Answer::Ours),
+            _ => self.answer_by_protocol(parts, body, query, caller).await.map(DoorResponse::Ours),
         }
     }
 
@@ -390,12 +391,12 @@ impl Shared {
         &self,
         mut parts: Parts,
         body: Body,
-        query: Query,
+        query: QueryParameters,
         mut caller: Caller,
     ) -> S3Result<HttpResponse> {
         let is_deletion = query.has("delete");
         strip_signature(&mut parts, query);
-        let mut payload = Payload::open(&mut parts.headers, body, caller.chunks.take())?;
+        let mut payload = RequestPayload::open(&mut parts.headers, body, caller.chunks.take())?;
         if let Some(trailers) = payload.trailers.take() {
             parts.extensions.insert(Arc::new(trailers));
         }
@@ -424,7 +425,7 @@ fn named_access_key(authorization: Option<&HeaderValue>, uri: &Uri) -> Option<St
     let in_header = authorization.and_then(|value| value.to_str().ok());
     let credential = match in_header.and_then(|text| text.split_once("Credential=")) {
         Some((_, rest)) => rest.to_owned(),
-        None => Query::of(uri).get("X-Amz-Credential")?.to_owned(),
+        None => QueryParameters::of(uri).get("X-Amz-Credential")?.to_owned(),
     };
     credential.split('/').next().map(str::to_owned)
 }
@@ -441,7 +442,7 @@ fn is_error(answer: &HttpResponse) -> bool {
 
 /// Completes an error with what its XML says of every request: resource, key, bucket and request id.
 #[boxed]
-async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpResponse {
+async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> HttpResponse {
     if !is_error(&answer) {
         return answer;
     }
@@ -455,7 +456,7 @@ async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpRes
         unescape(rest.split_once("</")?.0).ok().map(Cow::into_owned)
     };
     let (code, message) = (element("Code"), element("Message"));
-    head.extensions.insert(Refusal { target: target.clone(), code, message, access_key: None });
+    head.extensions.insert(RefusedRequest { target: target.clone(), code, message, access_key: None });
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
     HttpResponse::from_parts(head, Body::from(completed))
 }
@@ -490,11 +491,11 @@ fn escape_copy_source(headers: &mut HeaderMap) {
 }
 
 /// A presigned URL may carry headers of S3's own as parameters: they become headers, before anyone looks at those.
-fn take_headers(query: &mut Query, headers: &mut HeaderMap) {
+fn take_headers(query: &mut QueryParameters, headers: &mut HeaderMap) {
     if let Some(hash) = query.get(CONTENT_SHA256_PARAMETER).and_then(|hash| hash.parse().ok()) {
         headers.entry(CONTENT_SHA256).or_insert(hash);
     }
-    query.0.retain(|Parameter { name, value }| {
+    query.0.retain(|QueryParameter { name, value }| {
         let is_header = !is_signing_parameter(name)
             && name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"));
         if is_header
@@ -508,7 +509,7 @@ fn take_headers(query: &mut Query, headers: &mut HeaderMap) {
 }
 
 /// Takes the signature, which was verified, off the head of a request.
-fn strip_signature(parts: &mut Parts, mut query: Query) {
+fn strip_signature(parts: &mut Parts, mut query: QueryParameters) {
     parts.headers.remove(AUTHORIZATION);
     query.0.retain(|parameter| !is_signing_parameter(&parameter.name));
     let target = match query.0.is_empty() {

@@ -71,8 +71,8 @@ impl SigningKeys {
 
         let is_in_header = parts.headers.contains_key(AUTHORIZATION);
         let signature = match parts.uri.query() {
-            None => Signature::from_headers(&parts.headers, now)?,
-            Some(query) if !is_in_header => Signature::from_query(query, &parts.headers, now)?,
+            None => SigV4Signature::from_headers(&parts.headers, now)?,
+            Some(query) if !is_in_header => SigV4Signature::from_query(query, &parts.headers, now)?,
             Some(_) => return None,
         };
 
@@ -107,13 +107,13 @@ impl SigningKeys {
 }
 
 /// An access key id and the scope that its signature is limited to.
-struct Credential<'a> {
+struct SigV4Credential<'a> {
     access_key: &'a str,
     day: &'a str,
     region: &'a str,
 }
 
-impl<'a> Credential<'a> {
+impl<'a> SigV4Credential<'a> {
     fn parse(text: &'a str, separator: &str, time: &str) -> Option<Self> {
         let mut fields = text.split(separator);
         let access_key = fields.next()?;
@@ -137,8 +137,8 @@ impl<'a> Credential<'a> {
 }
 
 /// A signature that is neither expired nor from the future, not verified yet.
-struct Signature<'a> {
-    credential: Credential<'a>,
+struct SigV4Signature<'a> {
+    credential: SigV4Credential<'a>,
     /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
     time: &'a str,
     signed_headers: SignedHeaders<'a>,
@@ -176,8 +176,8 @@ impl<'a> SignedHeaders<'a> {
     }
 }
 
-impl<'a> Signature<'a> {
-    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the headers that belong to it.
+impl<'a> SigV4Signature<'a> {
+    /// Reads `AWS4-HMAC-SHA256 SigV4Credential=…, SignedHeaders=…, SigV4Signature=…` and the headers that belong to it.
     fn from_headers(headers: &'a HeaderMap, now: DateTime<Utc>) -> Option<Self> {
         let authorization = single(headers, AUTHORIZATION)?;
         let rest = authorization.strip_prefix(ALGORITHM)?.strip_prefix(" Credential=")?;
@@ -194,7 +194,7 @@ impl<'a> Signature<'a> {
         // No body comes with the request, and a hash of none is not compared with it: the protocol layer does not.
         let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
         Some(Self {
-            credential: Credential::parse(credential, "/", time)?,
+            credential: SigV4Credential::parse(credential, "/", time)?,
             time,
             signed_headers: SignedHeaders { text: names, separator: ";" },
             payload,
@@ -236,7 +236,7 @@ impl<'a> Signature<'a> {
             return None;
         }
         Some(Self {
-            credential: Credential::parse(credential, "%2F", time)?,
+            credential: SigV4Credential::parse(credential, "%2F", time)?,
             time,
             signed_headers: SignedHeaders { text: names, separator: "%3B" },
             payload: UNSIGNED_PAYLOAD,
@@ -416,7 +416,11 @@ pub(super) fn signing_key(secret: &str, day: &str, region: &str) -> Option<HmacS
 }
 
 /// Feeds the string to sign to the MAC that makes it a signature.
-fn with_string_to_sign(mac: HmacSha256, signature: &Signature<'_>, canonical_request: &str) -> HmacSha256 {
+fn with_string_to_sign(
+    mac: HmacSha256,
+    signature: &SigV4Signature<'_>,
+    canonical_request: &str,
+) -> HmacSha256 {
     let credential = &signature.credential;
     let digest = Sha256::digest(canonical_request.as_bytes());
 

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::lingering::Lingering;
+use super::lingering::LingeringStream;
 
 /// A connection that sends no complete request head within this time is closed: a slow one, or an idle one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -32,16 +32,20 @@ const SILENCE: Duration = Duration::from_secs(60);
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What ends a connection early.
-pub(super) type Ended = Box<dyn StdError + Send + Sync>;
+pub(super) type ConnectionError = Box<dyn StdError + Send + Sync>;
 
 /// Serves a connection of HTTP/1.1 until it ends, or as long as the watcher lets it.
-pub(super) async fn serve_http1<I, S, B>(stream: I, service: S, watcher: Watcher) -> Result<(), Ended>
+pub(super) async fn serve_http1<I, S, B>(
+    stream: I,
+    service: S,
+    watcher: Watcher,
+) -> Result<(), ConnectionError>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
-    S::Error: Into<Ended>,
+    S::Error: Into<ConnectionError>,
     B: Body + 'static,
-    B::Error: Into<Ended>,
+    B::Error: Into<ConnectionError>,
 {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -61,16 +65,16 @@ pub(super) async fn serve_http2<R, W, S, B>(
     service: S,
     watcher: Watcher,
     stop: CancellationToken,
-) -> Result<(), Ended>
+) -> Result<(), ConnectionError>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Send + 'static,
-    S::Error: Into<Ended>,
+    S::Error: Into<ConnectionError>,
     B: Body + Send + 'static,
     B::Data: Send,
-    B::Error: Into<Ended>,
+    B::Error: Into<ConnectionError>,
 {
     let mut preface = [0; PREFACE.len()];
     let said = timeout(HEAD_PATIENCE, read.read_exact(&mut preface));
@@ -81,7 +85,7 @@ where
     if preface != PREFACE {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak HTTP/2").into());
     }
-    let stream = Lingering::new(join(io::Cursor::new(PREFACE).chain(read), write));
+    let stream = LingeringStream::new(join(io::Cursor::new(PREFACE).chain(read), write));
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .keep_alive_interval(SILENCE)

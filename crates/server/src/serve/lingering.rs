@@ -21,19 +21,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A stream that lingers when it is shut down.
 #[derive(Debug)]
-pub(super) struct Lingering<S> {
+pub(super) struct LingeringStream<S> {
     stream: S,
     /// Runs since the client was told that nothing more comes.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringStream<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, patience: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -43,7 +43,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_is_heard_out_until_it_closes_its_side() {
         let (mut client, server) = duplex(1 << 16);
-        let mut server = Lingering::new(server);
+        let mut server = LingeringStream::new(server);
         server.write_all(b"the end").await.unwrap();
         let close = tokio::spawn(async move { server.shutdown().await });
         client.write_all(&[7; 5_000]).await.unwrap();
@@ -112,7 +112,7 @@ mod tests {
     async fn a_client_that_does_not_close_its_side_is_left_after_a_moment() {
         let (_client, server) = duplex(1 << 16);
         let before = Instant::now();
-        Lingering::new(server).shutdown().await.unwrap();
+        LingeringStream::new(server).shutdown().await.unwrap();
         assert!(before.elapsed() >= PATIENCE);
     }
 }

@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The version of HTTP that a door offers to its clients (RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum AlpnProtocol {
     Http1,
     Http2,
 }
@@ -37,10 +37,10 @@ pub(super) enum Protocol {
 /// The TLS of a node. Connections that are open keep the certificate that they began with.
 pub struct Tls {
     config: TlsConfig,
-    current: RwLock<Loaded>,
+    current: RwLock<TlsAcceptors>,
 }
 
-struct Loaded {
+struct TlsAcceptors {
     http1: TlsAcceptor,
     http2: TlsAcceptor,
     changed: Option<[SystemTime; 2]>,
@@ -86,13 +86,13 @@ impl Tls {
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
-        protocol: Protocol,
+        protocol: AlpnProtocol,
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let acceptor = {
             let current = self.current.read();
             match protocol {
-                Protocol::Http1 => current.http1.clone(),
-                Protocol::Http2 => current.http2.clone(),
+                AlpnProtocol::Http1 => current.http1.clone(),
+                AlpnProtocol::Http2 => current.http2.clone(),
             }
         };
         let accepted = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await;
@@ -105,7 +105,7 @@ fn times(config: &TlsConfig) -> Option<[SystemTime; 2]> {
     Some([changed(&config.certificate)?, changed(&config.key)?])
 }
 
-fn load(config: &TlsConfig) -> Result<Loaded> {
+fn load(config: &TlsConfig) -> Result<TlsAcceptors> {
     let changed = times(config);
     let certificates: Vec<_> = CertificateDer::pem_file_iter(&config.certificate)
         .and_then(Iterator::collect)
@@ -127,7 +127,7 @@ fn load(config: &TlsConfig) -> Result<Loaded> {
         server.alpn_protocols = vec![protocol.to_vec()];
         TlsAcceptor::from(Arc::new(server))
     };
-    Ok(Loaded { http1: offering(b"http/1.1"), http2: offering(b"h2"), changed })
+    Ok(TlsAcceptors { http1: offering(b"http/1.1"), http2: offering(b"h2"), changed })
 }
 
 fn failed(path: &Path, reason: &dyn std::fmt::Display) -> ServerError {

@@ -19,12 +19,12 @@ use stylobate_storage::{OriginFailure, OriginSpan, OriginTracer, RequestKind, Tr
 /// The span of a request, until this is dropped.
 pub(crate) struct RequestSpan {
     context: Context,
-    children: Arc<Children>,
+    children: Arc<ChildSpans>,
     trace: Trace,
 }
 
 impl RequestSpan {
-    pub(super) fn new(context: Context, children: Arc<Children>) -> Self {
+    pub(super) fn new(context: Context, children: Arc<ChildSpans>) -> Self {
         let trace = Trace::new(children.clone());
         Self { context, children, trace }
     }
@@ -67,20 +67,20 @@ impl fmt::Debug for RequestSpan {
 
 /// Begins the spans below that of one request, also of work that outlives it.
 #[derive(Debug)]
-pub(super) struct Children {
+pub(super) struct ChildSpans {
     tracer: SdkTracer,
     parent: Context,
     /// How many there were.
     begun: AtomicU64,
 }
 
-impl Children {
+impl ChildSpans {
     pub(super) fn new(tracer: SdkTracer, parent: SpanContext) -> Self {
         Self { tracer, parent: Context::new().with_remote_span_context(parent), begun: AtomicU64::new(0) }
     }
 }
 
-impl OriginTracer for Children {
+impl OriginTracer for ChildSpans {
     fn begin(&self, kind: RequestKind, method: &Method, uri: &Uri) -> Box<dyn OriginSpan> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let scheme = uri.scheme_str().unwrap_or("http");
@@ -97,7 +97,7 @@ impl OriginTracer for Children {
             .with_kind(SpanKind::Client)
             .with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, &self.parent);
-        Box::new(Child { span: Some(span) })
+        Box::new(OriginChildSpan { span: Some(span) })
     }
 }
 
@@ -109,12 +109,12 @@ fn shown_authority(uri: &Uri) -> &str {
 
 /// The span of a request to an origin.
 #[derive(Debug)]
-struct Child {
+struct OriginChildSpan {
     /// `None` once it ended.
     span: Option<Span>,
 }
 
-impl OriginSpan for Child {
+impl OriginSpan for OriginChildSpan {
     fn end(mut self: Box<Self>, outcome: Result<StatusCode, OriginFailure>) {
         let Some(mut span) = self.span.take() else { return };
         let failure = match outcome {
@@ -132,7 +132,7 @@ impl OriginSpan for Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for OriginChildSpan {
     fn drop(&mut self) {
         if let Some(mut span) = self.span.take() {
             fail(&mut span, "cancelled".to_owned());

@@ -17,13 +17,13 @@ pub(super) const ATTEMPTS: usize = 64;
 
 /// A folder, by an open descriptor of it.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct FolderRoot {
     path: PathBuf,
     descriptor: OwnedFd,
     follows_links: bool,
 }
 
-impl Root {
+impl FolderRoot {
     /// Opens the folder. Links that lead out of it are followed if `follows_links`.
     pub(super) fn open(path: &Path, follows_links: bool) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -165,7 +165,7 @@ mod tests {
         symlink("../out/d/f", inside.join("leaves")).unwrap();
         symlink(&outside, inside.join("away")).unwrap();
 
-        let root = Root::open(&inside, false).unwrap();
+        let root = FolderRoot::open(&inside, false).unwrap();
         for path in ["d/f", "relative", "absolute/f"] {
             assert!(root.open_file(Path::new(path)).is_ok(), "{path}");
         }
@@ -176,7 +176,7 @@ mod tests {
         assert!(root.make_directory(Path::new("away/new")).is_err());
         assert!(!outside.join("new").exists());
 
-        let root = Root::open(&inside, true).unwrap();
+        let root = FolderRoot::open(&inside, true).unwrap();
         assert!(root.open_file(Path::new("leaves")).is_ok() && root.open_file(Path::new("away/d/f")).is_ok());
     }
 
@@ -185,14 +185,14 @@ mod tests {
         let Folders { _all, inside, .. } = folders();
         let made = rustix::fs::mkfifoat(rustix::fs::CWD, inside.join("pipe"), Mode::from_raw_mode(0o600));
         made.unwrap();
-        let error = Root::open(&inside, false).unwrap().open_file(Path::new("pipe")).unwrap_err();
+        let error = FolderRoot::open(&inside, false).unwrap().open_file(Path::new("pipe")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn directories_are_made_where_they_are_missing() {
         let Folders { _all, inside, .. } = folders();
-        let root = Root::open(&inside, false).unwrap();
+        let root = FolderRoot::open(&inside, false).unwrap();
         root.make_directory(Path::new("d/e/g")).unwrap();
         assert!(inside.join("d/e/g").is_dir());
         let error = root.make_directory(Path::new("d/f/g")).unwrap_err();

@@ -19,8 +19,8 @@ use rustix::fs::OFlags;
 
 use super::{
     Folder, failed, is_absent,
-    names::{MARKER, Named, directory_of_prefix, file_of_path, key_of_path},
-    record::Stamp,
+    names::{DecodedFileName, MARKER, directory_of_prefix, file_of_path, key_of_path},
+    record::FileStamp,
 };
 use crate::{ListPage, ListRequest, ListedKey};
 
@@ -40,50 +40,51 @@ const BEHIND_PREFIX: &str = "p";
 
 /// An object or a common prefix of a listing.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FolderListEntry {
     Object(ListedKey),
     Prefix(String),
 }
 
 /// One name in a directory.
 #[derive(Debug)]
-struct Name {
+struct DirEntryName {
     /// As in a key; a directory's ends in `/`.
     key: String,
     /// As in a path.
     segment: String,
 }
 
-impl Name {
+impl DirEntryName {
     fn is_directory(&self) -> bool {
         self.key.ends_with('/')
     }
 }
 
-type Names = Arc<[Name]>;
+type DirEntryNames = Arc<[DirEntryName]>;
 
 /// The names of large directories, so that not every page of a listing reads them anew.
 #[derive(Debug, Default)]
-pub(super) struct KeptNames(Mutex<HashMap<PathBuf, Kept>>);
+pub(super) struct DirNamesCache(Mutex<HashMap<PathBuf, CachedDirNames>>);
 
 #[derive(Debug)]
-struct Kept {
-    stamp: Stamp,
-    names: Names,
+struct CachedDirNames {
+    stamp: FileStamp,
+    names: DirEntryNames,
     bytes: usize,
     used: SystemTime,
 }
 
-impl KeptNames {
-    fn get(&self, directory: &FilePath, stamp: &Stamp) -> Option<Names> {
+impl DirNamesCache {
+    fn get(&self, directory: &FilePath, stamp: &FileStamp) -> Option<DirEntryNames> {
         let mut all = self.0.lock();
         let kept = all.get_mut(directory).filter(|kept| kept.stamp == *stamp)?;
         kept.used = SystemTime::now();
         Some(kept.names.clone())
     }
 
-    fn put(&self, directory: &FilePath, stamp: Stamp, names: &Names) {
-        let bytes = names.iter().map(|name| size_of::<Name>() + name.key.len() + name.segment.len()).sum();
+    fn put(&self, directory: &FilePath, stamp: FileStamp, names: &DirEntryNames) {
+        let bytes =
+            names.iter().map(|name| size_of::<DirEntryName>() + name.key.len() + name.segment.len()).sum();
         if names.len() < MANY || bytes > MAX_CACHED_BYTES {
             return;
         }
@@ -91,7 +92,7 @@ impl KeptNames {
         let mut all = self.0.lock();
         all.insert(
             directory.to_owned(),
-            Kept { stamp, names: names.clone(), bytes, used: SystemTime::now() },
+            CachedDirNames { stamp, names: names.clone(), bytes, used: SystemTime::now() },
         );
         while all.values().map(|kept| kept.bytes).sum::<usize>() > MAX_CACHED_BYTES {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.used).map(|(directory, _)| directory.clone());
@@ -102,11 +103,11 @@ impl KeptNames {
 
 /// A directory that a walk is in.
 #[derive(Debug)]
-struct Level {
+struct WalkLevel {
     /// What its keys begin with.
     key: String,
     path: Path,
-    names: Names,
+    names: DirEntryNames,
     next: usize,
     /// Device and inode: a link to a directory above would be walked for ever.
     identity: (u64, u64),
@@ -114,14 +115,14 @@ struct Level {
 
 /// Where a walk begins.
 #[derive(Clone, Debug)]
-pub(super) enum After {
+pub(super) enum WalkStart {
     /// Behind this key.
     Key(String),
     /// Behind all keys that begin so.
     Prefix(String),
 }
 
-impl After {
+impl WalkStart {
     /// What a request goes on behind.
     fn of(request: &ListRequest) -> Self {
         match (&request.token, &request.past_prefix, &request.start_after) {
@@ -169,22 +170,22 @@ impl After {
 
 /// A walk over the keys of a folder that begin with a prefix, in their order.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct FolderWalk {
     folder: Folder,
     prefix: String,
     delimiter: String,
     /// Keys up to this one are passed over.
-    after: After,
-    levels: Vec<Level>,
+    after: WalkStart,
+    levels: Vec<WalkLevel>,
 }
 
-impl Walk {
+impl FolderWalk {
     /// Begins behind `after`. Without a delimiter, all keys are shown.
     pub(super) fn begin(
         folder: &Folder,
         prefix: &str,
         delimiter: &str,
-        after: After,
+        after: WalkStart,
     ) -> object_store::Result<Self> {
         let above = prefix.rfind('/').map_or("", |slash| prefix.get(..=slash).unwrap_or_default());
         let directory = directory_of_prefix(above).map(|path| (above.to_owned(), path));
@@ -196,7 +197,7 @@ impl Walk {
         folder: &Folder,
         directory: Path,
         delimiter: &str,
-        after: After,
+        after: WalkStart,
     ) -> object_store::Result<Self> {
         let prefix =
             if directory.is_root() { String::new() } else { format!("{}/", key_of_path(&directory)) };
@@ -207,7 +208,7 @@ impl Walk {
         folder: &Folder,
         prefix: String,
         directory: Option<(String, Path)>,
-        (delimiter, after): (&str, After),
+        (delimiter, after): (&str, WalkStart),
     ) -> object_store::Result<Self> {
         let mut walk = Self {
             folder: folder.clone(),
@@ -227,7 +228,7 @@ impl Walk {
     }
 
     /// The next object or common prefix.
-    pub(super) fn next(&mut self) -> object_store::Result<Option<Found>> {
+    pub(super) fn next(&mut self) -> object_store::Result<Option<FolderListEntry>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(name) = level.names.get(level.next) else {
                 self.levels.pop();
@@ -249,14 +250,14 @@ impl Walk {
 
             if let Some(prefix) = self.common_prefix(&key) {
                 if self.shows(&prefix, is_directory)? {
-                    return Ok(Some(Found::Prefix(prefix)));
+                    return Ok(Some(FolderListEntry::Prefix(prefix)));
                 }
             } else if is_directory {
                 self.descend(key, path);
             } else if !self.after.passes(&key)
                 && let Some(meta) = self.folder.look(&path)
             {
-                return Ok(Some(Found::Object(ListedKey { key, meta })));
+                return Ok(Some(FolderListEntry::Object(ListedKey { key, meta })));
             }
         }
         Ok(None)
@@ -286,7 +287,7 @@ impl Walk {
         }
         if !is_whole_directory {
             // All that begin so are shown by now, in whatever directories they lie.
-            let after = After::Prefix(prefix.to_owned());
+            let after = WalkStart::Prefix(prefix.to_owned());
             *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, after)?;
         }
         Ok(is_shown)
@@ -312,12 +313,12 @@ impl Walk {
         }
 
         let first = self.after.text().max(self.prefix.as_str());
-        let is_before = |name: &Name| {
+        let is_before = |name: &DirEntryName| {
             let full = format!("{key}{}", name.key);
             full.as_str() < first && !(name.is_directory() && first.starts_with(&full))
         };
         let next = if first.starts_with(&key) { names.partition_point(is_before) } else { 0 };
-        self.levels.push(Level { key, path, names, next, identity });
+        self.levels.push(WalkLevel { key, path, names, next, identity });
         Ok(())
     }
 }
@@ -333,21 +334,21 @@ fn child(directory: &Path, segment: &str) -> object_store::Result<Path> {
 impl Folder {
     /// One page of a listing.
     pub(crate) fn list_page(&self, request: &ListRequest) -> object_store::Result<ListPage> {
-        let mut walk = Walk::begin(self, &request.prefix, &request.delimiter, After::of(request))?;
+        let mut walk = FolderWalk::begin(self, &request.prefix, &request.delimiter, WalkStart::of(request))?;
         let mut page = ListPage::default();
-        let mut last = After::Key(String::new());
+        let mut last = WalkStart::Key(String::new());
         while let Some(found) = walk.next()? {
             if page.objects.len() + page.prefixes.len() == request.max_keys {
                 page.next_token = Some(last.to_token());
                 break;
             }
             match found {
-                Found::Object(listed) => {
-                    last = After::Key(listed.key.clone());
+                FolderListEntry::Object(listed) => {
+                    last = WalkStart::Key(listed.key.clone());
                     page.objects.push(listed);
                 }
-                Found::Prefix(prefix) => {
-                    last = After::Prefix(prefix.clone());
+                FolderListEntry::Prefix(prefix) => {
+                    last = WalkStart::Prefix(prefix.clone());
                     page.prefixes.push(prefix);
                 }
             }
@@ -367,12 +368,12 @@ impl Folder {
     }
 
     /// The names in a directory, in the order of keys.
-    fn names(&self, path: &Path) -> io::Result<(Names, Metadata)> {
+    fn names(&self, path: &Path) -> io::Result<(DirEntryNames, Metadata)> {
         let asked = SystemTime::now();
         let relative = if path.is_root() { PathBuf::new() } else { file_of_path(path) };
         let opened = self.inner.root.open_directory(&relative)?;
         let metadata = std::fs::File::from(opened).metadata()?;
-        let stamp = Stamp::of(&metadata);
+        let stamp = FileStamp::of(&metadata);
         if let Some(names) = self.inner.kept_names.get(&relative, &stamp) {
             return Ok((names, metadata));
         }
@@ -381,10 +382,10 @@ impl Folder {
         let mut has_links = false;
         for entry in std::fs::read_dir(self.inner.root.path().join(&relative))? {
             let entry = entry?;
-            let (segment, key) = match Named::of(&entry.file_name()) {
-                Named::Segment(segment, key) => (segment, key),
-                Named::Reserved => continue,
-                Named::Foreign => {
+            let (segment, key) = match DecodedFileName::of(&entry.file_name()) {
+                DecodedFileName::Segment(segment, key) => (segment, key),
+                DecodedFileName::Reserved => continue,
+                DecodedFileName::Foreign => {
                     self.warn_foreign(&entry.path());
                     continue;
                 }
@@ -401,15 +402,15 @@ impl Folder {
             }
             match kind {
                 kind if kind.is_dir() && segment != MARKER => {
-                    names.push(Name { key: format!("{key}/"), segment });
+                    names.push(DirEntryName { key: format!("{key}/"), segment });
                 }
-                kind if kind.is_file() => names.push(Name { key, segment }),
+                kind if kind.is_file() => names.push(DirEntryName { key, segment }),
                 _ => {}
             }
         }
         names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
 
-        let names: Names = names.into();
+        let names: DirEntryNames = names.into();
         // What a link leads to may change while the directory does not.
         let changed = stamp.last_changed();
         if !has_links && asked.duration_since(changed).is_ok_and(|unchanged| unchanged > SETTLED_AFTER) {

@@ -32,9 +32,9 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
 use self::{
-    beneath::Root,
-    list::KeptNames,
-    record::{Record, Stamp},
+    beneath::FolderRoot,
+    list::DirNamesCache,
+    record::{FileRecord, FileStamp},
     write::etag_of,
 };
 pub(crate) use self::{names::file_of_path, record::BESIDE};
@@ -51,40 +51,40 @@ const STRIPES: usize = 64;
 /// A folder as an object store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    inner: Arc<Inner>,
+    inner: Arc<FolderInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    root: Root,
-    kept_names: KeptNames,
+struct FolderInner {
+    root: FolderRoot,
+    kept_names: DirNamesCache,
     lacks_nameless_files: AtomicBool,
-    warned: Warned,
+    warned: FolderWarnings,
 }
 
 /// Warnings that were given.
 #[derive(Debug, Default)]
-struct Warned {
+struct FolderWarnings {
     foreign: AtomicBool,
     unreadable: AtomicBool,
 }
 
 /// A file that was opened, and what is known of it.
-struct Opened {
+struct FolderFile {
     file: File,
-    stamp: Stamp,
-    record: Option<Record>,
+    stamp: FileStamp,
+    record: Option<FileRecord>,
     meta: ObjectMeta,
 }
 
 impl Folder {
     /// Opens a folder. Links that lead out of it are followed if `follows_links`, and are no objects otherwise.
     pub(crate) fn open_root(path: &std::path::Path, follows_links: bool) -> io::Result<Self> {
-        let inner = Inner {
-            root: Root::open(path, follows_links)?,
-            kept_names: KeptNames::default(),
+        let inner = FolderInner {
+            root: FolderRoot::open(path, follows_links)?,
+            kept_names: DirNamesCache::default(),
             lacks_nameless_files: AtomicBool::new(false),
-            warned: Warned::default(),
+            warned: FolderWarnings::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -99,18 +99,18 @@ impl Folder {
         self.inner.root.open_file(&file_of_path(path))
     }
 
-    fn open(&self, path: &Path) -> object_store::Result<Opened> {
+    fn open(&self, path: &Path) -> object_store::Result<FolderFile> {
         let file = self.open_file(path).map_err(|error| failed(path, error))?;
         let metadata = file.metadata().map_err(|error| failed(path, error))?;
-        let stamp = Stamp::of(&metadata);
+        let stamp = FileStamp::of(&metadata);
         let record =
             record::read(&self.inner.root, path, &file, &stamp).map_err(|error| failed(path, error))?;
         let meta = stamp.to_meta(path, etag_of(record.as_ref(), &stamp));
-        Ok(Opened { file, stamp, record, meta })
+        Ok(FolderFile { file, stamp, record, meta })
     }
 
     /// The ETag and the state of the object at a path, which need not be readable; `None` if there is none.
-    fn state(&self, path: &Path) -> io::Result<Option<(String, Stamp)>> {
+    fn state(&self, path: &Path) -> io::Result<Option<(String, FileStamp)>> {
         let file = file_of_path(path);
         let opened = match self.inner.root.open_at(&file, OFlags::PATH) {
             Err(error) if is_absent(&error) => return Ok(None),
@@ -121,7 +121,7 @@ impl Folder {
             return Ok(None);
         }
 
-        let stamp = Stamp::of(&metadata);
+        let stamp = FileStamp::of(&metadata);
         let record = record::read_at(&self.inner.root, path, &self.root().join(file), &stamp)?;
         Ok(Some((etag_of(record.as_ref(), &stamp), stamp)))
     }
@@ -135,8 +135,8 @@ impl Folder {
     /// Replaces the tags of an object. What is cached of the object is of another version afterwards.
     pub fn set_tags(&self, path: &Path, tags: Option<&str>) -> object_store::Result<()> {
         let _alone = self.alone(path);
-        let Opened { file, stamp, record, .. } = self.open(path)?;
-        let mut record = record.unwrap_or_else(|| Record::new(&stamp, &http::HeaderMap::new()));
+        let FolderFile { file, stamp, record, .. } = self.open(path)?;
+        let mut record = record.unwrap_or_else(|| FileRecord::new(&stamp, &http::HeaderMap::new()));
         record.set_tags(tags);
         record::write(&self.inner.root, path, &file, &record).map_err(|error| failed(path, error))
     }
@@ -166,7 +166,7 @@ impl Folder {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     fn to_meta(&self, path: &Path, etag: String) -> ObjectMeta {
         ObjectMeta {
             location: path.clone(),

@@ -104,7 +104,7 @@ pub(crate) fn file_of_path(path: &Path) -> PathBuf {
 
 /// The segment of a path that a file or directory stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum DecodedFileName {
     /// A segment of a key: as a path spells it, and as the key does.
     Segment(String, String),
     /// The store's own.
@@ -113,7 +113,7 @@ pub(super) enum Named {
     Foreign,
 }
 
-impl Named {
+impl DecodedFileName {
     /// What a file's name says.
     pub(super) fn of(name: &OsStr) -> Self {
         let Some(name) = name.to_str() else { return Self::Foreign };
@@ -163,9 +163,9 @@ mod tests {
 
     #[test]
     fn the_names_of_the_store_itself_are_no_keys() {
-        assert_eq!(Named::of(OsStr::new(".stylobate-uploads")), Named::Reserved);
-        assert_eq!(Named::of(OsStr::new(".stylobate-name-zz")), Named::Foreign);
-        assert_eq!(Named::of(OsStr::new(".stylobate-name-61")), Named::Foreign);
+        assert_eq!(DecodedFileName::of(OsStr::new(".stylobate-uploads")), DecodedFileName::Reserved);
+        assert_eq!(DecodedFileName::of(OsStr::new(".stylobate-name-zz")), DecodedFileName::Foreign);
+        assert_eq!(DecodedFileName::of(OsStr::new(".stylobate-name-61")), DecodedFileName::Foreign);
         // A newline and "/../x": no segment has a slash in it.
         let climbing = Path::parse("a/.stylobate-name-0a2f2e2e2f78").unwrap();
         assert_eq!(file_of_path(&climbing), PathBuf::from(climbing.as_ref()));
@@ -182,7 +182,7 @@ mod tests {
             let mut segments = Vec::new();
             let mut keys = Vec::new();
             for name in file_of_path(&path).iter() {
-                let Named::Segment(segment, plain) = Named::of(name) else { panic!("{name:?} of {key:?}") };
+                let DecodedFileName::Segment(segment, plain) = DecodedFileName::of(name) else { panic!("{name:?} of {key:?}") };
                 segments.push(segment);
                 keys.push(plain);
             }

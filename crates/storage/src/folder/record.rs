@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use rustix::{fs::XattrFlags, io::Errno};
 use serde::{Deserialize, Serialize};
 
-use super::beneath::{ATTEMPTS, Root};
+use super::beneath::{ATTEMPTS, FolderRoot};
 
 const ATTRIBUTE: &str = "user.stylobate";
 pub(crate) const BESIDE: &str = ".stylobate-attributes";
@@ -94,14 +94,14 @@ fn of_text(headers: &[(String, String)]) -> HeaderMap {
 
 /// What tells one state of a file from all others: inode, times of change, size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     pub(super) inode: u64,
     pub(super) size: u64,
     modified: i128,
     changed: i128,
 }
 
-impl Stamp {
+impl FileStamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
@@ -130,19 +130,19 @@ impl Stamp {
 
 /// The record of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct FileRecord {
     size: u64,
     modified: String,
     headers: Vec<(String, String)>,
 }
 
-impl Record {
+impl FileRecord {
     /// The record of a file that is as `stamp` says.
-    pub(super) fn new(stamp: &Stamp, headers: &HeaderMap) -> Self {
+    pub(super) fn new(stamp: &FileStamp, headers: &HeaderMap) -> Self {
         Self { size: stamp.size, modified: format!("{:x}", stamp.modified), headers: to_text(headers) }
     }
 
-    fn is_of(&self, stamp: &Stamp) -> bool {
+    fn is_of(&self, stamp: &FileStamp) -> bool {
         self.size == stamp.size && self.modified == format!("{:x}", stamp.modified)
     }
 
@@ -172,7 +172,7 @@ impl Record {
     }
 
     /// The headers with which S3 would describe the object.
-    pub(super) fn describe(&self, etag: &str, stamp: &Stamp) -> HeaderMap {
+    pub(super) fn describe(&self, etag: &str, stamp: &FileStamp) -> HeaderMap {
         let mut headers = self.headers();
         if let Some(tags) = headers.remove(TAGGING) {
             let count = tags.as_bytes().split(|byte| *byte == b'&').count();
@@ -236,33 +236,38 @@ pub(super) fn headers_of(attributes: &Attributes) -> Result<HeaderMap, String> {
 }
 
 /// Where the record of a file at `path` lies if it does not fit into its attributes.
-fn beside(root: &Root, path: &Path, inode: u64) -> PathBuf {
+fn beside(root: &FolderRoot, path: &Path, inode: u64) -> PathBuf {
     let hash = blake3::hash(path.as_ref().as_bytes()).to_hex();
     let (above, name) = hash.split_at(2);
     root.path().join(BESIDE).join(above).join(format!("{name}-{inode:x}"))
 }
 
 /// The record of an open file, if it has one and is still as it was then.
-pub(super) fn read(root: &Root, path: &Path, file: &File, stamp: &Stamp) -> io::Result<Option<Record>> {
+pub(super) fn read(
+    root: &FolderRoot,
+    path: &Path,
+    file: &File,
+    stamp: &FileStamp,
+) -> io::Result<Option<FileRecord>> {
     read_by(root, path, stamp, |value| rustix::fs::fgetxattr(file, ATTRIBUTE, value))
 }
 
 /// The record of a file by its name. That of a file that may not be read is not known.
 pub(super) fn read_at(
-    root: &Root,
+    root: &FolderRoot,
     path: &Path,
     file: &std::path::Path,
-    stamp: &Stamp,
-) -> io::Result<Option<Record>> {
+    stamp: &FileStamp,
+) -> io::Result<Option<FileRecord>> {
     read_by(root, path, stamp, |value| rustix::fs::getxattr(file, ATTRIBUTE, value))
 }
 
 fn read_by(
-    root: &Root,
+    root: &FolderRoot,
     path: &Path,
-    stamp: &Stamp,
+    stamp: &FileStamp,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
-) -> io::Result<Option<Record>> {
+) -> io::Result<Option<FileRecord>> {
     let mut value = vec![0; USUAL];
     let mut length = get(&mut value);
     if length == Err(Errno::RANGE) {
@@ -283,12 +288,12 @@ fn read_by(
         Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let record: Option<Record> = serde_json::from_slice(&json).ok();
+    let record: Option<FileRecord> = serde_json::from_slice(&json).ok();
     Ok(record.filter(|record| record.is_of(stamp)))
 }
 
 /// Keeps the record with an open file that is to be, or is, at `path`.
-pub(super) fn write(root: &Root, path: &Path, file: &File, record: &Record) -> io::Result<()> {
+pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRecord) -> io::Result<()> {
     let json = serde_json::to_vec(record)?;
     match rustix::fs::fsetxattr(file, ATTRIBUTE, &json, XattrFlags::empty()) {
         Ok(()) => return Ok(()),
@@ -328,7 +333,7 @@ fn write_beside(place: &std::path::Path, staged: &std::path::Path, json: &[u8]) 
 }
 
 /// Removes the record that lies beside the file of this inode that was at `path`. Returns whether there was one.
-pub(super) fn remove_beside(root: &Root, path: &Path, inode: u64) -> bool {
+pub(super) fn remove_beside(root: &FolderRoot, path: &Path, inode: u64) -> bool {
     let place = beside(root, path, inode);
     let is_removed = std::fs::remove_file(&place).is_ok();
     if is_removed {

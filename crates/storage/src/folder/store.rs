@@ -22,13 +22,13 @@ use object_store::{
 };
 
 use super::{
-    Folder, Opened, failed,
-    list::{After, Found, Walk},
+    Folder, FolderFile, failed,
+    list::{FolderListEntry, FolderWalk, WalkStart},
     names::{MARKER, file_of_path},
     record::{KeptHeaders, headers_of},
-    write::{CopyChange, Write, precondition, write_at},
+    write::{CopyChange, FolderWrite, precondition, write_at},
 };
-use crate::object_headers::SeenHeaders;
+use crate::object_headers::CapturedHeaders;
 
 /// Objects of a listing that are looked for at a time.
 const BATCH: usize = 1000;
@@ -82,7 +82,7 @@ impl ObjectStore for Folder {
         let path = location.clone();
         blocking(move || {
             let headers = headers(&options.attributes, &options.extensions)?;
-            let write = Write::begin(&folder, &path)?;
+            let write = FolderWrite::begin(&folder, &path)?;
             write_at(write.file(), &payload, 0).map_err(|error| failed(&path, error))?;
             write.publish(&options.mode, &headers)
         })
@@ -97,7 +97,7 @@ impl ObjectStore for Folder {
         headers(&options.attributes, &options.extensions)?;
         let folder = self.clone();
         let path = location.clone();
-        let write = blocking(move || Write::begin(&folder, &path)).await?;
+        let write = blocking(move || FolderWrite::begin(&folder, &path)).await?;
         Ok(Box::new(FolderUpload {
             path: location.clone(),
             write: Some(Arc::new(write)),
@@ -151,9 +151,9 @@ impl ObjectStore for Folder {
         offset: &Path,
     ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
         let directory = prefix.cloned().unwrap_or_default();
-        let after = After::Key(if offset.is_root() { String::new() } else { super::key_of_path(offset) });
+        let after = WalkStart::Key(if offset.is_root() { String::new() } else { super::key_of_path(offset) });
         let folder = self.clone();
-        let begin = blocking(move || Walk::begin_in(&folder, directory, "", after));
+        let begin = blocking(move || FolderWalk::begin_in(&folder, directory, "", after));
         futures::stream::once(begin).map_ok(objects_of).try_flatten().boxed()
     }
 
@@ -161,13 +161,13 @@ impl ObjectStore for Folder {
         let directory = prefix.cloned().unwrap_or_default();
         let folder = self.clone();
         blocking(move || {
-            let mut walk = Walk::begin_in(&folder, directory, "/", After::Key(String::new()))?;
+            let mut walk = FolderWalk::begin_in(&folder, directory, "/", WalkStart::Key(String::new()))?;
             let mut listed = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
             while let Some(found) = walk.next()? {
                 match found {
-                    Found::Object(object) if is_marker(&object.meta) => {}
-                    Found::Object(object) => listed.objects.push(object.meta),
-                    Found::Prefix(prefix) => {
+                    FolderListEntry::Object(object) if is_marker(&object.meta) => {}
+                    FolderListEntry::Object(object) => listed.objects.push(object.meta),
+                    FolderListEntry::Prefix(prefix) => {
                         listed.common_prefixes.extend(super::names::directory_of_prefix(&prefix));
                     }
                 }
@@ -198,13 +198,13 @@ impl ObjectStore for Folder {
 
 impl Folder {
     fn get(&self, path: &Path, options: &GetOptions) -> object_store::Result<GetResult> {
-        let Opened { file, stamp, record, meta } = self.open(path)?;
+        let FolderFile { file, stamp, record, meta } = self.open(path)?;
         options.check_preconditions(&meta)?;
         if options.version.is_some() && options.version != meta.version {
             return Err(precondition(path));
         }
 
-        if let Some(seen) = options.extensions.get::<SeenHeaders>()
+        if let Some(seen) = options.extensions.get::<CapturedHeaders>()
             && let Some(record) = &record
         {
             let etag = meta.e_tag.as_deref().unwrap_or_default();
@@ -222,7 +222,7 @@ impl Folder {
 }
 
 /// The objects that a walk comes to, but for directory markers.
-fn objects_of(walk: Walk) -> impl Stream<Item = object_store::Result<ObjectMeta>> {
+fn objects_of(walk: FolderWalk) -> impl Stream<Item = object_store::Result<ObjectMeta>> {
     let batches = futures::stream::try_unfold(Some(walk), async |walk| -> object_store::Result<_> {
         let Some(walk) = walk else { return Ok(None) };
         let (batch, walk) = blocking(move || batch_of(walk)).await?;
@@ -232,13 +232,13 @@ fn objects_of(walk: Walk) -> impl Stream<Item = object_store::Result<ObjectMeta>
 }
 
 /// The next objects of a walk, and the walk if it goes on.
-fn batch_of(mut walk: Walk) -> object_store::Result<(Vec<ObjectMeta>, Option<Walk>)> {
+fn batch_of(mut walk: FolderWalk) -> object_store::Result<(Vec<ObjectMeta>, Option<FolderWalk>)> {
     let mut batch = Vec::new();
     while batch.len() < BATCH {
         match walk.next()? {
-            Some(Found::Object(listed)) if is_marker(&listed.meta) => {}
-            Some(Found::Object(listed)) => batch.push(listed.meta),
-            Some(Found::Prefix(_)) => {}
+            Some(FolderListEntry::Object(listed)) if is_marker(&listed.meta) => {}
+            Some(FolderListEntry::Object(listed)) => batch.push(listed.meta),
+            Some(FolderListEntry::Prefix(_)) => {}
             None => return Ok((batch, None)),
         }
     }
@@ -268,7 +268,7 @@ fn is_marker(meta: &ObjectMeta) -> bool {
 struct FolderUpload {
     path: Path,
     /// `None` once it is over.
-    write: Option<Arc<Write>>,
+    write: Option<Arc<FolderWrite>>,
     length: u64,
     /// Parts that were handed over.
     parts: usize,

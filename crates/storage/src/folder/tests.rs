@@ -12,16 +12,16 @@ use object_store::{
 use super::*;
 use crate::{ListPage, ListRequest};
 
-struct Place {
+struct TestFolder {
     root: PathBuf,
     folder: Folder,
     _kept: tempfile::TempDir,
 }
 
-fn place() -> Place {
+fn place() -> TestFolder {
     let kept = tempfile::tempdir().unwrap();
     let root = kept.path().canonicalize().unwrap();
-    Place { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
+    TestFolder { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
 }
 
 /// The files and directories below a folder, without their kinds.
@@ -73,7 +73,7 @@ fn list(folder: &Folder, prefix: &str, delimiter: &str, max_keys: usize) -> Vec<
 
 #[tokio::test]
 async fn a_folder_does_what_object_stores_do() {
-    let Place { folder, .. } = &place();
+    let TestFolder { folder, .. } = &place();
     integration::put_get_delete_list(folder).await;
     integration::list_uses_directories_correctly(folder).await;
     integration::list_with_delimiter(folder).await;
@@ -89,7 +89,7 @@ async fn a_folder_does_what_object_stores_do() {
 
 #[tokio::test]
 async fn every_key_is_held_and_listed_in_order() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     let mut keys = [
         "a",
         "a-b",
@@ -132,7 +132,7 @@ async fn every_key_is_held_and_listed_in_order() {
 
 #[tokio::test]
 async fn listings_go_on_anywhere_and_know_any_delimiter() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     for name in ["a/1", "a/2", "a-1", "a-2", "b", "c/d/1", "c/d-e/2", "cc"] {
         put(folder, name).await;
     }
@@ -174,7 +174,7 @@ async fn listings_go_on_anywhere_and_know_any_delimiter() {
 
 #[tokio::test]
 async fn pages_of_a_large_directory_show_each_name_once() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     let names: Vec<String> = (0..2_000).map(|i| format!("d/{i:05}")).collect();
     std::fs::create_dir(root.join("d")).unwrap();
     for name in &names {
@@ -193,7 +193,7 @@ async fn pages_of_a_large_directory_show_each_name_once() {
 
 #[tokio::test]
 async fn headers_and_tags_stay_with_their_object() {
-    let Place { folder, .. } = &place();
+    let TestFolder { folder, .. } = &place();
     let path = key("a/b");
     let kept = KeptHeaders::default();
     kept.set(ETAG, HeaderValue::from_static("\"5d41402abc4b2a76b9719d911017c592\""));
@@ -228,7 +228,7 @@ async fn headers_and_tags_stay_with_their_object() {
 
 #[tokio::test]
 async fn a_file_that_others_wrote_has_no_record() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     let kept = KeptHeaders::default();
     kept.set(ETAG, HeaderValue::from_static("\"kept\""));
     let options = PutOptions { extensions: kept.into_extensions(), ..Default::default() };
@@ -245,7 +245,7 @@ async fn a_file_that_others_wrote_has_no_record() {
 
 #[tokio::test]
 async fn a_file_of_which_only_the_times_were_put_back_is_another_version() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     put(folder, "a").await;
     let before = folder.head(&key("a")).await.unwrap();
     let file = std::fs::File::options().write(true).open(root.join("a")).unwrap();
@@ -266,7 +266,7 @@ async fn a_file_of_which_only_the_times_were_put_back_is_another_version() {
 
 #[tokio::test]
 async fn what_does_not_fit_into_attributes_lies_beside() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     let large = "x".repeat(100_000);
     let mut attributes = Attributes::new();
     attributes.insert(Attribute::Metadata("k".into()), large.into());
@@ -290,7 +290,7 @@ async fn what_does_not_fit_into_attributes_lies_beside() {
 
 #[tokio::test]
 async fn a_write_that_ends_early_leaves_nothing() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     for nameless in [true, false] {
         folder.inner.lacks_nameless_files.store(!nameless, Ordering::Relaxed);
         let mut upload = folder.put_multipart(&key("a/b/c")).await.unwrap();
@@ -312,7 +312,7 @@ async fn a_write_that_ends_early_leaves_nothing() {
 
 #[tokio::test]
 async fn an_upload_in_parts_is_completed_on_a_condition() {
-    let Place { folder, .. } = &place();
+    let TestFolder { folder, .. } = &place();
     let upload = async |mode: PutMode, text: &'static str| {
         let mut options = PutMultipartOptions::default();
         options.extensions.insert(UploadMode(mode));
@@ -330,7 +330,7 @@ async fn an_upload_in_parts_is_completed_on_a_condition() {
 
 #[tokio::test]
 async fn copies_can_be_bound_to_a_version_and_changed() {
-    let Place { folder, .. } = &place();
+    let TestFolder { folder, .. } = &place();
     put(folder, "a").await;
     folder.set_tags(&key("a"), Some("k=v")).unwrap();
     let e_tag = folder.head(&key("a")).await.unwrap().e_tag;
@@ -354,7 +354,7 @@ async fn copies_can_be_bound_to_a_version_and_changed() {
 
 #[tokio::test]
 async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     put(folder, "d/a").await;
     std::os::unix::fs::symlink("a", root.join("d/link")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("d/out")).unwrap();
@@ -378,7 +378,7 @@ async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
 
 #[tokio::test]
 async fn writers_and_removers_of_one_directory_do_not_disturb_each_other() {
-    let Place { folder, root, .. } = &place();
+    let TestFolder { folder, root, .. } = &place();
     let work = (0..8).map(|worker| {
         let folder = folder.clone();
         tokio::spawn(async move {
@@ -395,7 +395,7 @@ async fn writers_and_removers_of_one_directory_do_not_disturb_each_other() {
 
 #[tokio::test]
 async fn paths_of_files_are_listed_without_markers() {
-    let Place { folder, .. } = &place();
+    let TestFolder { folder, .. } = &place();
     for name in ["t/", "t/a", "t/u/b"] {
         put(folder, name).await;
     }

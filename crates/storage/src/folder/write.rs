@@ -31,7 +31,7 @@ use super::{
     beneath::ATTEMPTS,
     failed,
     names::file_of_path,
-    record::{self, KeptHeaders, Record, STORAGE_CLASS, Stamp, TAGGING},
+    record::{self, FileRecord, FileStamp, KeptHeaders, STORAGE_CLASS, TAGGING},
 };
 
 /// The mode of a new file, of which the umask takes away.
@@ -39,13 +39,13 @@ const NEW: Mode = Mode::from_raw_mode(0o666);
 
 /// A file that has no name yet.
 #[derive(Debug)]
-pub(super) struct NewFile {
+pub(super) struct UnnamedFile {
     pub(super) file: File,
     /// The directory and the name under which it lies until then, if it has to have one.
     staged: Option<(OwnedFd, String)>,
 }
 
-impl Drop for NewFile {
+impl Drop for UnnamedFile {
     fn drop(&mut self) {
         if let Some((directory, name)) = &self.staged {
             let _ = rustix::fs::unlinkat(directory, name.as_str(), AtFlags::empty());
@@ -53,7 +53,7 @@ impl Drop for NewFile {
     }
 }
 
-impl NewFile {
+impl UnnamedFile {
     /// Opens a file that can get the name `target`.
     fn create(folder: &Folder, target: &FilePath) -> io::Result<Self> {
         for _ in 1..ATTEMPTS {
@@ -147,18 +147,18 @@ fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<
 
 /// A write under way to an object.
 #[derive(Debug)]
-pub(super) struct Write {
+pub(super) struct FolderWrite {
     folder: Folder,
     path: Path,
     target: PathBuf,
-    new: NewFile,
+    new: UnnamedFile,
 }
 
-impl Write {
+impl FolderWrite {
     /// Begins to write the object at a path.
     pub(super) fn begin(folder: &Folder, path: &Path) -> object_store::Result<Self> {
         let target = file_of_path(path);
-        let new = NewFile::create(folder, &target).map_err(|error| failed(path, error))?;
+        let new = UnnamedFile::create(folder, &target).map_err(|error| failed(path, error))?;
         Ok(Self { folder: folder.clone(), path: path.clone(), target, new })
     }
 
@@ -170,8 +170,8 @@ impl Write {
     pub(super) fn publish(self, mode: &PutMode, headers: &HeaderMap) -> object_store::Result<PutResult> {
         let (folder, path) = (&self.folder, &self.path);
         let io = |error: io::Error| failed(path, error);
-        let stamp = Stamp::of(&self.new.file.metadata().map_err(io)?);
-        let record = (!headers.is_empty()).then(|| Record::new(&stamp, headers));
+        let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
+        let record = (!headers.is_empty()).then(|| FileRecord::new(&stamp, headers));
         if let Some(record) = &record {
             record::write(&folder.inner.root, path, &self.new.file, record).map_err(io)?;
         }
@@ -182,7 +182,7 @@ impl Write {
             folder.remove_empty(self.target.parent().unwrap_or(FilePath::new("")));
         }
         placed?;
-        let stamp = Stamp::of(&self.new.file.metadata().map_err(io)?);
+        let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
         Ok(PutResult { e_tag: Some(etag_of(record.as_ref(), &stamp)), version: Some(stamp.to_text()) })
     }
 
@@ -220,15 +220,15 @@ impl Write {
 }
 
 /// The ETag of a file: the one that is kept, or what tells its state from others.
-pub(super) fn etag_of(record: Option<&Record>, stamp: &Stamp) -> String {
-    match record.and_then(Record::etag) {
+pub(super) fn etag_of(record: Option<&FileRecord>, stamp: &FileStamp) -> String {
+    match record.and_then(FileRecord::etag) {
         Some(etag) => etag.to_owned(),
         None => format!("\"{}\"", stamp.to_text()),
     }
 }
 
 /// Whether what is there now is what the mode asks for.
-fn check_mode(path: &Path, mode: &PutMode, before: Option<&(String, Stamp)>) -> object_store::Result<()> {
+fn check_mode(path: &Path, mode: &PutMode, before: Option<&(String, FileStamp)>) -> object_store::Result<()> {
     match (mode, before) {
         (PutMode::Overwrite, _) | (PutMode::Create, None) => Ok(()),
         (PutMode::Create, Some(_)) => Err(exists(path)),
@@ -312,11 +312,11 @@ impl Folder {
             return Err(precondition(from));
         }
 
-        let write = Write::begin(self, to)?;
+        let write = FolderWrite::begin(self, to)?;
         let (mut reader, mut writer) = (&source.file, write.file());
         let copied = io::copy(&mut reader, &mut writer).map_err(|error| failed(to, error))?;
         let now = source.file.metadata().map_err(|error| failed(from, error))?;
-        if copied != source.stamp.size || Stamp::of(&now) != source.stamp {
+        if copied != source.stamp.size || FileStamp::of(&now) != source.stamp {
             return Err(failed(from, io::Error::other("the object was changed while it was copied")));
         }
 

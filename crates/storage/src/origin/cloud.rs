@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::{
-    observed::Observing,
+    observed::ObservedConnector,
     s3::{self, S3Endpoint},
 };
 use crate::{OriginMetrics, RequestOptions};
@@ -24,7 +24,7 @@ use crate::{OriginMetrics, RequestOptions};
 const REQUEST_TIMEOUT: &str = "300s";
 
 /// What a store is built from.
-pub(super) struct Builder<'a> {
+pub(super) struct CloudStoreBuilder<'a> {
     pub(super) url: &'a Url,
     pub(super) options: &'a [(String, String)],
     pub(super) requests: &'a RequestOptions,
@@ -32,7 +32,7 @@ pub(super) struct Builder<'a> {
 }
 
 /// A store, and what tells its objects from those of another store under the same URL.
-type Built<S> = (S, String);
+type BuiltStore<S> = (S, String);
 
 /// A builder of the object_store crate with the options applied, and the identity; a key that it does not know is an
 /// error.
@@ -47,7 +47,7 @@ macro_rules! configured {
     }};
 }
 
-impl Builder<'_> {
+impl CloudStoreBuilder<'_> {
     fn retry(&self) -> RetryConfig {
         RetryConfig {
             backoff: BackoffConfig { init_backoff: self.requests.backoff, ..BackoffConfig::default() },
@@ -62,26 +62,26 @@ impl Builder<'_> {
         [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
     }
 
-    pub(super) fn s3(&self) -> object_store::Result<(Built<AmazonS3>, Option<S3Endpoint>)> {
+    pub(super) fn s3(&self) -> object_store::Result<(BuiltStore<AmazonS3>, Option<S3Endpoint>)> {
         let (builder, identity) =
             configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint]);
         let (store, endpoint) = s3::build(builder, self.url, self.metrics)?;
         Ok(((store, identity), endpoint))
     }
 
-    pub(super) fn gcs(&self) -> object_store::Result<Built<GoogleCloudStorage>> {
+    pub(super) fn gcs(&self) -> object_store::Result<BuiltStore<GoogleCloudStorage>> {
         let (builder, identity) =
             configured!(self, GoogleCloudStorageBuilder::from_env(), [GoogleConfigKey::BaseUrl]);
-        Ok((builder.with_http_connector(Observing::new(self.metrics)).build()?, identity))
+        Ok((builder.with_http_connector(ObservedConnector::new(self.metrics)).build()?, identity))
     }
 
-    pub(super) fn azure(&self) -> object_store::Result<Built<MicrosoftAzure>> {
+    pub(super) fn azure(&self) -> object_store::Result<BuiltStore<MicrosoftAzure>> {
         let identity = [AzureConfigKey::AccountName, AzureConfigKey::Endpoint, AzureConfigKey::UseEmulator];
         let (builder, identity) = configured!(self, MicrosoftAzureBuilder::from_env(), identity);
-        Ok((builder.with_http_connector(Observing::new(self.metrics)).build()?, identity))
+        Ok((builder.with_http_connector(ObservedConnector::new(self.metrics)).build()?, identity))
     }
 
-    pub(super) fn http(&self) -> object_store::Result<Built<HttpStore>> {
+    pub(super) fn http(&self) -> object_store::Result<BuiltStore<HttpStore>> {
         let mut client = ClientOptions::new().with_allow_http(true);
         for (key, value) in self.options() {
             client = client.with_config(key.to_ascii_lowercase().parse()?, value);
@@ -93,7 +93,7 @@ impl Builder<'_> {
             .with_url(without_user(self.url))
             .with_client_options(client)
             .with_retry(self.retry())
-            .with_http_connector(Observing::new(self.metrics))
+            .with_http_connector(ObservedConnector::new(self.metrics))
             .build()?;
         // A name shows no query, and yet two of them are two places.
         let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();

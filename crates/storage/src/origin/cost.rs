@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 /// What one more request costs, expressed in bytes that could be transferred meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct OriginCost {
-    averages: Mutex<Averages>,
+    averages: Mutex<CostAverages>,
 }
 
 #[derive(Debug, Default)]
-struct Averages {
+struct CostAverages {
     latency: Option<f64>,
     bytes_per_second: Option<f64>,
 }

@@ -26,7 +26,7 @@ use url::Url;
 
 pub(crate) use self::object_versions::{key_of_version, path_of_version};
 pub use self::s3::S3Endpoint;
-use self::{cloud::Builder, object_versions::ObjectVersions};
+use self::{cloud::CloudStoreBuilder, object_versions::ObjectVersionStore};
 use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, without_credentials};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
@@ -38,7 +38,7 @@ pub struct Origin {
     /// Paths within the bucket are relative to this one.
     prefix: Path,
     store: Arc<dyn ObjectStore>,
-    native: Option<Native>,
+    native: Option<CloudStoreApis>,
     s3: Option<Arc<S3Endpoint>>,
     /// A folder: its files can change while they are read.
     folder: Option<Folder>,
@@ -53,7 +53,7 @@ pub struct Origin {
 
 /// What cloud stores offer besides; paths include the prefix.
 #[derive(Clone)]
-pub(crate) struct Native {
+pub(crate) struct CloudStoreApis {
     pub(crate) multipart: Arc<dyn MultipartStore>,
     pub(crate) list: Arc<dyn PaginatedListStore>,
 }
@@ -132,7 +132,7 @@ impl Origin {
         let (scheme, prefix) = scheme;
         let name = without_credentials(url).trim_end_matches('/').to_owned();
         let metrics = &Arc::default();
-        let builder = Builder { url: &parsed, options, requests, metrics };
+        let builder = CloudStoreBuilder { url: &parsed, options, requests, metrics };
         let fail = |source: object_store::Error| error(source.to_string());
         match scheme {
             ObjectStoreScheme::Local => {
@@ -195,7 +195,7 @@ impl Origin {
         S: ObjectStore + MultipartStore + PaginatedListStore,
     {
         let store = Arc::new(store);
-        let native = Native { multipart: store.clone(), list: store.clone() };
+        let native = CloudStoreApis { multipart: store.clone(), list: store.clone() };
         let identity = format!("{name} {account}");
         let origin = Self { identity, native: Some(native), retries: true, ..Self::new(name, store) };
         origin.below(prefix)
@@ -219,7 +219,7 @@ impl Origin {
     /// same object here and there, so that its bytes are cached once.
     pub(crate) fn object_versions(&self) -> Option<Self> {
         self.s3.as_ref()?;
-        let store = Arc::new(ObjectVersions::of(self.store.clone()));
+        let store = Arc::new(ObjectVersionStore::of(self.store.clone()));
         Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
@@ -250,7 +250,7 @@ impl Origin {
         &self.metrics
     }
 
-    pub(crate) fn native(&self) -> Option<&Native> {
+    pub(crate) fn native(&self) -> Option<&CloudStoreApis> {
         self.native.as_ref()
     }
 

@@ -14,11 +14,11 @@ use object_store::{
 
 /// Reads versions of the objects of a store. It lists and writes nothing.
 #[derive(Debug)]
-pub(super) struct ObjectVersions {
+pub(super) struct ObjectVersionStore {
     store: Arc<dyn ObjectStore>,
 }
 
-impl ObjectVersions {
+impl ObjectVersionStore {
     pub(super) fn of(store: Arc<dyn ObjectStore>) -> Self {
         Self { store }
     }
@@ -39,14 +39,14 @@ fn unsupported<T>() -> Result<T> {
     Err(Error::NotSupported { source: "versions of objects can be read only".into() })
 }
 
-impl fmt::Display for ObjectVersions {
+impl fmt::Display for ObjectVersionStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "versions of {}", self.store)
     }
 }
 
 #[async_trait]
-impl ObjectStore for ObjectVersions {
+impl ObjectStore for ObjectVersionStore {
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         let Some((version, key)) = path.as_ref().split_once('/') else { return unsupported() };
         let options = GetOptions { version: Some(version.to_owned()), ..options };

@@ -13,7 +13,7 @@ use object_store::{
     },
 };
 
-use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object_headers::SeenHeaders};
+use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object_headers::CapturedHeaders};
 
 const SERVICE: &str = "s3";
 const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
@@ -34,28 +34,32 @@ const CREDENTIAL_HOSTS: [&str; 9] = [
 
 /// Connects clients whose requests are counted, and whose answers are seen.
 #[derive(Debug)]
-pub(super) struct Observing {
+pub(super) struct ObservedConnector {
     metrics: Arc<OriginMetrics>,
     /// Set for a bucket that speaks the S3 protocol, once its client is built.
-    pub(super) signing: Arc<OnceLock<Signing>>,
+    pub(super) signing: Arc<OnceLock<RequestResigner>>,
 }
 
-impl Observing {
+impl ObservedConnector {
     pub(super) fn new(metrics: &Arc<OriginMetrics>) -> Self {
         Self { metrics: metrics.clone(), signing: Arc::default() }
     }
 }
 
-impl HttpConnector for Observing {
+impl HttpConnector for ObservedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Observed { client, metrics: self.metrics.clone(), signing: self.signing.clone() }))
+        Ok(HttpClient::new(ObservedClient {
+            client,
+            metrics: self.metrics.clone(),
+            signing: self.signing.clone(),
+        }))
     }
 }
 
 /// Signs a request again after a header was added to it.
 #[derive(Debug)]
-pub(super) struct Signing {
+pub(super) struct RequestResigner {
     pub(super) credentials: Option<AwsCredentialProvider>,
     pub(super) region: String,
     pub(super) is_request_payer: bool,
@@ -63,16 +67,16 @@ pub(super) struct Signing {
 
 /// A client that counts requests, and passes response headers to callers that ask for them in the request's extensions.
 #[derive(Debug)]
-struct Observed {
+struct ObservedClient {
     client: HttpClient,
     metrics: Arc<OriginMetrics>,
-    signing: Arc<OnceLock<Signing>>,
+    signing: Arc<OnceLock<RequestResigner>>,
 }
 
 #[async_trait]
-impl HttpService for Observed {
+impl HttpService for ObservedClient {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let Some(seen) = request.extensions().get::<SeenHeaders>().cloned() else {
+        let Some(seen) = request.extensions().get::<CapturedHeaders>().cloned() else {
             return self.send(request).await;
         };
         if let Some(signing) = self.signing.get() {
@@ -95,7 +99,7 @@ impl HttpService for Observed {
     }
 }
 
-impl Observed {
+impl ObservedClient {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         if is_for_credentials(request.uri()) {
             return self.client.execute(request).await;
@@ -117,7 +121,7 @@ fn is_for_credentials(uri: &Uri) -> bool {
     CREDENTIAL_HOSTS.contains(&host) || host.starts_with("sts.")
 }
 
-impl Signing {
+impl RequestResigner {
     /// Asks for the object's checksums too, which a client may want of an answer from the cache.
     async fn ask_for_checksums(&self, request: &mut HttpRequest) {
         let credential = match &self.credentials {

@@ -12,7 +12,7 @@ use object_store::{
 };
 use url::Url;
 
-use super::observed::{Observing, Signing};
+use super::observed::{ObservedConnector, RequestResigner};
 use crate::OriginMetrics;
 
 /// Where a bucket is, and the credentials for it: for requests that are signed and sent as a client wrote them.
@@ -119,12 +119,12 @@ pub(super) fn build(
     };
     let encryption = encryption_headers(&builder);
     let is_allowed = url.scheme() == "https" || flag(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-    let connector = Observing::new(metrics);
+    let connector = ObservedConnector::new(metrics);
     let signing = connector.signing.clone();
     let client = builder.with_http_connector(connector).build()?;
     let credentials = is_signed.then(|| client.credentials().clone());
     if !is_express {
-        let _ = signing.set(Signing {
+        let _ = signing.set(RequestResigner {
             credentials: credentials.clone(),
             region: region.clone(),
             is_request_payer,

@@ -10,7 +10,7 @@ use std::sync::{
 
 /// Counts bytes ahead of readers, and the readers that have any.
 #[derive(Debug)]
-pub(crate) struct AheadQuota {
+pub(crate) struct ReadAheadQuota {
     limit: u64,
     held: AtomicU64,
     readers: AtomicU64,
@@ -18,27 +18,27 @@ pub(crate) struct AheadQuota {
 
 /// Bytes that are held ahead of a reader until this is dropped.
 #[derive(Debug)]
-pub(crate) struct AheadBytes {
-    quota: Arc<AheadQuota>,
+pub(crate) struct ReadAheadBytes {
+    quota: Arc<ReadAheadQuota>,
     bytes: u64,
 }
 
 /// A reader that fetches ahead of itself until this is dropped.
 #[derive(Debug)]
-pub(crate) struct AheadReader {
-    quota: Arc<AheadQuota>,
+pub(crate) struct ReadAheadGuard {
+    quota: Arc<ReadAheadQuota>,
 }
 
-impl AheadQuota {
+impl ReadAheadQuota {
     /// At most a quarter of a budget of this many bytes.
     pub(crate) fn new(budget: u64) -> Arc<Self> {
         Arc::new(Self { limit: budget / 4, held: AtomicU64::new(0), readers: AtomicU64::new(0) })
     }
 
     /// Counts one more reader.
-    pub(crate) fn enter(self: &Arc<Self>) -> AheadReader {
+    pub(crate) fn enter(self: &Arc<Self>) -> ReadAheadGuard {
         self.readers.fetch_add(1, Ordering::Relaxed);
-        AheadReader { quota: self.clone() }
+        ReadAheadGuard { quota: self.clone() }
     }
 
     /// Bytes that each reader may have ahead of itself: half of the limit at most.
@@ -58,19 +58,19 @@ impl AheadQuota {
 
     /// Counts bytes held ahead of a reader. Callers look at [`free`](Self::free) first; two that look at the same time
     /// may both go on, which the budget bounds.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> AheadBytes {
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> ReadAheadBytes {
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        AheadBytes { quota: self.clone(), bytes }
+        ReadAheadBytes { quota: self.clone(), bytes }
     }
 }
 
-impl Drop for AheadBytes {
+impl Drop for ReadAheadBytes {
     fn drop(&mut self) {
         self.quota.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Drop for AheadReader {
+impl Drop for ReadAheadGuard {
     fn drop(&mut self) {
         self.quota.readers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn readers_share_a_quarter_of_the_budget_and_give_back_what_they_held() {
-        let quota = AheadQuota::new(400);
+        let quota = ReadAheadQuota::new(400);
         assert_eq!((quota.share(), quota.free()), (50, 100));
         let readers = [quota.enter(), quota.enter(), quota.enter(), quota.enter()];
         assert_eq!(quota.share(), 25);

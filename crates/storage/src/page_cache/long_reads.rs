@@ -24,11 +24,11 @@ pub(crate) struct LongReads {
     page_size: u64,
     /// Bytes ahead of readers that are evicted last, of all objects together.
     reach: u64,
-    objects: Mutex<HashMap<ObjectHash, SmallVec<[Arc<Position>; 2]>>>,
+    objects: Mutex<HashMap<ObjectHash, SmallVec<[Arc<LongReadPosition>; 2]>>>,
 }
 
 #[derive(Debug)]
-struct Position {
+struct LongReadPosition {
     at: AtomicU64,
     end: u64,
 }
@@ -38,7 +38,7 @@ struct Position {
 pub(crate) struct LongRead {
     reads: Arc<LongReads>,
     object: ObjectHash,
-    position: Arc<Position>,
+    position: Arc<LongReadPosition>,
 }
 
 impl LongReads {
@@ -49,7 +49,7 @@ impl LongReads {
 
     /// Notes a read of the bytes of a range.
     pub(crate) fn begin(self: &Arc<Self>, object: ObjectHash, range: Range<u64>) -> LongRead {
-        let position = Arc::new(Position { at: AtomicU64::new(range.start), end: range.end });
+        let position = Arc::new(LongReadPosition { at: AtomicU64::new(range.start), end: range.end });
         self.objects.lock().entry(object).or_default().push(position.clone());
         LongRead { reads: self.clone(), object, position }
     }

@@ -11,29 +11,29 @@ use smallvec::SmallVec;
 
 use super::{
     long_reads::LongReads,
-    page::{Blocks, ENTRY_OVERHEAD, Layout, PageKey, Piece},
+    page::{BlockSet, ENTRY_OVERHEAD, PageKey, PageLayout, PagePiece},
 };
 use crate::{
     Budget, EvictionPolicy, Holder,
     budget::{HitMeter, Reclaim},
-    policy::{self, Eviction, Slot},
+    policy::{self, Eviction, EvictionSlot},
 };
 
-type Pieces = SmallVec<[Arc<Piece>; 1]>;
+type MemoryPieces = SmallVec<[Arc<PagePiece>; 1]>;
 
 /// Pages in memory.
 #[derive(Debug)]
 pub(super) struct MemoryTier {
-    layout: Layout,
+    layout: PageLayout,
     budget: Budget,
     reads: Arc<LongReads>,
     hits: HitMeter,
-    pages: Mutex<Pages>,
+    pages: Mutex<MemoryPages>,
 }
 
 #[derive(Debug)]
-struct Pages {
-    entries: HashMap<PageKey, Entry>,
+struct MemoryPages {
+    entries: HashMap<PageKey, MemoryPageEntry>,
     order: Box<dyn Eviction<PageKey>>,
     /// What the policy sizes its queues by.
     capacity: u64,
@@ -42,13 +42,13 @@ struct Pages {
 }
 
 #[derive(Debug)]
-struct Entry {
-    slot: Slot,
-    pieces: Pieces,
-    blocks: Blocks,
+struct MemoryPageEntry {
+    slot: EvictionSlot,
+    pieces: MemoryPieces,
+    blocks: BlockSet,
     bytes: u64,
     /// Blocks that were read since the policy last heard of the page.
-    seen: Blocks,
+    seen: BlockSet,
     /// Where the last read ended.
     next: usize,
 }
@@ -64,14 +64,14 @@ pub(super) struct MemoryUse {
 impl MemoryTier {
     /// An empty tier that takes part in the budget.
     pub(super) fn new(
-        layout: Layout,
+        layout: PageLayout,
         policy: EvictionPolicy,
         budget: Budget,
         reads: Arc<LongReads>,
     ) -> Arc<Self> {
         let capacity = budget.capacity();
         let order = policy::new(policy, capacity);
-        let pages = Pages { entries: HashMap::new(), order, capacity, bytes: 0, evictions: 0 };
+        let pages = MemoryPages { entries: HashMap::new(), order, capacity, bytes: 0, evictions: 0 };
         let tier =
             Arc::new(Self { layout, budget, reads, hits: HitMeter::default(), pages: Mutex::new(pages) });
         let weak = Arc::downgrade(&tier);
@@ -86,11 +86,11 @@ impl MemoryTier {
     }
 
     /// The piece that holds the byte at `from`, for a reader that will read up to `to`. The read counts as a hit.
-    pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<Piece>> {
+    pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let mut pages = self.pages.lock();
-        let Pages { entries, order, .. } = &mut *pages;
+        let MemoryPages { entries, order, .. } = &mut *pages;
         let entry = entries.get_mut(key)?;
-        let covers = |piece: &&Arc<Piece>| (piece.start()..piece.end()).contains(&from);
+        let covers = |piece: &&Arc<PagePiece>| (piece.start()..piece.end()).contains(&from);
         let piece = entry.pieces.iter().find(covers)?.clone();
 
         let end = to.min(piece.end());
@@ -102,16 +102,16 @@ impl MemoryTier {
     }
 
     /// The blocks of the page that are in memory.
-    pub(super) fn blocks(&self, key: &PageKey) -> Blocks {
-        self.pages.lock().entries.get(key).map_or(Blocks::NONE, |entry| entry.blocks)
+    pub(super) fn blocks(&self, key: &PageKey) -> BlockSet {
+        self.pages.lock().entries.get(key).map_or(BlockSet::NONE, |entry| entry.blocks)
     }
 
     /// Adds a piece, whose memory was reserved before.
-    pub(super) fn insert(&self, key: PageKey, piece: Arc<Piece>) {
+    pub(super) fn insert(&self, key: PageKey, piece: Arc<PagePiece>) {
         let blocks = self.layout.blocks(piece.start()..piece.end());
         let bytes = (piece.end() - piece.start()) as u64 + ENTRY_OVERHEAD;
         let mut pages = self.pages.lock();
-        let Pages { entries, order, .. } = &mut *pages;
+        let MemoryPages { entries, order, .. } = &mut *pages;
         if let Some(entry) = entries.get_mut(&key) {
             if entry.blocks.contains(blocks) {
                 return;
@@ -129,7 +129,7 @@ impl MemoryTier {
             }
             let (slot, next) = (order.insert(key, bytes), piece.end());
             let pieces = SmallVec::from_elem(piece, 1);
-            entries.insert(key, Entry { slot, pieces, blocks, bytes, seen: blocks, next });
+            entries.insert(key, MemoryPageEntry { slot, pieces, blocks, bytes, seen: blocks, next });
         }
         pages.bytes += bytes;
     }
@@ -179,7 +179,7 @@ impl Reclaim for MemoryTier {
     }
 }
 
-impl Pages {
+impl MemoryPages {
     /// Sizes the queues of the policy, unless the change is too small to matter.
     fn set_capacity(&mut self, capacity: u64) {
         if capacity.abs_diff(self.capacity) > self.capacity / 64 {
@@ -188,9 +188,9 @@ impl Pages {
         }
     }
 
-    fn evict(&mut self, reads: &LongReads) -> Option<Entry> {
+    fn evict(&mut self, reads: &LongReads) -> Option<MemoryPageEntry> {
         let entries = &self.entries;
-        let mut is_held = |key: &PageKey| entries.get(key).is_some_and(Entry::is_held);
+        let mut is_held = |key: &PageKey| entries.get(key).is_some_and(MemoryPageEntry::is_held);
         let mut is_kept = |key: &PageKey| is_held(key) || reads.will_reach(key);
         let key = self.order.evict(&mut is_kept).or_else(|| self.order.evict(&mut is_held))?;
         let entry = self.entries.remove(&key)?;
@@ -200,14 +200,14 @@ impl Pages {
     }
 }
 
-impl Entry {
+impl MemoryPageEntry {
     fn is_held(&self) -> bool {
         self.pieces.iter().any(|piece| Arc::strong_count(piece) > 1)
     }
 
     /// Notes a read and returns whether it is a re-reference. A reader that goes on where the last read ended, or
     /// reads other blocks than those before, has not come back: only in small steps.
-    fn note_read(&mut self, layout: Layout, from: usize, to: usize) -> bool {
+    fn note_read(&mut self, layout: PageLayout, from: usize, to: usize) -> bool {
         let blocks = layout.blocks(from..to);
         let goes_on = from == self.next;
         let is_again = !goes_on && self.seen.intersects(blocks);
@@ -227,16 +227,16 @@ mod tests {
     fn tier(pages: u64) -> (Arc<MemoryTier>, Budget) {
         let budget = Budget::new(ByteSize::bytes(pages * (PAGE as u64 + ENTRY_OVERHEAD)));
         let reads = LongReads::new(PAGE as u64, budget.capacity());
-        (MemoryTier::new(Layout::of(PAGE as u64), EvictionPolicy::Lru, budget.clone(), reads), budget)
+        (MemoryTier::new(PageLayout::of(PAGE as u64), EvictionPolicy::Lru, budget.clone(), reads), budget)
     }
 
     fn key(page: u32) -> PageKey {
         PageKey { object: ObjectHash(1), page }
     }
 
-    fn piece(budget: &Budget, start: usize, len: usize) -> Option<Arc<Piece>> {
+    fn piece(budget: &Budget, start: usize, len: usize) -> Option<Arc<PagePiece>> {
         let charge = budget.try_reserve(Holder::Pages, len as u64 + ENTRY_OVERHEAD)?;
-        Some(Piece::new(start, Bytes::from(vec![7; len]), charge, PathInUse::sole()))
+        Some(PagePiece::new(start, Bytes::from(vec![7; len]), charge, PathInUse::sole()))
     }
 
     #[test]
@@ -278,11 +278,11 @@ mod tests {
         let (tier, budget) = tier(2);
         tier.insert(key(0), piece(&budget, 0, 65_536).unwrap());
         tier.insert(key(0), piece(&budget, 131_072, 65_536).unwrap());
-        assert_eq!(tier.blocks(&key(0)), Blocks(0b101));
+        assert_eq!(tier.blocks(&key(0)), BlockSet(0b101));
         assert_eq!(tier.read(&key(0), 100, 200_000).unwrap().len(), 65_436);
         assert!(tier.read(&key(0), 65_536, 65_537).is_none());
         tier.insert(key(0), piece(&budget, 65_536, 65_536).unwrap());
-        assert_eq!(tier.blocks(&key(0)), Blocks(0b111));
+        assert_eq!(tier.blocks(&key(0)), BlockSet(0b111));
         assert_eq!(tier.usage().pages, 1);
         assert!(tier.remove(&key(0)) && !tier.remove(&key(0)));
         assert_eq!((budget.used(), tier.usage().bytes), (0, 0));
@@ -290,12 +290,12 @@ mod tests {
 
     #[test]
     fn small_steps_through_a_page_are_one_read_and_coming_back_is_another() {
-        let layout = Layout::of(PAGE as u64);
+        let layout = PageLayout::of(PAGE as u64);
         let (tier, budget) = tier(2);
         tier.insert(key(0), piece(&budget, 0, PAGE).unwrap());
         let mut pages = tier.pages.lock();
         let entry = pages.entries.get_mut(&key(0)).unwrap();
-        entry.seen = Blocks::NONE;
+        entry.seen = BlockSet::NONE;
         entry.next = 0;
         for start in (0..PAGE).step_by(4096) {
             assert!(!entry.note_read(layout, start, start + 4096), "{start}");

@@ -30,14 +30,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-pub(crate) use ahead::{AheadBytes, AheadQuota, AheadReader};
-pub(crate) use disk::Backlog;
+pub(crate) use ahead::{ReadAheadBytes, ReadAheadGuard, ReadAheadQuota};
+pub(crate) use disk::WriteBacklog;
 pub(crate) use long_reads::{LongRead, LongReads};
 pub use options::CacheOptions;
-pub(crate) use page::{Blocks, ENTRY_OVERHEAD, Layout, PageKey, Piece};
+pub(crate) use page::{BlockSet, ENTRY_OVERHEAD, PageKey, PageLayout, PagePiece};
 
 use self::{
-    disk::{DiskOptions, DiskTier, OpenError},
+    disk::{DiskOpenError, DiskTier, DiskTierOptions},
     memory::MemoryTier,
 };
 use crate::{Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, policy};
@@ -45,23 +45,23 @@ use crate::{Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, p
 /// Pages in memory and on disk, shared by all buckets of a process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PageCache {
-    inner: Arc<Inner>,
+    inner: Arc<PageCacheInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct PageCacheInner {
     options: CacheOptions,
-    layout: Layout,
+    layout: PageLayout,
     budget: Budget,
     memory: Arc<MemoryTier>,
-    disk: Option<Disk>,
-    ahead: Arc<AheadQuota>,
+    disk: Option<BudgetedDiskTier>,
+    ahead: Arc<ReadAheadQuota>,
     reads: Arc<LongReads>,
-    counters: Counters,
+    counters: PageCacheCounters,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct PageCacheCounters {
     memory_hits: AtomicU64,
     disk_hits: AtomicU64,
     misses: AtomicU64,
@@ -125,17 +125,17 @@ impl PageCache {
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         options.validate()?;
-        let layout = Layout::of(options.page_size.as_u64());
+        let layout = PageLayout::of(options.page_size.as_u64());
         let budget = Budget::new(options.memory);
         let reads = LongReads::new(layout.page, budget.capacity());
         let memory = MemoryTier::new(layout, options.policy, budget.clone(), reads.clone());
         let disk = match &options.disk {
-            Some(disk) => Some(Disk::open(disk, &options, layout, &budget).await?),
+            Some(disk) => Some(BudgetedDiskTier::open(disk, &options, layout, &budget).await?),
             None => None,
         };
-        let ahead = AheadQuota::new(budget.capacity());
-        let counters = Counters::default();
-        let inner = Inner { options, layout, budget, memory, disk, ahead, reads, counters };
+        let ahead = ReadAheadQuota::new(budget.capacity());
+        let counters = PageCacheCounters::default();
+        let inner = PageCacheInner { options, layout, budget, memory, disk, ahead, reads, counters };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -180,12 +180,12 @@ impl PageCache {
         self.inner.layout.page
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> PageLayout {
         self.inner.layout
     }
 
     /// What bounds the bytes held ahead of readers.
-    pub(crate) fn ahead(&self) -> &Arc<AheadQuota> {
+    pub(crate) fn ahead(&self) -> &Arc<ReadAheadQuota> {
         &self.inner.ahead
     }
 
@@ -212,20 +212,20 @@ impl PageCache {
     }
 
     /// The piece in memory that holds the byte at `from`, for a reader that will read up to `to`.
-    pub(crate) fn pin_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<Piece>> {
+    pub(crate) fn pin_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let piece = self.inner.memory.pin(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
         Some(piece)
     }
 
     /// The blocks of the page that are in memory.
-    pub(crate) fn memory_blocks(&self, key: &PageKey) -> Blocks {
+    pub(crate) fn memory_blocks(&self, key: &PageKey) -> BlockSet {
         self.inner.memory.blocks(key)
     }
 
     /// The blocks of the page that are on disk.
-    pub(crate) fn disk_blocks(&self, key: &PageKey) -> Blocks {
-        self.inner.disk.as_ref().map_or(Blocks::NONE, |disk| Blocks(disk.tier.blocks(key)))
+    pub(crate) fn disk_blocks(&self, key: &PageKey) -> BlockSet {
+        self.inner.disk.as_ref().map_or(BlockSet::NONE, |disk| BlockSet(disk.tier.blocks(key)))
     }
 
     /// Consecutive blocks of a page from disk, `None` unless all of them are there and whole.
@@ -241,12 +241,12 @@ impl PageCache {
     }
 
     /// How far the disk is behind what is fetched. Where it is, less should be fetched that no reader waits for.
-    pub(crate) fn backlog(&self) -> Backlog {
-        self.inner.disk.as_ref().map_or(Backlog::Short, |disk| disk.tier.backlog())
+    pub(crate) fn backlog(&self) -> WriteBacklog {
+        self.inner.disk.as_ref().map_or(WriteBacklog::Short, |disk| disk.tier.backlog())
     }
 
     /// Stores a piece that was fetched.
-    pub(crate) fn insert(&self, key: PageKey, piece: &Arc<Piece>) {
+    pub(crate) fn insert(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.counters.inserts.fetch_add(1, Ordering::Relaxed);
         self.inner.memory.insert(key, piece.clone());
         if let Some(disk) = &self.inner.disk {
@@ -255,7 +255,7 @@ impl PageCache {
     }
 
     /// Stores a piece that was read from disk.
-    pub(crate) fn insert_read(&self, key: PageKey, piece: &Arc<Piece>) {
+    pub(crate) fn insert_read(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.memory.insert(key, piece.clone());
     }
 
@@ -287,7 +287,7 @@ impl PageCache {
     /// What it holds and did.
     pub fn stats(&self) -> CacheStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Inner { budget, memory, disk, ahead, counters, .. } = &*self.inner;
+        let PageCacheInner { budget, memory, disk, ahead, counters, .. } = &*self.inner;
         let memory = memory.usage();
         let stats = CacheStats {
             memory_used: memory.bytes,
@@ -323,7 +323,7 @@ impl PageCache {
 
 /// The disk tier, and its index as a part of the memory budget.
 #[derive(Debug)]
-struct Disk {
+struct BudgetedDiskTier {
     tier: DiskTier,
     budget: Budget,
     index: Mutex<Reservation>,
@@ -335,15 +335,15 @@ const QUEUE_DIVISOR: u64 = 2;
 /// The index is measured once in this many writes.
 const MEASURE_INDEX_EVERY: u64 = 64;
 
-impl Disk {
+impl BudgetedDiskTier {
     async fn open(
-        disk: &options::DiskOptions,
+        disk: &options::DiskCacheDir,
         options: &CacheOptions,
-        layout: Layout,
+        layout: PageLayout,
         budget: &Budget,
     ) -> Result<Self> {
         let policy = options.policy;
-        let options = DiskOptions {
+        let options = DiskTierOptions {
             dir: disk.dir.clone(),
             capacity: disk.capacity.as_u64(),
             page_size: layout.page,
@@ -355,8 +355,8 @@ impl Disk {
         let opened = tokio::task::spawn_blocking(move || DiskTier::open(options)).await;
         let opened = opened.map_err(|error| Error::Cache { reason: error.to_string() })?;
         let tier = opened.map_err(|error| match error {
-            OpenError::Locked { dir } => Error::CacheLocked { dir },
-            OpenError::Folder { source, .. } => Error::CacheFolder { dir, source: Arc::new(source) },
+            DiskOpenError::Locked { dir } => Error::CacheLocked { dir },
+            DiskOpenError::Folder { source, .. } => Error::CacheFolder { dir, source: Arc::new(source) },
         })?;
         let index = budget.hold(Holder::Metadata, tier.stats().index_bytes);
         Ok(Self { tier, budget: budget.clone(), index: Mutex::new(index), writes: AtomicU64::new(0) })

@@ -16,14 +16,14 @@ const MAX_FOR_UPLOADS: ByteSize = ByteSize::mib(512);
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
     pub(super) memory: ByteSize,
-    pub(super) disk: Option<DiskOptions>,
+    pub(super) disk: Option<DiskCacheDir>,
     pub(super) policy: EvictionPolicy,
     pub(super) page_size: ByteSize,
     pub(super) uploads: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct DiskOptions {
+pub(super) struct DiskCacheDir {
     pub(super) dir: PathBuf,
     pub(super) capacity: ByteSize,
 }
@@ -48,7 +48,7 @@ impl CacheOptions {
 
     /// Keeps pages on disk too, in at most `capacity` bytes under `dir`. Default: no disk.
     pub fn with_disk(mut self, dir: impl Into<PathBuf>, capacity: ByteSize) -> Self {
-        self.disk = Some(DiskOptions { dir: dir.into(), capacity });
+        self.disk = Some(DiskCacheDir { dir: dir.into(), capacity });
         self
     }
 

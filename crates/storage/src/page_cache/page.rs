@@ -23,22 +23,22 @@ const MAX_BLOCKS: u64 = u64::BITS as u64;
 
 /// Sizes of pages and blocks in bytes, both powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct PageLayout {
     pub(crate) page: u64,
     pub(crate) block: u64,
 }
 
-impl Layout {
+impl PageLayout {
     /// The layout of pages of this size.
     pub(crate) fn of(page: u64) -> Self {
         Self { page, block: BLOCK.min(page).max(page / MAX_BLOCKS) }
     }
 
     /// The blocks that a range of bytes of a page touches.
-    pub(crate) fn blocks(&self, range: Range<usize>) -> Blocks {
+    pub(crate) fn blocks(&self, range: Range<usize>) -> BlockSet {
         let first = range.start as u64 / self.block;
         let end = (range.end as u64).div_ceil(self.block);
-        Blocks::range(first as u32..end as u32)
+        BlockSet::range(first as u32..end as u32)
     }
 
     /// The block that holds a byte of a page.
@@ -49,9 +49,9 @@ impl Layout {
 
 /// A set of blocks of one page.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Blocks(pub(crate) u64);
+pub(crate) struct BlockSet(pub(crate) u64);
 
-impl Blocks {
+impl BlockSet {
     pub(crate) const NONE: Self = Self(0);
 
     /// The blocks of a range; those past the 64th do not exist.
@@ -89,7 +89,7 @@ impl Blocks {
     }
 }
 
-impl fmt::Debug for Blocks {
+impl fmt::Debug for BlockSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Blocks({:#b})", self.0)
     }
@@ -101,14 +101,14 @@ pub(crate) const ENTRY_OVERHEAD: u64 = 256;
 /// A run of blocks of one page in memory, counted in the budget for as long as anything refers to it: the cache, a
 /// reader that is about to reach it, the queue of the disk tier, or an answer on its way to a client.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(crate) struct PagePiece {
     start: usize,
     bytes: Bytes,
     _charge: Reservation,
     _in_use: Arc<PathInUse>,
 }
 
-impl Piece {
+impl PagePiece {
     /// The bytes of a page from `start` on.
     pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation, in_use: Arc<PathInUse>) -> Arc<Self> {
         Arc::new(Self { start, bytes, _charge: charge, _in_use: in_use })
@@ -131,7 +131,7 @@ impl Piece {
         if from >= to {
             return Bytes::new();
         }
-        Bytes::from_owner(PieceSlice { piece: self.clone(), range: from..to })
+        Bytes::from_owner(PagePieceSlice { piece: self.clone(), range: from..to })
     }
 
     /// All bytes. They hold the piece.
@@ -140,12 +140,12 @@ impl Piece {
     }
 }
 
-struct PieceSlice {
-    piece: Arc<Piece>,
+struct PagePieceSlice {
+    piece: Arc<PagePiece>,
     range: Range<usize>,
 }
 
-impl AsRef<[u8]> for PieceSlice {
+impl AsRef<[u8]> for PagePieceSlice {
     fn as_ref(&self) -> &[u8] {
         self.piece.bytes.get(self.range.clone()).unwrap_or_default()
     }
@@ -158,30 +158,30 @@ mod tests {
 
     #[test]
     fn a_page_has_at_most_64_blocks_of_64_kib_or_more() {
-        let blocks = |page: u64| Layout::of(page).block;
+        let blocks = |page: u64| PageLayout::of(page).block;
         assert_eq!(blocks(4 << 10), 4 << 10);
         assert_eq!(blocks(1 << 20), 64 << 10);
         assert_eq!(blocks(16 << 20), 256 << 10);
-        assert_eq!(Layout::of(1 << 20).blocks(65_535..65_537), Blocks(0b11));
-        assert_eq!(Layout::of(1 << 20).blocks(0..1 << 20), Blocks(0xffff));
-        assert_eq!(Layout::of(16 << 20).blocks(0..16 << 20), Blocks(u64::MAX));
+        assert_eq!(PageLayout::of(1 << 20).blocks(65_535..65_537), BlockSet(0b11));
+        assert_eq!(PageLayout::of(1 << 20).blocks(0..1 << 20), BlockSet(0xffff));
+        assert_eq!(PageLayout::of(16 << 20).blocks(0..16 << 20), BlockSet(u64::MAX));
     }
 
     #[test]
     fn sets_of_blocks_know_their_runs() {
-        let set = Blocks::range(2..5).union(Blocks::range(63..64));
+        let set = BlockSet::range(2..5).union(BlockSet::range(63..64));
         assert!(set.has(2) && set.has(63) && !set.has(5) && !set.has(64));
         assert_eq!((set.run_end(2), set.run_end(4), set.run_end(5), set.run_end(63)), (5, 5, 5, 64));
         assert_eq!([0, 3, 5, 64].map(|from| set.first_from(from)), [Some(2), Some(3), Some(63), None]);
-        assert_eq!(Blocks::range(5..5), Blocks::NONE);
-        assert!(set.intersects(Blocks::range(4..9)) && !set.contains(Blocks::range(4..9)));
+        assert_eq!(BlockSet::range(5..5), BlockSet::NONE);
+        assert!(set.intersects(BlockSet::range(4..9)) && !set.contains(BlockSet::range(4..9)));
     }
 
     #[test]
     fn a_slice_keeps_its_piece_counted() {
         let budget = Budget::new(ByteSize::bytes(100));
         let charge = budget.try_reserve(Holder::Pages, 5).unwrap();
-        let piece = Piece::new(10, Bytes::from_static(b"abcde"), charge, PathInUse::sole());
+        let piece = PagePiece::new(10, Bytes::from_static(b"abcde"), charge, PathInUse::sole());
         let slice = piece.slice(8, 13);
         assert_eq!((slice.as_ref(), piece.whole().as_ref()), (b"abc".as_slice(), b"abcde".as_slice()));
         assert!(piece.slice(15, 20).is_empty());

@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
-    Eviction, Slot,
+    Eviction, EvictionSlot,
     history::EvictionHistory,
-    queue::{Queue, Slab},
+    queue::{LinkedSlab, SlabQueue},
 };
 
 /// The window gets one part in this many of the capacity.
@@ -22,25 +22,25 @@ const WINDOW_DIVISOR: u64 = 100;
 const PROBATION_DIVISOR: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Segment {
+enum LfuSegment {
     Window,
     Probation,
     Protected,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct LfuEntry<K> {
     key: K,
     hash: u64,
-    segment: Segment,
+    segment: LfuSegment,
 }
 
 /// Lets the oldest key of the window compete with the oldest on probation: the one used less often leaves.
 #[derive(Debug)]
 pub(super) struct TinyLfu<K> {
-    entries: Slab<Entry<K>>,
-    /// In the order of [`Segment`].
-    queues: [Queue; 3],
+    entries: LinkedSlab<LfuEntry<K>>,
+    /// In the order of [`LfuSegment`].
+    queues: [SlabQueue; 3],
     capacity: u64,
     sketch: FrequencySketch,
     history: EvictionHistory<K>,
@@ -49,8 +49,8 @@ pub(super) struct TinyLfu<K> {
 impl<K: Copy + Eq + Hash> TinyLfu<K> {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            entries: Slab::new(),
-            queues: [Queue::new(), Queue::new(), Queue::new()],
+            entries: LinkedSlab::new(),
+            queues: [SlabQueue::new(), SlabQueue::new(), SlabQueue::new()],
             capacity,
             sketch: FrequencySketch::new(),
             history: EvictionHistory::new(capacity),
@@ -58,24 +58,24 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
     }
 
     fn residents(&self) -> usize {
-        self.queues.iter().map(Queue::len).sum()
+        self.queues.iter().map(SlabQueue::len).sum()
     }
 
-    fn queue(&self, segment: Segment) -> &Queue {
+    fn queue(&self, segment: LfuSegment) -> &SlabQueue {
         &self.queues[segment as usize]
     }
 
-    fn unlink(&mut self, slot: Slot) {
+    fn unlink(&mut self, slot: EvictionSlot) {
         let segment = self.entries[slot].segment;
         self.queues[segment as usize].remove(&mut self.entries, slot);
     }
 
-    fn link(&mut self, slot: Slot, segment: Segment) {
+    fn link(&mut self, slot: EvictionSlot, segment: LfuSegment) {
         self.entries[slot].segment = segment;
         self.queues[segment as usize].push_back(&mut self.entries, slot);
     }
 
-    fn move_to(&mut self, slot: Slot, segment: Segment) {
+    fn move_to(&mut self, slot: EvictionSlot, segment: LfuSegment) {
         self.unlink(slot);
         self.link(slot, segment);
     }
@@ -92,16 +92,20 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
     fn shrink_protected(&mut self) {
         let max_weight = self.main_capacity() - self.main_capacity() / PROBATION_DIVISOR;
 
-        while self.queue(Segment::Protected).weight() > max_weight
-            && let Some(slot) = self.queue(Segment::Protected).front()
+        while self.queue(LfuSegment::Protected).weight() > max_weight
+            && let Some(slot) = self.queue(LfuSegment::Protected).front()
         {
-            self.move_to(slot, Segment::Probation);
+            self.move_to(slot, LfuSegment::Probation);
         }
     }
 
     /// Returns the first key of the segment that is not held, after moving the held ones before it to the
     /// back.
-    fn candidate(&mut self, segment: Segment, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn candidate(
+        &mut self,
+        segment: LfuSegment,
+        is_held: &mut dyn FnMut(&K) -> bool,
+    ) -> Option<EvictionSlot> {
         for _ in 0..self.queue(segment).len() {
             let slot = self.queue(segment).front()?;
 
@@ -115,30 +119,31 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         None
     }
 
-    fn main_candidate(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
-        self.candidate(Segment::Probation, is_held).or_else(|| self.candidate(Segment::Protected, is_held))
+    fn main_candidate(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
+        self.candidate(LfuSegment::Probation, is_held)
+            .or_else(|| self.candidate(LfuSegment::Protected, is_held))
     }
 
     fn main_weight(&self) -> u64 {
-        self.queue(Segment::Probation).weight() + self.queue(Segment::Protected).weight()
+        self.queue(LfuSegment::Probation).weight() + self.queue(LfuSegment::Protected).weight()
     }
 
     /// Lets keys of a full window through without a contest, while the segments after it have room.
     fn fill_main(&mut self) {
-        while self.queue(Segment::Window).weight() > self.window_capacity()
-            && let Some(slot) = self.queue(Segment::Window).front()
+        while self.queue(LfuSegment::Window).weight() > self.window_capacity()
+            && let Some(slot) = self.queue(LfuSegment::Window).front()
             && self.main_weight() + self.entries.weight(slot) <= self.main_capacity()
         {
-            self.move_to(slot, Segment::Probation);
+            self.move_to(slot, LfuSegment::Probation);
         }
     }
 
-    fn victim(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn victim(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
         if self.main_weight() > self.main_capacity() {
-            return self.main_candidate(is_held).or_else(|| self.candidate(Segment::Window, is_held));
+            return self.main_candidate(is_held).or_else(|| self.candidate(LfuSegment::Window, is_held));
         }
 
-        let Some(newcomer) = self.candidate(Segment::Window, is_held) else {
+        let Some(newcomer) = self.candidate(LfuSegment::Window, is_held) else {
             return self.main_candidate(is_held);
         };
         let Some(oldest) = self.main_candidate(is_held) else {
@@ -153,18 +158,18 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
             return Some(newcomer);
         }
 
-        self.move_to(newcomer, Segment::Probation);
+        self.move_to(newcomer, LfuSegment::Probation);
         Some(oldest)
     }
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for TinyLfu<K> {
-    fn insert(&mut self, key: K, weight: u64) -> Slot {
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
         self.history.forget(&key);
 
         let hash = hash_of(&key);
-        let slot = self.entries.insert(Entry { key, hash, segment: Segment::Window }, weight);
-        self.link(slot, Segment::Window);
+        let slot = self.entries.insert(LfuEntry { key, hash, segment: LfuSegment::Window }, weight);
+        self.link(slot, LfuSegment::Window);
         self.fill_main();
 
         self.sketch.reserve(self.residents());
@@ -172,28 +177,28 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for TinyLfu<K> {
         slot
     }
 
-    fn touch(&mut self, slot: Slot) {
-        let Entry { hash, segment, .. } = self.entries[slot];
+    fn touch(&mut self, slot: EvictionSlot) {
+        let LfuEntry { hash, segment, .. } = self.entries[slot];
         self.sketch.increment(hash);
 
         match segment {
-            Segment::Window | Segment::Protected => {
+            LfuSegment::Window | LfuSegment::Protected => {
                 self.queues[segment as usize].move_to_back(&mut self.entries, slot);
             }
-            Segment::Probation => {
-                self.move_to(slot, Segment::Protected);
+            LfuSegment::Probation => {
+                self.move_to(slot, LfuSegment::Protected);
                 self.shrink_protected();
             }
         }
     }
 
-    fn resize(&mut self, slot: Slot, weight: u64) {
+    fn resize(&mut self, slot: EvictionSlot, weight: u64) {
         let segment = self.entries[slot].segment;
         self.queues[segment as usize].resize(&mut self.entries, slot, weight);
         self.shrink_protected();
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: EvictionSlot) {
         self.unlink(slot);
         self.entries.remove(slot);
     }
@@ -219,7 +224,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for TinyLfu<K> {
     }
 
     fn weight(&self) -> u64 {
-        self.queues.iter().map(Queue::weight).sum()
+        self.queues.iter().map(SlabQueue::weight).sum()
     }
 
     fn len(&self) -> usize {

@@ -35,9 +35,9 @@ use std::{fmt::Debug, hash::Hash};
 use hashbrown::HashMap;
 
 use super::{
-    Eviction, Slot,
+    Eviction, EvictionSlot,
     history::max_ghosts,
-    queue::{Queue, Slab},
+    queue::{LinkedSlab, SlabQueue},
 };
 
 /// The cold queue gets at least one part in this many of the capacity.
@@ -84,7 +84,7 @@ const STACK: usize = 0;
 const QUEUE: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heat {
+enum LirsStatus {
     /// Resident and in the stack.
     Hot,
     /// Resident and in the cold queue.
@@ -94,9 +94,9 @@ enum Heat {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct LirsEntry<K> {
     key: K,
-    heat: Heat,
+    heat: LirsStatus,
     in_stack: bool,
     /// The cold key was hot, and has not been used since.
     was_demoted: bool,
@@ -111,11 +111,11 @@ struct Entry<K> {
 /// Keeps hot what is used again soonest; evicts from the front of the cold queue.
 #[derive(Debug)]
 pub(super) struct Lirs<K> {
-    entries: Slab<Entry<K>, 2>,
-    stack: Queue<STACK>,
-    cold: Queue<QUEUE>,
-    ghosts: Queue<QUEUE>,
-    ghost_slots: HashMap<K, Slot>,
+    entries: LinkedSlab<LirsEntry<K>, 2>,
+    stack: SlabQueue<STACK>,
+    cold: SlabQueue<QUEUE>,
+    ghosts: SlabQueue<QUEUE>,
+    ghost_slots: HashMap<K, EvictionSlot>,
     hot_len: usize,
     hot_weight: u64,
     capacity: u64,
@@ -132,10 +132,10 @@ pub(super) struct Lirs<K> {
 impl<K: Copy + Eq + Hash> Lirs<K> {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            entries: Slab::new(),
-            stack: Queue::new(),
-            cold: Queue::new(),
-            ghosts: Queue::new(),
+            entries: LinkedSlab::new(),
+            stack: SlabQueue::new(),
+            cold: SlabQueue::new(),
+            ghosts: SlabQueue::new(),
             ghost_slots: HashMap::new(),
             hot_len: 0,
             hot_weight: 0,
@@ -189,7 +189,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    fn note_hot_hit(&mut self, slot: Slot) {
+    fn note_hot_hit(&mut self, slot: EvictionSlot) {
         let credit = self.entries.weight(slot).saturating_mul(HOT_HIT_CREDIT);
         self.idle_bytes = self.idle_bytes.saturating_sub(credit);
 
@@ -199,14 +199,14 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         entry.epoch = self.epoch;
     }
 
-    fn remove_from_stack(&mut self, slot: Slot) {
+    fn remove_from_stack(&mut self, slot: EvictionSlot) {
         if std::mem::take(&mut self.entries[slot].in_stack) {
             self.stack.remove(&mut self.entries, slot);
         }
     }
 
     /// Puts a key at the newest end of the stack.
-    fn move_to_top(&mut self, slot: Slot) {
+    fn move_to_top(&mut self, slot: EvictionSlot) {
         self.remove_from_stack(slot);
         self.entries[slot].in_stack = true;
         self.stack.push_back(&mut self.entries, slot);
@@ -215,7 +215,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
     /// Removes from the stack what is older than the oldest hot key. To be called when that may have changed.
     fn prune(&mut self) {
         while let Some(slot) = self.stack.front()
-            && self.entries[slot].heat != Heat::Hot
+            && self.entries[slot].heat != LirsStatus::Hot
         {
             self.remove_from_stack(slot);
         }
@@ -223,9 +223,9 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
 
     /// Makes a key hot that is in neither the cold queue nor the ghosts, and others cold if it needs their
     /// room.
-    fn promote(&mut self, slot: Slot) {
+    fn promote(&mut self, slot: EvictionSlot) {
         let entry = &mut self.entries[slot];
-        entry.heat = Heat::Hot;
+        entry.heat = LirsStatus::Hot;
         entry.was_demoted = false;
         entry.uses = 0;
 
@@ -237,11 +237,11 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
     }
 
     /// Makes a key that is in neither the cold queue nor the ghosts the oldest hot key: the first to be demoted.
-    fn promote_as_oldest(&mut self, slot: Slot) {
+    fn promote_as_oldest(&mut self, slot: EvictionSlot) {
         self.remove_from_stack(slot);
 
         let entry = &mut self.entries[slot];
-        entry.heat = Heat::Hot;
+        entry.heat = LirsStatus::Hot;
         entry.in_stack = true;
         entry.was_demoted = false;
         entry.uses = 0;
@@ -268,7 +268,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
                 self.move_to_top(slot);
             } else {
                 second_chances = MAX_SECOND_CHANCES;
-                entry.heat = Heat::Cold;
+                entry.heat = LirsStatus::Cold;
                 entry.was_demoted = true;
                 self.unlink_hot(slot);
                 self.cold.push_back(&mut self.entries, slot);
@@ -278,18 +278,18 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    fn unlink_hot(&mut self, slot: Slot) {
+    fn unlink_hot(&mut self, slot: EvictionSlot) {
         self.hot_len -= 1;
         self.hot_weight -= self.entries.weight(slot);
         self.remove_from_stack(slot);
     }
 
     /// Evicts a key that has left the hot keys or the cold queue. It keeps its place in the stack.
-    fn make_ghost(&mut self, slot: Slot) -> K {
+    fn make_ghost(&mut self, slot: EvictionSlot) -> K {
         self.evicted_bytes += self.entries.weight(slot);
 
         let entry = &mut self.entries[slot];
-        entry.heat = Heat::Ghost;
+        entry.heat = LirsStatus::Ghost;
         entry.since = self.evicted_bytes;
         let key = entry.key;
 
@@ -310,7 +310,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    fn forget_ghost(&mut self, slot: Slot) {
+    fn forget_ghost(&mut self, slot: EvictionSlot) {
         self.ghost_slots.remove(&self.entries[slot].key);
         self.ghosts.remove(&mut self.entries, slot);
         self.remove_from_stack(slot);
@@ -318,7 +318,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
     }
 
     /// Returns whether an evicted key was evicted within the last capacity of evicted bytes.
-    fn is_recent(&self, ghost: &Entry<K>) -> bool {
+    fn is_recent(&self, ghost: &LirsEntry<K>) -> bool {
         self.evicted_bytes - ghost.since < self.capacity
     }
 
@@ -337,7 +337,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         ghost.in_stack
     }
 
-    fn evict_cold(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn evict_cold(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
         for _ in 0..self.cold.len() {
             let slot = self.cold.front()?;
             let weight = self.entries.weight(slot);
@@ -365,12 +365,12 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         None
     }
 
-    fn evict_hot(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn evict_hot(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
         // A held key is passed over where it is: it was not used, and must not push others out.
         let mut candidate = self.stack.front();
         while let Some(slot) = candidate {
             let entry = &self.entries[slot];
-            if entry.heat == Heat::Hot && !is_held(&entry.key) {
+            if entry.heat == LirsStatus::Hot && !is_held(&entry.key) {
                 self.unlink_hot(slot);
                 self.prune();
                 return Some(slot);
@@ -383,14 +383,14 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
-    fn insert(&mut self, key: K, weight: u64) -> Slot {
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
         self.note_insertion(weight);
         let is_used_soon = self.recall(&key, weight);
 
         let slot = self.entries.insert(
-            Entry {
+            LirsEntry {
                 key,
-                heat: Heat::Cold,
+                heat: LirsStatus::Cold,
                 in_stack: false,
                 was_demoted: false,
                 uses: 0,
@@ -413,11 +413,11 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
         slot
     }
 
-    fn touch(&mut self, slot: Slot) {
+    fn touch(&mut self, slot: EvictionSlot) {
         let entry = self.entries[slot];
-        debug_assert_ne!(entry.heat, Heat::Ghost, "touched after its eviction");
+        debug_assert_ne!(entry.heat, LirsStatus::Ghost, "touched after its eviction");
 
-        if entry.heat == Heat::Hot {
+        if entry.heat == LirsStatus::Hot {
             self.note_hot_hit(slot);
             self.move_to_top(slot);
             self.prune();
@@ -444,14 +444,14 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
         }
     }
 
-    fn resize(&mut self, slot: Slot, weight: u64) {
-        let Entry { heat, in_stack, .. } = self.entries[slot];
+    fn resize(&mut self, slot: EvictionSlot, weight: u64) {
+        let LirsEntry { heat, in_stack, .. } = self.entries[slot];
         let old_weight = self.entries.weight(slot);
 
         if in_stack {
             self.stack.reweigh(old_weight, weight);
         }
-        if heat == Heat::Hot {
+        if heat == LirsStatus::Hot {
             self.hot_weight = self.hot_weight - old_weight + weight;
         } else {
             self.cold.reweigh(old_weight, weight);
@@ -460,8 +460,8 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
         self.entries.set_weight(slot, weight);
     }
 
-    fn remove(&mut self, slot: Slot) {
-        if self.entries[slot].heat == Heat::Hot {
+    fn remove(&mut self, slot: EvictionSlot) {
+        if self.entries[slot].heat == LirsStatus::Hot {
             self.unlink_hot(slot);
         } else {
             self.cold.remove(&mut self.entries, slot);
@@ -506,7 +506,7 @@ impl<K: Copy + Eq + Hash + Debug> Lirs<K> {
         let stack: Vec<_> =
             std::iter::successors(self.stack.front(), |slot| self.stack.next(&self.entries, *slot)).collect();
         let hot: Vec<_> =
-            stack.iter().copied().filter(|slot| self.entries[*slot].heat == Heat::Hot).collect();
+            stack.iter().copied().filter(|slot| self.entries[*slot].heat == LirsStatus::Hot).collect();
 
         assert_eq!(hot.len(), self.hot_len);
         assert_eq!(hot.iter().map(|slot| self.entries.weight(*slot)).sum::<u64>(), self.hot_weight);
@@ -517,7 +517,7 @@ impl<K: Copy + Eq + Hash + Debug> Lirs<K> {
         assert_eq!(self.ghost_slots.len(), self.ghosts.len());
         for (key, slot) in &self.ghost_slots {
             assert_eq!(self.entries[*slot].key, *key);
-            assert_eq!(self.entries[*slot].heat, Heat::Ghost);
+            assert_eq!(self.entries[*slot].heat, LirsStatus::Ghost);
         }
     }
 

@@ -3,27 +3,27 @@
 use std::{fmt::Debug, hash::Hash};
 
 use super::{
-    Eviction, Slot,
+    Eviction, EvictionSlot,
     history::EvictionHistory,
-    queue::{Queue, Slab},
+    queue::{LinkedSlab, SlabQueue},
 };
 
 /// Evicts the key whose last use is oldest. A held key counts as used.
 #[derive(Debug)]
 pub(super) struct Lru<K> {
-    keys: Slab<K>,
-    queue: Queue,
+    keys: LinkedSlab<K>,
+    queue: SlabQueue,
     history: EvictionHistory<K>,
 }
 
 impl<K: Copy + Eq + Hash> Lru<K> {
     pub(super) fn new(capacity: u64) -> Self {
-        Self { keys: Slab::new(), queue: Queue::new(), history: EvictionHistory::new(capacity) }
+        Self { keys: LinkedSlab::new(), queue: SlabQueue::new(), history: EvictionHistory::new(capacity) }
     }
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lru<K> {
-    fn insert(&mut self, key: K, weight: u64) -> Slot {
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
         self.history.forget(&key);
 
         let slot = self.keys.insert(key, weight);
@@ -31,15 +31,15 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lru<K> {
         slot
     }
 
-    fn touch(&mut self, slot: Slot) {
+    fn touch(&mut self, slot: EvictionSlot) {
         self.queue.move_to_back(&mut self.keys, slot);
     }
 
-    fn resize(&mut self, slot: Slot, weight: u64) {
+    fn resize(&mut self, slot: EvictionSlot, weight: u64) {
         self.queue.resize(&mut self.keys, slot, weight);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: EvictionSlot) {
         self.queue.remove(&mut self.keys, slot);
         self.keys.remove(slot);
     }

@@ -81,7 +81,7 @@ impl FromStr for EvictionPolicy {
 
 /// Handle of a resident key. Valid until the key is evicted or removed, and then reused for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub(crate) struct EvictionSlot(u32);
 
 /// Order of eviction over weighed keys. Not thread-safe: callers hold a lock.
 ///
@@ -92,16 +92,16 @@ pub(crate) struct Slot(u32);
 pub(crate) trait Eviction<K>: Send + Debug {
     /// Adds a key that has become resident after a miss. The caller has made room before, by [`Self::evict`],
     /// or does it after.
-    fn insert(&mut self, key: K, weight: u64) -> Slot;
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot;
 
     /// Notes a re-reference of a resident key.
-    fn touch(&mut self, slot: Slot);
+    fn touch(&mut self, slot: EvictionSlot);
 
     /// Changes the weight of a resident key: an entry grew.
-    fn resize(&mut self, slot: Slot, weight: u64);
+    fn resize(&mut self, slot: EvictionSlot, weight: u64);
 
     /// Forgets a resident key that left for another reason than eviction, without remembering it.
-    fn remove(&mut self, slot: Slot);
+    fn remove(&mut self, slot: EvictionSlot);
 
     /// Removes the next victim among the keys for which `is_held` is false, and remembers it. Returns `None`
     /// if all keys are held.

@@ -1,25 +1,25 @@
 //! Slab of weighed nodes, and the doubly linked queues that run through it by index.
 //!
-//! A node has `LINKS` pairs of links, so that it can be in that many queues at once: a [`Queue`] names by its
+//! A node has `LINKS` pairs of links, so that it can be in that many queues at once: a [`SlabQueue`] names by its
 //! parameter which pair it uses. A node is in at most one queue per pair; the policy knows which.
 
 use std::ops::{Index, IndexMut};
 
-use super::Slot;
+use super::EvictionSlot;
 
 const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct SlabLink {
     previous: u32,
     next: u32,
 }
 
-const UNLINKED: Link = Link { previous: NIL, next: NIL };
+const UNLINKED: SlabLink = SlabLink { previous: NIL, next: NIL };
 
 #[derive(Debug)]
-struct Node<T, const LINKS: usize> {
-    links: [Link; LINKS],
+struct SlabNode<T, const LINKS: usize> {
+    links: [SlabLink; LINKS],
     weight: u64,
     /// Stale in a free node: `T` is `Copy`, so there is nothing to drop.
     value: T,
@@ -27,74 +27,74 @@ struct Node<T, const LINKS: usize> {
 
 /// Nodes by slot. Slots of removed nodes are reused, the others stay valid.
 #[derive(Debug)]
-pub(super) struct Slab<T, const LINKS: usize = 1> {
-    nodes: Vec<Node<T, LINKS>>,
+pub(super) struct LinkedSlab<T, const LINKS: usize = 1> {
+    nodes: Vec<SlabNode<T, LINKS>>,
     free: Vec<u32>,
 }
 
-impl<T: Copy, const LINKS: usize> Slab<T, LINKS> {
+impl<T: Copy, const LINKS: usize> LinkedSlab<T, LINKS> {
     pub(super) fn new() -> Self {
         Self { nodes: Vec::new(), free: Vec::new() }
     }
 
     /// Adds a node that is in no queue.
-    pub(super) fn insert(&mut self, value: T, weight: u64) -> Slot {
-        let node = Node { links: [UNLINKED; LINKS], weight, value };
+    pub(super) fn insert(&mut self, value: T, weight: u64) -> EvictionSlot {
+        let node = SlabNode { links: [UNLINKED; LINKS], weight, value };
 
         if let Some(index) = self.free.pop() {
             self.nodes[index as usize] = node;
-            return Slot(index);
+            return EvictionSlot(index);
         }
 
         // Four billion nodes would take over 100 GiB: the index cannot reach `NIL`.
         debug_assert!(self.nodes.len() < NIL as usize, "more nodes than slots");
         self.nodes.push(node);
-        Slot((self.nodes.len() - 1) as u32)
+        EvictionSlot((self.nodes.len() - 1) as u32)
     }
 
     /// Frees a node that has been removed from its queues.
-    pub(super) fn remove(&mut self, slot: Slot) {
+    pub(super) fn remove(&mut self, slot: EvictionSlot) {
         self.free.push(slot.0);
     }
 
-    pub(super) fn weight(&self, slot: Slot) -> u64 {
+    pub(super) fn weight(&self, slot: EvictionSlot) -> u64 {
         self.nodes[slot.0 as usize].weight
     }
 
-    /// Sets the weight of a node. Its queues need [`Queue::reweigh`] as well.
-    pub(super) fn set_weight(&mut self, slot: Slot, weight: u64) {
+    /// Sets the weight of a node. Its queues need [`SlabQueue::reweigh`] as well.
+    pub(super) fn set_weight(&mut self, slot: EvictionSlot, weight: u64) {
         self.nodes[slot.0 as usize].weight = weight;
     }
 
-    fn link(&mut self, index: u32, link: usize) -> &mut Link {
+    fn link(&mut self, index: u32, link: usize) -> &mut SlabLink {
         &mut self.nodes[index as usize].links[link]
     }
 }
 
-impl<T, const LINKS: usize> Index<Slot> for Slab<T, LINKS> {
+impl<T, const LINKS: usize> Index<EvictionSlot> for LinkedSlab<T, LINKS> {
     type Output = T;
 
-    fn index(&self, slot: Slot) -> &T {
+    fn index(&self, slot: EvictionSlot) -> &T {
         &self.nodes[slot.0 as usize].value
     }
 }
 
-impl<T, const LINKS: usize> IndexMut<Slot> for Slab<T, LINKS> {
-    fn index_mut(&mut self, slot: Slot) -> &mut T {
+impl<T, const LINKS: usize> IndexMut<EvictionSlot> for LinkedSlab<T, LINKS> {
+    fn index_mut(&mut self, slot: EvictionSlot) -> &mut T {
         &mut self.nodes[slot.0 as usize].value
     }
 }
 
-/// Queue through the nodes of one [`Slab`], over their pair of links number `LINK`.
+/// Queue through the nodes of one [`LinkedSlab`], over their pair of links number `LINK`.
 #[derive(Debug)]
-pub(super) struct Queue<const LINK: usize = 0> {
+pub(super) struct SlabQueue<const LINK: usize = 0> {
     front: u32,
     back: u32,
     len: usize,
     weight: u64,
 }
 
-impl<const LINK: usize> Queue<LINK> {
+impl<const LINK: usize> SlabQueue<LINK> {
     pub(super) const fn new() -> Self {
         Self { front: NIL, back: NIL, len: 0, weight: 0 }
     }
@@ -108,17 +108,25 @@ impl<const LINK: usize> Queue<LINK> {
         self.weight
     }
 
-    pub(super) const fn front(&self) -> Option<Slot> {
+    pub(super) const fn front(&self) -> Option<EvictionSlot> {
         to_slot(self.front)
     }
 
     /// Returns the node that is one nearer to the back.
-    pub(super) fn next<T, const LINKS: usize>(&self, slab: &Slab<T, LINKS>, slot: Slot) -> Option<Slot> {
+    pub(super) fn next<T, const LINKS: usize>(
+        &self,
+        slab: &LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
+    ) -> Option<EvictionSlot> {
         to_slot(slab.nodes[slot.0 as usize].links[LINK].next)
     }
 
-    pub(super) fn push_back<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
-        *slab.link(slot.0, LINK) = Link { previous: self.back, next: NIL };
+    pub(super) fn push_back<T: Copy, const LINKS: usize>(
+        &mut self,
+        slab: &mut LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
+    ) {
+        *slab.link(slot.0, LINK) = SlabLink { previous: self.back, next: NIL };
 
         match self.back {
             NIL => self.front = slot.0,
@@ -130,8 +138,12 @@ impl<const LINK: usize> Queue<LINK> {
         self.weight += slab.weight(slot);
     }
 
-    pub(super) fn push_front<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
-        *slab.link(slot.0, LINK) = Link { previous: NIL, next: self.front };
+    pub(super) fn push_front<T: Copy, const LINKS: usize>(
+        &mut self,
+        slab: &mut LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
+    ) {
+        *slab.link(slot.0, LINK) = SlabLink { previous: NIL, next: self.front };
 
         match self.front {
             NIL => self.back = slot.0,
@@ -144,8 +156,12 @@ impl<const LINK: usize> Queue<LINK> {
     }
 
     /// Takes a node, which must be in this queue, out of it. The node stays in the slab.
-    pub(super) fn remove<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
-        let Link { previous, next } = std::mem::replace(slab.link(slot.0, LINK), UNLINKED);
+    pub(super) fn remove<T: Copy, const LINKS: usize>(
+        &mut self,
+        slab: &mut LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
+    ) {
+        let SlabLink { previous, next } = std::mem::replace(slab.link(slot.0, LINK), UNLINKED);
 
         match previous {
             NIL => self.front = next,
@@ -162,8 +178,8 @@ impl<const LINK: usize> Queue<LINK> {
 
     pub(super) fn move_to_back<T: Copy, const LINKS: usize>(
         &mut self,
-        slab: &mut Slab<T, LINKS>,
-        slot: Slot,
+        slab: &mut LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
     ) {
         if self.back != slot.0 {
             self.remove(slab, slot);
@@ -174,36 +190,36 @@ impl<const LINK: usize> Queue<LINK> {
     /// Changes the weight of a node that is in this queue and in no other.
     pub(super) fn resize<T: Copy, const LINKS: usize>(
         &mut self,
-        slab: &mut Slab<T, LINKS>,
-        slot: Slot,
+        slab: &mut LinkedSlab<T, LINKS>,
+        slot: EvictionSlot,
         weight: u64,
     ) {
         self.reweigh(slab.weight(slot), weight);
         slab.set_weight(slot, weight);
     }
 
-    /// Accounts for a node of this queue that is about to change its weight by [`Slab::set_weight`].
+    /// Accounts for a node of this queue that is about to change its weight by [`LinkedSlab::set_weight`].
     pub(super) const fn reweigh(&mut self, old_weight: u64, new_weight: u64) {
         self.weight = self.weight - old_weight + new_weight;
     }
 }
 
-const fn to_slot(index: u32) -> Option<Slot> {
-    if index == NIL { None } else { Some(Slot(index)) }
+const fn to_slot(index: u32) -> Option<EvictionSlot> {
+    if index == NIL { None } else { Some(EvictionSlot(index)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn order(slab: &Slab<char>, queue: &Queue) -> String {
+    fn order(slab: &LinkedSlab<char>, queue: &SlabQueue) -> String {
         std::iter::successors(queue.front(), |slot| queue.next(slab, *slot)).map(|slot| slab[slot]).collect()
     }
 
     #[test]
     fn nodes_leave_and_move_without_disturbing_the_order_of_others() {
-        let mut slab: Slab<char> = Slab::new();
-        let mut queue = Queue::new();
+        let mut slab: LinkedSlab<char> = LinkedSlab::new();
+        let mut queue = SlabQueue::new();
         let slots: Vec<_> = "abcd".chars().map(|letter| slab.insert(letter, 10)).collect();
         for slot in &slots {
             queue.push_back(&mut slab, *slot);
@@ -222,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_freed_slot_is_reused_and_the_others_keep_their_values() {
-        let mut slab: Slab<char> = Slab::new();
+        let mut slab: LinkedSlab<char> = LinkedSlab::new();
         let a = slab.insert('a', 1);
         let b = slab.insert('b', 1);
 
@@ -235,8 +251,8 @@ mod tests {
 
     #[test]
     fn a_resized_node_changes_the_weight_of_its_queue() {
-        let mut slab: Slab<char> = Slab::new();
-        let mut queue: Queue = Queue::new();
+        let mut slab: LinkedSlab<char> = LinkedSlab::new();
+        let mut queue: SlabQueue = SlabQueue::new();
         let slot = slab.insert('a', 5);
         queue.push_back(&mut slab, slot);
 

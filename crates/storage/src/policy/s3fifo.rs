@@ -7,9 +7,9 @@
 use std::{fmt::Debug, hash::Hash};
 
 use super::{
-    Eviction, Slot,
+    Eviction, EvictionSlot,
     history::EvictionHistory,
-    queue::{Queue, Slab},
+    queue::{LinkedSlab, SlabQueue},
 };
 
 /// The small queue gets one part in this many of the capacity.
@@ -22,7 +22,7 @@ const MAX_USES: u8 = 3;
 const USES_TO_MAIN: u8 = 1;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct S3FifoEntry<K> {
     key: K,
     uses: u8,
     in_main: bool,
@@ -32,9 +32,9 @@ struct Entry<K> {
 /// buys one more round.
 #[derive(Debug)]
 pub(super) struct S3Fifo<K> {
-    entries: Slab<Entry<K>>,
-    small: Queue,
-    main: Queue,
+    entries: LinkedSlab<S3FifoEntry<K>>,
+    small: SlabQueue,
+    main: SlabQueue,
     capacity: u64,
     history: EvictionHistory<K>,
 }
@@ -42,15 +42,15 @@ pub(super) struct S3Fifo<K> {
 impl<K: Copy + Eq + Hash> S3Fifo<K> {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            entries: Slab::new(),
-            small: Queue::new(),
-            main: Queue::new(),
+            entries: LinkedSlab::new(),
+            small: SlabQueue::new(),
+            main: SlabQueue::new(),
             capacity,
             history: EvictionHistory::new(capacity),
         }
     }
 
-    fn push_main(&mut self, slot: Slot) {
+    fn push_main(&mut self, slot: EvictionSlot) {
         let entry = &mut self.entries[slot];
         entry.in_main = true;
         entry.uses = 0;
@@ -58,10 +58,10 @@ impl<K: Copy + Eq + Hash> S3Fifo<K> {
         self.main.push_back(&mut self.entries, slot);
     }
 
-    fn evict_small(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn evict_small(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
         for _ in 0..self.small.len() {
             let slot = self.small.front()?;
-            let Entry { key, uses, .. } = self.entries[slot];
+            let S3FifoEntry { key, uses, .. } = self.entries[slot];
 
             if uses >= USES_TO_MAIN {
                 self.small.remove(&mut self.entries, slot);
@@ -76,7 +76,7 @@ impl<K: Copy + Eq + Hash> S3Fifo<K> {
         None
     }
 
-    fn evict_main(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+    fn evict_main(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
         let mut held_in_a_row = 0;
 
         while held_in_a_row < self.main.len() {
@@ -100,26 +100,26 @@ impl<K: Copy + Eq + Hash> S3Fifo<K> {
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for S3Fifo<K> {
-    fn insert(&mut self, key: K, weight: u64) -> Slot {
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
         let was_evicted = self.history.forget(&key);
-        let slot = self.entries.insert(Entry { key, uses: 0, in_main: was_evicted }, weight);
+        let slot = self.entries.insert(S3FifoEntry { key, uses: 0, in_main: was_evicted }, weight);
 
         let queue = if was_evicted { &mut self.main } else { &mut self.small };
         queue.push_back(&mut self.entries, slot);
         slot
     }
 
-    fn touch(&mut self, slot: Slot) {
+    fn touch(&mut self, slot: EvictionSlot) {
         let entry = &mut self.entries[slot];
         entry.uses = (entry.uses + 1).min(MAX_USES);
     }
 
-    fn resize(&mut self, slot: Slot, weight: u64) {
+    fn resize(&mut self, slot: EvictionSlot, weight: u64) {
         let queue = if self.entries[slot].in_main { &mut self.main } else { &mut self.small };
         queue.resize(&mut self.entries, slot, weight);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: EvictionSlot) {
         let queue = if self.entries[slot].in_main { &mut self.main } else { &mut self.small };
         queue.remove(&mut self.entries, slot);
         self.entries.remove(slot);

@@ -6,13 +6,13 @@
 use std::{fmt::Debug, hash::Hash};
 
 use super::{
-    Eviction, Slot,
+    Eviction, EvictionSlot,
     history::EvictionHistory,
-    queue::{Queue, Slab},
+    queue::{LinkedSlab, SlabQueue},
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct SieveEntry<K> {
     key: K,
     is_visited: bool,
 }
@@ -20,18 +20,18 @@ struct Entry<K> {
 /// Evicts at the hand, which moves from the oldest key to the newest. A held key is passed over where it is.
 #[derive(Debug)]
 pub(super) struct Sieve<K> {
-    entries: Slab<Entry<K>>,
-    queue: Queue,
+    entries: LinkedSlab<SieveEntry<K>>,
+    queue: SlabQueue,
     /// The next candidate; if absent, the oldest key.
-    hand: Option<Slot>,
+    hand: Option<EvictionSlot>,
     history: EvictionHistory<K>,
 }
 
 impl<K: Copy + Eq + Hash> Sieve<K> {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            entries: Slab::new(),
-            queue: Queue::new(),
+            entries: LinkedSlab::new(),
+            queue: SlabQueue::new(),
             hand: None,
             history: EvictionHistory::new(capacity),
         }
@@ -39,23 +39,23 @@ impl<K: Copy + Eq + Hash> Sieve<K> {
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Sieve<K> {
-    fn insert(&mut self, key: K, weight: u64) -> Slot {
+    fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
         self.history.forget(&key);
 
-        let slot = self.entries.insert(Entry { key, is_visited: false }, weight);
+        let slot = self.entries.insert(SieveEntry { key, is_visited: false }, weight);
         self.queue.push_back(&mut self.entries, slot);
         slot
     }
 
-    fn touch(&mut self, slot: Slot) {
+    fn touch(&mut self, slot: EvictionSlot) {
         self.entries[slot].is_visited = true;
     }
 
-    fn resize(&mut self, slot: Slot, weight: u64) {
+    fn resize(&mut self, slot: EvictionSlot, weight: u64) {
         self.queue.resize(&mut self.entries, slot, weight);
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: EvictionSlot) {
         if self.hand == Some(slot) {
             self.hand = self.queue.next(&self.entries, slot);
         }

@@ -8,7 +8,7 @@ use super::{lirs::Lirs, *};
 
 /// One call of a policy. Residents are picked by a number modulo how many there are.
 #[derive(Clone, Debug)]
-enum Op {
+enum PolicyOp {
     Insert { key: u8, weight: u64 },
     Touch { pick: usize },
     Resize { pick: usize, weight: u64 },
@@ -17,30 +17,34 @@ enum Op {
     SetCapacity { bytes: u64 },
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = PolicyOp> {
     let weight = || 0..40_u64;
 
     prop_oneof![
-        8 => (0..64_u8, weight()).prop_map(|(key, weight)| Op::Insert { key, weight }),
-        8 => any::<usize>().prop_map(|pick| Op::Touch { pick }),
-        1 => (any::<usize>(), weight()).prop_map(|(pick, weight)| Op::Resize { pick, weight }),
-        1 => any::<usize>().prop_map(|pick| Op::Remove { pick }),
-        3 => Just(Op::Evict { held: HashSet::new() }),
-        3 => prop::collection::hash_set(0..64_u8, 0..64).prop_map(|held| Op::Evict { held }),
-        1 => (0..1000_u64).prop_map(|bytes| Op::SetCapacity { bytes }),
+        8 => (0..64_u8, weight()).prop_map(|(key, weight)| PolicyOp::Insert { key, weight }),
+        8 => any::<usize>().prop_map(|pick| PolicyOp::Touch { pick }),
+        1 => (any::<usize>(), weight()).prop_map(|(pick, weight)| PolicyOp::Resize { pick, weight }),
+        1 => any::<usize>().prop_map(|pick| PolicyOp::Remove { pick }),
+        3 => Just(PolicyOp::Evict { held: HashSet::new() }),
+        3 => prop::collection::hash_set(0..64_u8, 0..64).prop_map(|held| PolicyOp::Evict { held }),
+        1 => (0..1000_u64).prop_map(|bytes| PolicyOp::SetCapacity { bytes }),
     ]
 }
 
 /// Applies the calls to the policy and to a map, and compares the two after each.
-fn assert_matches_model<E: Eviction<u8> + ?Sized>(policy: &mut E, ops: Vec<Op>, invariants: impl Fn(&E)) {
-    let mut residents: Vec<(u8, Slot, u64)> = Vec::new();
+fn assert_matches_model<E: Eviction<u8> + ?Sized>(
+    policy: &mut E,
+    ops: Vec<PolicyOp>,
+    invariants: impl Fn(&E),
+) {
+    let mut residents: Vec<(u8, EvictionSlot, u64)> = Vec::new();
     let mut capacity = 500;
 
     for op in ops {
         let pick = |pick: usize| (!residents.is_empty()).then(|| pick % residents.len());
 
         match op {
-            Op::Insert { key, weight } => {
+            PolicyOp::Insert { key, weight } => {
                 if residents.iter().any(|resident| resident.0 == key) {
                     continue;
                 }
@@ -50,25 +54,25 @@ fn assert_matches_model<E: Eviction<u8> + ?Sized>(policy: &mut E, ops: Vec<Op>, 
                 assert!(!policy.remembers(&key));
                 residents.push((key, slot, weight));
             }
-            Op::Touch { pick: number } => {
+            PolicyOp::Touch { pick: number } => {
                 if let Some(index) = pick(number) {
                     policy.touch(residents[index].1);
                 }
             }
-            Op::Resize { pick: number, weight } => {
+            PolicyOp::Resize { pick: number, weight } => {
                 if let Some(index) = pick(number) {
                     policy.resize(residents[index].1, weight);
                     residents[index].2 = weight;
                 }
             }
-            Op::Remove { pick: number } => {
+            PolicyOp::Remove { pick: number } => {
                 if let Some(index) = pick(number) {
                     let (key, slot, _) = residents.swap_remove(index);
                     policy.remove(slot);
                     assert!(!policy.remembers(&key));
                 }
             }
-            Op::Evict { held } => match policy.evict(&mut |key| held.contains(key)) {
+            PolicyOp::Evict { held } => match policy.evict(&mut |key| held.contains(key)) {
                 Some(key) => {
                     assert!(!held.contains(&key), "evicted a held key");
                     let index = residents.iter().position(|resident| resident.0 == key).unwrap();
@@ -77,7 +81,7 @@ fn assert_matches_model<E: Eviction<u8> + ?Sized>(policy: &mut E, ops: Vec<Op>, 
                 }
                 None => assert!(residents.iter().all(|resident| held.contains(&resident.0))),
             },
-            Op::SetCapacity { bytes } => {
+            PolicyOp::SetCapacity { bytes } => {
                 capacity = bytes;
                 policy.set_capacity(bytes);
             }
@@ -111,13 +115,13 @@ proptest! {
 }
 
 /// A cache of one policy that evicts before it inserts, as the simulator's does.
-struct Cache {
+struct PolicyTestCache {
     capacity: u64,
     policy: Box<dyn Eviction<u64>>,
-    slots: HashMap<u64, Slot>,
+    slots: HashMap<u64, EvictionSlot>,
 }
 
-impl Cache {
+impl PolicyTestCache {
     fn new(policy: EvictionPolicy, capacity: u64) -> Self {
         Self { capacity, policy: new(policy, capacity), slots: HashMap::new() }
     }
@@ -222,7 +226,7 @@ fn the_hand_of_sieve_goes_on_from_its_last_victim() {
 
 #[test]
 fn a_key_that_s3_fifo_remembers_goes_to_the_main_queue() {
-    let mut cache = Cache::new(EvictionPolicy::S3Fifo, 100);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::S3Fifo, 100);
     cache.hit_ratio(0..200);
     cache.hit_ratio([50]);
 
@@ -233,7 +237,7 @@ fn a_key_that_s3_fifo_remembers_goes_to_the_main_queue() {
 
 #[test]
 fn tiny_lfu_admits_only_keys_used_more_often() {
-    let mut cache = Cache::new(EvictionPolicy::Lfu, 100);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lfu, 100);
     cache.hit_ratio((0..3).flat_map(|_| 0..100));
 
     cache.hit_ratio(1000..2000);
@@ -243,7 +247,7 @@ fn tiny_lfu_admits_only_keys_used_more_often() {
 #[test]
 fn the_only_key_that_is_not_held_is_found_in_one_pass() {
     for policy in EvictionPolicy::ALL {
-        let mut cache = Cache::new(policy, 1000);
+        let mut cache = PolicyTestCache::new(policy, 1000);
         cache.hit_ratio((0..1000).chain((0..1000).step_by(3)));
 
         for free in [0, 1, 500, 999] {
@@ -262,7 +266,7 @@ fn the_only_key_that_is_not_held_is_found_in_one_pass() {
 #[test]
 fn held_candidates_are_not_met_again_at_once() {
     for policy in EvictionPolicy::ALL {
-        let mut cache = Cache::new(policy, 1000);
+        let mut cache = PolicyTestCache::new(policy, 1000);
         cache.hit_ratio(0..1000);
 
         // The first 900 keys are held. Once they have been passed over, the others come first.
@@ -281,7 +285,7 @@ fn held_candidates_are_not_met_again_at_once() {
 #[test]
 fn one_capacity_of_evicted_keys_is_remembered() {
     for policy in EvictionPolicy::ALL {
-        let mut cache = Cache::new(policy, 100);
+        let mut cache = PolicyTestCache::new(policy, 100);
         cache.hit_ratio(0..1000);
 
         let remembered = (0..1000).filter(|key| cache.policy.remembers(key)).count();
@@ -318,7 +322,7 @@ fn ghosts_of_light_keys_are_bounded_in_number() {
 fn lirs_keeps_its_share_of_a_loop_larger_than_the_cache() {
     for tenths in [11, 15, 20, 40, 100] {
         let len = 1000 * tenths / 10;
-        let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+        let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
         cache.hit_ratio((0..3).flat_map(|_| 0..len));
 
         let ratio = cache.hit_ratio((0..5).flat_map(|_| 0..len));
@@ -344,7 +348,7 @@ fn lirs_keeps_its_share_of_a_loop_over_pages_of_different_weights() {
             total += weight;
         }
 
-        let mut cache = Cache::new(EvictionPolicy::Lirs, capacity);
+        let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, capacity);
         let mut hit_bytes = 0;
         for round in 0..8 {
             for (key, weight) in weights.iter().enumerate() {
@@ -362,7 +366,7 @@ fn lirs_keeps_its_share_of_a_loop_over_pages_of_different_weights() {
 
 #[test]
 fn lirs_takes_up_a_loop_after_its_working_set_was_replaced() {
-    let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
     cache.hit_ratio(zipf(5000, 0.9, 1).take(50_000));
     cache.hit_ratio((0..5).flat_map(|_| 10_000..10_900));
     cache.hit_ratio((0..5).flat_map(|_| 20_000..20_900));
@@ -375,7 +379,7 @@ fn lirs_takes_up_a_loop_after_its_working_set_was_replaced() {
 
 #[test]
 fn a_scan_leaves_the_hot_keys_of_lirs_alone() {
-    let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
     let mut hot = zipf(2000, 0.9, 1);
     cache.hit_ratio(hot.by_ref().take(50_000));
     let before = cache.hit_ratio(hot.by_ref().take(1000));
@@ -388,7 +392,7 @@ fn a_scan_leaves_the_hot_keys_of_lirs_alone() {
 
 #[test]
 fn a_scan_that_reads_each_page_in_pieces_leaves_the_hot_keys_of_lirs_alone() {
-    let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
     let mut hot = zipf(2000, 0.9, 1);
     cache.hit_ratio(hot.by_ref().take(50_000));
     let before = cache.hit_ratio(hot.by_ref().take(1000));
@@ -402,7 +406,7 @@ fn a_scan_that_reads_each_page_in_pieces_leaves_the_hot_keys_of_lirs_alone() {
 #[test]
 fn lirs_recovers_from_a_change_of_working_set_within_two_passes() {
     for len in [100, 200, 300, 450, 600, 900] {
-        let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+        let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
         cache.hit_ratio(zipf(1000, 0.8, 1).take(50_000));
 
         cache.hit_ratio((0..2).flat_map(|_| 10_000..10_000 + len));
@@ -416,7 +420,7 @@ fn lirs_is_as_good_as_frequency_based_policies_where_accesses_are_independent() 
     for exponent in [0.8, 0.9, 1.0, 1.1, 1.2] {
         for capacity in [50, 500, 2500] {
             let ratio_of = |policy| {
-                let mut cache = Cache::new(policy, capacity);
+                let mut cache = PolicyTestCache::new(policy, capacity);
                 cache.hit_ratio(zipf(5000, exponent, 1).take(100_000))
             };
 
@@ -429,7 +433,7 @@ fn lirs_is_as_good_as_frequency_based_policies_where_accesses_are_independent() 
 
 #[test]
 fn a_larger_capacity_is_filled_with_hot_keys() {
-    let mut cache = Cache::new(EvictionPolicy::Lirs, 100);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 100);
     cache.hit_ratio((0..5).flat_map(|_| 0..2000));
 
     cache.capacity = 1000;
@@ -442,7 +446,7 @@ fn a_larger_capacity_is_filled_with_hot_keys() {
 
 #[test]
 fn hot_keys_lost_while_others_were_held_are_replaced_in_a_loop() {
-    let mut cache = Cache::new(EvictionPolicy::Lirs, 1000);
+    let mut cache = PolicyTestCache::new(EvictionPolicy::Lirs, 1000);
     cache.hit_ratio((0..5).flat_map(|_| 0..2000));
 
     // Half of the hot keys leave, as if the objects that they belong to had changed.

@@ -15,18 +15,18 @@ use super::coalesce;
 use crate::{
     ByteSize, Error, PageCache, Reservation, Result,
     object::ObjectHash,
-    object_headers::SeenHeaders,
+    object_headers::CapturedHeaders,
     origin::trace::traced,
-    page_cache::{Backlog, Piece},
+    page_cache::{PagePiece, WriteBacklog},
     read::{
-        flight::{Flight, Flights, Landing, Table},
-        page_assembler::{Expected, PageAssembler},
-        paged::Paged,
-        pin::Pin,
-        request::{Patience, Requests},
+        flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
+        page_assembler::{ExpectedPiece, PageAssembler},
+        paged::PagedObject,
+        pin::PinnedRange,
+        request::{RequestSender, RetryState},
     },
-    stats::Counters,
-    versions::{Known, paths_in_use::PathInUse},
+    stats::ReadCounters,
+    versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
 /// Reserved for an object whose size is not known yet, until it is: many small ones are opened at a time in little
@@ -38,7 +38,7 @@ const OPENS_AT_ONCE: u64 = 64;
 
 /// Whether a reader waits for bytes, or will reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum FetchUrgency {
     /// A reader waits for the first byte. What follows it is fetched ahead.
     Now,
     /// A reader will reach the bytes.
@@ -48,25 +48,32 @@ pub(crate) enum Need {
 /// Fetches pieces of one origin's objects.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestSender,
     pub(crate) cache: PageCache,
-    pub(crate) counters: Arc<Counters>,
-    flights: Flights,
+    pub(crate) counters: Arc<ReadCounters>,
+    flights: PieceFlights,
     max_fetch: u64,
-    batches: Mutex<Batches>,
+    batches: Mutex<PendingFetches>,
 }
 
 /// Requests that wait a moment for near ones, by object; each is a run of adjacent pieces.
-type Batches = HashMap<ObjectHash, Vec<Vec<Expected>>>;
+type PendingFetches = HashMap<ObjectHash, Vec<Vec<ExpectedPiece>>>;
 
 /// Most bytes of a request that several were merged into.
 const MAX_MERGED: u64 = 16 << 20;
 
 impl Fetcher {
-    pub(crate) fn new(requests: Requests, cache: PageCache, max_fetch: ByteSize) -> Self {
+    pub(crate) fn new(requests: RequestSender, cache: PageCache, max_fetch: ByteSize) -> Self {
         let counters = requests.counters.clone();
         let max_fetch = max_fetch.as_u64().max(cache.layout().block);
-        Self { requests, cache, counters, flights: Flights::default(), max_fetch, batches: Mutex::default() }
+        Self {
+            requests,
+            cache,
+            counters,
+            flights: PieceFlights::default(),
+            max_fetch,
+            batches: Mutex::default(),
+        }
     }
 
     /// Pages on their way.
@@ -81,12 +88,17 @@ impl Fetcher {
 
     /// Pins the bytes of a range from its start on, and starts to bring those that are not in memory. The pins are
     /// adjacent; they end early where there is no memory for more, or nothing more may be held ahead of readers.
-    pub(crate) fn obtain(self: &Arc<Self>, object: &Paged, range: Range<u64>, need: Need) -> Vec<Pin> {
+    pub(crate) fn obtain(
+        self: &Arc<Self>,
+        object: &PagedObject,
+        range: Range<u64>,
+        need: FetchUrgency,
+    ) -> Vec<PinnedRange> {
         let mut flights = self.flights.lock();
-        let mut pins: Vec<Pin> = Vec::new();
+        let mut pins: Vec<PinnedRange> = Vec::new();
         let mut position = range.start;
         while position < range.end {
-            let is_ahead = need == Need::Ahead || position > range.start;
+            let is_ahead = need == FetchUrgency::Ahead || position > range.start;
             if is_ahead && self.cache.ahead().free() == 0 {
                 break;
             }
@@ -103,11 +115,11 @@ impl Fetcher {
     /// Pins what covers the start of a range: one flight or piece of one page, or all pieces of one new request.
     fn pin_next(
         self: &Arc<Self>,
-        object: &Paged,
-        flights: &mut Table,
+        object: &PagedObject,
+        flights: &mut PieceFlightTable,
         range: Range<u64>,
         is_ahead: bool,
-        pins: &mut Vec<Pin>,
+        pins: &mut Vec<PinnedRange>,
     ) {
         let Some((page, part)) = object.parts(range.clone()).next() else { return };
         let key = object.key(page);
@@ -116,18 +128,18 @@ impl Fetcher {
         if let Some(flight) = flights.covering(&key, part.start) {
             self.counters.waits_merged.add(1);
             let ahead = ahead(flight.end() - part.start);
-            pins.push(Pin::of_flight(object.offset(page), range.start, flight.clone(), ahead));
+            pins.push(PinnedRange::of_flight(object.offset(page), range.start, flight.clone(), ahead));
         } else if let Some(piece) = self.cache.pin_memory(&key, part.start, part.end) {
             let ahead = ahead(piece.end() - part.start);
-            pins.push(Pin::of_piece(object.offset(page), range.start, piece, ahead));
+            pins.push(PinnedRange::of_piece(object.offset(page), range.start, piece, ahead));
         } else if self.cache.disk_blocks(&key).has(object.layout.block_of(part.start)) {
             let flight = self.start_load(object, flights, page, part.clone());
-            let ahead = |flight: &Flight| ahead(flight.end() - part.start);
+            let ahead = |flight: &PieceFlight| ahead(flight.end() - part.start);
             pins.extend(flight.map(|flight| {
                 let ahead = ahead(&flight);
-                Pin::of_flight(object.offset(page), range.start, flight, ahead)
+                PinnedRange::of_flight(object.offset(page), range.start, flight, ahead)
             }));
-        } else if !is_ahead || self.cache.backlog() == Backlog::Short {
+        } else if !is_ahead || self.cache.backlog() == WriteBacklog::Short {
             self.start_fetch(object, flights, range, is_ahead, pins);
         }
     }
@@ -135,11 +147,11 @@ impl Fetcher {
     /// Starts to read from disk the blocks of a page that are there, as far as the part goes.
     fn start_load(
         self: &Arc<Self>,
-        object: &Paged,
-        flights: &mut Table,
+        object: &PagedObject,
+        flights: &mut PieceFlightTable,
         page: u32,
         part: Range<usize>,
-    ) -> Option<Arc<Flight>> {
+    ) -> Option<Arc<PieceFlight>> {
         let (key, layout) = (object.key(page), object.layout);
         let first = layout.block_of(part.start);
         let mut end = self.cache.disk_blocks(&key).run_end(first).min(layout.block_of(part.end - 1) + 1);
@@ -163,9 +175,9 @@ impl Fetcher {
             (self.cache.hold(len as u64), len)
         });
 
-        let flight = Flight::new(start, start + len);
+        let flight = PieceFlight::new(start, start + len);
         flights.insert(key, flight.clone());
-        let expected = Expected { page, flight: flight.clone(), charge };
+        let expected = ExpectedPiece { page, flight: flight.clone(), charge };
         let (this, object) = (self.clone(), object.clone());
         tokio::spawn(traced(async move { this.load(object, expected).await }));
         Some(flight)
@@ -189,23 +201,23 @@ impl Fetcher {
     /// them.
     fn start_fetch(
         self: &Arc<Self>,
-        object: &Paged,
-        flights: &mut Table,
+        object: &PagedObject,
+        flights: &mut PieceFlightTable,
         range: Range<u64>,
         is_ahead: bool,
-        pins: &mut Vec<Pin>,
+        pins: &mut Vec<PinnedRange>,
     ) {
         let block = object.layout.block;
         // The block that a reader waits for is not ahead of it.
         let waited_for = if is_ahead { 0 } else { block };
         let limit = match self.cache.backlog() {
             // A reader that waits gets a page if there is memory, however much others hold ahead.
-            Backlog::Short => {
+            WriteBacklog::Short => {
                 let least = if is_ahead { block } else { object.layout.page };
                 self.max_fetch.min(waited_for + self.cache.ahead().free()).max(least)
             }
-            Backlog::Long => object.layout.page,
-            Backlog::Full => block,
+            WriteBacklog::Long => object.layout.page,
+            WriteBacklog::Full => block,
         };
         let end = range.end.min(range.start.saturating_add(limit));
         let wanted = object.align(range.start..end);
@@ -220,13 +232,13 @@ impl Fetcher {
             };
             let Some((charge, len)) = reserved else { break };
 
-            let flight = Flight::new(part.start, part.start + len);
+            let flight = PieceFlight::new(part.start, part.start + len);
             flights.insert(object.key(page), flight.clone());
             let start = range.start.max(object.offset(page) + part.start as u64);
             let is_ahead = is_ahead || !is_first;
             let ahead = is_ahead.then(|| self.cache.ahead().hold(len as u64));
-            pins.push(Pin::of_flight(object.offset(page), start, flight.clone(), ahead));
-            expected.push(Expected { page, flight, charge });
+            pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), ahead));
+            expected.push(ExpectedPiece { page, flight, charge });
             if len < part.len() {
                 break;
             }
@@ -241,7 +253,7 @@ impl Fetcher {
     }
 
     /// Sends a request, or has it wait for near ones if that costs little of the time that the origin takes anyway.
-    fn send(self: &Arc<Self>, object: &Paged, expected: Vec<Expected>) {
+    fn send(self: &Arc<Self>, object: &PagedObject, expected: Vec<ExpectedPiece>) {
         let (this, object) = (self.clone(), object.clone());
         let Some(wait) = self.requests.cost.merge_wait() else {
             tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
@@ -259,10 +271,10 @@ impl Fetcher {
     }
 
     /// Sends the requests of an object that waited for one another, near ones as one.
-    fn send_batch(self: &Arc<Self>, object: &Paged) {
+    fn send_batch(self: &Arc<Self>, object: &PagedObject) {
         let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
         batch.sort_by_key(|run| run.first().map(|first| first.range(object).start));
-        let mut merged: Vec<Vec<Expected>> = Vec::new();
+        let mut merged: Vec<Vec<ExpectedPiece>> = Vec::new();
         for run in batch {
             let is_bridged = merged.last_mut().is_some_and(|last| self.bridge(object, last, &run));
             match merged.last_mut().filter(|_| is_bridged) {
@@ -278,7 +290,12 @@ impl Fetcher {
 
     /// Adds to a run what lies between it and the next one, if it is little, missing, and there is memory for it. Returns
     /// whether the two are adjacent then.
-    fn bridge(self: &Arc<Self>, object: &Paged, run: &mut Vec<Expected>, next: &[Expected]) -> bool {
+    fn bridge(
+        self: &Arc<Self>,
+        object: &PagedObject,
+        run: &mut Vec<ExpectedPiece>,
+        next: &[ExpectedPiece],
+    ) -> bool {
         let (Some(first), Some(last), Some(after), Some(end)) =
             (run.first(), run.last(), next.first(), next.last())
         else {
@@ -302,15 +319,15 @@ impl Fetcher {
             parts.iter().map(|(_, part)| self.cache.reserve(part.len() as u64)).collect();
         let Some(charges) = charges else { return false };
         for ((page, part), charge) in parts.into_iter().zip(charges) {
-            let flight = Flight::new(part.start, part.end);
+            let flight = PieceFlight::new(part.start, part.end);
             flights.insert(object.key(page), flight.clone());
-            run.push(Expected { page, flight, charge });
+            run.push(ExpectedPiece { page, flight, charge });
         }
         true
     }
 
     /// The end of the run of bytes that are neither cached nor on their way.
-    fn missing_end(&self, object: &Paged, flights: &Table, range: Range<u64>) -> u64 {
+    fn missing_end(&self, object: &PagedObject, flights: &PieceFlightTable, range: Range<u64>) -> u64 {
         let end = range.end;
         for (page, part) in object.parts(range) {
             let key = object.key(page);
@@ -327,13 +344,13 @@ impl Fetcher {
     }
 
     /// The bytes from the start of a range on that only the origin has; none if the first is cached or on its way.
-    pub(crate) fn only_at_origin(&self, object: &Paged, range: Range<u64>) -> Range<u64> {
+    pub(crate) fn only_at_origin(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
         range.start..self.missing_end(object, &flights, range)
     }
 
     /// The first byte of a range that is not in memory.
-    pub(crate) fn first_not_in_memory(&self, object: &Paged, range: Range<u64>) -> Option<u64> {
+    pub(crate) fn first_not_in_memory(&self, object: &PagedObject, range: Range<u64>) -> Option<u64> {
         let Range { start, .. } = range;
         for (page, part) in object.parts(range) {
             let resident = self.cache.memory_blocks(&object.key(page));
@@ -347,11 +364,15 @@ impl Fetcher {
     }
 
     /// Pins the bytes of several ranges, near ones together, as far as they may be held ahead of their readers.
-    pub(crate) fn obtain_ranges(self: &Arc<Self>, object: &Paged, ranges: &[Range<u64>]) -> Vec<Pin> {
+    pub(crate) fn obtain_ranges(
+        self: &Arc<Self>,
+        object: &PagedObject,
+        ranges: &[Range<u64>],
+    ) -> Vec<PinnedRange> {
         let merged = coalesce::merge(ranges, self.requests.cost.max_gap());
         let mut pins = Vec::new();
         for range in merged {
-            pins.extend(self.obtain(object, range.start..range.end.min(object.size()), Need::Ahead));
+            pins.extend(self.obtain(object, range.start..range.end.min(object.size()), FetchUrgency::Ahead));
         }
         pins
     }
@@ -364,7 +385,7 @@ impl Fetcher {
         path: Path,
         Range { start, end }: Range<u64>,
         in_use: Arc<PathInUse>,
-    ) -> Result<(Known, Vec<Pin>)> {
+    ) -> Result<(ObjectInfo, Vec<PinnedRange>)> {
         let layout = self.cache.layout();
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
         let start = start / layout.block * layout.block;
@@ -377,7 +398,7 @@ impl Fetcher {
             return head().await;
         };
 
-        let seen = SeenHeaders::default();
+        let seen = CapturedHeaders::default();
         let options = GetOptions::new().with_range(Some(start..end)).with_extensions(seen.to_extensions());
         let asked = Instant::now();
         let get = self.requests.get(&path, &options);
@@ -396,7 +417,7 @@ impl Fetcher {
         }
 
         drop(opening);
-        let object = Paged { known: Arc::new(known.clone()), hash, layout };
+        let object = PagedObject { known: Arc::new(known.clone()), hash, layout };
         let (expected, pins) = self.expect(&object, answer.range.clone());
         if !expected.is_empty() {
             tokio::spawn(traced(self.fetch(object, expected, Some(answer))));
@@ -406,18 +427,18 @@ impl Fetcher {
 
     /// Announces the pieces of a range that an answer brings: as many as are neither there nor on their way, and as there
     /// is memory for.
-    fn expect(&self, object: &Paged, range: Range<u64>) -> (Vec<Expected>, Vec<Pin>) {
+    fn expect(&self, object: &PagedObject, range: Range<u64>) -> (Vec<ExpectedPiece>, Vec<PinnedRange>) {
         let mut flights = self.flights.lock();
         let range = range.start..self.missing_end(object, &flights, range);
         let (mut expected, mut pins) = (Vec::new(), Vec::new());
         for (page, part) in object.parts(range) {
             let reserved = self.reserve_some(part.clone(), object.layout.block as usize);
             let Some((charge, len)) = reserved else { break };
-            let flight = Flight::new(part.start, part.start + len);
+            let flight = PieceFlight::new(part.start, part.start + len);
             flights.insert(object.key(page), flight.clone());
             let start = object.offset(page) + part.start as u64;
-            pins.push(Pin::of_flight(object.offset(page), start, flight.clone(), None));
-            expected.push(Expected { page, flight, charge });
+            pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), None));
+            expected.push(ExpectedPiece { page, flight, charge });
             if len < part.len() {
                 break;
             }
@@ -426,9 +447,9 @@ impl Fetcher {
     }
 
     /// Brings blocks from disk, or, if they are not whole there, from the origin.
-    async fn load(self: Arc<Self>, object: Paged, expected: Expected) {
+    async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
         let (key, flight) = (object.key(expected.page), expected.flight.clone());
-        let landing = Landing::new(&self.flights, key, &flight);
+        let landing = PieceFlightGuard::new(&self.flights, key, &flight);
         let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
             // The fetch brings it, or says why it does not.
@@ -436,13 +457,18 @@ impl Fetcher {
             return self.fetch(object, vec![expected], None).await;
         };
         self.counters.bytes_disk.add(bytes.len() as u64);
-        let piece = Piece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
+        let piece = PagePiece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
         self.cache.insert_read(key, &piece);
         self.flights.land(&key, &flight);
         flight.finish(piece);
     }
 
-    async fn fetch(self: Arc<Self>, object: Paged, expected: Vec<Expected>, answer: Option<GetResult>) {
+    async fn fetch(
+        self: Arc<Self>,
+        object: PagedObject,
+        expected: Vec<ExpectedPiece>,
+        answer: Option<GetResult>,
+    ) {
         let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, expected);
         if let Err(error) = self.bring(&mut pieces, answer).await {
             pieces.fail(&error);
@@ -466,7 +492,7 @@ impl Fetcher {
     async fn bring_once(
         &self,
         pieces: &mut PageAssembler<'_>,
-        patience: &mut Patience,
+        patience: &mut RetryState,
         answer: Option<GetResult>,
     ) -> Result<()> {
         let (start, end) = (pieces.position(), pieces.end());
@@ -524,7 +550,7 @@ impl Fetcher {
     async fn next_chunk(
         &self,
         path: &Path,
-        patience: &Patience,
+        patience: &RetryState,
         chunks: &mut BoxStream<'static, object_store::Result<Bytes>>,
     ) -> Result<Option<Bytes>> {
         let next = async {

@@ -9,24 +9,24 @@ use tokio::sync::watch;
 
 use crate::{
     Error, Result,
-    page_cache::{PageKey, Piece},
+    page_cache::{PageKey, PagePiece},
 };
 
 /// All pieces on their way. No two of one page overlap.
 #[derive(Debug, Default)]
-pub(crate) struct Flights {
-    table: Mutex<Table>,
+pub(crate) struct PieceFlights {
+    table: Mutex<PieceFlightTable>,
 }
 
 /// The flights of each page.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    pages: HashMap<PageKey, SmallVec<[Arc<Flight>; 1]>>,
+pub(crate) struct PieceFlightTable {
+    pages: HashMap<PageKey, SmallVec<[Arc<PieceFlight>; 1]>>,
 }
 
-impl Table {
+impl PieceFlightTable {
     /// The flight that brings the byte at this offset of the page.
-    pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<Flight>> {
+    pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<PieceFlight>> {
         self.pages.get(key)?.iter().find(|flight| (flight.start..flight.end).contains(&offset))
     }
 
@@ -36,7 +36,7 @@ impl Table {
         flights.map(|flight| flight.start.max(offset)).min()
     }
 
-    pub(crate) fn insert(&mut self, key: PageKey, flight: Arc<Flight>) {
+    pub(crate) fn insert(&mut self, key: PageKey, flight: Arc<PieceFlight>) {
         self.pages.entry(key).or_default().push(flight);
     }
 
@@ -46,13 +46,13 @@ impl Table {
     }
 }
 
-impl Flights {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
+impl PieceFlights {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PieceFlightTable> {
         self.table.lock()
     }
 
     /// Takes the flight from the table.
-    pub(crate) fn land(&self, key: &PageKey, flight: &Arc<Flight>) {
+    pub(crate) fn land(&self, key: &PageKey, flight: &Arc<PieceFlight>) {
         let mut table = self.table.lock();
         let Some(flights) = table.pages.get_mut(key) else { return };
         flights.retain(|other| !Arc::ptr_eq(other, flight));
@@ -65,30 +65,30 @@ impl Flights {
 /// A piece that is being brought, the bytes `start..end` of a page. Readers may join at any time and take what has
 /// arrived so far.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct PieceFlight {
     start: usize,
     end: usize,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<PieceFlightProgress>,
 }
 
 #[derive(Debug, Default)]
-struct Progress {
+struct PieceFlightProgress {
     chunks: Vec<Bytes>,
     received: usize,
-    outcome: Option<Outcome>,
+    outcome: Option<PieceFlightOutcome>,
 }
 
 #[derive(Clone, Debug)]
-enum Outcome {
+enum PieceFlightOutcome {
     /// A reference to the flight keeps its piece alive.
-    Landed(Arc<Piece>),
+    Landed(Arc<PagePiece>),
     Failed(Error),
 }
 
-impl Flight {
+impl PieceFlight {
     /// The flight of the bytes `start..end` of a page.
     pub(crate) fn new(start: usize, end: usize) -> Arc<Self> {
-        Arc::new(Self { start, end, progress: watch::Sender::new(Progress::default()) })
+        Arc::new(Self { start, end, progress: watch::Sender::new(PieceFlightProgress::default()) })
     }
 
     /// Offset within the page of the first byte.
@@ -129,21 +129,21 @@ impl Flight {
     }
 
     /// Ends with the whole piece.
-    pub(crate) fn finish(&self, piece: Arc<Piece>) {
-        self.end_with(Outcome::Landed(piece));
+    pub(crate) fn finish(&self, piece: Arc<PagePiece>) {
+        self.end_with(PieceFlightOutcome::Landed(piece));
     }
 
     /// Ends with an error, which everyone who waits gets.
     pub(crate) fn fail(&self, error: Error) {
-        self.end_with(Outcome::Failed(error));
+        self.end_with(PieceFlightOutcome::Failed(error));
     }
 
     /// Whether it ended with an error.
     pub(crate) fn has_failed(&self) -> bool {
-        matches!(self.progress.borrow().outcome, Some(Outcome::Failed(_)))
+        matches!(self.progress.borrow().outcome, Some(PieceFlightOutcome::Failed(_)))
     }
 
-    fn end_with(&self, outcome: Outcome) {
+    fn end_with(&self, outcome: PieceFlightOutcome) {
         self.progress.send_modify(|progress| {
             if progress.outcome.is_none() {
                 progress.chunks = Vec::new();
@@ -156,14 +156,15 @@ impl Flight {
     pub(crate) async fn read(&self, from: usize, to: usize) -> Result<Vec<Bytes>> {
         let mut watch = self.progress.subscribe();
         let wanted = from - self.start;
-        let is_ready = |progress: &Progress| progress.outcome.is_some() || progress.received > wanted;
+        let is_ready =
+            |progress: &PieceFlightProgress| progress.outcome.is_some() || progress.received > wanted;
         let Ok(progress) = watch.wait_for(is_ready).await else {
             // The sender is `self`.
             return Err(Error::Cache { reason: "a fetch ended without an outcome".to_owned() });
         };
         match &progress.outcome {
-            Some(Outcome::Landed(piece)) => Ok(vec![piece.slice(from, to)]),
-            Some(Outcome::Failed(error)) => Err(error.clone()),
+            Some(PieceFlightOutcome::Landed(piece)) => Ok(vec![piece.slice(from, to)]),
+            Some(PieceFlightOutcome::Failed(error)) => Err(error.clone()),
             None => Ok(slices(&progress.chunks, wanted, to - self.start)),
         }
     }
@@ -171,19 +172,19 @@ impl Flight {
 
 /// Guards a flight whose bytes a task is reading. If the task ends without an outcome (a panic below), dropping this fails
 /// the flight, so that waiters get an error and the next reader starts a new one.
-pub(crate) struct Landing<'a> {
-    flights: &'a Flights,
+pub(crate) struct PieceFlightGuard<'a> {
+    flights: &'a PieceFlights,
     key: PageKey,
-    flight: &'a Arc<Flight>,
+    flight: &'a Arc<PieceFlight>,
 }
 
-impl<'a> Landing<'a> {
-    pub(crate) fn new(flights: &'a Flights, key: PageKey, flight: &'a Arc<Flight>) -> Self {
+impl<'a> PieceFlightGuard<'a> {
+    pub(crate) fn new(flights: &'a PieceFlights, key: PageKey, flight: &'a Arc<PieceFlight>) -> Self {
         Self { flights, key, flight }
     }
 }
 
-impl Drop for Landing<'_> {
+impl Drop for PieceFlightGuard<'_> {
     fn drop(&mut self) {
         if self.flight.progress.borrow().outcome.is_none() {
             self.flights.land(&self.key, self.flight);
@@ -214,9 +215,9 @@ mod tests {
 
     const KEY: PageKey = PageKey { object: ObjectHash(1), page: 0 };
 
-    fn piece(start: usize, bytes: Bytes) -> Arc<Piece> {
+    fn piece(start: usize, bytes: Bytes) -> Arc<PagePiece> {
         let charge = Budget::new(ByteSize::mib(1)).try_reserve(Holder::Pages, bytes.len() as u64);
-        Piece::new(start, bytes, charge.unwrap(), PathInUse::sole())
+        PagePiece::new(start, bytes, charge.unwrap(), PathInUse::sole())
     }
 
     fn bytes(chunks: Result<Vec<Bytes>>) -> Vec<u8> {
@@ -225,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_takes_what_is_there_before_the_piece_is_whole() {
-        let flight = Flight::new(100, 109);
+        let flight = PieceFlight::new(100, 109);
         flight.push(Bytes::from_static(b"abc"));
         flight.push(Bytes::from_static(b"def"));
         assert_eq!(bytes(flight.read(102, 110).await), b"cdef");
@@ -238,22 +239,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_flight_that_nobody_brings_any_more_is_over() {
-        let flights = Flights::default();
-        let flight = Flight::new(0, 9);
+        let flights = PieceFlights::default();
+        let flight = PieceFlight::new(0, 9);
         flights.lock().insert(KEY, flight.clone());
-        drop(Landing::new(&flights, KEY, &flight));
+        drop(PieceFlightGuard::new(&flights, KEY, &flight));
         assert!(flight.read(0, 9).await.is_err());
         assert_eq!(flights.lock().len(), 0);
 
-        let landed = Flight::new(0, 3);
+        let landed = PieceFlight::new(0, 3);
         landed.finish(piece(0, Bytes::from_static(b"abc")));
-        drop(Landing::new(&flights, KEY, &landed));
+        drop(PieceFlightGuard::new(&flights, KEY, &landed));
         assert_eq!(bytes(landed.read(0, 3).await), b"abc");
     }
 
     #[tokio::test]
     async fn an_error_reaches_everyone_who_waits() {
-        let flight = Flight::new(0, 9);
+        let flight = PieceFlight::new(0, 9);
         flight.push(Bytes::from_static(b"abc"));
         let waiting: Vec<_> = (0..5)
             .map(|_| {
@@ -271,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_outcome_stands() {
-        let flight = Flight::new(0, 4);
+        let flight = PieceFlight::new(0, 4);
         flight.finish(piece(0, Bytes::from_static(b"page")));
         flight.fail(Error::Changed { path: "p".to_owned() });
         assert_eq!(bytes(flight.read(0, 4).await), b"page");
@@ -279,8 +280,8 @@ mod tests {
 
     #[test]
     fn flights_of_a_page_are_found_by_offset() {
-        let flights = Flights::default();
-        let (first, second) = (Flight::new(0, 10), Flight::new(30, 40));
+        let flights = PieceFlights::default();
+        let (first, second) = (PieceFlight::new(0, 10), PieceFlight::new(30, 40));
         {
             let mut table = flights.lock();
             table.insert(KEY, first.clone());

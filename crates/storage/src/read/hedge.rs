@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::stats::Counter;
+use crate::stats::AtomicCounter;
 
 const SAMPLES: usize = 256;
 const FEWEST_SAMPLES: usize = 32;
@@ -18,18 +18,18 @@ const SHORTEST_DELAY: Duration = Duration::from_millis(5);
 
 /// Decides when to send a second request.
 #[derive(Debug)]
-pub(crate) struct Hedge {
+pub(crate) struct HedgePolicy {
     quantile: Option<f64>,
-    latencies: Mutex<Latencies>,
+    latencies: Mutex<RecentLatencies>,
 }
 
 #[derive(Debug, Default)]
-struct Latencies {
+struct RecentLatencies {
     ring: Vec<Duration>,
     next: usize,
 }
 
-impl Latencies {
+impl RecentLatencies {
     fn record(&mut self, latency: Duration) {
         if self.ring.len() < SAMPLES {
             self.ring.push(latency);
@@ -50,7 +50,7 @@ impl Latencies {
     }
 }
 
-impl Hedge {
+impl HedgePolicy {
     /// Hedges beyond this quantile of latencies; never where it is `None`.
     pub(crate) fn new(quantile: Option<f64>) -> Self {
         Self { quantile, latencies: Mutex::default() }
@@ -63,7 +63,7 @@ impl Hedge {
 
     /// The answer of `request`, or of a second one sent after the delay (and counted in `sent`) if that comes first.
     /// An error of one is the answer only if the other fails too.
-    pub(crate) async fn run<T, E, F>(&self, sent: &Counter, request: impl Fn() -> F) -> Result<T, E>
+    pub(crate) async fn run<T, E, F>(&self, sent: &AtomicCounter, request: impl Fn() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -78,7 +78,12 @@ impl Hedge {
         answer
     }
 
-    async fn race<T, E, F>(&self, delay: Duration, sent: &Counter, request: impl Fn() -> F) -> Result<T, E>
+    async fn race<T, E, F>(
+        &self,
+        delay: Duration,
+        sent: &AtomicCounter,
+        request: impl Fn() -> F,
+    ) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -103,11 +108,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_overtaken_by_a_second_request() {
-        let hedge = Hedge::new(Some(0.9));
+        let hedge = HedgePolicy::new(Some(0.9));
         for _ in 0..FEWEST_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let (asked, sent) = (AtomicU32::new(0), Counter::default());
+        let (asked, sent) = (AtomicU32::new(0), AtomicCounter::default());
         let answer: Result<u32, ()> = hedge
             .run(&sent, || {
                 let number = asked.fetch_add(1, Ordering::Relaxed);
@@ -122,11 +127,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_error_of_the_second_request_leaves_the_first_its_chance() {
-        let hedge = Hedge::new(Some(0.9));
+        let hedge = HedgePolicy::new(Some(0.9));
         for _ in 0..FEWEST_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let (asked, sent) = (AtomicU32::new(0), Counter::default());
+        let (asked, sent) = (AtomicU32::new(0), AtomicCounter::default());
         let answer: Result<u32, &str> = hedge
             .run(&sent, || {
                 let number = asked.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_twice_when_hedging_is_off() {
-        let (hedge, sent) = (Hedge::new(None), Counter::default());
+        let (hedge, sent) = (HedgePolicy::new(None), AtomicCounter::default());
         for _ in 0..2 * FEWEST_SAMPLES {
             hedge.run(&sent, || async { Ok::<_, ()>(()) }).await.unwrap();
         }

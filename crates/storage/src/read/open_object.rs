@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use super::coalesce;
 use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result,
-    read::{paged::Paged, pin::Pin, read_through::FolderReads, reader::Reader},
-    stats::Counters,
-    versions::Known,
+    read::{paged::PagedObject, pin::PinnedRange, read_through::FolderReads, reader::RangeReader},
+    stats::ReadCounters,
+    versions::ObjectInfo,
 };
 
 /// Ranges of one object that are read at the same time.
@@ -30,9 +30,9 @@ const MERGE_GAP: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct OpenObject {
     store: ReadThrough,
-    known: Arc<Known>,
+    known: Arc<ObjectInfo>,
     /// What the request that opened the object brought, until it is read.
-    opened: Arc<Mutex<Vec<Pin>>>,
+    opened: Arc<Mutex<Vec<PinnedRange>>>,
     /// Whether its version has no name for those who cache what they make of it.
     unnamed: bool,
 }
@@ -121,16 +121,17 @@ impl OpenObject {
 
     async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let fetcher = self.store.fetcher();
-        let object = Paged { known: self.known.clone(), hash, layout: fetcher.cache.layout() };
+        let object = PagedObject { known: self.known.clone(), hash, layout: fetcher.cache.layout() };
         let opened = std::mem::take(&mut *self.opened.lock());
         // All bytes of all ranges are asked for together, so that near ones share a request.
-        let pins: Vec<Pin> = opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
+        let pins: Vec<PinnedRange> =
+            opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
         let read_ahead = self.store.read_options().read_ahead;
         let mut readers: Vec<_> = ranges
             .iter()
             .map(|range| {
                 let range = ByteRange::new(range.start, range.end).unwrap_or(ByteRange::to(0));
-                Reader::new(fetcher.clone(), object.clone(), range, read_ahead)
+                RangeReader::new(fetcher.clone(), object.clone(), range, read_ahead)
             })
             .collect();
         for pin in pins {
@@ -216,7 +217,7 @@ impl OpenObject {
 #[derive(Debug)]
 pub struct LocalFile {
     file: File,
-    counters: Arc<Counters>,
+    counters: Arc<ReadCounters>,
 }
 
 impl LocalFile {

@@ -6,25 +6,25 @@ use bytes::Bytes;
 
 use crate::{
     Error, PageCache, Reservation,
-    page_cache::{PageKey, Piece},
+    page_cache::{PageKey, PagePiece},
     read::{
-        flight::{Flight, Flights},
-        paged::Paged,
+        flight::{PieceFlight, PieceFlights},
+        paged::PagedObject,
     },
-    stats::Counters,
+    stats::ReadCounters,
 };
 
 /// A piece that a request is to bring, and the memory for it.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedPiece {
     pub(crate) page: u32,
-    pub(crate) flight: Arc<Flight>,
+    pub(crate) flight: Arc<PieceFlight>,
     pub(crate) charge: Reservation,
 }
 
-impl Expected {
+impl ExpectedPiece {
     /// The bytes of the object.
-    pub(crate) fn range(&self, object: &Paged) -> Range<u64> {
+    pub(crate) fn range(&self, object: &PagedObject) -> Range<u64> {
         let page = object.offset(self.page);
         page + self.flight.start() as u64..page + self.flight.end() as u64
     }
@@ -34,10 +34,10 @@ impl Expected {
 /// others fail.
 pub(crate) struct PageAssembler<'a> {
     cache: &'a PageCache,
-    flights: &'a Flights,
-    counters: &'a Counters,
-    object: &'a Paged,
-    expected: VecDeque<Expected>,
+    flights: &'a PieceFlights,
+    counters: &'a ReadCounters,
+    object: &'a PagedObject,
+    expected: VecDeque<ExpectedPiece>,
     end: u64,
     /// The bytes that complete the last piece, until it is known that no more follow.
     held: Bytes,
@@ -46,10 +46,10 @@ pub(crate) struct PageAssembler<'a> {
 impl<'a> PageAssembler<'a> {
     pub(crate) fn new(
         cache: &'a PageCache,
-        flights: &'a Flights,
-        counters: &'a Counters,
-        object: &'a Paged,
-        expected: Vec<Expected>,
+        flights: &'a PieceFlights,
+        counters: &'a ReadCounters,
+        object: &'a PagedObject,
+        expected: Vec<ExpectedPiece>,
     ) -> Self {
         let end = expected.last().map_or(0, |last| object.offset(last.page) + last.flight.end() as u64);
         for piece in &expected {
@@ -59,20 +59,20 @@ impl<'a> PageAssembler<'a> {
     }
 
     /// The object that is read.
-    pub(crate) fn object(&self) -> &'a Paged {
+    pub(crate) fn object(&self) -> &'a PagedObject {
         self.object
     }
 
     /// Offset in the object, and length, of the next piece that is not whole.
     pub(crate) fn next_piece(&self) -> Option<(u64, usize)> {
-        let Expected { page, flight, .. } = self.expected.front()?;
+        let ExpectedPiece { page, flight, .. } = self.expected.front()?;
         Some((self.object.offset(*page) + flight.start() as u64, flight.len()))
     }
 
     /// Offset in the object of the next byte.
     pub(crate) fn position(&self) -> u64 {
         match self.expected.front() {
-            Some(Expected { page, flight, .. }) => {
+            Some(ExpectedPiece { page, flight, .. }) => {
                 let received = flight.start() + flight.received() + self.held.len();
                 self.object.offset(*page) + received as u64
             }
@@ -87,7 +87,7 @@ impl<'a> PageAssembler<'a> {
 
     /// Takes the next bytes. The last piece is whole only once [`complete`](Self::complete) says that no more came.
     pub(crate) fn push(&mut self, mut chunk: Bytes) {
-        while let Some(Expected { flight, .. }) = self.expected.front()
+        while let Some(ExpectedPiece { flight, .. }) = self.expected.front()
             && !chunk.is_empty()
         {
             let missing = flight.len() - flight.received();
@@ -112,7 +112,7 @@ impl<'a> PageAssembler<'a> {
 
     /// Ends the request: all its bytes came, and no others.
     pub(crate) fn complete(&mut self) {
-        if let Some(Expected { flight, .. }) = self.expected.front() {
+        if let Some(ExpectedPiece { flight, .. }) = self.expected.front() {
             let bytes = flight.assemble(&std::mem::take(&mut self.held));
             self.land(bytes);
         }
@@ -126,23 +126,23 @@ impl<'a> PageAssembler<'a> {
     /// Inserts the piece into the cache, removes its flight from the table, and then wakes the waiters, so that a reader
     /// that has received a piece finds it in the cache.
     fn land(&mut self, bytes: Bytes) {
-        let Some(Expected { page, flight, charge }) = self.expected.pop_front() else { return };
+        let Some(ExpectedPiece { page, flight, charge }) = self.expected.pop_front() else { return };
         let key = self.object.key(page);
-        let piece = Piece::new(flight.start(), bytes, charge, self.object.known.in_use.clone());
+        let piece = PagePiece::new(flight.start(), bytes, charge, self.object.known.in_use.clone());
         self.cache.insert(key, &piece);
         self.depart(&key, &flight);
         self.counters.pages_fetched.add(1);
         flight.finish(piece);
     }
 
-    fn depart(&self, key: &PageKey, flight: &Arc<Flight>) {
+    fn depart(&self, key: &PageKey, flight: &Arc<PieceFlight>) {
         self.flights.land(key, flight);
         self.cache.count_landing(flight.len() as u64);
     }
 
     /// Ends the flights of the pieces that did not become whole.
     pub(crate) fn fail(&mut self, error: &Error) {
-        while let Some(Expected { page, flight, .. }) = self.expected.pop_front() {
+        while let Some(ExpectedPiece { page, flight, .. }) = self.expected.pop_front() {
             // Leaves the table first, so that a caller that asks again after this error starts a new fetch.
             self.depart(&self.object.key(page), &flight);
             flight.fail(error.clone());

@@ -4,19 +4,19 @@ use std::{ops::Range, sync::Arc};
 
 use crate::{
     object::ObjectHash,
-    page_cache::{Layout, PageKey},
-    versions::Known,
+    page_cache::{PageKey, PageLayout},
+    versions::ObjectInfo,
 };
 
 /// A version that may be cached, and where its pages lie.
 #[derive(Clone, Debug)]
-pub(crate) struct Paged {
-    pub(crate) known: Arc<Known>,
+pub(crate) struct PagedObject {
+    pub(crate) known: Arc<ObjectInfo>,
     pub(crate) hash: ObjectHash,
-    pub(crate) layout: Layout,
+    pub(crate) layout: PageLayout,
 }
 
-impl Paged {
+impl PagedObject {
     /// The page that holds the byte at `offset`.
     pub(crate) fn page_of(&self, offset: u64) -> u32 {
         (offset / self.layout.page) as u32

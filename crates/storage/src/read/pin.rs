@@ -6,50 +6,62 @@ use bytes::Bytes;
 
 use crate::{
     Result,
-    page_cache::{AheadBytes, Piece},
-    read::flight::Flight,
+    page_cache::{PagePiece, ReadAheadBytes},
+    read::flight::PieceFlight,
 };
 
 /// Consecutive bytes of one page of an object, in memory or on their way. They stay in the cache as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Pin {
+pub(crate) struct PinnedRange {
     /// Offsets in the object.
     range: Range<u64>,
     /// Offset in the object of the page.
     page_start: u64,
-    source: Source,
+    source: PinSource,
     is_ahead: bool,
     /// Counts the bytes as held ahead of a reader.
-    _counted: Option<AheadBytes>,
+    _counted: Option<ReadAheadBytes>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
-    Piece(Arc<Piece>),
-    Flight(Arc<Flight>),
+enum PinSource {
+    Piece(Arc<PagePiece>),
+    Flight(Arc<PieceFlight>),
 }
 
-impl Pin {
+impl PinnedRange {
     /// Holds a piece of the page at `page_start`, in memory, for a read from `start` on.
     pub(crate) fn of_piece(
         page_start: u64,
         start: u64,
-        piece: Arc<Piece>,
-        ahead: Option<AheadBytes>,
+        piece: Arc<PagePiece>,
+        ahead: Option<ReadAheadBytes>,
     ) -> Self {
         let range = start..page_start + piece.end() as u64;
-        Self { range, page_start, source: Source::Piece(piece), is_ahead: ahead.is_some(), _counted: ahead }
+        Self {
+            range,
+            page_start,
+            source: PinSource::Piece(piece),
+            is_ahead: ahead.is_some(),
+            _counted: ahead,
+        }
     }
 
     /// Holds a piece of the page at `page_start`, on its way, for a read from `start` on.
     pub(crate) fn of_flight(
         page_start: u64,
         start: u64,
-        flight: Arc<Flight>,
-        ahead: Option<AheadBytes>,
+        flight: Arc<PieceFlight>,
+        ahead: Option<ReadAheadBytes>,
     ) -> Self {
         let range = start..page_start + flight.end() as u64;
-        Self { range, page_start, source: Source::Flight(flight), is_ahead: ahead.is_some(), _counted: ahead }
+        Self {
+            range,
+            page_start,
+            source: PinSource::Flight(flight),
+            is_ahead: ahead.is_some(),
+            _counted: ahead,
+        }
     }
 
     /// Offset in the object of the first byte.
@@ -64,13 +76,13 @@ impl Pin {
 
     /// Whether the bytes were in memory when they were pinned.
     pub(crate) fn was_in_memory(&self) -> bool {
-        matches!(self.source, Source::Piece(_))
+        matches!(self.source, PinSource::Piece(_))
     }
 
     /// Whether the bytes were asked for before a reader needed them, and did not come. A reader that needs them now
     /// asks again.
     pub(crate) fn has_failed_ahead(&self) -> bool {
-        self.is_ahead && matches!(&self.source, Source::Flight(flight) if flight.has_failed())
+        self.is_ahead && matches!(&self.source, PinSource::Flight(flight) if flight.has_failed())
     }
 
     /// Holds the same bytes for another reader; they count once.
@@ -89,8 +101,8 @@ impl Pin {
         let from = (from - self.page_start) as usize;
         let to = (to.min(self.range.end) - self.page_start) as usize;
         match &self.source {
-            Source::Piece(piece) => Ok(vec![piece.slice(from, to)]),
-            Source::Flight(flight) => flight.read(from, to).await,
+            PinSource::Piece(piece) => Ok(vec![piece.slice(from, to)]),
+            PinSource::Flight(flight) => flight.read(from, to).await,
         }
     }
 }

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::{
     object::{ByteRange, ObjectHash},
-    page_cache::{AheadQuota, AheadReader},
-    read::pin::Pin,
+    page_cache::{ReadAheadGuard, ReadAheadQuota},
+    read::pin::PinnedRange,
 };
 
 const MAX_OBJECTS: usize = 1024;
@@ -43,12 +43,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct ReadAhead {
     block_size: u64,
     max_window: u64,
-    quota: Arc<AheadQuota>,
-    state: Mutex<State>,
+    quota: Arc<ReadAheadQuota>,
+    state: Mutex<ReadAheadState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReadAheadState {
     objects: HashMap<ObjectHash, ObjectReaders>,
     is_sweeping: bool,
 }
@@ -56,7 +56,7 @@ struct State {
 /// The readers of one object.
 #[derive(Debug, Default)]
 struct ObjectReaders {
-    streams: Vec<Stream>,
+    streams: Vec<SequentialStream>,
     /// What was fetched ahead and released before it was read; the newest at the back.
     released: VecDeque<Range<u64>>,
     /// Bytes to be read before anything is fetched ahead again.
@@ -65,29 +65,29 @@ struct ObjectReaders {
 
 /// A reader, between two of its reads.
 #[derive(Debug)]
-struct Stream {
+struct SequentialStream {
     /// Where the reader's last read ended.
     next: u64,
     window: u64,
     /// The end of what was fetched ahead, or found in memory.
     fetched: u64,
     pins: VecDeque<ParkedPin>,
-    counted: Option<AheadReader>,
+    counted: Option<ReadAheadGuard>,
     last_read: Instant,
 }
 
 #[derive(Debug)]
 struct ParkedPin {
-    pin: Pin,
+    pin: PinnedRange,
     /// Bytes that no read of the stream took over yet.
     unread: u64,
 }
 
 /// What is known of the reader behind a read.
 #[derive(Debug, Default)]
-pub(crate) struct Continuation {
+pub(crate) struct ReadAheadPlan {
     /// What was fetched ahead for this read.
-    pub(crate) pins: Vec<Pin>,
+    pub(crate) pins: Vec<PinnedRange>,
     /// Bytes after the read that should be fetched now.
     pub(crate) ahead: Option<ByteRange>,
     /// Where the reader is.
@@ -97,15 +97,15 @@ pub(crate) struct Continuation {
 }
 
 impl ReadAhead {
-    pub(crate) fn new(block_size: u64, max_window: u64, quota: Arc<AheadQuota>) -> Arc<Self> {
+    pub(crate) fn new(block_size: u64, max_window: u64, quota: Arc<ReadAheadQuota>) -> Arc<Self> {
         Arc::new(Self { block_size, max_window, quota, state: Mutex::default() })
     }
 
     /// Notes a read of `range`. While more than half a window is still ahead of the reader, nothing more is fetched:
     /// few large requests instead of many small ones.
-    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> Continuation {
+    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> ReadAheadPlan {
         if self.max_window == 0 || range.is_empty() {
-            return Continuation::default();
+            return ReadAheadPlan::default();
         }
         let mut state = self.state.lock();
         let objects = &mut state.objects;
@@ -124,7 +124,13 @@ impl ReadAhead {
     }
 
     /// Keeps what was fetched ahead of a reader that is at `next`, up to `fetched`, until it comes back.
-    pub(crate) fn park(self: &Arc<Self>, object: ObjectHash, next: u64, fetched: u64, pins: Vec<Pin>) {
+    pub(crate) fn park(
+        self: &Arc<Self>,
+        object: ObjectHash,
+        next: u64,
+        fetched: u64,
+        pins: Vec<PinnedRange>,
+    ) {
         let mut state = self.state.lock();
         let Some(readers) = state.objects.get_mut(&object) else { return };
         let Some(stream) = readers.streams.iter_mut().find(|stream| stream.next == next) else { return };
@@ -171,7 +177,7 @@ async fn sweep(readers: Weak<ReadAhead>) {
 }
 
 impl ObjectReaders {
-    fn note(&mut self, range: ByteRange, block_size: u64, limit: u64) -> Continuation {
+    fn note(&mut self, range: ByteRange, block_size: u64, limit: u64) -> ReadAheadPlan {
         let released = self.take_released(range);
         self.debt = self.debt.saturating_sub(range.len());
 
@@ -181,10 +187,10 @@ impl ObjectReaders {
             let surplus = self.released.len().saturating_sub(MAX_RELEASED);
             self.released.drain(..surplus);
             let ahead = continuation.ahead.filter(|_| self.debt == 0);
-            return Continuation { released, ahead, ..continuation };
+            return ReadAheadPlan { released, ahead, ..continuation };
         }
 
-        let stream = Stream {
+        let stream = SequentialStream {
             next: range.end(),
             window: 0,
             fetched: range.end(),
@@ -197,7 +203,7 @@ impl ObjectReaders {
         } else if let Some(idlest) = self.streams.iter_mut().min_by_key(|stream| stream.last_read) {
             *idlest = stream;
         }
-        Continuation { released, ..Continuation::default() }
+        ReadAheadPlan { released, ..ReadAheadPlan::default() }
     }
 
     /// Takes the bytes of a range out of those that were released. Returns how many that were.
@@ -219,7 +225,7 @@ impl ObjectReaders {
     }
 }
 
-impl Stream {
+impl SequentialStream {
     /// Whether a read belongs to this reader: it begins where the last one ended, or among what was fetched ahead. Readers
     /// that have several requests under way send them in any order. One that skips less than a block (padding,
     /// alignment) still goes on.
@@ -230,7 +236,7 @@ impl Stream {
     }
 
     /// Goes on to the end of `range`. Also returns the ranges whose pins were released before they were read in full.
-    fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (Continuation, Vec<Range<u64>>) {
+    fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (ReadAheadPlan, Vec<Range<u64>>) {
         let mut pins = self.take_pins(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
         self.next = self.next.max(range.end());
@@ -241,19 +247,19 @@ impl Stream {
             self.counted = None;
         }
         if !is_ahead_of_others || self.fetched - self.next > self.window / 2 {
-            return (Continuation { pins, next: self.next, ..Continuation::default() }, passed);
+            return (ReadAheadPlan { pins, next: self.next, ..ReadAheadPlan::default() }, passed);
         }
 
         let limit = limit.saturating_sub(behind);
         self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
         let ahead = ByteRange::new(self.fetched, self.next.saturating_add(self.window));
         let ahead = ahead.filter(|ahead| !ahead.is_empty());
-        (Continuation { pins, ahead, next: self.next, released: 0 }, passed)
+        (ReadAheadPlan { pins, ahead, next: self.next, released: 0 }, passed)
     }
 
     /// Takes the pins that a read needs. A pin with a block or more left to read also stays parked, and so do the pins
     /// that the read skips: other requests of the same reader may be in flight.
-    fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<Pin> {
+    fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<PinnedRange> {
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
         for mut parked in self.pins.drain(..) {
@@ -274,7 +280,7 @@ impl Stream {
 
     /// Moves pins that the stream has passed to `released`, the oldest first, until they hold at most `limit` bytes.
     /// Returns how many bytes they still hold, and the ranges that were released.
-    fn release_passed(&mut self, limit: u64, released: &mut Vec<Pin>) -> (u64, Vec<Range<u64>>) {
+    fn release_passed(&mut self, limit: u64, released: &mut Vec<PinnedRange>) -> (u64, Vec<Range<u64>>) {
         let is_passed = |parked: &ParkedPin| parked.pin.end() <= self.next;
         let mut behind = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
         let mut ranges = Vec::new();
@@ -289,7 +295,7 @@ impl Stream {
 }
 
 impl ParkedPin {
-    fn new(pin: Pin) -> Self {
+    fn new(pin: PinnedRange) -> Self {
         let unread = pin.end() - pin.start();
         Self { pin, unread }
     }
@@ -309,7 +315,7 @@ mod tests {
     use super::*;
     use crate::{
         budget::{Budget, Holder},
-        page_cache::Piece,
+        page_cache::PagePiece,
         size::ByteSize,
         versions::paths_in_use::PathInUse,
     };
@@ -317,7 +323,7 @@ mod tests {
     const OBJECT: ObjectHash = ObjectHash(1);
 
     fn read_ahead(max_window: u64) -> Arc<ReadAhead> {
-        ReadAhead::new(10, max_window, AheadQuota::new(1 << 20))
+        ReadAhead::new(10, max_window, ReadAheadQuota::new(1 << 20))
     }
 
     fn range(start: u64, end: u64) -> ByteRange {
@@ -325,7 +331,7 @@ mod tests {
     }
 
     fn note(readers: &Arc<ReadAhead>, object: ObjectHash, start: u64, end: u64) -> Option<(u64, u64)> {
-        let Continuation { ahead, next, .. } = readers.note(object, range(start, end));
+        let ReadAheadPlan { ahead, next, .. } = readers.note(object, range(start, end));
         let ahead = ahead?;
         readers.park(object, next, ahead.end(), Vec::new());
         Some((ahead.start(), ahead.end()))
@@ -369,10 +375,10 @@ mod tests {
         assert_eq!(asked, Some(range(30, 50)));
     }
 
-    fn pin(budget: &Budget, start: u64, end: u64) -> Pin {
+    fn pin(budget: &Budget, start: u64, end: u64) -> PinnedRange {
         let charge = budget.try_reserve(Holder::Pages, end - start).unwrap();
-        let piece = Piece::new(0, vec![0; (end - start) as usize].into(), charge, PathInUse::sole());
-        Pin::of_piece(start, start, piece, None)
+        let piece = PagePiece::new(0, vec![0; (end - start) as usize].into(), charge, PathInUse::sole());
+        PinnedRange::of_piece(start, start, piece, None)
     }
 
     fn parked(readers: &Arc<ReadAhead>) -> Vec<(u64, u64)> {
@@ -429,7 +435,7 @@ mod tests {
 
     #[test]
     fn the_window_shrinks_with_the_share_of_a_reader() {
-        let quota = AheadQuota::new(160);
+        let quota = ReadAheadQuota::new(160);
         let readers = ReadAhead::new(10, 1000, quota.clone());
         let others: Vec<_> = (0..2).map(|_| quota.enter()).collect();
         for i in 0..10 {

@@ -24,20 +24,20 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, ListRequest, ListedKey, Origin, PageCache,
     RequestOptions, Result,
-    min_interval::Seldom,
-    object_headers::{ObjectHeaders, SeenHeaders},
+    min_interval::MinInterval,
+    object_headers::{CapturedHeaders, ObjectHeaders},
     origin::{key_of_version, path_of_version},
     page_cache::PageKey,
     read::{
-        fetch::{Fetcher, Need},
-        paged::Paged,
-        pin::Pin,
+        fetch::{FetchUrgency, Fetcher},
+        paged::PagedObject,
+        pin::PinnedRange,
         read_ahead::ReadAhead,
-        reader::Reader,
-        request::{Requests, whole},
+        reader::RangeReader,
+        request::{RequestSender, whole},
     },
     stats::ReadStats,
-    versions::{Known, ListedObject, Versions},
+    versions::{ListedObject, ObjectInfo, ObjectInfoCache},
 };
 
 /// How often an object that keeps changing under a read is opened anew before the read fails.
@@ -86,11 +86,11 @@ impl Default for ReadOptions {
 /// An [`ObjectStore`](object_store::ObjectStore) that reads through a [`PageCache`]. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct ReadThrough {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ReadThroughInner>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct ReadThroughInner {
     pub(crate) fetcher: Arc<Fetcher>,
     /// Shared with the reader of its versions.
     rules: Arc<RwLock<Arc<ConsistencyRules>>>,
@@ -100,12 +100,12 @@ pub(crate) struct Inner {
     options: ReadOptions,
     /// Reads the versions that a bucket keeps of its objects, once any was asked for.
     object_versions: OnceLock<Option<ReadThrough>>,
-    pub(crate) collect_uploads: Seldom,
+    pub(crate) collect_uploads: MinInterval,
 }
 
-impl Inner {
+impl ReadThroughInner {
     fn new(
-        requests: Requests,
+        requests: RequestSender,
         cache: PageCache,
         rules: Arc<RwLock<Arc<ConsistencyRules>>>,
         options: ReadOptions,
@@ -119,7 +119,7 @@ impl Inner {
             read_ahead,
             options,
             object_versions: OnceLock::new(),
-            collect_uploads: Seldom::new(COLLECT_UPLOADS_EVERY),
+            collect_uploads: MinInterval::new(COLLECT_UPLOADS_EVERY),
         }
     }
 
@@ -133,9 +133,9 @@ impl Inner {
 impl ReadThrough {
     /// Reads `origin` through `cache`, as fresh as `rules` say.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
-        let requests = Requests::new(origin, options.requests.clone());
+        let requests = RequestSender::new(origin, options.requests.clone());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
-        Self { inner: Arc::new(Inner::new(requests, cache, rules, options)) }
+        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options)) }
     }
 
     /// Where a version of an object is read, and its path there; `None` if the origin keeps no versions, or the two cannot
@@ -143,11 +143,11 @@ impl ReadThrough {
     pub fn object_version(&self, path: &Path, version: &str) -> Option<(&Self, Path)> {
         let open = || {
             let origin = self.origin().object_versions()?;
-            let mut requests = Requests::new(origin, self.inner.options.requests.clone());
+            let mut requests = RequestSender::new(origin, self.inner.options.requests.clone());
             requests.counters = self.inner.fetcher.counters.clone();
             let (cache, rules) = (self.cache().clone(), self.inner.rules.clone());
-            let versions = Inner::new(requests, cache, rules, self.inner.options.clone());
-            Some(Self { inner: Arc::new(Inner { reads_versions: true, ..versions }) })
+            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone());
+            Some(Self { inner: Arc::new(ReadThroughInner { reads_versions: true, ..versions }) })
         };
         let versions = self.inner.object_versions.get_or_init(open).as_ref()?;
         Some((versions, path_of_version(path, version)?))
@@ -227,13 +227,13 @@ impl ReadThrough {
         }
     }
 
-    fn drop_pages(&self, known: &Known) {
+    fn drop_pages(&self, known: &ObjectInfo) {
         if let Some(hash) = known.hash {
             drop_pages(self.cache(), hash, known.meta.size);
         }
     }
 
-    fn versions(&self) -> &Arc<Versions> {
+    fn versions(&self) -> &Arc<ObjectInfoCache> {
         &self.inner.fetcher.requests.versions
     }
 
@@ -313,7 +313,7 @@ impl ReadThrough {
         path: &Path,
         at_once: bool,
         wanted: Option<Range<u64>>,
-    ) -> Result<(Arc<Known>, Vec<Pin>)> {
+    ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         let consistency = if at_once { Consistency::Strict } else { self.inner.consistency_of(path) };
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok((known, Vec::new()));
@@ -324,7 +324,7 @@ impl ReadThrough {
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
         // Filled if the question that is asked is the one of this caller.
-        let opened: Arc<Mutex<Vec<Pin>>> = Arc::default();
+        let opened: Arc<Mutex<Vec<PinnedRange>>> = Arc::default();
         let ask = || {
             let (fetcher, path, opened) = (self.inner.fetcher.clone(), path.clone(), opened.clone());
             match opening {
@@ -401,16 +401,17 @@ impl ReadThrough {
     /// that found the version brought.
     async fn read(
         &self,
-        known: &Arc<Known>,
+        known: &Arc<ObjectInfo>,
         hash: crate::ObjectHash,
         range: Option<&GetRange>,
-        pins: Vec<Pin>,
+        pins: Vec<PinnedRange>,
     ) -> Result<GetResult> {
         let range = resolve_range(known, range)?;
         let inner = &self.inner;
-        let object = Paged { known: known.clone(), hash, layout: self.cache().layout() };
+        let object = PagedObject { known: known.clone(), hash, layout: self.cache().layout() };
         let continuation = inner.read_ahead.note(hash, range);
-        let mut reader = Reader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
+        let mut reader =
+            RangeReader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
         reader.start();
         if continuation.released > 0 && reader.has_missed() {
@@ -427,14 +428,14 @@ impl ReadThrough {
     }
 
     /// Fetches what comes after a reader that is at `next`. Of a run that is in memory already, nothing is held.
-    fn fetch_ahead(&self, object: &Paged, next: u64, ahead: ByteRange) {
-        let Inner { fetcher, read_ahead, .. } = &*self.inner;
+    fn fetch_ahead(&self, object: &PagedObject, next: u64, ahead: ByteRange) {
+        let ReadThroughInner { fetcher, read_ahead, .. } = &*self.inner;
         let until = ahead.end().min(object.size());
         let missing = fetcher.first_not_in_memory(object, ahead.start().min(until)..until);
         let (fetched, pins) = match missing {
             Some(missing) => {
-                let pins = fetcher.obtain(object, missing..until, Need::Ahead);
-                (pins.last().map_or(missing, Pin::end), pins)
+                let pins = fetcher.obtain(object, missing..until, FetchUrgency::Ahead);
+                (pins.last().map_or(missing, PinnedRange::end), pins)
             }
             None => (ahead.end(), Vec::new()),
         };
@@ -449,7 +450,7 @@ impl ReadThrough {
     ) -> Result<(GetResult, Option<ObjectHeaders>)> {
         let requests = &self.inner.fetcher.requests;
         self.inner.fetcher.counters.reads_passed_through.add(1);
-        let seen = SeenHeaders::default();
+        let seen = CapturedHeaders::default();
         let options = options.with_extensions(seen.to_extensions());
         let mut patience = requests.patience();
         let result = loop {
@@ -519,7 +520,7 @@ fn first_bytes(options: &GetOptions) -> Option<Range<u64>> {
     }
 }
 
-fn resolve_range(known: &Known, range: Option<&GetRange>) -> Result<ByteRange> {
+fn resolve_range(known: &ObjectInfo, range: Option<&GetRange>) -> Result<ByteRange> {
     let size = known.meta.size;
     let Some(range) = range else { return Ok(ByteRange::to(size)) };
     let outside = |start, end| Error::Range { path: known.path.to_string(), start, end, size };
@@ -532,7 +533,7 @@ fn resolve_range(known: &Known, range: Option<&GetRange>) -> Result<ByteRange> {
 }
 
 fn answer(
-    known: &Known,
+    known: &ObjectInfo,
     range: Range<u64>,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
 ) -> GetResult {

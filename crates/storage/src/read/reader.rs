@@ -7,27 +7,27 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
     ByteRange, ByteSize, Error, Result,
-    page_cache::{AheadReader, LongRead},
+    page_cache::{LongRead, ReadAheadGuard},
     read::{
-        fetch::{Fetcher, Need},
-        paged::Paged,
-        pin::Pin,
+        fetch::{FetchUrgency, Fetcher},
+        paged::PagedObject,
+        pin::PinnedRange,
         request::whole,
     },
 };
 
 /// Reads a range. What it will reach next is pinned: it stays in the cache until it was read, or the reader is gone.
-pub(crate) struct Reader {
+pub(crate) struct RangeReader {
     fetcher: Arc<Fetcher>,
-    object: Paged,
+    object: PagedObject,
     position: u64,
     end: u64,
     /// Bytes that were taken but not handed out yet.
     ready: VecDeque<Bytes>,
     /// In order, without overlaps.
-    pins: VecDeque<Pin>,
-    ahead: Ahead,
-    bypass: Option<Bypass>,
+    pins: VecDeque<PinnedRange>,
+    ahead: ReadAheadWindow,
+    bypass: Option<BypassRead>,
     /// Bytes of the next read past the cache: each is twice as long as the one before.
     bypass_len: u64,
     /// Notes where the reader is, if its range is long.
@@ -38,27 +38,32 @@ pub(crate) struct Reader {
 const LONG_READ_PAGES: u64 = 4;
 
 /// How far ahead of the reader bytes are fetched. A range that is in memory never begins to.
-struct Ahead {
+struct ReadAheadWindow {
     /// Counts the reader from its first miss on.
-    counted: Option<AheadReader>,
+    counted: Option<ReadAheadGuard>,
     /// Bytes ahead; it doubles with each request.
     window: u64,
     max_window: u64,
 }
 
 /// A read past the cache.
-struct Bypass {
+struct BypassRead {
     stream: BoxStream<'static, Result<Bytes>>,
     end: u64,
 }
 
-impl Reader {
-    pub(crate) fn new(fetcher: Arc<Fetcher>, object: Paged, range: ByteRange, read_ahead: ByteSize) -> Self {
+impl RangeReader {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        object: PagedObject,
+        range: ByteRange,
+        read_ahead: ByteSize,
+    ) -> Self {
         let window = fetcher.max_fetch();
         let is_long = range.len() > LONG_READ_PAGES * object.layout.page;
         let reads = fetcher.cache.reads();
         let long_read = is_long.then(|| reads.begin(object.hash, range.into()));
-        let ahead = Ahead { counted: None, window, max_window: read_ahead.as_u64().max(window) };
+        let ahead = ReadAheadWindow { counted: None, window, max_window: read_ahead.as_u64().max(window) };
         Self {
             object,
             position: range.start(),
@@ -74,14 +79,14 @@ impl Reader {
     }
 
     /// Whether the reader will reach any byte of the pin.
-    pub(crate) fn needs(&self, pin: &Pin) -> bool {
+    pub(crate) fn needs(&self, pin: &PinnedRange) -> bool {
         pin.end() > self.position && pin.start() < self.end
     }
 
     /// Takes over pins that were made for this range, and come after those that it has. Others are released.
-    pub(crate) fn adopt(&mut self, pins: impl IntoIterator<Item = Pin>) {
-        let mut pins: Vec<Pin> = pins.into_iter().filter(|pin| self.needs(pin)).collect();
-        pins.sort_by_key(Pin::start);
+    pub(crate) fn adopt(&mut self, pins: impl IntoIterator<Item = PinnedRange>) {
+        let mut pins: Vec<PinnedRange> = pins.into_iter().filter(|pin| self.needs(pin)).collect();
+        pins.sort_by_key(PinnedRange::start);
         self.pins.extend(pins);
     }
 
@@ -146,7 +151,7 @@ impl Reader {
     }
 
     /// The pin that holds the byte at the position.
-    fn pin_here(&self) -> Option<&Pin> {
+    fn pin_here(&self) -> Option<&PinnedRange> {
         self.pins.front().filter(|pin| pin.start() <= self.position)
     }
 
@@ -155,7 +160,7 @@ impl Reader {
         if let Some(long_read) = &self.long_read {
             long_read.advance(self.position);
         }
-        let is_over = |pin: &Pin| pin.end() <= self.position || pin.has_failed_ahead();
+        let is_over = |pin: &PinnedRange| pin.end() <= self.position || pin.has_failed_ahead();
         while self.pins.front().is_some_and(is_over) {
             self.pins.pop_front();
         }
@@ -179,7 +184,7 @@ impl Reader {
         self.ahead.counted.get_or_insert_with(|| quota.enter());
         let window = self.ahead.window.min(quota.share());
         let end = self.unpinned_end().min(self.request_end(self.position, window));
-        let pins = self.fetcher.obtain(&self.object, self.position..end, Need::Now);
+        let pins = self.fetcher.obtain(&self.object, self.position..end, FetchUrgency::Now);
         for pin in pins.into_iter().rev() {
             self.pins.push_front(pin);
         }
@@ -204,7 +209,7 @@ impl Reader {
             if until > self.position.saturating_add(window) {
                 return;
             }
-            let pins = self.fetcher.obtain(&self.object, covered..until, Need::Ahead);
+            let pins = self.fetcher.obtain(&self.object, covered..until, FetchUrgency::Ahead);
             let Some(last) = pins.last() else { return };
             covered = last.end();
             self.ahead.window = window;
@@ -237,13 +242,13 @@ impl Reader {
         let counters = self.fetcher.counters.clone();
         let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        self.bypass = Some(Bypass { stream: stream.boxed(), end });
+        self.bypass = Some(BypassRead { stream: stream.boxed(), end });
         Ok(())
     }
 
     /// Takes the next bytes of a read past the cache. Returns `false` if there is none.
     async fn advance_bypass(&mut self) -> Result<bool> {
-        let Some(Bypass { stream, end }) = &mut self.bypass else { return Ok(false) };
+        let Some(BypassRead { stream, end }) = &mut self.bypass else { return Ok(false) };
         if self.position >= *end {
             self.bypass = None;
             return Ok(false);

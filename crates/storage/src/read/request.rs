@@ -10,35 +10,35 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Origin, OriginFailure, RequestOptions, Result,
-    object_headers::SeenHeaders,
+    object_headers::CapturedHeaders,
     origin::cost::OriginCost,
-    read::hedge::Hedge,
-    stats::Counters,
-    versions::{Known, Versions, paths_in_use::PathInUse},
+    read::hedge::HedgePolicy,
+    stats::ReadCounters,
+    versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };
 
 /// Sends requests to one origin.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestSender {
     pub(crate) origin: Origin,
     pub(crate) options: RequestOptions,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) versions: Arc<Versions>,
+    pub(crate) counters: Arc<ReadCounters>,
+    pub(crate) versions: Arc<ObjectInfoCache>,
     pub(crate) cost: OriginCost,
-    hedge: Hedge,
+    hedge: HedgePolicy,
 }
 
 /// Counts attempts and the time since the last progress.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryState {
     attempts_left: u32,
     backoff: Duration,
     deadline: Instant,
 }
 
-impl Requests {
+impl RequestSender {
     pub(crate) fn new(origin: Origin, options: RequestOptions) -> Self {
-        let hedge = Hedge::new(options.hedge);
+        let hedge = HedgePolicy::new(options.hedge);
         Self {
             origin,
             options,
@@ -49,8 +49,8 @@ impl Requests {
         }
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        Patience {
+    pub(crate) fn patience(&self) -> RetryState {
+        RetryState {
             attempts_left: self.options.attempts.max(1) - 1,
             backoff: self.options.backoff,
             deadline: Instant::now() + self.options.deadline,
@@ -59,7 +59,7 @@ impl Requests {
 
     /// Begins the time until the deadline anew, since bytes came. The attempts stay counted: an origin that breaks
     /// off after a few bytes each time must not be asked for ever.
-    pub(crate) fn progress(&self, patience: &mut Patience) {
+    pub(crate) fn progress(&self, patience: &mut RetryState) {
         patience.deadline = Instant::now() + self.options.deadline;
     }
 
@@ -67,7 +67,7 @@ impl Requests {
     pub(crate) async fn in_time<T>(
         &self,
         path: impl Display,
-        patience: &Patience,
+        patience: &RetryState,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         match tokio::time::timeout_at(patience.deadline, work).await {
@@ -81,7 +81,7 @@ impl Requests {
     }
 
     /// Waits before the next attempt, or gives `error` back if there is none.
-    pub(crate) async fn before_retry(&self, patience: &mut Patience, error: Error) -> Result<()> {
+    pub(crate) async fn before_retry(&self, patience: &mut RetryState, error: Error) -> Result<()> {
         let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
         if !error.is_retryable() || sent_again_already || patience.attempts_left == 0 {
             return Err(error);
@@ -99,12 +99,12 @@ impl Requests {
     }
 
     /// Asks what the object is now.
-    pub(crate) async fn head(&self, path: &Path) -> Result<Known> {
+    pub(crate) async fn head(&self, path: &Path) -> Result<ObjectInfo> {
         let in_use = self.versions.in_use.begin(path);
         let mut patience = self.patience();
         loop {
             self.counters.origin_heads.add(1);
-            let seen = SeenHeaders::default();
+            let seen = CapturedHeaders::default();
             let options = GetOptions::new().with_head(true).with_extensions(seen.to_extensions());
             let asked = async {
                 match self.origin.store().get_opts(path, options).await {
@@ -131,12 +131,12 @@ impl Requests {
         &self,
         path: &Path,
         answer: &GetResult,
-        seen: &SeenHeaders,
+        seen: &CapturedHeaders,
         in_use: Arc<PathInUse>,
-    ) -> Known {
+    ) -> ObjectInfo {
         let headers = seen.take(answer.meta.e_tag.as_deref());
         let (meta, attributes) = (answer.meta.clone(), answer.attributes.clone());
-        let mut known = Known::new(&self.origin, path.clone(), meta, attributes, in_use);
+        let mut known = ObjectInfo::new(&self.origin, path.clone(), meta, attributes, in_use);
         known.headers = headers;
         known
     }
@@ -154,14 +154,14 @@ impl Requests {
     }
 
     /// The origin has another version by now: this one is forgotten, and whoever reads it gets this error.
-    pub(crate) fn changed(&self, object: &Known) -> Error {
+    pub(crate) fn changed(&self, object: &ObjectInfo) -> Error {
         self.counters.changed.add(1);
         self.versions.forget_version(object);
         Error::Changed { path: object.path.to_string() }
     }
 
     /// Sends a GET for bytes of the very version that `object` is; any other answer is [`Error::Changed`].
-    pub(crate) async fn get_version(&self, object: &Known, range: Range<u64>) -> Result<GetResult> {
+    pub(crate) async fn get_version(&self, object: &ObjectInfo, range: Range<u64>) -> Result<GetResult> {
         let mut options = GetOptions::new().with_range(Some(range.clone()));
         if object.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/")) && !self.origin.is_folder() {
             options.if_match = object.meta.e_tag.clone();

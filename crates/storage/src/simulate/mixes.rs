@@ -49,7 +49,7 @@ impl Mix {
 
     /// Returns the accesses of the mix, the same for the same seed.
     pub fn accesses(self, seed: u64) -> Vec<Access> {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64Rng::new(seed);
 
         match self {
             Self::Zipf => zipf(&mut random, 4000, 0.9, 200_000),
@@ -99,12 +99,12 @@ pub fn hit_ratio_table(seed: u64) -> String {
 
 /// An access to an object of 64 KiB to 1 MiB, in steps of 64 KiB; the key decides its size.
 fn object(seed: u64, key: u64) -> Access {
-    let steps = 1 + Random::new(seed ^ key).below(16);
+    let steps = 1 + SplitMix64Rng::new(seed ^ key).below(16);
     Access { key, bytes: steps * 64 * KIB }
 }
 
-fn zipf(random: &mut Random, objects: usize, exponent: f64, len: usize) -> Vec<Access> {
-    let law = Zipf::new(objects, exponent);
+fn zipf(random: &mut SplitMix64Rng, objects: usize, exponent: f64, len: usize) -> Vec<Access> {
+    let law = ZipfSampler::new(objects, exponent);
     let seed = random.next();
     (0..len).map(|_| object(seed, law.draw(random))).collect()
 }
@@ -129,8 +129,8 @@ fn short_loop(seed: u64) -> Vec<Access> {
     accesses
 }
 
-fn scan_zipf(random: &mut Random) -> Vec<Access> {
-    let law = Zipf::new(1000, 0.9);
+fn scan_zipf(random: &mut SplitMix64Rng) -> Vec<Access> {
+    let law = ZipfSampler::new(1000, 0.9);
     let seed = random.next();
     let mut accesses = Vec::new();
     let mut scanned = 1000;
@@ -144,12 +144,12 @@ fn scan_zipf(random: &mut Random) -> Vec<Access> {
     accesses
 }
 
-fn phases(random: &mut Random) -> Vec<Access> {
+fn phases(random: &mut SplitMix64Rng) -> Vec<Access> {
     const PHASES: u64 = 12;
     const OBJECTS: u64 = 400;
     const ROUNDS: u64 = 10;
 
-    let law = Zipf::new(OBJECTS as usize, 0.8);
+    let law = ZipfSampler::new(OBJECTS as usize, 0.8);
     let seed = random.next();
     let mut accesses = Vec::new();
 
@@ -163,7 +163,7 @@ fn phases(random: &mut Random) -> Vec<Access> {
     accesses
 }
 
-fn recency(random: &mut Random) -> Vec<Access> {
+fn recency(random: &mut SplitMix64Rng) -> Vec<Access> {
     const OBJECTS: u64 = 4000;
     let mut by_recency: Vec<u64> = (0..OBJECTS).collect();
     let seed = random.next();
@@ -178,7 +178,7 @@ fn recency(random: &mut Random) -> Vec<Access> {
     (0..200_000).map(draw).collect()
 }
 
-fn parquet(random: &mut Random) -> Vec<Access> {
+fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
     const FILES: usize = 64;
     const COLUMNS: usize = 16;
     const ROW_GROUPS: u64 = 4;
@@ -188,8 +188,8 @@ fn parquet(random: &mut Random) -> Vec<Access> {
     /// One query in this many scans the file whole.
     const SCAN_EVERY: u64 = 50;
 
-    let files = Zipf::new(FILES, 0.7);
-    let columns = Zipf::new(COLUMNS, 1.0);
+    let files = ZipfSampler::new(FILES, 0.7);
+    let columns = ZipfSampler::new(COLUMNS, 1.0);
     let seed = random.next();
     let mut accesses = Vec::new();
 
@@ -216,9 +216,9 @@ fn parquet(random: &mut Random) -> Vec<Access> {
 }
 
 /// SplitMix64: small, and the same on every machine and in every version.
-struct Random(u64);
+struct SplitMix64Rng(u64);
 
-impl Random {
+impl SplitMix64Rng {
     fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -243,11 +243,11 @@ impl Random {
 }
 
 /// Draws ranks from 0 by Zipf's law.
-struct Zipf {
+struct ZipfSampler {
     cumulative: Vec<f64>,
 }
 
-impl Zipf {
+impl ZipfSampler {
     fn new(ranks: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let mut add = |rank: usize| {
@@ -257,7 +257,7 @@ impl Zipf {
         Self { cumulative: (1..=ranks).map(&mut add).collect() }
     }
 
-    fn draw(&self, random: &mut Random) -> u64 {
+    fn draw(&self, random: &mut SplitMix64Rng) -> u64 {
         let sum = self.cumulative.last().copied().unwrap_or(0.0);
         let at = random.unit() * sum;
         self.cumulative.partition_point(|upto| *upto <= at) as u64
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn zipf_draws_the_first_rank_most() {
-        let mut random = Random::new(1);
-        let law = Zipf::new(100, 1.0);
+        let mut random = SplitMix64Rng::new(1);
+        let law = ZipfSampler::new(100, 1.0);
         let mut draws = [0; 100];
         for _ in 0..10_000 {
             draws[law.draw(&mut random) as usize] += 1;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     ByteSize, EvictionPolicy,
-    policy::{self, Eviction, Slot},
+    policy::{self, Eviction, EvictionSlot},
 };
 
 /// The name under which [`simulate`] reports LRU-2.
@@ -70,7 +70,7 @@ pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
         .map(|policy| run(policy.name(), accesses, capacity, &mut PolicyCache::new(policy, capacity)))
         .collect();
     ratios.push(run(LRU_2, accesses, capacity, &mut Lru2::new(capacity)));
-    ratios.push(run(OPTIMUM, accesses, capacity, &mut Optimum::new(accesses, capacity)));
+    ratios.push(run(OPTIMUM, accesses, capacity, &mut BeladyCache::new(accesses, capacity)));
     ratios
 }
 
@@ -105,7 +105,7 @@ fn share(part: u64, whole: u64) -> f64 {
 /// A cache of a policy of [`EvictionPolicy`].
 struct PolicyCache {
     capacity: u64,
-    slots: HashMap<u64, Slot>,
+    slots: HashMap<u64, EvictionSlot>,
     policy: Box<dyn Eviction<u64>>,
 }
 
@@ -142,7 +142,7 @@ impl KeyCache for PolicyCache {
 /// LRU-2 evicts first comes first: used once before used twice, then by the older of the times it is judged
 /// by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Uses {
+struct LastTwoUses {
     before_last: Option<u64>,
     last: u64,
 }
@@ -153,9 +153,9 @@ struct Lru2 {
     capacity: u64,
     used: u64,
     clock: u64,
-    history: HashMap<u64, Uses>,
-    /// The cached keys in order of eviction. `Uses` are distinct, since every access has its own `last`.
-    cached: BTreeMap<Uses, Access>,
+    history: HashMap<u64, LastTwoUses>,
+    /// The cached keys in order of eviction. `LastTwoUses` are distinct, since every access has its own `last`.
+    cached: BTreeMap<LastTwoUses, Access>,
 }
 
 impl Lru2 {
@@ -169,7 +169,7 @@ impl KeyCache for Lru2 {
     fn touch(&mut self, key: u64) -> bool {
         self.clock += 1;
         let earlier = self.history.get(&key).copied();
-        let now = Uses { before_last: earlier.map(|uses| uses.last), last: self.clock };
+        let now = LastTwoUses { before_last: earlier.map(|uses| uses.last), last: self.clock };
         self.history.insert(key, now);
         match earlier.and_then(|uses| self.cached.remove(&uses)) {
             Some(access) => {
@@ -201,7 +201,7 @@ const NEVER: u64 = u64::MAX;
 /// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2),
 /// 1966. That is the optimum where all weights are equal. Where they differ, the optimum is a hard problem,
 /// and this is a greedy approximation of it.
-struct Optimum {
+struct BeladyCache {
     capacity: u64,
     used: u64,
     clock: usize,
@@ -213,7 +213,7 @@ struct Optimum {
     by_next_use: BTreeMap<(u64, u64), u64>,
 }
 
-impl Optimum {
+impl BeladyCache {
     fn new(accesses: &[Access], capacity: ByteSize) -> Self {
         let mut next_uses = vec![NEVER; accesses.len()];
         let mut later = HashMap::new();
@@ -239,7 +239,7 @@ impl Optimum {
     }
 }
 
-impl KeyCache for Optimum {
+impl KeyCache for BeladyCache {
     fn touch(&mut self, key: u64) -> bool {
         self.clock += 1;
         let next = self.next_use();
@@ -319,7 +319,7 @@ mod tests {
 
     fn optimum(sequence: &str, capacity: u64) -> String {
         let accesses = letters(sequence);
-        hits(&mut Optimum::new(&accesses, ByteSize::bytes(capacity)), sequence)
+        hits(&mut BeladyCache::new(&accesses, ByteSize::bytes(capacity)), sequence)
     }
 
     #[test]

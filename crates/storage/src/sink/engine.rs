@@ -14,7 +14,7 @@ use std::{
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::ring::{Ring, Target, Write};
+use super::ring::{SinkFile, SlotWrite, WriteRing};
 
 /// A write that is interrupted so many times in a row has failed.
 const MOST_AGAIN: u32 = 1_000;
@@ -22,15 +22,15 @@ const MOST_AGAIN: u32 = 1_000;
 const AHEAD: u64 = 64 << 20;
 
 /// What a sink asks for.
-pub(super) enum Command {
-    Write(Write),
+pub(super) enum SinkCommand {
+    Write(SlotWrite),
     /// An answer as soon as nothing of the file is under way.
-    Drain(Arc<Target>, oneshot::Sender<()>),
+    Drain(Arc<SinkFile>, oneshot::Sender<()>),
 }
 
 /// Works until nobody can ask any more and nothing is under way.
-pub(super) fn run(ring: impl Ring, commands: &Receiver<Command>) {
-    let mut engine = Engine { ring, draining: Vec::new() };
+pub(super) fn run(ring: impl WriteRing, commands: &Receiver<SinkCommand>) {
+    let mut engine = SinkEngine { ring, draining: Vec::new() };
     loop {
         let command = match engine.ring.under_way() {
             0 => commands.recv().map_err(|_| TryRecvError::Disconnected),
@@ -48,33 +48,33 @@ pub(super) fn run(ring: impl Ring, commands: &Receiver<Command>) {
     }
 }
 
-struct Engine<R> {
+struct SinkEngine<R> {
     ring: R,
-    draining: Vec<(Arc<Target>, oneshot::Sender<()>)>,
+    draining: Vec<(Arc<SinkFile>, oneshot::Sender<()>)>,
 }
 
-impl<R: Ring> Engine<R> {
-    fn obey(&mut self, command: Command) {
+impl<R: WriteRing> SinkEngine<R> {
+    fn obey(&mut self, command: SinkCommand) {
         match command {
-            Command::Write(write) => match write.target.error() {
+            SinkCommand::Write(write) => match write.target.error() {
                 Some(_) => self.give_back(write),
                 None => self.submit(write),
             },
-            Command::Drain(target, drained) => {
+            SinkCommand::Drain(target, drained) => {
                 self.draining.push((target, drained));
                 self.tell_drained();
             }
         }
     }
 
-    fn submit(&mut self, write: Write) {
+    fn submit(&mut self, write: SlotWrite) {
         self.allocate(&write);
         self.ring.submit(write);
     }
 
     /// Asks the file system for room ahead of direct writes, which are faster then. Where that is refused, writes go on
     /// without: if there is no room for them either, they say so themselves.
-    fn allocate(&mut self, write: &Write) {
+    fn allocate(&mut self, write: &SlotWrite) {
         if !write.target.direct {
             return;
         }
@@ -96,7 +96,7 @@ impl<R: Ring> Engine<R> {
         };
     }
 
-    fn complete(&mut self, mut write: Write, written: io::Result<usize>) {
+    fn complete(&mut self, mut write: SlotWrite, written: io::Result<usize>) {
         use io::ErrorKind::{Interrupted, WouldBlock};
         match written {
             Ok(0) => {
@@ -122,15 +122,15 @@ impl<R: Ring> Engine<R> {
         }
     }
 
-    fn give_back(&mut self, write: Write) {
-        let Write { target, slot, pool, .. } = write;
+    fn give_back(&mut self, write: SlotWrite) {
+        let SlotWrite { target, slot, pool, .. } = write;
         pool.give(slot);
         target.state.lock().pending -= 1;
         self.tell_drained();
     }
 
     fn tell_drained(&mut self) {
-        let drained = |(target, _): &mut (Arc<Target>, _)| target.state.lock().pending == 0;
+        let drained = |(target, _): &mut (Arc<SinkFile>, _)| target.state.lock().pending == 0;
         for (_, tell) in self.draining.extract_if(.., drained) {
             // Nobody listens where the sink was dropped meanwhile.
             let _ = tell.send(());
@@ -144,8 +144,8 @@ mod tests {
 
     use super::{
         super::{
-            ring::{PositionedWrites, TargetState},
-            slot::Pool,
+            ring::{PositionedWrites, SinkFileState},
+            slot::SlotPool,
         },
         *,
     };
@@ -153,18 +153,18 @@ mod tests {
     const SLOT: usize = 4096;
 
     /// Positioned writes on a file system that answers like this where it is asked for room.
-    struct Answering {
+    struct ScriptedAllocate {
         writes: PositionedWrites,
         answer: rustix::io::Result<()>,
         asked: Vec<(u64, u64)>,
     }
 
-    impl Ring for Answering {
-        fn submit(&mut self, write: Write) {
+    impl WriteRing for ScriptedAllocate {
+        fn submit(&mut self, write: SlotWrite) {
             self.writes.submit(write);
         }
 
-        fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+        fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
             self.writes.wait()
         }
 
@@ -182,23 +182,24 @@ mod tests {
     async fn written(answer: rustix::io::Result<()>) -> Vec<(u64, u64)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let target = Arc::new(Target {
+        let target = Arc::new(SinkFile {
             file: File::create(&path).unwrap(),
             path: path.clone(),
             direct: true,
-            state: parking_lot::Mutex::new(TargetState { pending: 3, ..TargetState::default() }),
+            state: parking_lot::Mutex::new(SinkFileState { pending: 3, ..SinkFileState::default() }),
         });
-        let pool = Pool::new(3, SLOT);
+        let pool = SlotPool::new(3, SLOT);
         let member = pool.join();
-        let ring = Answering { writes: PositionedWrites::default(), answer, asked: Vec::new() };
-        let mut engine = Engine { ring, draining: Vec::new() };
+        let ring = ScriptedAllocate { writes: PositionedWrites::default(), answer, asked: Vec::new() };
+        let mut engine = SinkEngine { ring, draining: Vec::new() };
 
         for number in 0..3_u8 {
             let mut slot = member.take().await;
             assert!(slot.append(&[number; SLOT]).is_empty());
             let offset = u64::from(number) * SLOT as u64;
-            let write = Write { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
-            engine.obey(Command::Write(write));
+            let write =
+                SlotWrite { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
+            engine.obey(SinkCommand::Write(write));
         }
         while let Some((write, written)) = engine.ring.wait() {
             engine.complete(write, written);

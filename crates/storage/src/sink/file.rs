@@ -13,25 +13,25 @@ use tokio::sync::oneshot;
 
 use super::{
     Durability, Overwrite, Sealed, Sink,
-    engine::Command,
+    engine::SinkCommand,
     folder::StagedFolder,
-    ring::{Target, Write},
-    slot::{Member, Pool, Slot},
-    staged::Staged,
-    unfinished::Unfinished,
+    ring::{SinkFile, SlotWrite},
+    slot::{SlotPool, SlotPoolMember, WriteSlot},
+    staged::StagedFile,
+    unfinished::UnfinishedWriteGuard,
 };
 use crate::{Error, Result};
 
 pub(super) struct FileSink {
-    commands: Sender<Command>,
-    pool: Pool,
-    member: Member,
-    target: Arc<Target>,
-    staged: Option<Staged>,
+    commands: Sender<SinkCommand>,
+    pool: SlotPool,
+    member: SlotPoolMember,
+    target: Arc<SinkFile>,
+    staged: Option<StagedFile>,
     overwrite: Overwrite,
     durability: Durability,
     /// The slot that is being filled.
-    slot: Option<Slot>,
+    slot: Option<WriteSlot>,
     /// Bytes in slots that were handed over.
     handed: u64,
     /// A write began and did not end: what the file has of its bytes is not known.
@@ -39,7 +39,7 @@ pub(super) struct FileSink {
 }
 
 /// Where a file is staged, and what it is called when it is whole.
-pub(super) enum Name {
+pub(super) enum StagingLocation {
     /// Beside its path.
     Beside(PathBuf),
     /// In a folder with others.
@@ -47,9 +47,9 @@ pub(super) enum Name {
 }
 
 /// What a group of sinks shares, and how their files are written.
-pub(super) struct Group {
-    pub(super) commands: Sender<Command>,
-    pub(super) pool: Pool,
+pub(super) struct FileSinkContext {
+    pub(super) commands: Sender<SinkCommand>,
+    pub(super) pool: SlotPool,
     /// Bytes go past the system's cache where the file system can do that.
     pub(super) direct: bool,
     pub(super) durability: Durability,
@@ -57,8 +57,12 @@ pub(super) struct Group {
 
 impl FileSink {
     /// A file that appears under its name when it is published.
-    pub(super) async fn create(name: Name, overwrite: Overwrite, group: Group) -> Result<Self> {
-        let Group { commands, pool, direct, durability } = group;
+    pub(super) async fn create(
+        name: StagingLocation,
+        overwrite: Overwrite,
+        group: FileSinkContext,
+    ) -> Result<Self> {
+        let FileSinkContext { commands, pool, direct, durability } = group;
         let path = name.path();
         let (staged, target) = blocking(&path, move || open(&name, direct)).await??;
         let (member, target, staged) = (pool.join(), Arc::new(target), Some(staged));
@@ -74,10 +78,10 @@ impl FileSink {
         }
     }
 
-    fn hand_over(&mut self, slot: Slot) -> Result<()> {
+    fn hand_over(&mut self, slot: WriteSlot) -> Result<()> {
         let length = slot.bytes().len() as u64;
         self.target.state.lock().pending += 1;
-        let write = Write {
+        let write = SlotWrite {
             target: self.target.clone(),
             slot,
             offset: self.handed,
@@ -86,10 +90,10 @@ impl FileSink {
             pool: self.pool.clone(),
         };
         self.handed += length;
-        self.send(Command::Write(write))
+        self.send(SinkCommand::Write(write))
     }
 
-    fn send(&self, command: Command) -> Result<()> {
+    fn send(&self, command: SinkCommand) -> Result<()> {
         let gone = || io::Error::other("the thread that writes files is gone");
         self.commands.send(command).map_err(|_| Error::write(&self.target.path, gone()))
     }
@@ -138,7 +142,7 @@ impl Sink for FileSink {
             self.hand_over(slot)?;
         }
         let (drained, is_drained) = oneshot::channel();
-        self.send(Command::Drain(self.target.clone(), drained))?;
+        self.send(SinkCommand::Drain(self.target.clone(), drained))?;
         // An error is that of the thread having gone, which the check below does not see.
         is_drained
             .await
@@ -146,7 +150,7 @@ impl Sink for FileSink {
         self.check()?;
         let (target, durable) = (self.target.clone(), self.durability == Durability::Fsync);
         // What appears together with others is synced together with them.
-        let syncs = durable && self.staged.as_ref().is_some_and(Staged::is_alone);
+        let syncs = durable && self.staged.as_ref().is_some_and(StagedFile::is_alone);
         let settle = move || {
             if target.direct {
                 target.file.set_len(bytes)?;
@@ -176,7 +180,7 @@ impl Drop for FileSink {
     }
 }
 
-impl Name {
+impl StagingLocation {
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::Beside(path) => path.clone(),
@@ -184,15 +188,15 @@ impl Name {
         }
     }
 
-    fn create(&self, options: &OpenOptions) -> Result<(Staged, File)> {
+    fn create(&self, options: &OpenOptions) -> Result<(StagedFile, File)> {
         match self {
-            Self::Beside(path) => Staged::create(path, options),
-            Self::In(folder, name) => Staged::create_in(folder.clone(), name, options),
+            Self::Beside(path) => StagedFile::create(path, options),
+            Self::In(folder, name) => StagedFile::create_in(folder.clone(), name, options),
         }
     }
 }
 
-fn open(name: &Name, direct: bool) -> Result<(Staged, Target)> {
+fn open(name: &StagingLocation, direct: bool) -> Result<(StagedFile, SinkFile)> {
     let path = name.path();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -211,8 +215,8 @@ fn open(name: &Name, direct: bool) -> Result<(Staged, Target)> {
     Ok((staged, target(path, file, false)))
 }
 
-fn target(path: PathBuf, file: File, direct: bool) -> Target {
-    Target { file, path, direct, state: Default::default() }
+fn target(path: PathBuf, file: File, direct: bool) -> SinkFile {
+    SinkFile { file, path, direct, state: Default::default() }
 }
 
 /// Work on a thread that may wait for the file system. A process that is told to end waits for it.
@@ -221,7 +225,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let ended = |error: tokio::task::JoinError| Error::write(path, io::Error::other(error));
-    let unfinished = Unfinished::begin();
+    let unfinished = UnfinishedWriteGuard::begin();
     let work = move || {
         let _unfinished = unfinished;
         work()

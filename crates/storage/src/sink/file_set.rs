@@ -13,11 +13,15 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 
-use super::{Destination, Overwrite, Sealed, Sink, Sinks, file::Name, file::blocking, folder::StagedFolder};
+use super::{
+    Destination, Overwrite, Sealed, Sink, Sinks,
+    file::{StagingLocation, blocking},
+    folder::StagedFolder,
+};
 use crate::{Error, Result};
 
 /// What says of the name of a file whether the file is meant.
-pub(crate) type NameTest = fn(&str) -> bool;
+pub(crate) type FileNameFilter = fn(&str) -> bool;
 
 /// Files that are written below a folder or prefix. Nothing of them shows before [`FileSet::publish`]; dropped without
 /// it, they leave nothing behind.
@@ -82,7 +86,9 @@ impl FileSet {
     #[boxed]
     pub async fn open(&self, name: &str) -> Result<Box<dyn Sink>> {
         match &self.folder {
-            Some(folder) => self.sinks.local(Name::In(folder.clone(), name.to_owned()), self.overwrite).await,
+            Some(folder) => {
+                self.sinks.local(StagingLocation::In(folder.clone(), name.to_owned()), self.overwrite).await
+            }
             None => match self.base.join(name)? {
                 Destination::Object { origin, path } => {
                     Ok(self.sinks.object(origin.store().clone(), path, self.overwrite))
@@ -109,7 +115,7 @@ impl FileSet {
     /// After an error no local file was added where overwriting is refused. Otherwise some may have been added or
     /// replaced, each of them whole.
     #[boxed]
-    pub async fn publish(mut self, is_replaced: NameTest) -> Result<Vec<String>> {
+    pub async fn publish(mut self, is_replaced: FileNameFilter) -> Result<Vec<String>> {
         let (names, synced) = self.publish_all().await?;
         if self.overwrite == Overwrite::Replace {
             let mut old = self.names().await?;

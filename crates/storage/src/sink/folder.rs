@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::unfinished::Unfinished;
+use super::unfinished::UnfinishedWriteGuard;
 use crate::{Error, Result};
 
 const PREFIX: &str = ".stylobate.";
@@ -29,7 +29,7 @@ pub(super) struct StagedFolder {
     made: Vec<PathBuf>,
     is_closed: RwLock<bool>,
     _lock: File,
-    _unfinished: Unfinished,
+    _unfinished: UnfinishedWriteGuard,
 }
 
 impl StagedFolder {
@@ -47,7 +47,7 @@ impl StagedFolder {
             let Ok(lock) = File::open(&staged) else { continue };
             let is_lost = matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
             if !is_lost {
-                let _unfinished = Unfinished::begin();
+                let _unfinished = UnfinishedWriteGuard::begin();
                 let (path, is_closed) = (path.to_owned(), RwLock::new(false));
                 return Ok(Self { path, staged, made, is_closed, _lock: lock, _unfinished });
             }

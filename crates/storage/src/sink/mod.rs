@@ -40,11 +40,11 @@ pub use self::{
     unfinished::wait_for_unfinished_writes,
 };
 use self::{
-    engine::Command,
-    file::{FileSink, Group, Name},
+    engine::SinkCommand,
+    file::{FileSink, FileSinkContext, StagingLocation},
     object::ObjectSink,
-    ring::{PositionedWrites, Ring},
-    slot::Pool,
+    ring::{PositionedWrites, WriteRing},
+    slot::SlotPool,
 };
 use crate::{ByteSize, Error, Result};
 
@@ -171,14 +171,14 @@ impl SinkOptions {
 #[derive(Clone)]
 pub struct Sinks {
     options: Arc<SinkOptions>,
-    files: Arc<parking_lot::Mutex<Option<Files>>>,
+    files: Arc<parking_lot::Mutex<Option<FileEngineHandle>>>,
 }
 
 /// What sinks of local files share: begun with the first of them.
 #[derive(Clone)]
-struct Files {
-    commands: std::sync::mpsc::Sender<Command>,
-    pool: Pool,
+struct FileEngineHandle {
+    commands: std::sync::mpsc::Sender<SinkCommand>,
+    pool: SlotPool,
     direct: bool,
 }
 
@@ -191,7 +191,7 @@ impl Sinks {
     /// A local file. Folders that are missing are made.
     #[boxed]
     pub async fn file(&self, path: &Path, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
-        self.local(Name::Beside(path.to_owned()), overwrite).await
+        self.local(StagingLocation::Beside(path.to_owned()), overwrite).await
     }
 
     /// An object of a store.
@@ -219,15 +219,15 @@ impl Sinks {
         }
     }
 
-    async fn local(&self, name: Name, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
-        let Files { commands, pool, direct } =
+    async fn local(&self, name: StagingLocation, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
+        let FileEngineHandle { commands, pool, direct } =
             self.files().map_err(|error| Error::write(name.path(), error))?;
         let durability = self.options.durability;
-        let group = Group { commands, pool, direct, durability };
+        let group = FileSinkContext { commands, pool, direct, durability };
         Ok(Box::new(FileSink::create(name, overwrite, group).await?))
     }
 
-    fn files(&self) -> io::Result<Files> {
+    fn files(&self) -> io::Result<FileEngineHandle> {
         let mut files = self.files.lock();
         if let Some(files) = &*files {
             return Ok(files.clone());
@@ -243,21 +243,21 @@ impl Sinks {
     }
 
     #[cfg(target_os = "linux")]
-    fn begin_uring(&self, kind: SinkKind) -> io::Result<(Files, SinkKind)> {
-        self.begin_or_thread(uring::Uring::new(), kind)
+    fn begin_uring(&self, kind: SinkKind) -> io::Result<(FileEngineHandle, SinkKind)> {
+        self.begin_or_thread(uring::UringWrites::new(), kind)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn begin_uring(&self, kind: SinkKind) -> io::Result<(Files, SinkKind)> {
+    fn begin_uring(&self, kind: SinkKind) -> io::Result<(FileEngineHandle, SinkKind)> {
         self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), kind)
     }
 
     /// With a ring, or where there is none with a thread's own writes.
     fn begin_or_thread(
         &self,
-        ring: io::Result<impl Ring + Send + 'static>,
+        ring: io::Result<impl WriteRing + Send + 'static>,
         kind: SinkKind,
-    ) -> io::Result<(Files, SinkKind)> {
+    ) -> io::Result<(FileEngineHandle, SinkKind)> {
         let direct = kind == SinkKind::IoUringDirect;
         match ring {
             Ok(ring) => Ok((self.begin(ring, direct)?, kind)),
@@ -268,13 +268,13 @@ impl Sinks {
         }
     }
 
-    fn begin(&self, ring: impl Ring + Send + 'static, direct: bool) -> io::Result<Files> {
+    fn begin(&self, ring: impl WriteRing + Send + 'static, direct: bool) -> io::Result<FileEngineHandle> {
         let (commands, received) = std::sync::mpsc::channel();
         let size = usize::try_from(self.options.slot_size.as_u64()).unwrap_or(usize::MAX);
-        let pool = Pool::new(self.options.slots, size);
+        let pool = SlotPool::new(self.options.slots, size);
         let thread = std::thread::Builder::new().name("stylobate-sink".to_owned());
         thread.spawn(move || engine::run(ring, &received))?;
-        Ok(Files { commands, pool, direct })
+        Ok(FileEngineHandle { commands, pool, direct })
     }
 }
 

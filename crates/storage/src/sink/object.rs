@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
 use tokio::task::JoinSet;
 
-use super::{Overwrite, Sealed, Sink, file::torn, unfinished::Unfinished};
+use super::{Overwrite, Sealed, Sink, file::torn, unfinished::UnfinishedWriteGuard};
 use crate::{Error, Result};
 
 /// Stores take so many parts of an object.
@@ -252,7 +252,7 @@ impl Drop for ObjectSink {
         }
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
-                let unfinished = Unfinished::begin();
+                let unfinished = UnfinishedWriteGuard::begin();
                 runtime.spawn(async move {
                     Self::abort(under_way, upload).await;
                     drop(unfinished);

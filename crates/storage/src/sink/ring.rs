@@ -5,20 +5,20 @@ use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::slot::{Pool, Slot};
+use super::slot::{SlotPool, WriteSlot};
 
 /// A file that is being written, and what became of it so far.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct SinkFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
     /// Writes past the system's cache, in whole blocks.
     pub(super) direct: bool,
-    pub(super) state: Mutex<TargetState>,
+    pub(super) state: Mutex<SinkFileState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct TargetState {
+pub(super) struct SinkFileState {
     /// Slots that were handed over and are not written yet.
     pub(super) pending: usize,
     /// The first that went wrong.
@@ -27,7 +27,7 @@ pub(super) struct TargetState {
     pub(super) allocated: u64,
 }
 
-impl Target {
+impl SinkFile {
     pub(super) fn error(&self) -> Option<Arc<io::Error>> {
         self.state.lock().error.clone()
     }
@@ -40,9 +40,9 @@ impl Target {
 
 /// A slot that is to be written.
 #[derive(Debug)]
-pub(super) struct Write {
-    pub(super) target: Arc<Target>,
-    pub(super) slot: Slot,
+pub(super) struct SlotWrite {
+    pub(super) target: Arc<SinkFile>,
+    pub(super) slot: WriteSlot,
     /// Where in the file the slot begins.
     pub(super) offset: u64,
     /// Bytes of the slot that are written.
@@ -50,10 +50,10 @@ pub(super) struct Write {
     /// Times in a row that it was to be tried again.
     pub(super) again: u32,
     /// Where the slot goes in the end.
-    pub(super) pool: Pool,
+    pub(super) pool: SlotPool,
 }
 
-impl Write {
+impl SlotWrite {
     /// What is left of it.
     pub(super) fn left(&self) -> &[u8] {
         self.slot.bytes().get(self.done..).unwrap_or_default()
@@ -67,13 +67,13 @@ impl Write {
 
 /// Writes what it is given, in any order. Who gives it a slot gets it back with what became of it; until then the
 /// slot is the ring's, since the system may read it.
-pub(super) trait Ring {
+pub(super) trait WriteRing {
     /// Begins to write what is left of a slot.
-    fn submit(&mut self, write: Write);
+    fn submit(&mut self, write: SlotWrite);
 
     /// Waits for one of those that were submitted: the bytes that were written may be fewer than were left.
     /// `None` where none is under way.
-    fn wait(&mut self) -> Option<(Write, io::Result<usize>)>;
+    fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)>;
 
     /// How many are under way.
     fn under_way(&self) -> usize;
@@ -87,15 +87,15 @@ pub(super) trait Ring {
 /// Positioned writes by the thread that calls.
 #[derive(Debug, Default)]
 pub(super) struct PositionedWrites {
-    submitted: std::collections::VecDeque<Write>,
+    submitted: std::collections::VecDeque<SlotWrite>,
 }
 
-impl Ring for PositionedWrites {
-    fn submit(&mut self, write: Write) {
+impl WriteRing for PositionedWrites {
+    fn submit(&mut self, write: SlotWrite) {
         self.submitted.push_back(write);
     }
 
-    fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+    fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
         let write = self.submitted.pop_front()?;
         let written = write.target.file.write_at(write.left(), write.position());
         Some((write, written))

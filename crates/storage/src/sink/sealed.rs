@@ -6,7 +6,9 @@ use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
-use super::{Overwrite, file::blocking, object::ObjectSink, ring::Target, staged::Staged, sync::sync_all};
+use super::{
+    Overwrite, file::blocking, object::ObjectSink, ring::SinkFile, staged::StagedFile, sync::sync_all,
+};
 use crate::{Error, Result};
 
 /// Objects that are given their names at a time.
@@ -14,38 +16,38 @@ const OBJECTS: usize = 16;
 
 /// What a sink wrote, whole and not visible yet. Dropped without [`Sealed::publish`], it is removed.
 pub struct Sealed {
-    kind: Kind,
+    kind: SealedKind,
     bytes: u64,
 }
 
-enum Kind {
-    File(Staging),
+enum SealedKind {
+    File(SealedFile),
     /// An upload is of one thread at a time; a mutex that nobody locks lets others hold what has it.
     Object(Mutex<Box<ObjectSink>>),
 }
 
 /// A local file under the name that it was written under.
-pub(super) struct Staging {
-    staged: Staged,
+pub(super) struct SealedFile {
+    staged: StagedFile,
     /// Keeps others from taking it for one that nobody writes any more.
-    lock: Option<Arc<Target>>,
+    lock: Option<Arc<SinkFile>>,
     overwrite: Overwrite,
     durable: bool,
 }
 
 impl Sealed {
     pub(super) fn file(
-        staged: Staged,
-        lock: Option<Arc<Target>>,
+        staged: StagedFile,
+        lock: Option<Arc<SinkFile>>,
         overwrite: Overwrite,
         durable: bool,
         bytes: u64,
     ) -> Self {
-        Self { kind: Kind::File(Staging { staged, lock, overwrite, durable }), bytes }
+        Self { kind: SealedKind::File(SealedFile { staged, lock, overwrite, durable }), bytes }
     }
 
     pub(super) fn object(sink: ObjectSink, bytes: u64) -> Self {
-        Self { kind: Kind::Object(Mutex::new(Box::new(sink))), bytes }
+        Self { kind: SealedKind::Object(Mutex::new(Box::new(sink))), bytes }
     }
 
     /// Its size.
@@ -68,8 +70,8 @@ impl Sealed {
             let mut objects = Vec::new();
             for sealed in sealed {
                 match sealed.kind {
-                    Kind::File(staging) => files.push(staging),
-                    Kind::Object(object) => objects.push(object.into_inner().complete()),
+                    SealedKind::File(staging) => files.push(staging),
+                    SealedKind::Object(object) => objects.push(object.into_inner().complete()),
                 }
             }
             let completed = futures::stream::iter(objects).buffer_unordered(OBJECTS);
@@ -82,7 +84,7 @@ impl Sealed {
 }
 
 /// Where one cannot have its name, those that had none before give theirs back.
-fn publish_files(steps: [Vec<Staging>; 2]) -> Result<()> {
+fn publish_files(steps: [Vec<SealedFile>; 2]) -> Result<()> {
     // Files on their own were synced when they were sealed.
     let unsynced = steps.iter().flatten().filter(|file| file.durable && !file.staged.is_alone());
     let unsynced = unsynced.map(|file| file.staged.staged_path().to_owned()).collect();
@@ -91,7 +93,7 @@ fn publish_files(steps: [Vec<Staging>; 2]) -> Result<()> {
     let mut published = Ok(());
     for files in steps {
         let mut folders = BTreeSet::new();
-        for Staging { staged, lock, overwrite, durable } in files {
+        for SealedFile { staged, lock, overwrite, durable } in files {
             let path = staged.path().to_owned();
             if durable {
                 folders.extend(staged.folders());

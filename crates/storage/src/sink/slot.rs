@@ -16,7 +16,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A buffer that begins at a multiple of [`BLOCK`].
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct WriteSlot {
     /// Never grown, so that it stays where it is.
     memory: Vec<u8>,
     start: usize,
@@ -27,7 +27,7 @@ pub(super) struct Slot {
     id: u64,
 }
 
-impl Slot {
+impl WriteSlot {
     /// An empty one of so many bytes, a multiple of [`BLOCK`]. No other slot of the pool has this index.
     fn new(index: u16, capacity: usize) -> Self {
         let memory = vec![0; capacity + BLOCK];
@@ -89,20 +89,20 @@ impl Slot {
 ///
 /// So nobody who fills one waits for another who fills one, however many files one task writes in turns.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
-    inner: Arc<Inner>,
+pub(super) struct SlotPool {
+    inner: Arc<SlotPoolInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    free: Mutex<Free>,
+struct SlotPoolInner {
+    free: Mutex<FreeSlots>,
     permits: Semaphore,
     capacity: usize,
 }
 
 #[derive(Debug, Default)]
-struct Free {
-    slots: Vec<Slot>,
+struct FreeSlots {
+    slots: Vec<WriteSlot>,
     /// Indices that slots had which are gone.
     indices: Vec<u16>,
     made: u16,
@@ -110,28 +110,28 @@ struct Free {
     surplus: usize,
 }
 
-impl Free {
-    fn remove(&mut self, slot: Option<Slot>) {
+impl FreeSlots {
+    fn remove(&mut self, slot: Option<WriteSlot>) {
         self.indices.extend(slot.map(|slot| slot.index));
     }
 }
 
-impl Pool {
+impl SlotPool {
     /// With `extra` slots of `capacity` bytes beside those of the sinks.
     pub(super) fn new(extra: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1).next_multiple_of(BLOCK);
         let (free, permits) = (Mutex::default(), Semaphore::new(extra.max(1)));
-        Self { inner: Arc::new(Inner { free, permits, capacity }) }
+        Self { inner: Arc::new(SlotPoolInner { free, permits, capacity }) }
     }
 
     /// One more sink, which may hold one slot as long as this lives.
-    pub(super) fn join(&self) -> Member {
+    pub(super) fn join(&self) -> SlotPoolMember {
         self.inner.permits.add_permits(1);
-        Member { pool: self.clone() }
+        SlotPoolMember { pool: self.clone() }
     }
 
     /// An empty slot, as soon as one is free.
-    async fn take(&self) -> Slot {
+    async fn take(&self) -> WriteSlot {
         // The semaphore is never closed.
         if let Ok(permit) = self.inner.permits.acquire().await {
             permit.forget();
@@ -142,11 +142,11 @@ impl Pool {
         }
         let index = free.indices.pop().unwrap_or(free.made);
         free.made = free.made.max(index.saturating_add(1));
-        Slot::new(index, self.inner.capacity)
+        WriteSlot::new(index, self.inner.capacity)
     }
 
     /// Takes a slot back, whatever is in it.
-    pub(super) fn give(&self, mut slot: Slot) {
+    pub(super) fn give(&self, mut slot: WriteSlot) {
         slot.used = 0;
         let mut free = self.inner.free.lock();
         if free.surplus > 0 {
@@ -166,21 +166,21 @@ impl Pool {
 
 /// A sink's place in the pool.
 #[derive(Debug)]
-pub(super) struct Member {
-    pool: Pool,
+pub(super) struct SlotPoolMember {
+    pool: SlotPool,
 }
 
-impl Member {
-    pub(super) async fn take(&self) -> Slot {
+impl SlotPoolMember {
+    pub(super) async fn take(&self) -> WriteSlot {
         self.pool.take().await
     }
 
-    pub(super) fn give(&self, slot: Slot) {
+    pub(super) fn give(&self, slot: WriteSlot) {
         self.pool.give(slot);
     }
 }
 
-impl Drop for Member {
+impl Drop for SlotPoolMember {
     fn drop(&mut self) {
         let mut free = self.pool.inner.free.lock();
         match self.pool.inner.permits.forget_permits(1) {

@@ -17,24 +17,24 @@ use std::{
 use super::{
     Overwrite,
     folder::{StagedFolder, folder_or_here},
-    unfinished::Unfinished,
+    unfinished::UnfinishedWriteGuard,
 };
 use crate::{Error, Result};
 
 const SUFFIX: &str = ".part";
 
-/// A file under the name that it has while it is written. Dropped without [`Staged::publish`], it is removed.
+/// A file under the name that it has while it is written. Dropped without [`StagedFile::publish`], it is removed.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedFile {
     path: PathBuf,
     staged: PathBuf,
     /// What it is staged in together with others, which locks it.
     folder: Option<Arc<StagedFolder>>,
     is_published: bool,
-    _unfinished: Unfinished,
+    _unfinished: UnfinishedWriteGuard,
 }
 
-impl Staged {
+impl StagedFile {
     /// Makes folders that are missing, removes what others left, and opens a new file.
     pub(super) fn create(path: &Path, options: &OpenOptions) -> Result<(Self, File)> {
         let failed = |source: io::Error| Error::write(path, source);
@@ -52,7 +52,7 @@ impl Staged {
                 staged,
                 folder: None,
                 is_published: is_lost,
-                _unfinished: Unfinished::begin(),
+                _unfinished: UnfinishedWriteGuard::begin(),
             };
             if !is_lost {
                 return Ok((staged, file));
@@ -72,7 +72,7 @@ impl Staged {
             Ok((staged.to_owned(), open_new(staged, options)?))
         };
         let (staged, file) = folder.make(name, make).map_err(|source| Error::write(&path, source))?;
-        let _unfinished = Unfinished::begin();
+        let _unfinished = UnfinishedWriteGuard::begin();
         Ok((Self { path, staged, folder: Some(folder), is_published: false, _unfinished }, file))
     }
 
@@ -150,7 +150,7 @@ fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::remove_file(from)
 }
 
-impl Drop for Staged {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if !self.is_published
             && let Err(error) = std::fs::remove_file(&self.staged)
@@ -207,8 +207,8 @@ mod tests {
         let other = folder.path().join(".b.parquet.0123456789abcdef.part");
         std::fs::write(&left, "x").unwrap();
         std::fs::write(&other, "x").unwrap();
-        let (first, _first_file) = Staged::create(&path, &options()).unwrap();
-        let (second, _second_file) = Staged::create(&path, &options()).unwrap();
+        let (first, _first_file) = StagedFile::create(&path, &options()).unwrap();
+        let (second, _second_file) = StagedFile::create(&path, &options()).unwrap();
         assert!(!left.exists() && other.exists() && first.staged.exists());
         first.publish(Overwrite::Replace).unwrap();
         drop(second);
@@ -222,18 +222,18 @@ mod tests {
     fn missing_folders_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/c.parquet");
-        let (staged, _file) = Staged::create(&path, &options()).unwrap();
+        let (staged, _file) = StagedFile::create(&path, &options()).unwrap();
         assert!(!path.exists());
         staged.publish(Overwrite::Refuse).unwrap();
         assert!(path.exists());
-        assert!(Staged::create(Path::new("/"), &options()).is_err());
+        assert!(StagedFile::create(Path::new("/"), &options()).is_err());
     }
 
     #[test]
     fn a_file_that_came_meanwhile_is_not_replaced_where_that_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let (staged, _file) = Staged::create(&path, &options()).unwrap();
+        let (staged, _file) = StagedFile::create(&path, &options()).unwrap();
         std::fs::write(&path, "another's").unwrap();
         let refused = staged.publish(Overwrite::Refuse).unwrap_err();
         assert!(matches!(refused, Error::Exists { .. }), "{refused}");

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use object_store::{ObjectStoreExt, memory::InMemory};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 
-use super::{ring::Write, *};
+use super::{ring::SlotWrite, *};
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
@@ -49,12 +49,12 @@ async fn write(mut sink: Box<dyn Sink>, bytes: &[u8], random: &mut StdRng) -> Re
 }
 
 /// Where a sink of the suite writes, and what is there.
-enum Place {
+enum SinkTestOutput {
     File(tempfile::TempDir),
     Object(Arc<InMemory>),
 }
 
-impl Place {
+impl SinkTestOutput {
     async fn sink(&self, sinks: &Sinks) -> Box<dyn Sink> {
         match self {
             Self::File(folder) => {
@@ -90,8 +90,8 @@ async fn every_sink_writes_what_it_is_given_once_it_is_finished() {
     for (kind, is_file) in places {
         let sinks = small(kind);
         let place = match is_file {
-            true => Place::File(tempfile::tempdir().unwrap()),
-            false => Place::Object(Arc::default()),
+            true => SinkTestOutput::File(tempfile::tempdir().unwrap()),
+            false => SinkTestOutput::Object(Arc::default()),
         };
         let mut before = None;
         for length in [0, 1, 4095, 8192, 8193, 16_384, 40_000, 1_000_003] {
@@ -156,7 +156,7 @@ async fn what_cannot_be_written_is_an_error_that_names_it() {
 async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
     let folder = tempfile::tempdir().unwrap();
     let sinks = small(SinkKind::IoUring);
-    let refused: io::Result<Simulated> = Err(io::ErrorKind::PermissionDenied.into());
+    let refused: io::Result<SimulatedWrites> = Err(io::ErrorKind::PermissionDenied.into());
     let (begun, chosen) = sinks.begin_or_thread(refused, SinkKind::IoUring).unwrap();
     assert_eq!(chosen, SinkKind::Thread);
     *sinks.files.lock() = Some(begun);
@@ -166,8 +166,8 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
 }
 
 /// A ring that completes what it is given in any order and in any way.
-struct Simulated {
-    under_way: Vec<Write>,
+struct SimulatedWrites {
+    under_way: Vec<SlotWrite>,
     random: StdRng,
     /// Writes that go well before every further one fails like this; the errno.
     fails: Option<(usize, i32)>,
@@ -175,13 +175,13 @@ struct Simulated {
     most: Arc<AtomicUsize>,
 }
 
-impl Ring for Simulated {
-    fn submit(&mut self, write: Write) {
+impl WriteRing for SimulatedWrites {
+    fn submit(&mut self, write: SlotWrite) {
         self.under_way.push(write);
         self.most.fetch_max(self.under_way.len(), Ordering::Relaxed);
     }
 
-    fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+    fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
         if self.under_way.is_empty() {
             return None;
         }
@@ -215,7 +215,7 @@ fn simulated(seed: u64, fails: Option<(usize, i32)>) -> (Sinks, Arc<AtomicUsize>
     let sinks = small(SinkKind::IoUring);
     let most = Arc::new(AtomicUsize::new(0));
     let (under_way, random) = (Vec::new(), StdRng::seed_from_u64(seed));
-    let ring = Simulated { under_way, random, fails, most: most.clone() };
+    let ring = SimulatedWrites { under_way, random, fails, most: most.clone() };
     *sinks.files.lock() = Some(sinks.begin(ring, false).unwrap());
     (sinks, most)
 }

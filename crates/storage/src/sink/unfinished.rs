@@ -9,16 +9,16 @@ static NONE_LEFT: Condvar = Condvar::new();
 
 /// Something that is not finished. It counts until it is dropped.
 #[derive(Debug)]
-pub(super) struct Unfinished(());
+pub(super) struct UnfinishedWriteGuard(());
 
-impl Unfinished {
+impl UnfinishedWriteGuard {
     pub(super) fn begin() -> Self {
         *UNFINISHED.lock() += 1;
         Self(())
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedWriteGuard {
     fn drop(&mut self) {
         let mut unfinished = UNFINISHED.lock();
         *unfinished -= 1;

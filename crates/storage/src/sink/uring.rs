@@ -13,7 +13,7 @@ use std::{
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::ring::{Ring, Write};
+use super::ring::{SlotWrite, WriteRing};
 
 /// Writes under way at most; more wait for a seat.
 const SEATS: u32 = 64;
@@ -21,12 +21,12 @@ const SEATS: u32 = 64;
 const REGISTERED: u32 = 1024;
 
 /// A ring of the kernel.
-pub(super) struct Uring {
+pub(super) struct UringWrites {
     ring: IoUring,
-    seats: Vec<Seat>,
+    seats: Vec<InFlightWrite>,
     free: Vec<u32>,
     /// Submitted while all seats were taken, or what the kernel did not take yet.
-    waiting: std::collections::VecDeque<Write>,
+    waiting: std::collections::VecDeque<SlotWrite>,
     /// Which slot the kernel knows under an index; `None` where it registers nothing. An address would not do: the
     /// kernel holds on to the memory that was there before, and a new slot at the same address has other memory.
     registered: Option<HashMap<u16, u64>>,
@@ -35,17 +35,17 @@ pub(super) struct Uring {
 }
 
 #[derive(Default)]
-struct Seat {
+struct InFlightWrite {
     generation: u32,
-    write: Option<Write>,
+    write: Option<SlotWrite>,
 }
 
-impl Uring {
+impl UringWrites {
     /// A ring, or why the system gives none: an old kernel, or a container that refuses them.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder().setup_clamp().build(SEATS)?;
         let registered = ring.submitter().register_buffers_sparse(REGISTERED).ok().map(|()| HashMap::new());
-        let seats = (0..SEATS).map(|_| Seat::default()).collect();
+        let seats = (0..SEATS).map(|_| InFlightWrite::default()).collect();
         Ok(Self {
             ring,
             seats,
@@ -57,7 +57,7 @@ impl Uring {
     }
 
     /// Tells the kernel the address of a slot, once; whether it knows it.
-    fn register(&mut self, write: &Write) -> bool {
+    fn register(&mut self, write: &SlotWrite) -> bool {
         let Some(registered) = &mut self.registered else { return false };
         let whole = write.slot.whole();
         let (index, id) = (write.slot.index(), write.slot.id());
@@ -109,7 +109,7 @@ impl Uring {
 
     /// One of those that a broken ring leaves unfinished. The kernel may still read what it was given: that is never
     /// freed, and another slot takes its place.
-    fn abandoned(&mut self) -> Option<Write> {
+    fn abandoned(&mut self) -> Option<SlotWrite> {
         if let Some(write) = self.waiting.pop_front() {
             return Some(write);
         }
@@ -122,7 +122,7 @@ impl Uring {
     }
 
     /// The write whose completion this is.
-    fn leave(&mut self, tag: u64) -> Option<Write> {
+    fn leave(&mut self, tag: u64) -> Option<SlotWrite> {
         let number = tag as u32;
         let seat = self.seats.get_mut(number as usize)?;
         if seat.generation != (tag >> 32) as u32 {
@@ -139,7 +139,7 @@ fn tag(number: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(number)
 }
 
-fn entry(write: &Write, is_registered: bool) -> squeue::Entry {
+fn entry(write: &SlotWrite, is_registered: bool) -> squeue::Entry {
     let fd: RawFd = write.target.file.as_raw_fd();
     let (left, position) = (write.left(), write.position());
     let length = u32::try_from(left.len()).unwrap_or(u32::MAX);
@@ -151,8 +151,8 @@ fn entry(write: &Write, is_registered: bool) -> squeue::Entry {
     }
 }
 
-impl Ring for Uring {
-    fn submit(&mut self, write: Write) {
+impl WriteRing for UringWrites {
+    fn submit(&mut self, write: SlotWrite) {
         self.waiting.push_back(write);
         if self.broken.is_some() {
             return;
@@ -162,7 +162,7 @@ impl Ring for Uring {
         let _ = self.ring.submit();
     }
 
-    fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+    fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)> {
         loop {
             if self.under_way() == 0 {
                 return None;
@@ -195,7 +195,7 @@ impl Ring for Uring {
     }
 }
 
-impl Drop for Uring {
+impl Drop for UringWrites {
     fn drop(&mut self) {
         // Buffers are freed after the kernel has left them.
         while self.wait().is_some() {}

@@ -54,7 +54,7 @@ pub struct UnfinishedUpload {
 
 /// What is kept of an upload beside its parts.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(crate) struct Marker {
+pub(crate) struct UploadMarker {
     pub(crate) path: String,
     pub(crate) attributes: BTreeMap<String, String>,
     /// Headers that only a folder keeps.
@@ -63,11 +63,11 @@ pub(crate) struct Marker {
 }
 
 /// Where an upload's parts are staged.
-pub(crate) struct Staged {
+pub(crate) struct StagedUpload {
     folder: Path,
 }
 
-impl Staged {
+impl StagedUpload {
     /// The upload of this id. Ids are hexadecimal: nothing else may become part of a path.
     pub(crate) fn of(id: &str) -> Option<Self> {
         let ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -86,12 +86,12 @@ impl Staged {
 /// The id of the upload to which what is staged at `path` belongs, and the name within it.
 fn place(path: &Path) -> Option<(&str, &str)> {
     let (id, name) = path.as_ref().strip_prefix(STAGING)?.strip_prefix('/')?.split_once('/')?;
-    Staged::of(id).map(|_| (id, name))
+    StagedUpload::of(id).map(|_| (id, name))
 }
 
 /// What was removed of abandoned uploads, and how many of them could not be.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Removed {
+struct RemovedUploads {
     uploads: u64,
     objects: u64,
     bytes: u64,
@@ -100,7 +100,11 @@ struct Removed {
 
 impl ReadThrough {
     /// Writes the marker of an upload, anew if it is there: then the upload counts as used just now.
-    pub(crate) async fn mark_upload(&self, staged: &Staged, marker: &Marker) -> Result<PutResult> {
+    pub(crate) async fn mark_upload(
+        &self,
+        staged: &StagedUpload,
+        marker: &UploadMarker,
+    ) -> Result<PutResult> {
         let failed = |error| Error::from_origin(&marker.path, error);
         let json = serde_json::to_vec(marker)
             .map_err(|error| Error::InvalidUpload { path: marker.path.clone(), reason: error.to_string() })?;
@@ -108,14 +112,17 @@ impl ReadThrough {
     }
 
     /// The marker of an upload of the object at `path`, if it is there.
-    pub(crate) async fn staged_marker(&self, path: &Path, staged: &Staged) -> Result<Marker> {
+    pub(crate) async fn staged_marker(&self, path: &Path, staged: &StagedUpload) -> Result<UploadMarker> {
         let marker =
             self.read_marker(staged).await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
         let own = marker.filter(|(marker, _)| marker.path == path.as_ref());
         own.map(|(marker, _)| marker).ok_or_else(|| Error::NoSuchUpload { path: path.to_string() })
     }
 
-    async fn read_marker(&self, staged: &Staged) -> object_store::Result<Option<(Marker, ObjectMeta)>> {
+    async fn read_marker(
+        &self,
+        staged: &StagedUpload,
+    ) -> object_store::Result<Option<(UploadMarker, ObjectMeta)>> {
         let found = match self.origin().store().get(&staged.marker()).await {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             found => found?,
@@ -126,7 +133,7 @@ impl ReadThrough {
     }
 
     /// The staged parts in the order of their numbers.
-    pub(crate) async fn staged_parts(&self, path: &Path, staged: &Staged) -> Result<Vec<UploadedPart>> {
+    pub(crate) async fn staged_parts(&self, path: &Path, staged: &StagedUpload) -> Result<Vec<UploadedPart>> {
         let part = |meta: ObjectMeta| {
             let number = place(&meta.location)?.1.parse().ok()?;
             let ObjectMeta { size, e_tag, last_modified, .. } = meta;
@@ -150,14 +157,15 @@ impl ReadThrough {
         };
         let ids = listed.try_filter_map(async |meta| Ok(is_marker(&meta.location)));
         let ids: Vec<_> = ids.try_collect().await.map_err(failed)?;
-        let read = ids.into_iter().filter_map(|id| Some((Staged::of(&id)?, id))).map(async |(staged, id)| {
-            let marker = self.read_marker(&staged).await.map_err(failed)?;
-            Ok(marker.map(|(Marker { path, .. }, meta)| UnfinishedUpload {
-                path,
-                id: format!("s.{id}"),
-                initiated: meta.last_modified,
-            }))
-        });
+        let read =
+            ids.into_iter().filter_map(|id| Some((StagedUpload::of(&id)?, id))).map(async |(staged, id)| {
+                let marker = self.read_marker(&staged).await.map_err(failed)?;
+                Ok(marker.map(|(UploadMarker { path, .. }, meta)| UnfinishedUpload {
+                    path,
+                    id: format!("s.{id}"),
+                    initiated: meta.last_modified,
+                }))
+            });
         let uploads: Vec<_> = stream::iter(read).buffered(CONCURRENT).try_collect().await?;
         let mut uploads: Vec<_> = uploads.into_iter().flatten().collect();
         uploads.sort_by(|a: &UnfinishedUpload, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
@@ -165,7 +173,7 @@ impl ReadThrough {
     }
 
     /// Removes an upload and its parts.
-    pub(crate) async fn remove_staged(&self, path: &Path, staged: &Staged) -> Result<()> {
+    pub(crate) async fn remove_staged(&self, path: &Path, staged: &StagedUpload) -> Result<()> {
         let failed = |error| Error::from_origin(path.as_ref(), error);
         let store = self.origin().store();
         let marker = stream::iter([Ok(staged.marker())]).boxed();
@@ -191,8 +199,8 @@ impl ReadThrough {
         tokio::spawn(async move {
             let origin = store.origin().name();
             match store.remove_abandoned(Utc::now() - ABANDONED_AFTER).await {
-                Ok(Removed { uploads: 0, failed: 0, .. }) => {}
-                Ok(Removed { uploads, objects, bytes, failed }) => {
+                Ok(RemovedUploads { uploads: 0, failed: 0, .. }) => {}
+                Ok(RemovedUploads { uploads, objects, bytes, failed }) => {
                     tracing::info!(origin, uploads, objects, bytes, failed, "abandoned uploads removed");
                 }
                 Err(error) => tracing::warn!(origin, %error, "abandoned uploads not looked for"),
@@ -201,7 +209,7 @@ impl ReadThrough {
     }
 
     /// Removes the uploads of which nothing was written since `before`.
-    async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<Removed> {
+    async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<RemovedUploads> {
         let mut listed = self.origin().store().list(Some(&Path::from(STAGING)));
         let mut newest: HashMap<String, DateTime<Utc>> = HashMap::new();
         while let Some(meta) = listed.next().await {
@@ -210,9 +218,9 @@ impl ReadThrough {
             let seen = newest.entry(id.to_owned()).or_default();
             *seen = meta.last_modified.max(*seen);
         }
-        let mut removed = Removed::default();
+        let mut removed = RemovedUploads::default();
         for (id, _) in newest.into_iter().filter(|(_, newest)| *newest < before) {
-            let Some(staged) = Staged::of(&id) else { continue };
+            let Some(staged) = StagedUpload::of(&id) else { continue };
             if let Err(error) = self.remove_if_abandoned(&staged, before, &mut removed).await {
                 removed.failed += 1;
                 tracing::warn!(origin = self.origin().name(), %error, "abandoned upload not removed");
@@ -224,9 +232,9 @@ impl ReadThrough {
     /// Looks again before it removes the upload: somebody may have gone on with it meanwhile.
     async fn remove_if_abandoned(
         &self,
-        staged: &Staged,
+        staged: &StagedUpload,
         before: DateTime<Utc>,
-        removed: &mut Removed,
+        removed: &mut RemovedUploads,
     ) -> Result<()> {
         let listed = self.origin().store().list(Some(&staged.folder)).try_collect().await;
         let listed: Vec<ObjectMeta> = listed.map_err(|error| Error::from_origin(STAGING, error))?;
@@ -247,12 +255,12 @@ mod tests {
     #[test]
     fn only_what_an_upload_wrote_is_part_of_one() {
         let id = "0123456789abcdef0123456789abcdef";
-        let part = Staged::of(id).unwrap().part(7);
+        let part = StagedUpload::of(id).unwrap().part(7);
         assert_eq!(place(&part), Some((id, "00007")));
         for path in [".stylobate-uploads/a/00001", ".stylobate-uploads/x", "a/b/c", ".stylobate-uploadsx/a/b"]
         {
             assert_eq!(place(&Path::from(path)), None, "{path}");
         }
-        assert!(Staged::of("../3456789abcdef0123456789abcdef01").is_none());
+        assert!(StagedUpload::of("../3456789abcdef0123456789abcdef01").is_none());
     }
 }

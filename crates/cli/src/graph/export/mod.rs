@@ -13,14 +13,14 @@ use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing,
 
 use self::{
     folder::NewFolder,
-    tables::{Table, tables},
+    tables::{ExportTable, tables},
 };
-use super::place::PlaceArgs;
+use super::place::GraphLocationArgs;
 use crate::{
     failure::usage,
     rows::{
-        Bound, ColumnFile, ColumnFormat, Destination, Drained, Format, Overwrite, Progress, drain, grouped,
-        until_stopped,
+        ColumnFile, ColumnFormat, OverwriteMode, ProgressDisplay, RowDestination, RowFormat, TableLimits,
+        WriteTotals, drain, grouped, until_stopped,
     },
     table,
 };
@@ -51,7 +51,7 @@ Exit codes: 2 wrong command line, or something is there already; 1 anything else
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: GraphLocationArgs,
 
     /// The folder to write into, which is made if it is missing
     #[arg(value_name = "DIR")]
@@ -59,7 +59,7 @@ pub(super) struct ExportArgs {
 
     /// What the files are; json is one object in each line, arrow an Arrow IPC file
     #[arg(long, value_name = "FORMAT", default_value = "parquet")]
-    format: TableFormat,
+    format: ExportFormat,
 
     /// Edges name vertices by their primary keys, not by their indexes
     #[arg(long)]
@@ -84,7 +84,7 @@ pub(super) struct ExportArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TableFormat {
+enum ExportFormat {
     Parquet,
     Orc,
     Csv,
@@ -98,16 +98,16 @@ pub(super) async fn run(args: ExportArgs) -> Result<()> {
 
 async fn export(args: &ExportArgs) -> Result<()> {
     let started = Instant::now();
-    if args.compression.is_some() && !matches!(args.format, TableFormat::Parquet | TableFormat::Orc) {
+    if args.compression.is_some() && !matches!(args.format, ExportFormat::Parquet | ExportFormat::Orc) {
         return Err(usage("--compression is for --format parquet and orc"));
     }
     let graph = args.place.open().await?;
     let tables = tables(&graph, args.keys, args.labels)?;
     let rows = rows(&graph).await?;
-    let progress = Progress::new(Some(rows), args.quiet)?;
+    let progress = ProgressDisplay::new(Some(rows), args.quiet)?;
     let folder = NewFolder::create(&args.folder, args.force)?;
     let (mut names, mut taken) = (Vec::new(), HashSet::new());
-    let mut written = Drained::default();
+    let mut written = WriteTotals::default();
     for table in tables {
         let name = args.file_name(&table.name, &mut taken);
         let done = args.write(table, folder.path().join(&name), &progress).await?;
@@ -144,22 +144,27 @@ async fn rows(graph: &Graph) -> Result<u64> {
 }
 
 impl ExportArgs {
-    async fn write(&self, table: Table, path: PathBuf, progress: &Progress) -> Result<Drained> {
-        let Table { schema, batches, .. } = table;
+    async fn write(
+        &self,
+        table: ExportTable,
+        path: PathBuf,
+        progress: &ProgressDisplay,
+    ) -> Result<WriteTotals> {
+        let ExportTable { schema, batches, .. } = table;
         let batches = batches.boxed();
         let format = match self.format {
-            TableFormat::Parquet => {
+            ExportFormat::Parquet => {
                 return self.columns(ColumnFormat::Parquet, path).write(schema, batches, progress).await;
             }
-            TableFormat::Orc => {
+            ExportFormat::Orc => {
                 return self.columns(ColumnFormat::Orc, path).write(schema, batches, progress).await;
             }
-            TableFormat::Csv => Format::Csv,
-            TableFormat::Json => Format::Json,
-            TableFormat::Arrow => Format::ArrowFile,
+            ExportFormat::Csv => RowFormat::Csv,
+            ExportFormat::Json => RowFormat::Json,
+            ExportFormat::Arrow => RowFormat::ArrowFile,
         };
-        let destination = Destination::at(&path, Overwrite::Refuse)?;
-        drain(schema, batches, format, Bound::default(), destination, progress).await
+        let destination = RowDestination::at(&path, OverwriteMode::Refuse)?;
+        drain(schema, batches, format, TableLimits::default(), destination, progress).await
     }
 
     fn columns(&self, format: ColumnFormat, path: PathBuf) -> ColumnFile<'_> {
@@ -178,11 +183,11 @@ impl ExportArgs {
     /// The name of a type's file. Types may be called what files cannot.
     fn file_name(&self, name: &str, taken: &mut HashSet<String>) -> String {
         let extension = match self.format {
-            TableFormat::Parquet => "parquet",
-            TableFormat::Orc => "orc",
-            TableFormat::Csv => "csv",
-            TableFormat::Json => "jsonl",
-            TableFormat::Arrow => "arrow",
+            ExportFormat::Parquet => "parquet",
+            ExportFormat::Orc => "orc",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Json => "jsonl",
+            ExportFormat::Arrow => "arrow",
         };
         let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
         let mut stem: String = name.chars().map(plain).collect();

@@ -17,14 +17,14 @@ use crate::{failure::usage, graph::free_name::free_name};
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The vertices or edges of a type.
-pub(super) struct Table {
+pub(super) struct ExportTable {
     pub(super) name: String,
     pub(super) schema: SchemaRef,
     pub(super) batches: BoxStream<'static, Result<RecordBatch>>,
 }
 
 /// All tables of a graph: vertices first.
-pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<Table>> {
+pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<ExportTable>> {
     let info = graph.info();
     let mut tables = Vec::with_capacity(info.vertices.len() + info.edges.len());
     for info in &info.vertices {
@@ -38,7 +38,7 @@ pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<Tabl
 }
 
 /// Properties in the order of the description, then labels.
-fn vertices(view: Vertices, labels: &[String]) -> Result<Table> {
+fn vertices(view: Vertices, labels: &[String]) -> Result<ExportTable> {
     let name = view.vertex_type().to_owned();
     let mut fields: Vec<FieldRef> = view.schema().fields().iter().skip(1).cloned().collect();
     if labels.is_empty() {
@@ -48,25 +48,25 @@ fn vertices(view: Vertices, labels: &[String]) -> Result<Table> {
             let batch = batch?;
             of_columns(&as_table, batch.columns().iter().skip(1).cloned().collect(), batch.num_rows())
         });
-        return Ok(Table { name, schema, batches: batches.boxed() });
+        return Ok(ExportTable { name, schema, batches: batches.boxed() });
     }
     let mut taken: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();
     let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
     fields.push(Arc::new(Field::new(free_name("labels", &mut taken), DataType::List(item), false)));
     let schema = Arc::new(Schema::new(fields));
-    let with = WithLabels::new(view, labels, schema.clone())?;
-    Ok(Table { name, schema, batches: with.batches().boxed() })
+    let with = LabeledVertices::new(view, labels, schema.clone())?;
+    Ok(ExportTable { name, schema, batches: with.batches().boxed() })
 }
 
 /// Vertices chunk by chunk, with the names of their labels.
-struct WithLabels {
+struct LabeledVertices {
     view: Vertices,
     /// For each label, a view of the vertices that have it.
     labels: Vec<(String, Vertices)>,
     schema: SchemaRef,
 }
 
-impl WithLabels {
+impl LabeledVertices {
     fn new(view: Vertices, labels: &[String], schema: SchemaRef) -> Result<Self> {
         let of = |label: &String| {
             let only = view.clone().labels(&LabelFilter::All(vec![label.clone()]))?;
@@ -116,7 +116,7 @@ fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array
 }
 
 /// Both ends, then properties.
-fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<Table> {
+fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     let view = graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?;
     let ends = match keys {
         false => None,
@@ -130,7 +130,7 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<Table> {
             let batch = batch?;
             of_columns(&as_table, batch.columns().to_vec(), batch.num_rows())
         });
-        return Ok(Table { name: info.name(), schema, batches: batches.boxed() });
+        return Ok(ExportTable { name: info.name(), schema, batches: batches.boxed() });
     };
     let shared = Arc::new((ends, schema.clone()));
     let batches = chunks.and_then(move |batch| {
@@ -146,7 +146,7 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<Table> {
             of_columns(schema, columns, batch.num_rows())
         }
     });
-    Ok(Table { name: info.name(), schema, batches: batches.boxed() })
+    Ok(ExportTable { name: info.name(), schema, batches: batches.boxed() })
 }
 
 /// The vertices of a type, with their primary key alone.

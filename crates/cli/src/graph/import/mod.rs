@@ -22,14 +22,14 @@ use stylobate_storage::{
 };
 
 use self::{
-    plan::{EdgePlan, Plan, VertexPlan},
-    source::{Opened, Reading},
+    plan::{EdgeImportPlan, ImportPlan, VertexImportPlan},
+    source::{ImportSourceOpener, OpenedImportSource},
 };
 use crate::{
     failure::usage,
     lean_memory::be_lean,
     out::print_json,
-    rows::{Progress, delimiter, grouped, option, until_stopped},
+    rows::{ProgressDisplay, delimiter, grouped, option, until_stopped},
     table,
 };
 
@@ -171,9 +171,9 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let memory = args.memory();
     let for_sources = ByteSize::bytes((memory.as_u64() / 4).min(MOST_FOR_SOURCES.as_u64()));
     let cache = Cache::open(CacheOptions::new(for_sources)).await?;
-    let reading = Reading { cache: &cache, options: &args.option, threads: args.threads };
-    let sources = Sources::open(&plan, &reading).await?;
-    let progress = Progress::new(sources.rows(), args.quiet)?;
+    let reading = ImportSourceOpener { cache: &cache, options: &args.option, threads: args.threads };
+    let sources = ImportSources::open(&plan, &reading).await?;
+    let progress = ProgressDisplay::new(sources.rows(), args.quiet)?;
     let done = progress.setter();
     let rest = ByteSize::bytes(memory.as_u64() - for_sources.as_u64());
     let options =
@@ -181,17 +181,17 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let writer = GraphWriter::create(place, name, options).await.map_err(in_words)?;
     let written = sources.write(writer, &plan, args).await.map_err(in_words)?;
     progress.clear();
-    Summary { written: &written, output, seconds: started.elapsed().as_secs_f64() }.print(args)
+    ImportSummary { written: &written, output, seconds: started.elapsed().as_secs_f64() }.print(args)
 }
 
 /// All sources, found to be there and to have the columns that are asked of them.
-struct Sources {
-    vertices: Vec<Opened>,
-    edges: Vec<Opened>,
+struct ImportSources {
+    vertices: Vec<OpenedImportSource>,
+    edges: Vec<OpenedImportSource>,
 }
 
-impl Sources {
-    async fn open(plan: &Plan, reading: &Reading<'_>) -> Result<Self> {
+impl ImportSources {
+    async fn open(plan: &ImportPlan, reading: &ImportSourceOpener<'_>) -> Result<Self> {
         let (mut vertices, mut edges) = (Vec::new(), Vec::new());
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
@@ -204,15 +204,15 @@ impl Sources {
 
     /// All rows, where that is known.
     fn rows(&self) -> Option<u64> {
-        self.vertices.iter().chain(&self.edges).map(Opened::rows).sum()
+        self.vertices.iter().chain(&self.edges).map(OpenedImportSource::rows).sum()
     }
 
     async fn write(
         self,
         mut writer: GraphWriter,
-        plan: &Plan,
+        plan: &ImportPlan,
         args: &ImportArgs,
-    ) -> Result<Written, GraphError> {
+    ) -> Result<ImportedGraph, GraphError> {
         let (mut vertices, mut edges) = (Vec::new(), Vec::new());
         for (of_type, source) in plan.vertices.iter().zip(self.vertices) {
             let count = writer.vertices(of_type.write(&source), source.stream()).await?;
@@ -222,12 +222,12 @@ impl Sources {
             let count = writer.edges(of_type.write(&source, plan, args), source.stream()).await?;
             edges.push((of_type.name(), count));
         }
-        Ok(Written { vertices, edges, graph: writer.finish().await? })
+        Ok(ImportedGraph { vertices, edges, graph: writer.finish().await? })
     }
 }
 
-impl VertexPlan {
-    fn write(&self, source: &Opened) -> VertexWrite {
+impl VertexImportPlan {
+    fn write(&self, source: &OpenedImportSource) -> VertexWrite {
         let mut write = VertexWrite::new(&self.vertex_type, source.schema());
         if let Some(key) = &self.key {
             write = write.with_key(key);
@@ -248,8 +248,8 @@ impl VertexPlan {
     }
 }
 
-impl EdgePlan {
-    fn write(&self, source: &Opened, plan: &Plan, args: &ImportArgs) -> EdgeWrite {
+impl EdgeImportPlan {
+    fn write(&self, source: &OpenedImportSource, plan: &ImportPlan, args: &ImportArgs) -> EdgeWrite {
         let mut write = EdgeWrite::new(&self.src_type, &self.edge_type, &self.dst_type, source.schema())
             .with_source(&self.source_column)
             .with_destination(&self.destination_column)
@@ -271,8 +271,8 @@ impl EdgePlan {
 }
 
 impl ImportArgs {
-    fn typed(&self) -> typed::Typed<'_> {
-        typed::Typed {
+    fn typed(&self) -> typed::ImportFlags<'_> {
+        typed::ImportFlags {
             vertices: &self.vertices,
             edges: &self.edges,
             labels: &self.labels,
@@ -288,7 +288,7 @@ impl ImportArgs {
     }
 
     /// What the command line says comes before what the plan says.
-    fn write_options(&self, plan: &Plan, memory: ByteSize) -> GraphWriteOptions {
+    fn write_options(&self, plan: &ImportPlan, memory: ByteSize) -> GraphWriteOptions {
         let mut options = GraphWriteOptions::default().with_memory(memory);
         let typed = self.format.map(|format| match format {
             GraphFormat::Parquet => FileType::Parquet,
@@ -322,22 +322,22 @@ fn in_words(error: GraphError) -> Error {
 }
 
 /// The graph, and how much there is of each type.
-struct Written {
+struct ImportedGraph {
     vertices: Vec<(String, u64)>,
     edges: Vec<(String, u64)>,
     graph: WrittenGraph,
 }
 
 /// What is told at the end.
-struct Summary<'a> {
-    written: &'a Written,
+struct ImportSummary<'a> {
+    written: &'a ImportedGraph,
     output: &'a str,
     seconds: f64,
 }
 
-impl Summary<'_> {
+impl ImportSummary<'_> {
     fn print(&self, args: &ImportArgs) -> Result<()> {
-        let Written { vertices, edges, graph } = self.written;
+        let ImportedGraph { vertices, edges, graph } = self.written;
         let rate = (graph.vertices + graph.edges) as f64 / self.seconds.max(1e-9);
         let output = stylobate_storage::without_credentials(self.output);
         if args.json {

@@ -4,22 +4,22 @@ use stylobate_graph::{AdjacencyOrder, FileType, PropertyType};
 
 /// A graph and its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::graph) struct Plan {
+pub(in crate::graph) struct ImportPlan {
     pub(in crate::graph) name: Option<String>,
     pub(in crate::graph) output: Option<String>,
     pub(in crate::graph) file_type: Option<FileType>,
     pub(in crate::graph) vertex_chunk_size: Option<u64>,
     pub(in crate::graph) edge_chunk_size: Option<u64>,
     pub(in crate::graph) lists: Option<Vec<AdjacencyOrder>>,
-    pub(in crate::graph) vertices: Vec<VertexPlan>,
-    pub(in crate::graph) edges: Vec<EdgePlan>,
+    pub(in crate::graph) vertices: Vec<VertexImportPlan>,
+    pub(in crate::graph) edges: Vec<EdgeImportPlan>,
 }
 
 /// Vertices of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::graph) struct VertexPlan {
+pub(in crate::graph) struct VertexImportPlan {
     pub(in crate::graph) vertex_type: String,
-    pub(in crate::graph) source: SourcePlan,
+    pub(in crate::graph) source: ImportSourcePlan,
     pub(in crate::graph) key: Option<String>,
     /// All vertices have these; or those that the column can name.
     pub(in crate::graph) labels: Vec<String>,
@@ -31,11 +31,11 @@ pub(in crate::graph) struct VertexPlan {
 
 /// Edges of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::graph) struct EdgePlan {
+pub(in crate::graph) struct EdgeImportPlan {
     pub(in crate::graph) src_type: String,
     pub(in crate::graph) edge_type: String,
     pub(in crate::graph) dst_type: String,
-    pub(in crate::graph) source: SourcePlan,
+    pub(in crate::graph) source: ImportSourcePlan,
     pub(in crate::graph) source_column: String,
     pub(in crate::graph) destination_column: String,
     pub(in crate::graph) by_index: bool,
@@ -48,19 +48,19 @@ pub(in crate::graph) struct EdgePlan {
 
 /// Where rows are, and what is taken of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::graph) struct SourcePlan {
+pub(in crate::graph) struct ImportSourcePlan {
     pub(in crate::graph) path: String,
     /// `None`: the names of its files tell.
-    pub(in crate::graph) kind: Option<SourceKind>,
+    pub(in crate::graph) kind: Option<ImportSourceKind>,
     /// `None`: a comma, or a tab where the names say so.
     pub(in crate::graph) delimiter: Option<u8>,
     /// `None`: all columns as they are.
-    pub(in crate::graph) columns: Option<Vec<ColumnPlan>>,
+    pub(in crate::graph) columns: Option<Vec<ImportColumnPlan>>,
 }
 
 /// What a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::graph) enum SourceKind {
+pub(in crate::graph) enum ImportSourceKind {
     /// Parquet or ORC.
     Columnar,
     Csv,
@@ -69,7 +69,7 @@ pub(in crate::graph) enum SourceKind {
 
 /// A column that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::graph) struct ColumnPlan {
+pub(in crate::graph) struct ImportColumnPlan {
     /// Its name in the source.
     pub(in crate::graph) column: String,
     /// Its name in the graph.
@@ -79,7 +79,7 @@ pub(in crate::graph) struct ColumnPlan {
     pub(in crate::graph) is_nullable: bool,
 }
 
-impl EdgePlan {
+impl EdgeImportPlan {
     /// `person_knows_person`.
     pub(in crate::graph) fn name(&self) -> String {
         format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)

@@ -12,19 +12,19 @@ use arrow::{
 use stylobate_columnar::Error as ColumnarError;
 use stylobate_graph::PropertyType;
 
-use super::plan::ColumnPlan;
+use super::plan::ImportColumnPlan;
 
 /// A choice of columns.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct ImportProjection {
     /// Which columns of what arrives.
     places: Vec<usize>,
     schema: SchemaRef,
 }
 
-impl Shape {
+impl ImportProjection {
     /// The columns that a plan takes of what arrives; without one, all of them.
-    pub(super) fn new(arriving: &SchemaRef, plan: Option<&[ColumnPlan]>) -> Result<Self> {
+    pub(super) fn new(arriving: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
         let Some(plan) = plan else {
             return Ok(Self { places: (0..arriving.fields().len()).collect(), schema: arriving.clone() });
         };
@@ -100,9 +100,9 @@ mod tests {
 
     use super::*;
 
-    fn column(column: &str, name: &str, property_type: PropertyType, is_nullable: bool) -> ColumnPlan {
+    fn column(column: &str, name: &str, property_type: PropertyType, is_nullable: bool) -> ImportColumnPlan {
         let (column, name) = (column.to_owned(), name.to_owned());
-        ColumnPlan { column, name, property_type: Some(property_type), is_nullable }
+        ImportColumnPlan { column, name, property_type: Some(property_type), is_nullable }
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("a", texts), ("b", days)]).unwrap();
         let plan =
             [column("b", "day", PropertyType::Date, true), column("a", "id", PropertyType::Int64, true)];
-        let shaped = Shape::new(&batch.schema(), Some(&plan)).unwrap().apply(&batch).unwrap();
+        let shaped = ImportProjection::new(&batch.schema(), Some(&plan)).unwrap().apply(&batch).unwrap();
         let days = Date32Array::from(vec![Some(18_263), Some(-1), None]);
         assert_eq!(shaped.column_by_name("day").unwrap().as_primitive::<Date32Type>(), &days);
         let ids = Int64Array::from(vec![Some(7), None, None]);
@@ -123,13 +123,16 @@ mod tests {
     fn what_does_not_fit_is_named() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None]));
         let batch = RecordBatch::try_from_iter_with_nullable([("a", texts, true)]).unwrap();
-        let apply = |plan: ColumnPlan| Shape::new(&batch.schema(), Some(&[plan])).unwrap().apply(&batch);
+        let apply = |plan: ImportColumnPlan| {
+            ImportProjection::new(&batch.schema(), Some(&[plan])).unwrap().apply(&batch)
+        };
         let error = apply(column("a", "id", PropertyType::Int64, true)).unwrap_err();
         assert!(error.starts_with("column id: ") && error.contains('x'), "{error}");
         let error = apply(column("a", "id", PropertyType::String, false)).unwrap_err();
         assert_eq!(error, "column id: a value is missing");
         let none =
-            Shape::new(&batch.schema(), Some(&[column("b", "b", PropertyType::Int64, true)])).unwrap_err();
+            ImportProjection::new(&batch.schema(), Some(&[column("b", "b", PropertyType::Int64, true)]))
+                .unwrap_err();
         assert!(none.to_string().contains("no column b"), "{none}");
     }
 }

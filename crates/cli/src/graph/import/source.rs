@@ -15,54 +15,54 @@ use stylobate_columnar::{
 use stylobate_graph::Error as GraphError;
 
 use super::{
-    plan::{ColumnPlan, SourceKind, SourcePlan},
-    shape::{Shape, target},
+    plan::{ImportColumnPlan, ImportSourceKind, ImportSourcePlan},
+    shape::{ImportProjection, target},
 };
 
 /// What sources are read with.
-pub(in crate::graph) struct Reading<'a> {
+pub(in crate::graph) struct ImportSourceOpener<'a> {
     pub(in crate::graph) cache: &'a Cache,
     pub(in crate::graph) options: &'a [(String, String)],
     pub(in crate::graph) threads: Option<NonZeroUsize>,
 }
 
 /// A source that is there, whose columns are known.
-pub(in crate::graph) struct Opened {
-    rows: Rows,
-    shape: Shape,
+pub(in crate::graph) struct OpenedImportSource {
+    rows: ImportScan,
+    shape: ImportProjection,
     /// How errors call it.
     name: String,
 }
 
 /// Rows as the source has them.
-enum Rows {
+enum ImportScan {
     Columnar(Box<Scan>),
     Sequential(SequentialScan),
 }
 
-impl Reading<'_> {
+impl ImportSourceOpener<'_> {
     /// Finds the source and its columns. Of texts, all values are looked at.
-    pub(in crate::graph) async fn open(&self, plan: &SourcePlan) -> Result<Opened> {
+    pub(in crate::graph) async fn open(&self, plan: &ImportSourcePlan) -> Result<OpenedImportSource> {
         let source = Source::Url { url: plan.path.clone(), options: self.options.to_vec() };
         let (rows, shape) = match self.format(plan, &source).await? {
             None => self.scan(plan, source).await?,
             Some(format) => self.scan_sequentially(plan, source, format).await?,
         };
-        Ok(Opened { rows, shape, name: stylobate_storage::without_credentials(&plan.path) })
+        Ok(OpenedImportSource { rows, shape, name: stylobate_storage::without_credentials(&plan.path) })
     }
 
     /// What it is, as the plan or the names of its files tell; `None` for Parquet and ORC.
-    async fn format(&self, plan: &SourcePlan, source: &Source) -> Result<Option<SequentialFormat>> {
+    async fn format(&self, plan: &ImportSourcePlan, source: &Source) -> Result<Option<SequentialFormat>> {
         let format = match plan.kind {
-            Some(SourceKind::Columnar) => None,
-            Some(SourceKind::Csv) => {
+            Some(ImportSourceKind::Columnar) => None,
+            Some(ImportSourceKind::Csv) => {
                 let files = source.files(self.cache).await?;
                 match files.first().and_then(|(_, path)| SequentialFormat::of_path(path.as_ref())) {
                     Some(SequentialFormat::Csv(options)) => Some(SequentialFormat::Csv(options)),
                     _ => Some(SequentialFormat::Csv(CsvOptions::default())),
                 }
             }
-            Some(SourceKind::JsonLines) => Some(SequentialFormat::Json(JsonOptions::default())),
+            Some(ImportSourceKind::JsonLines) => Some(SequentialFormat::Json(JsonOptions::default())),
             None => SequentialFormat::detect(source, self.cache).await?,
         };
         Ok(format.map(|format| match format {
@@ -86,20 +86,20 @@ impl Reading<'_> {
 
     async fn scan_sequentially(
         &self,
-        plan: &SourcePlan,
+        plan: &ImportSourcePlan,
         source: Source,
         format: SequentialFormat,
-    ) -> Result<(Rows, Shape)> {
+    ) -> Result<(ImportScan, ImportProjection)> {
         let mut request = SequentialRequest::over([source], format);
         if let Some(columns) = &plan.columns {
             request = request.with_columns(names(columns));
         }
         let scan = request.plan(self.cache).await?;
-        let shape = Shape::new(scan.schema(), plan.columns.as_deref())?;
-        Ok((Rows::Sequential(scan), shape))
+        let shape = ImportProjection::new(scan.schema(), plan.columns.as_deref())?;
+        Ok((ImportScan::Sequential(scan), shape))
     }
 
-    async fn scan(&self, plan: &SourcePlan, source: Source) -> Result<(Rows, Shape)> {
+    async fn scan(&self, plan: &ImportSourcePlan, source: Source) -> Result<(ImportScan, ImportProjection)> {
         // What is written of a dictionary are its values.
         let mut request = ScanRequest::over([source]).with_dictionary(Dictionaries::None);
         if let Some(threads) = self.threads {
@@ -109,12 +109,12 @@ impl Reading<'_> {
             request = request.with_columns(names(columns));
         }
         let scan = request.plan(self.cache).await?;
-        let shape = Shape::new(scan.schema(), plan.columns.as_deref())?;
-        Ok((Rows::Columnar(Box::new(scan)), shape))
+        let shape = ImportProjection::new(scan.schema(), plan.columns.as_deref())?;
+        Ok((ImportScan::Columnar(Box::new(scan)), shape))
     }
 }
 
-impl Opened {
+impl OpenedImportSource {
     /// The columns that come out.
     pub(in crate::graph) fn schema(&self) -> SchemaRef {
         self.shape.schema().clone()
@@ -123,8 +123,8 @@ impl Opened {
     /// How many rows there are, where that is known.
     pub(in crate::graph) fn rows(&self) -> Option<u64> {
         match &self.rows {
-            Rows::Columnar(scan) => Some(scan.estimated_rows()),
-            Rows::Sequential(scan) => scan.rows(),
+            ImportScan::Columnar(scan) => Some(scan.estimated_rows()),
+            ImportScan::Sequential(scan) => scan.rows(),
         }
     }
 
@@ -132,8 +132,8 @@ impl Opened {
     pub(in crate::graph) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
-            Rows::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
-            Rows::Sequential(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
+            ImportScan::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
+            ImportScan::Sequential(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
         };
         batches.map(move |batch| {
             let wrong = |reason| GraphError::Data { file: name.clone(), reason };
@@ -143,7 +143,7 @@ impl Opened {
 }
 
 /// The columns of the source, each once.
-fn names(columns: &[ColumnPlan]) -> Vec<&str> {
+fn names(columns: &[ImportColumnPlan]) -> Vec<&str> {
     let mut names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -151,7 +151,7 @@ fn names(columns: &[ColumnPlan]) -> Vec<&str> {
 }
 
 /// The type that a column of texts is read as, where the plan gives it one. Lists are made of texts later.
-fn text_type(column: &ColumnPlan) -> Option<DataType> {
+fn text_type(column: &ImportColumnPlan) -> Option<DataType> {
     let data_type = target(&DataType::Utf8, column.property_type.as_ref()?);
     Some(if data_type.is_nested() { DataType::Utf8 } else { data_type })
 }

@@ -6,8 +6,13 @@ use anyhow::{Error, Result};
 use stylobate_graph::{AdjacencyOrder, FileType, Side};
 
 use super::{
-    plan::{ColumnPlan, EdgePlan, Plan, SourceKind, SourcePlan, VertexPlan},
-    yaml::{self, EdgeYaml, GroupYaml, ListYaml, PropertyYaml, SourceYaml, SpecYaml, VertexYaml},
+    plan::{
+        EdgeImportPlan, ImportColumnPlan, ImportPlan, ImportSourceKind, ImportSourcePlan, VertexImportPlan,
+    },
+    yaml::{
+        self, ImportEdgeYaml, ImportGroupYaml, ImportListYaml, ImportPropertyYaml, ImportSourceYaml,
+        ImportSpecYaml, ImportVertexYaml,
+    },
 };
 use crate::{failure::usage, graph::free_name::free_name, rows::delimiter};
 
@@ -15,45 +20,45 @@ use crate::{failure::usage, graph::free_name::free_name, rows::delimiter};
 const INDEXES: [&str; 2] = ["_graphArSrcIndex", "_graphArDstIndex"];
 
 /// The plan that a file holds.
-pub(super) fn plan(path: &Path) -> Result<Plan> {
+pub(super) fn plan(path: &Path) -> Result<ImportPlan> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| usage(format!("{file}: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     parse(&file, &text, folder)
 }
 
-fn parse(file: &str, text: &str, folder: &Path) -> Result<Plan> {
-    let SpecYaml { graphar, import_schema } = yaml::read(file, text)?;
-    let at = At { file, key: "graphar".to_owned(), folder };
+fn parse(file: &str, text: &str, folder: &Path) -> Result<ImportPlan> {
+    let ImportSpecYaml { graphar, import_schema } = yaml::read(file, text)?;
+    let at = SpecContext { file, key: "graphar".to_owned(), folder };
     let list = graphar.adj_list_type.as_deref();
-    let mut plan = Plan {
+    let mut plan = ImportPlan {
         name: graphar.name,
         output: graphar.path,
         file_type: at.parsed("file_type", graphar.file_type.as_deref())?,
         vertex_chunk_size: at.parsed("vertex_chunk_size", graphar.vertex_chunk_size.as_deref())?,
         edge_chunk_size: at.parsed("edge_chunk_size", graphar.edge_chunk_size.as_deref())?,
         lists: at.parsed::<AdjacencyOrder>("adj_list_type", list)?.map(|list| vec![list]),
-        ..Plan::default()
+        ..ImportPlan::default()
     };
     for (number, yaml) in import_schema.vertices.into_iter().enumerate() {
-        let at = At { key: format!("import_schema.vertices[{number}]"), ..at };
+        let at = SpecContext { key: format!("import_schema.vertices[{number}]"), ..at };
         plan.vertices.push(vertex(&at, yaml)?);
     }
     for (number, yaml) in import_schema.edges.into_iter().enumerate() {
-        let at = At { key: format!("import_schema.edges[{number}]"), ..at };
+        let at = SpecContext { key: format!("import_schema.edges[{number}]"), ..at };
         plan.edges.push(edge(&at, yaml, &plan.vertices)?);
     }
     Ok(plan)
 }
 
 /// Where in the file.
-struct At<'a> {
+struct SpecContext<'a> {
     file: &'a str,
     key: String,
     folder: &'a Path,
 }
 
-impl At<'_> {
+impl SpecContext<'_> {
     fn wrong(&self, reason: impl Display) -> Error {
         usage(format!("{}: {}: {reason}", self.file, self.key))
     }
@@ -64,8 +69,8 @@ impl At<'_> {
     }
 }
 
-fn vertex(at: &At<'_>, yaml: VertexYaml) -> Result<VertexPlan> {
-    let properties: Vec<&PropertyYaml> =
+fn vertex(at: &SpecContext<'_>, yaml: ImportVertexYaml) -> Result<VertexImportPlan> {
+    let properties: Vec<&ImportPropertyYaml> =
         yaml.property_groups.iter().flat_map(|group| &group.properties).collect();
     let mut keys = Vec::new();
     for property in &properties {
@@ -86,7 +91,7 @@ fn vertex(at: &At<'_>, yaml: VertexYaml) -> Result<VertexPlan> {
         true => None,
         false => Some(property_columns(at, &columns, &properties)?),
     };
-    Ok(VertexPlan {
+    Ok(VertexImportPlan {
         source: source_plan(at, source, columns)?,
         key: keys.pop(),
         labels: yaml.labels,
@@ -98,8 +103,8 @@ fn vertex(at: &At<'_>, yaml: VertexYaml) -> Result<VertexPlan> {
     })
 }
 
-fn edge(at: &At<'_>, yaml: EdgeYaml, vertices: &[VertexPlan]) -> Result<EdgePlan> {
-    let properties: Vec<&PropertyYaml> =
+fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan]) -> Result<EdgeImportPlan> {
+    let properties: Vec<&ImportPropertyYaml> =
         yaml.property_groups.iter().flat_map(|group| &group.properties).collect();
     let source = one_source(at, &yaml.sources)?;
     let mut pairs = source.columns.0.clone();
@@ -128,7 +133,7 @@ fn edge(at: &At<'_>, yaml: EdgeYaml, vertices: &[VertexPlan]) -> Result<EdgePlan
             .ok_or_else(|| at.wrong(format!("sources: no column becomes {property}, the {name} of edges")))?;
         let (column, _) = pairs.remove(found);
         let name = free_name(name, &mut taken);
-        columns.push(ColumnPlan { column, name: name.clone(), property_type: None, is_nullable: true });
+        columns.push(ImportColumnPlan { column, name: name.clone(), property_type: None, is_nullable: true });
         end_names.push(name);
     }
     columns.extend(property_columns(at, &pairs, &properties)?);
@@ -136,7 +141,7 @@ fn edge(at: &At<'_>, yaml: EdgeYaml, vertices: &[VertexPlan]) -> Result<EdgePlan
     let file_types = file_types.chain(yaml.adj_lists.iter().map(|list| list.file_type.as_deref()));
     let lists = yaml.adj_lists.iter().map(|list| order(at, list)).collect::<Result<Vec<_>>>()?;
     let mut end_names = end_names.into_iter();
-    Ok(EdgePlan {
+    Ok(EdgeImportPlan {
         source: source_plan(at, source, Some(columns))?,
         source_column: end_names.next().unwrap_or_default(),
         destination_column: end_names.next().unwrap_or_default(),
@@ -154,11 +159,11 @@ fn edge(at: &At<'_>, yaml: EdgeYaml, vertices: &[VertexPlan]) -> Result<EdgePlan
 
 /// The property by which edges name the vertices at one end: their key.
 fn end(
-    at: &At<'_>,
+    at: &SpecContext<'_>,
     side: &str,
     vertex_type: &str,
     named: Option<&str>,
-    vertices: &[VertexPlan],
+    vertices: &[VertexImportPlan],
 ) -> Result<String> {
     let found = vertices.iter().find(|of_type| of_type.vertex_type == vertex_type);
     let found = found.ok_or_else(|| at.wrong(format!("{side}_type: there are no vertices {vertex_type}")))?;
@@ -175,19 +180,19 @@ fn end(
 
 /// The columns of properties, by what each column becomes.
 fn property_columns(
-    at: &At<'_>,
+    at: &SpecContext<'_>,
     pairs: &[(String, String)],
-    properties: &[&PropertyYaml],
-) -> Result<Vec<ColumnPlan>> {
+    properties: &[&ImportPropertyYaml],
+) -> Result<Vec<ImportColumnPlan>> {
     if let Some((column, name)) = pairs.iter().find(|(_, name)| properties.iter().all(|of| of.name != *name))
     {
         return Err(at.wrong(format!("sources: column {column} becomes {name}, which is no property")));
     }
-    let of = |property: &&PropertyYaml| {
+    let of = |property: &&ImportPropertyYaml| {
         let column = pairs.iter().find(|(_, name)| *name == property.name).map(|(column, _)| column.clone());
         let none = || at.wrong(format!("sources: no column becomes the property {}", property.name));
         let is_primary = at.parsed("is_primary", property.is_primary.as_deref())? == Some(true);
-        Ok(ColumnPlan {
+        Ok(ImportColumnPlan {
             column: column.ok_or_else(none)?,
             name: property.name.clone(),
             property_type: at.parsed(&format!("{}: data_type", property.name), Some(&property.data_type))?,
@@ -197,7 +202,7 @@ fn property_columns(
     properties.iter().map(of).collect()
 }
 
-fn names(groups: &[GroupYaml]) -> Vec<Vec<String>> {
+fn names(groups: &[ImportGroupYaml]) -> Vec<Vec<String>> {
     groups
         .iter()
         .map(|group| group.properties.iter().map(|property| property.name.clone()).collect())
@@ -205,7 +210,10 @@ fn names(groups: &[GroupYaml]) -> Vec<Vec<String>> {
 }
 
 /// The one format of all files of a type.
-fn file_type<'a>(at: &At<'_>, named: impl Iterator<Item = Option<&'a str>>) -> Result<Option<FileType>> {
+fn file_type<'a>(
+    at: &SpecContext<'_>,
+    named: impl Iterator<Item = Option<&'a str>>,
+) -> Result<Option<FileType>> {
     let mut found: Option<FileType> = None;
     for name in named.flatten() {
         let parsed = at.parsed("file_type", Some(name))?;
@@ -217,7 +225,7 @@ fn file_type<'a>(at: &At<'_>, named: impl Iterator<Item = Option<&'a str>>) -> R
     Ok(found)
 }
 
-fn order(at: &At<'_>, yaml: &ListYaml) -> Result<AdjacencyOrder> {
+fn order(at: &SpecContext<'_>, yaml: &ImportListYaml) -> Result<AdjacencyOrder> {
     let ordered = at.parsed("adj_lists: ordered", yaml.ordered.as_deref())?.unwrap_or(true);
     let side = match yaml.aligned_by.as_deref() {
         None | Some("src") => Side::Source,
@@ -228,7 +236,7 @@ fn order(at: &At<'_>, yaml: &ListYaml) -> Result<AdjacencyOrder> {
 }
 
 /// The only source. An entry without a path, as there is one in examples of the official importer, belongs to the next.
-fn one_source(at: &At<'_>, sources: &[SourceYaml]) -> Result<SourceYaml> {
+fn one_source(at: &SpecContext<'_>, sources: &[ImportSourceYaml]) -> Result<ImportSourceYaml> {
     let mut with_path = sources.iter().filter(|source| source.path.is_some());
     let (first, second) = (with_path.next(), with_path.next());
     let mut source = first.ok_or_else(|| at.wrong("sources: there is none with a path"))?.clone();
@@ -242,11 +250,15 @@ fn one_source(at: &At<'_>, sources: &[SourceYaml]) -> Result<SourceYaml> {
     Ok(source)
 }
 
-fn source_plan(at: &At<'_>, yaml: SourceYaml, columns: Option<Vec<ColumnPlan>>) -> Result<SourcePlan> {
+fn source_plan(
+    at: &SpecContext<'_>,
+    yaml: ImportSourceYaml,
+    columns: Option<Vec<ImportColumnPlan>>,
+) -> Result<ImportSourcePlan> {
     let kind = at.parsed("sources: file_type", yaml.file_type.as_deref())?.map(|file_type| match file_type {
-        FileType::Parquet | FileType::Orc => SourceKind::Columnar,
-        FileType::Csv => SourceKind::Csv,
-        FileType::Json => SourceKind::JsonLines,
+        FileType::Parquet | FileType::Orc => ImportSourceKind::Columnar,
+        FileType::Csv => ImportSourceKind::Csv,
+        FileType::Json => ImportSourceKind::JsonLines,
     });
     let wrong = |reason| at.wrong(format!("sources: delimiter: {reason}"));
     let delimiter = yaml.delimiter.as_deref().map(delimiter).transpose().map_err(wrong)?;
@@ -254,7 +266,7 @@ fn source_plan(at: &At<'_>, yaml: SourceYaml, columns: Option<Vec<ColumnPlan>>) 
     let beside = at.folder.join(&path);
     let is_beside = !path.contains("://") && !Path::new(&path).exists() && beside.exists();
     let path = if is_beside { beside.to_string_lossy().into_owned() } else { path };
-    Ok(SourcePlan { path, kind, delimiter, columns })
+    Ok(ImportSourcePlan { path, kind, delimiter, columns })
 }
 
 #[cfg(test)]
@@ -285,7 +297,7 @@ import_schema:
       sources: [{path: e.json, columns: {b: id, a: id, since: src}}]
 ";
 
-    fn parsed(text: &str) -> Result<Plan> {
+    fn parsed(text: &str) -> Result<ImportPlan> {
         parse("import.yml", text, Path::new(""))
     }
 
@@ -298,7 +310,7 @@ import_schema:
         let person = &plan.vertices[0];
         assert_eq!((person.key.as_deref(), person.file_type), (Some("id"), Some(FileType::Orc)));
         assert_eq!(person.groups, [["id"], ["name"]]);
-        assert_eq!((person.source.kind, person.source.delimiter), (Some(SourceKind::Csv), Some(b'|')));
+        assert_eq!((person.source.kind, person.source.delimiter), (Some(ImportSourceKind::Csv), Some(b'|')));
         let columns = person.source.columns.as_ref().unwrap();
         assert_eq!((columns[1].column.as_str(), columns[1].is_nullable), ("n", false));
         let knows = &plan.edges[0];

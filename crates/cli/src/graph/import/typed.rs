@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use super::plan::{EdgePlan, Plan, SourcePlan, VertexPlan};
+use super::plan::{EdgeImportPlan, ImportPlan, ImportSourcePlan, VertexImportPlan};
 use crate::failure::usage;
 
 /// Columns that name the ends of edges where nobody said which.
 const ENDS: [&str; 2] = ["src", "dst"];
 
 /// `--vertices`, `--edges` and what goes with them.
-pub(in crate::graph) struct Typed<'a> {
+pub(in crate::graph) struct ImportFlags<'a> {
     pub(in crate::graph) vertices: &'a [String],
     pub(in crate::graph) edges: &'a [String],
     pub(in crate::graph) labels: &'a [String],
@@ -20,7 +20,7 @@ pub(in crate::graph) struct Typed<'a> {
 }
 
 /// The plan that they are.
-pub(in crate::graph) fn plan(args: &Typed<'_>) -> Result<Plan> {
+pub(in crate::graph) fn plan(args: &ImportFlags<'_>) -> Result<ImportPlan> {
     let mut vertices = Vec::with_capacity(args.vertices.len());
     for text in args.vertices {
         vertices.push(vertex(text, args.delimiter)?);
@@ -37,13 +37,13 @@ pub(in crate::graph) fn plan(args: &Typed<'_>) -> Result<Plan> {
         args.known.iter().filter(|name| !vertices.iter().any(|of_type| of_type.vertex_type == **name));
     let types: Vec<&str> = given.chain(others).map(String::as_str).collect();
     let edges = args.edges.iter().map(|text| edge(text, &types, args)).collect::<Result<_>>()?;
-    Ok(Plan { vertices, edges, ..Plan::default() })
+    Ok(ImportPlan { vertices, edges, ..ImportPlan::default() })
 }
 
-fn vertex(text: &str, delimiter: Option<u8>) -> Result<VertexPlan> {
+fn vertex(text: &str, delimiter: Option<u8>) -> Result<VertexImportPlan> {
     let (vertex_type, source) = halves(text, "--vertices", "TYPE=SOURCE[:KEY]")?;
     let (path, key) = path_and_columns(source);
-    Ok(VertexPlan {
+    Ok(VertexImportPlan {
         vertex_type: vertex_type.to_owned(),
         source: of_path(path, delimiter),
         key: key.map(str::to_owned),
@@ -55,7 +55,7 @@ fn vertex(text: &str, delimiter: Option<u8>) -> Result<VertexPlan> {
     })
 }
 
-fn edge(text: &str, vertex_types: &[&str], args: &Typed<'_>) -> Result<EdgePlan> {
+fn edge(text: &str, vertex_types: &[&str], args: &ImportFlags<'_>) -> Result<EdgeImportPlan> {
     let (name, source) = halves(text, "--edges", "TYPE=SOURCE[:SRC,DST]")?;
     let (src_type, edge_type, dst_type) = names(name, vertex_types)?;
     let (path, columns) = path_and_columns(source);
@@ -64,7 +64,7 @@ fn edge(text: &str, vertex_types: &[&str], args: &Typed<'_>) -> Result<EdgePlan>
         Some([from, to]) if !from.is_empty() && !to.is_empty() => [*from, *to],
         Some(_) => return Err(usage(format!("--edges {text}: name two columns, as in {path}:src,dst"))),
     };
-    Ok(EdgePlan {
+    Ok(EdgeImportPlan {
         src_type: src_type.to_owned(),
         edge_type: edge_type.to_owned(),
         dst_type: dst_type.to_owned(),
@@ -80,8 +80,8 @@ fn edge(text: &str, vertex_types: &[&str], args: &Typed<'_>) -> Result<EdgePlan>
     })
 }
 
-fn of_path(path: &str, delimiter: Option<u8>) -> SourcePlan {
-    SourcePlan { path: path.to_owned(), kind: None, delimiter, columns: None }
+fn of_path(path: &str, delimiter: Option<u8>) -> ImportSourcePlan {
+    ImportSourcePlan { path: path.to_owned(), kind: None, delimiter, columns: None }
 }
 
 fn halves<'a>(text: &'a str, option: &str, form: &str) -> Result<(&'a str, &'a str)> {

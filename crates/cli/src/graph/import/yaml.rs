@@ -14,15 +14,15 @@ use crate::failure::usage;
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SpecYaml {
-    pub(super) graphar: GraphYaml,
-    pub(super) import_schema: SchemaYaml,
+pub(super) struct ImportSpecYaml {
+    pub(super) graphar: ImportGraphYaml,
+    pub(super) import_schema: ImportSchemaYaml,
 }
 
 /// What holds of the whole graph.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GraphYaml {
+pub(super) struct ImportGraphYaml {
     pub(super) path: Option<String>,
     pub(super) name: Option<String>,
     pub(super) vertex_chunk_size: Option<String>,
@@ -40,16 +40,16 @@ pub(super) struct GraphYaml {
 /// The types.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SchemaYaml {
-    pub(super) vertices: Vec<VertexYaml>,
+pub(super) struct ImportSchemaYaml {
+    pub(super) vertices: Vec<ImportVertexYaml>,
     #[serde(default)]
-    pub(super) edges: Vec<EdgeYaml>,
+    pub(super) edges: Vec<ImportEdgeYaml>,
 }
 
 /// One entry of `vertices`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VertexYaml {
+pub(super) struct ImportVertexYaml {
     #[serde(rename = "type")]
     pub(super) vertex_type: String,
     #[serde(default)]
@@ -60,14 +60,14 @@ pub(super) struct VertexYaml {
     #[serde(rename = "prefix")]
     pub(super) _prefix: Option<IgnoredAny>,
     #[serde(default)]
-    pub(super) property_groups: Vec<GroupYaml>,
-    pub(super) sources: Vec<SourceYaml>,
+    pub(super) property_groups: Vec<ImportGroupYaml>,
+    pub(super) sources: Vec<ImportSourceYaml>,
 }
 
 /// One entry of `edges`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EdgeYaml {
+pub(super) struct ImportEdgeYaml {
     pub(super) edge_type: String,
     pub(super) src_type: String,
     pub(super) src_prop: Option<String>,
@@ -83,16 +83,16 @@ pub(super) struct EdgeYaml {
     #[serde(rename = "prefix")]
     pub(super) _prefix: Option<IgnoredAny>,
     #[serde(default)]
-    pub(super) adj_lists: Vec<ListYaml>,
+    pub(super) adj_lists: Vec<ImportListYaml>,
     #[serde(default)]
-    pub(super) property_groups: Vec<GroupYaml>,
-    pub(super) sources: Vec<SourceYaml>,
+    pub(super) property_groups: Vec<ImportGroupYaml>,
+    pub(super) sources: Vec<ImportSourceYaml>,
 }
 
 /// One entry of `adj_lists`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListYaml {
+pub(super) struct ImportListYaml {
     pub(super) ordered: Option<String>,
     pub(super) aligned_by: Option<String>,
     pub(super) file_type: Option<String>,
@@ -103,17 +103,17 @@ pub(super) struct ListYaml {
 /// One entry of `property_groups`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GroupYaml {
+pub(super) struct ImportGroupYaml {
     pub(super) file_type: Option<String>,
     #[serde(rename = "prefix")]
     pub(super) _prefix: Option<IgnoredAny>,
-    pub(super) properties: Vec<PropertyYaml>,
+    pub(super) properties: Vec<ImportPropertyYaml>,
 }
 
 /// One entry of `properties`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PropertyYaml {
+pub(super) struct ImportPropertyYaml {
     pub(super) name: String,
     pub(super) data_type: String,
     pub(super) is_primary: Option<String>,
@@ -124,42 +124,42 @@ pub(super) struct PropertyYaml {
 /// One entry of `sources`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SourceYaml {
+pub(super) struct ImportSourceYaml {
     pub(super) file_type: Option<String>,
     pub(super) path: Option<String>,
     pub(super) delimiter: Option<String>,
     #[serde(default)]
-    pub(super) columns: Pairs,
+    pub(super) columns: OrderedPairs,
 }
 
 /// Keys and their values in the order in which they stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+pub(super) struct OrderedPairs(pub(super) Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Pairs {
+impl<'de> Deserialize<'de> for OrderedPairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Pairs;
+        struct OrderedPairsVisitor;
+        impl<'de> Visitor<'de> for OrderedPairsVisitor {
+            type Value = OrderedPairs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("columns and the properties that they become")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedPairs, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(Pairs(pairs))
+                Ok(OrderedPairs(pairs))
             }
         }
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(OrderedPairsVisitor)
     }
 }
 
 /// What the text of a file holds. Errors name the line and column.
-pub(super) fn read(file: &str, text: &str) -> Result<SpecYaml> {
+pub(super) fn read(file: &str, text: &str) -> Result<ImportSpecYaml> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use stylobate_graph::{AdjacencyOrder, Direction, Edges};
 
-use crate::rows::Progress;
+use crate::rows::ProgressDisplay;
 
 /// Vertices that are asked about at a time, and such questions that are under way.
 const AT_ONCE: u64 = 1 << 18;
@@ -15,7 +15,7 @@ const UNDER_WAY: usize = 4;
 
 /// The degrees of all vertices on one side of the edges of a type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Degrees {
+pub(super) struct DegreeStats {
     /// `out`: edges that leave a vertex; `in`: those that enter it.
     pub(super) direction: &'static str,
     pub(super) vertices: u64,
@@ -26,12 +26,12 @@ pub(super) struct Degrees {
     pub(super) max: u64,
     pub(super) without_edges: u64,
     /// By powers of two; those that no vertex is in are left out.
-    pub(super) histogram: Vec<Bucket>,
+    pub(super) histogram: Vec<DegreeBucket>,
 }
 
 /// Vertices with a degree from one number to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Bucket {
+pub(super) struct DegreeBucket {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) vertices: u64,
@@ -59,10 +59,14 @@ pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64>
     Ok(edges.clone().by(order)?.vertex_count().await?)
 }
 
-impl Degrees {
+impl DegreeStats {
     /// Of all vertices. No edge is read. What is kept is how many vertices have each degree: few numbers, since many
     /// different degrees take many more edges.
-    pub(super) async fn count(edges: &Edges, direction: Direction, progress: &Progress) -> Result<Self> {
+    pub(super) async fn count(
+        edges: &Edges,
+        direction: Direction,
+        progress: &ProgressDisplay,
+    ) -> Result<Self> {
         let vertices = vertices(edges, direction).await?;
         let starts = (0..vertices.div_ceil(AT_ONCE)).map(|batch| batch * AT_ONCE);
         let batches = starts.map(|start| async move {
@@ -84,12 +88,12 @@ impl Degrees {
     fn of(direction: Direction, counts: &BTreeMap<u64, u64>) -> Self {
         let vertices: u64 = counts.values().sum();
         let edges: u128 = counts.iter().map(|(degree, count)| u128::from(*degree) * u128::from(*count)).sum();
-        let mut histogram: Vec<Bucket> = Vec::new();
+        let mut histogram: Vec<DegreeBucket> = Vec::new();
         for (degree, count) in counts {
-            let Bucket { from, to, .. } = Bucket::of(*degree);
+            let DegreeBucket { from, to, .. } = DegreeBucket::of(*degree);
             match histogram.last_mut().filter(|last| last.from == from) {
                 Some(last) => last.vertices += count,
-                None => histogram.push(Bucket { from, to, vertices: *count }),
+                None => histogram.push(DegreeBucket { from, to, vertices: *count }),
             }
         }
         Self {
@@ -109,7 +113,7 @@ impl Degrees {
     }
 }
 
-impl Bucket {
+impl DegreeBucket {
     /// The one that a degree is in: 0, 1, 2 to 3, 4 to 7 and so on.
     fn of(degree: u64) -> Self {
         let from = degree.checked_ilog2().map_or(0, |power| 1 << power);
@@ -134,12 +138,12 @@ fn quantile(counts: &BTreeMap<u64, u64>, vertices: u64, percent: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(degrees: &[u64]) -> Degrees {
+    fn of(degrees: &[u64]) -> DegreeStats {
         let mut counts = BTreeMap::new();
         for degree in degrees {
             *counts.entry(*degree).or_default() += 1;
         }
-        Degrees::of(Direction::Out, &counts)
+        DegreeStats::of(Direction::Out, &counts)
     }
 
     #[test]
@@ -162,6 +166,6 @@ mod tests {
             .collect();
         let last = (1 << 40, (1 << 41) - 1, 1);
         assert_eq!(buckets, [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 2), (8, 15, 1), last]);
-        assert_eq!(Bucket::of(u64::MAX).to, u64::MAX);
+        assert_eq!(DegreeBucket::of(u64::MAX).to, u64::MAX);
     }
 }

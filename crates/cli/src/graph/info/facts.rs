@@ -4,27 +4,27 @@ use anyhow::Result;
 use serde::Serialize;
 use stylobate_graph::{Direction, EdgeInfo, Edges, Graph, VertexInfo};
 
-use super::degrees::{self, Degrees};
-use crate::rows::Progress;
+use super::degrees::{self, DegreeStats};
+use crate::rows::ProgressDisplay;
 
 /// Vertices and edges whose degrees are counted unasked: it takes a moment.
 const FEW: u64 = 5_000_000;
 
 /// A graph, for people and for programs.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Facts {
+pub(super) struct GraphSummary {
     pub(super) name: String,
     pub(super) file: String,
     pub(super) prefix: String,
     pub(super) labels: Vec<String>,
     pub(super) extra_info: Vec<(String, String)>,
-    pub(super) vertices: Vec<VertexFacts>,
-    pub(super) edges: Vec<EdgeFacts>,
+    pub(super) vertices: Vec<VertexTypeSummary>,
+    pub(super) edges: Vec<EdgeTypeSummary>,
 }
 
 /// Vertices of a type.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct VertexFacts {
+pub(super) struct VertexTypeSummary {
     #[serde(flatten)]
     pub(super) info: VertexInfo,
     pub(super) count: u64,
@@ -33,24 +33,24 @@ pub(super) struct VertexFacts {
 
 /// Edges of a type.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct EdgeFacts {
+pub(super) struct EdgeTypeSummary {
     #[serde(flatten)]
     pub(super) info: EdgeInfo,
     pub(super) count: u64,
     /// For each list, in the order of the description, how many parts it has.
     pub(super) parts: Vec<u64>,
     /// `None` where they were not counted.
-    pub(super) degrees: Option<Vec<Degrees>>,
+    pub(super) degrees: Option<Vec<DegreeStats>>,
 }
 
-impl Facts {
+impl GraphSummary {
     /// Reads counts.
     pub(super) async fn gather(graph: &Graph, file: String) -> Result<Self> {
         let info = graph.info();
         let mut vertices = Vec::with_capacity(info.vertices.len());
         for info in &info.vertices {
             let count = graph.vertices(&info.vertex_type)?.count().await?;
-            vertices.push(VertexFacts { info: info.clone(), count, chunks: info.chunks(count) });
+            vertices.push(VertexTypeSummary { info: info.clone(), count, chunks: info.chunks(count) });
         }
         let mut edges = Vec::with_capacity(info.edges.len());
         for info in &info.edges {
@@ -60,7 +60,7 @@ impl Facts {
                 parts.push(of_type.clone().by(list.order)?.parts().await?);
             }
             let count = of_type.count().await?;
-            edges.push(EdgeFacts { info: info.clone(), count, parts, degrees: None });
+            edges.push(EdgeTypeSummary { info: info.clone(), count, parts, degrees: None });
         }
         Ok(Self {
             name: info.name.clone(),
@@ -98,11 +98,11 @@ impl Facts {
             }
             questions.push((of_type, directions));
         }
-        let progress = Progress::of("vertices", Some(vertices), false)?;
+        let progress = ProgressDisplay::of("vertices", Some(vertices), false)?;
         for (edges, (of_type, directions)) in self.edges.iter_mut().zip(questions) {
             let mut counted = Vec::with_capacity(directions.len());
             for direction in directions {
-                counted.push(Degrees::count(&of_type, direction, &progress).await?);
+                counted.push(DegreeStats::count(&of_type, direction, &progress).await?);
             }
             edges.degrees = Some(counted);
         }

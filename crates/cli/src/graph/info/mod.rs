@@ -7,8 +7,8 @@ mod picture;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use self::facts::Facts;
-use super::place::PlaceArgs;
+use self::facts::GraphSummary;
+use super::place::GraphLocationArgs;
 use crate::{
     out::{print, print_json},
     rows::until_stopped,
@@ -33,12 +33,12 @@ Exit codes: 2 wrong command line; 1 anything else, such as a file that is missin
 #[command(after_help = EXAMPLES)]
 pub(super) struct InfoArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: GraphLocationArgs,
 
     /// Count the edges of each vertex: auto (of graphs that are not large), always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
           default_missing_value = "always", hide_possible_values = true)]
-    degrees: When,
+    degrees: DegreeMode,
 
     /// Print all that is known as JSON
     #[arg(long)]
@@ -47,7 +47,7 @@ pub(super) struct InfoArgs {
 
 /// Whether degrees are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum When {
+enum DegreeMode {
     Auto,
     Always,
     Never,
@@ -59,11 +59,11 @@ pub(super) async fn run(args: InfoArgs) -> Result<()> {
 
 async fn info(args: &InfoArgs) -> Result<()> {
     let graph = args.place.open().await?;
-    let mut facts = Facts::gather(&graph, args.place.file(&graph)).await?;
+    let mut facts = GraphSummary::gather(&graph, args.place.file(&graph)).await?;
     let is_wanted = match args.degrees {
-        When::Auto => facts.is_small(),
-        When::Always => true,
-        When::Never => false,
+        DegreeMode::Auto => facts.is_small(),
+        DegreeMode::Always => true,
+        DegreeMode::Never => false,
     };
     if is_wanted {
         facts.count_degrees(&graph).await?;

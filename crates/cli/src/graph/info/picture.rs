@@ -4,12 +4,12 @@ use console::{measure_text_width, truncate_str};
 use stylobate_graph::{Cardinality, EdgeInfo, Property};
 
 use super::{
-    degrees::Degrees,
-    facts::{EdgeFacts, Facts, VertexFacts},
+    degrees::DegreeStats,
+    facts::{EdgeTypeSummary, GraphSummary, VertexTypeSummary},
 };
 use crate::{
     rows::{grouped, printable},
-    table::{self, Side},
+    table::{self, CellAlignment},
 };
 
 /// Letters of a line, at least and at most.
@@ -19,10 +19,10 @@ const WIDEST: usize = 80;
 const BAR: usize = 16;
 
 /// The whole picture.
-pub(super) fn text(facts: &Facts) -> String {
-    let boxes: Vec<Sections> = facts.vertices.iter().map(sections).collect();
+pub(super) fn text(facts: &GraphSummary) -> String {
+    let boxes: Vec<VertexTypeBox> = facts.vertices.iter().map(sections).collect();
     let arrows: Vec<(String, String, Vec<String>)> = facts.edges.iter().map(arrow).collect();
-    let widths = boxes.iter().flat_map(Sections::widths);
+    let widths = boxes.iter().flat_map(VertexTypeBox::widths);
     let of_arrows = arrows.iter().flat_map(|(name, count, lines)| {
         let head = width(name) + 2 + width(count);
         lines.iter().map(|line| width(line)).chain([head])
@@ -49,7 +49,7 @@ pub(super) fn text(facts: &Facts) -> String {
     blocks.join("\n")
 }
 
-fn head(facts: &Facts) -> String {
+fn head(facts: &GraphSummary) -> String {
     let mut lines = vec![
         vec!["file".to_owned(), printable(&facts.file)],
         vec!["vertices".to_owned(), of_types(facts.vertex_count(), facts.vertices.len())],
@@ -65,7 +65,7 @@ fn head(facts: &Facts) -> String {
         lines.push(vec![printable(key), printable(value)]);
     }
 
-    let lines = table::align_by(&lines, &[Side::Left, Side::Left]);
+    let lines = table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left]);
     let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
     format!("{}\n{lines}", printable(&facts.name))
 }
@@ -78,13 +78,13 @@ fn of_types(count: u64, types: usize) -> String {
 }
 
 /// What is in a box: a title on either side of its upper edge, and lines with a title above some.
-struct Sections {
+struct VertexTypeBox {
     name: String,
     count: String,
     lines: Vec<(Option<String>, Vec<String>)>,
 }
 
-fn sections(facts: &VertexFacts) -> Sections {
+fn sections(facts: &VertexTypeSummary) -> VertexTypeBox {
     let info = &facts.info;
     let mut about =
         vec![format!("{} of {}", table::count(facts.chunks as usize, "chunk"), grouped(info.chunk_size))];
@@ -94,16 +94,20 @@ fn sections(facts: &VertexFacts) -> Sections {
 
     let mut lines = vec![(None, about)];
     let all = info.groups.iter().flat_map(|group| &group.properties);
-    let described = table::align_by(&all.map(describe).collect::<Vec<_>>(), &[Side::Left; 3]);
+    let described = table::align_by(&all.map(describe).collect::<Vec<_>>(), &[CellAlignment::Left; 3]);
     let mut described = described.lines().map(str::to_owned);
     for group in &info.groups {
         let title = format!("{} in {}", group.file_type, printable(&group.prefix));
         lines.push((Some(title), described.by_ref().take(group.properties.len()).collect()));
     }
-    Sections { name: printable(&info.vertex_type), count: counted(facts.count, "vertex", "vertices"), lines }
+    VertexTypeBox {
+        name: printable(&info.vertex_type),
+        count: counted(facts.count, "vertex", "vertices"),
+        lines,
+    }
 }
 
-impl Sections {
+impl VertexTypeBox {
     /// Letters that lines take with their frame.
     fn widths(&self) -> impl Iterator<Item = usize> {
         let titles =
@@ -137,7 +141,7 @@ impl Sections {
 }
 
 /// The name of a type of edges as an arrow, their count, and what is told below.
-fn arrow(facts: &EdgeFacts) -> (String, String, Vec<String>) {
+fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     let info = &facts.info;
     let mut lines: Vec<Vec<String>> = Vec::new();
     for (list, parts) in info.adjacencies.iter().zip(&facts.parts) {
@@ -158,7 +162,7 @@ fn arrow(facts: &EdgeFacts) -> (String, String, Vec<String>) {
         }
     }
 
-    let aligned = table::align_by(&lines, &[Side::Left; 5]);
+    let aligned = table::align_by(&lines, &[CellAlignment::Left; 5]);
     let mut aligned: Vec<String> = aligned.lines().map(|line| format!("  {line}")).collect();
     aligned.insert(0, format!("  chunks of {} edges", grouped(info.chunk_size)));
     (name_of(info), counted(facts.count, "edge", "edges"), aligned)
@@ -189,7 +193,7 @@ fn describe(property: &Property) -> Vec<String> {
 }
 
 /// Degrees in numbers, and as bars.
-fn spread(degrees: &[Degrees]) -> String {
+fn spread(degrees: &[DegreeStats]) -> String {
     let head = ["", "min", "median", "mean", "p99", "max", "without edges"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for of in degrees {
@@ -205,12 +209,13 @@ fn spread(degrees: &[Degrees]) -> String {
         ]);
     }
 
-    let numbers = table::align_by(&rows, &[[Side::Left; 1].as_slice(), &[Side::Right; 6]].concat());
+    let numbers =
+        table::align_by(&rows, &[[CellAlignment::Left; 1].as_slice(), &[CellAlignment::Right; 6]].concat());
     let lines = numbers.lines().map(str::to_owned).chain([String::new()]).chain(bars(degrees));
     lines.map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect()
 }
 
-fn bars(degrees: &[Degrees]) -> Vec<String> {
+fn bars(degrees: &[DegreeStats]) -> Vec<String> {
     let mut buckets: Vec<(u64, u64)> =
         degrees.iter().flat_map(|of| &of.histogram).map(|bucket| (bucket.from, bucket.to)).collect();
     buckets.sort_unstable();
@@ -232,7 +237,13 @@ fn bars(degrees: &[Degrees]) -> Vec<String> {
         rows.push(row);
     }
 
-    let sides = [Side::Right, Side::Right, Side::Left, Side::Right, Side::Left];
+    let sides = [
+        CellAlignment::Right,
+        CellAlignment::Right,
+        CellAlignment::Left,
+        CellAlignment::Right,
+        CellAlignment::Left,
+    ];
     table::align_by(&rows, &sides).lines().map(str::to_owned).collect()
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::{CompactOptions, Compacted};
 
-use super::place::PlaceArgs;
+use super::place::StoreLocationArgs;
 use crate::{
     failure::usage,
     lean_memory::be_lean,
@@ -28,7 +28,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct CompactArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     /// Only these types of vertices and of edges [default: all]
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]

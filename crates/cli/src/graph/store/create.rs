@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::{SchemaChange, StoreSchema};
 
-use super::{data::DataArgs, place::PlaceArgs, schema_file};
+use super::{data::DataArgs, place::StoreLocationArgs, schema_file};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct CreateArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     /// The file that names types of vertices and edges, in YAML or JSON
     #[arg(long, value_name = "FILE")]

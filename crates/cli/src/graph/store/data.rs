@@ -20,13 +20,13 @@ use stylobate_storage::{ByteSize, CacheOptions};
 use crate::{
     failure::usage,
     graph::import::{
-        plan::{EdgePlan, Plan, VertexPlan},
-        source::{Opened, Reading},
-        typed::{self, Typed},
+        plan::{EdgeImportPlan, ImportPlan, VertexImportPlan},
+        source::{ImportSourceOpener, OpenedImportSource},
+        typed::{self, ImportFlags},
     },
     lean_memory::be_lean,
     out::print_json,
-    rows::{Progress, delimiter, grouped},
+    rows::{ProgressDisplay, delimiter, grouped},
     table,
 };
 
@@ -105,9 +105,9 @@ impl DataArgs {
         cache: &Cache,
         options: &[(String, String)],
         known: &StoreSchema,
-    ) -> Result<Tables> {
+    ) -> Result<LoadSources> {
         let names: Vec<String> = known.vertices.iter().map(|of_type| of_type.name.clone()).collect();
-        let plan = typed::plan(&Typed {
+        let plan = typed::plan(&ImportFlags {
             vertices: &self.vertices,
             edges: &self.edges,
             labels: &[],
@@ -115,7 +115,7 @@ impl DataArgs {
             delimiter: self.delimiter,
             known: &names,
         })?;
-        let reading = Reading { cache, options, threads: self.threads };
+        let reading = ImportSourceOpener { cache, options, threads: self.threads };
         let (mut vertices, mut edges) = (Vec::new(), Vec::new());
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
@@ -123,22 +123,24 @@ impl DataArgs {
         for of_type in &plan.edges {
             edges.push(reading.open(&of_type.source).await?);
         }
-        Ok(Tables { plan, vertices, edges })
+        Ok(LoadSources { plan, vertices, edges })
     }
 }
 
 /// Sources that are there, whose columns are known.
-pub(super) struct Tables {
-    plan: Plan,
-    vertices: Vec<Opened>,
-    edges: Vec<Opened>,
+pub(super) struct LoadSources {
+    plan: ImportPlan,
+    vertices: Vec<OpenedImportSource>,
+    edges: Vec<OpenedImportSource>,
 }
 
-impl Tables {
+impl LoadSources {
     /// The types that are not there yet, after the columns of their tables.
     pub(super) fn changes(&self, known: &StoreSchema) -> Result<Vec<SchemaChange>> {
         let mut changes = Vec::new();
-        for (VertexPlan { vertex_type, key, .. }, source) in self.plan.vertices.iter().zip(&self.vertices) {
+        for (VertexImportPlan { vertex_type, key, .. }, source) in
+            self.plan.vertices.iter().zip(&self.vertices)
+        {
             if known.vertices.iter().any(|of_type| of_type.name == *vertex_type) {
                 continue;
             }
@@ -154,7 +156,7 @@ impl Tables {
             )?));
         }
         for (plan, source) in self.plan.edges.iter().zip(&self.edges) {
-            let EdgePlan { src_type, edge_type, dst_type, .. } = plan;
+            let EdgeImportPlan { src_type, edge_type, dst_type, .. } = plan;
             let is_known = |of_type: &EdgeType| {
                 (&of_type.source, &of_type.name, &of_type.destination) == (src_type, edge_type, dst_type)
             };
@@ -171,8 +173,8 @@ impl Tables {
     /// Loads all of them, and says what was loaded.
     pub(super) async fn load(self, store: &GraphStore, shown: &str, args: &DataArgs) -> Result<()> {
         let started = Instant::now();
-        let rows = self.vertices.iter().chain(&self.edges).map(Opened::rows).sum();
-        let progress = Arc::new(Progress::new(rows, args.quiet)?);
+        let rows = self.vertices.iter().chain(&self.edges).map(OpenedImportSource::rows).sum();
+        let progress = Arc::new(ProgressDisplay::new(rows, args.quiet)?);
         let mut writer = store.writer().await?;
         let changes = self.changes(&writer.snapshot().schema())?;
         let mut load = BulkLoad::new().with_changes(changes);
@@ -198,7 +200,7 @@ impl Tables {
 }
 
 /// The columns of edges, of which those of their ends are called `src` and `dst`.
-fn with_ends(plan: &EdgePlan, schema: &SchemaRef) -> SchemaRef {
+fn with_ends(plan: &EdgeImportPlan, schema: &SchemaRef) -> SchemaRef {
     let field = |field: &FieldRef| -> FieldRef {
         let name = match field.name() {
             name if *name == plan.source_column => "src",
@@ -212,7 +214,7 @@ fn with_ends(plan: &EdgePlan, schema: &SchemaRef) -> SchemaRef {
 
 fn counted<T>(
     batches: impl Stream<Item = Result<RecordBatch, T>> + Send,
-    progress: &Arc<Progress>,
+    progress: &Arc<ProgressDisplay>,
 ) -> impl Stream<Item = Result<RecordBatch, T>> + Send {
     let progress = progress.clone();
     batches.inspect(move |batch| progress.add_rows(batch.as_ref().map_or(0, |batch| batch.num_rows())))

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use stylobate_graph::CollectOptions;
 
-use super::place::PlaceArgs;
+use super::place::StoreLocationArgs;
 use crate::{
     out::print_json,
     rows::{grouped, open_cache, until_stopped},
@@ -30,7 +30,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct GcArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     /// What is younger stays: a number with s, m, h or d
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]

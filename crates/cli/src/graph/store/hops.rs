@@ -6,10 +6,10 @@ use stylobate_graph::{Direction, Traversal};
 
 /// Edges that are followed one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hops(Vec<Hop>);
+pub(super) struct HopArgs(Vec<HopArg>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hop {
+struct HopArg {
     direction: Direction,
     edge: String,
     to: Option<String>,
@@ -17,7 +17,7 @@ struct Hop {
     name: Option<String>,
 }
 
-impl Hops {
+impl HopArgs {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -38,7 +38,7 @@ impl Hops {
     }
 }
 
-impl Args for Hops {
+impl Args for HopArgs {
     fn augment_args(command: Command) -> Command {
         let option = |name: &'static str, value: &'static str, help: &'static str| {
             Arg::new(name).long(name).value_name(value).action(ArgAction::Append).help(help)
@@ -73,21 +73,21 @@ fn placed(matches: &ArgMatches, option: &str) -> Vec<(usize, String)> {
     matches.indices_of(option).into_iter().flatten().zip(values).collect()
 }
 
-impl FromArgMatches for Hops {
+impl FromArgMatches for HopArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut words: Vec<(usize, &str, String)> = Vec::new();
         for option in ["out", "in", "columns", "as"] {
             words.extend(placed(matches, option).into_iter().map(|(at, value)| (at, option, value)));
         }
         words.sort();
-        let mut hops: Vec<Hop> = Vec::new();
+        let mut hops: Vec<HopArg> = Vec::new();
         for (_, option, value) in words {
             let hop = |direction: Direction| {
                 let (edge, to) = match value.split_once(':') {
                     Some((edge, to)) => (edge.to_owned(), Some(to.to_owned())),
                     None => (value.clone(), None),
                 };
-                Hop { direction, edge, to, columns: Vec::new(), name: None }
+                HopArg { direction, edge, to, columns: Vec::new(), name: None }
             };
             match (option, hops.last_mut()) {
                 ("out", _) => hops.push(hop(Direction::Out)),
@@ -116,9 +116,9 @@ impl FromArgMatches for Hops {
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Result<Hops, clap::Error> {
-        let command = Hops::augment_args(Command::new("query").no_binary_name(true));
-        Hops::from_arg_matches(&command.try_get_matches_from(words)?)
+    fn parsed(words: &[&str]) -> Result<HopArgs, clap::Error> {
+        let command = HopArgs::augment_args(Command::new("query").no_binary_name(true));
+        HopArgs::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             "--out",
             "KNOWS",
         ]);
-        let Hops(hops) = hops.unwrap();
+        let HopArgs(hops) = hops.unwrap();
         let ways: Vec<_> = hops.iter().map(|hop| (hop.direction, hop.edge.as_str())).collect();
         let wanted = [(Direction::In, "HAS_CREATOR"), (Direction::In, "LIKES"), (Direction::Out, "KNOWS")];
         assert_eq!(ways, wanted);

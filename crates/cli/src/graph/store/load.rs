@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::{data::DataArgs, place::PlaceArgs};
+use super::{data::DataArgs, place::StoreLocationArgs};
 use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ is not there.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct LoadArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     #[command(flatten)]
     data: DataArgs,

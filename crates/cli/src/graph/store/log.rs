@@ -11,8 +11,8 @@ use clap::Args;
 use futures::stream;
 use stylobate_graph::{LogEntry, StoreOptions};
 
-use super::place::PlaceArgs;
-use crate::rows::{Bound, OutputArgs, Progress, drain, open_cache, until_stopped};
+use super::place::StoreLocationArgs;
+use crate::rows::{OutputArgs, ProgressDisplay, TableLimits, drain, open_cache, until_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +29,7 @@ Exit codes: 2 wrong command line; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct LogArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -44,8 +44,8 @@ async fn log(args: &LogArgs) -> Result<()> {
     let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let batch = rows(&store.log().await?)?;
     let width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
-    let bound = Bound { width, ..Bound::default() };
-    let progress = Progress::new(None, true)?;
+    let bound = TableLimits { width, ..TableLimits::default() };
+    let progress = ProgressDisplay::new(None, true)?;
     let schema = batch.schema();
     let batches = stream::iter([anyhow::Ok(batch)]);
     drain(schema, batches, format, bound, destination, &progress).await?;

@@ -19,11 +19,11 @@ use clap::{Args, Subcommand};
 #[derive(Args, Clone, Debug)]
 pub(super) struct StoreArgs {
     #[command(subcommand)]
-    what: What,
+    what: StoreCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum What {
+enum StoreCommand {
     /// Makes a store: of the types that a file names, or of tables, which are loaded
     Create(create::CreateArgs),
     /// Loads tables into a store: Parquet, ORC, CSV or JSON
@@ -37,17 +37,17 @@ enum What {
     /// Removes versions that are old, and files that no version needs
     Gc(gc::GcArgs),
     /// Reads all of a version, and says what is wrong with it
-    Verify(verify::VerifyArgs),
+    Verify(verify::StoreVerifyArgs),
 }
 
 pub(super) async fn run(args: StoreArgs) -> Result<()> {
     match args.what {
-        What::Create(args) => create::run(args).await,
-        What::Load(args) => load::run(args).await,
-        What::Query(args) => query::run(*args).await,
-        What::Log(args) => log::run(args).await,
-        What::Compact(args) => compact::run(args).await,
-        What::Gc(args) => gc::run(args).await,
-        What::Verify(args) => verify::run(args).await,
+        StoreCommand::Create(args) => create::run(args).await,
+        StoreCommand::Load(args) => load::run(args).await,
+        StoreCommand::Query(args) => query::run(*args).await,
+        StoreCommand::Log(args) => log::run(args).await,
+        StoreCommand::Compact(args) => compact::run(args).await,
+        StoreCommand::Gc(args) => gc::run(args).await,
+        StoreCommand::Verify(args) => verify::run(args).await,
     }
 }

@@ -10,7 +10,7 @@ use crate::rows::{open_cache, option};
 
 /// Where a store is.
 #[derive(Args, Clone, Debug)]
-pub(super) struct PlaceArgs {
+pub(super) struct StoreLocationArgs {
     /// The folder of the store, here or below s3://, gs:// or az://
     #[arg(value_name = "STORE")]
     store: String,
@@ -20,7 +20,7 @@ pub(super) struct PlaceArgs {
     pub(super) option: Vec<(String, String)>,
 }
 
-impl PlaceArgs {
+impl StoreLocationArgs {
     fn source(&self) -> Source {
         Source::Url { url: self.store.clone(), options: self.option.clone() }
     }

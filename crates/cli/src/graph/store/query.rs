@@ -9,12 +9,12 @@ use futures::stream;
 use stylobate_graph::{PropertyType, Snapshot, VertexIds};
 use stylobate_storage::ByteSize;
 
-use super::{hops::Hops, place::PlaceArgs};
+use super::{hops::HopArgs, place::StoreLocationArgs};
 use crate::{
     failure::usage,
     graph::neighbors::values,
     out::print,
-    rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
+    rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
 /// Rows of a table where nobody said how many.
@@ -47,7 +47,7 @@ Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct QueryArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     /// Where it begins: a type, and keys with commas between them; a comma in a key is written \,
     #[arg(long, value_name = "TYPE:KEYS")]
@@ -58,7 +58,7 @@ pub(super) struct QueryArgs {
     by_index: bool,
 
     #[command(flatten)]
-    hops: Hops,
+    hops: HopArgs,
 
     /// Only the rows with the greatest values of a column
     #[arg(long, value_name = "COUNT:COLUMN", value_parser = top)]
@@ -112,15 +112,15 @@ async fn query(args: &QueryArgs) -> Result<()> {
         return print(args.traversal(&snapshot, vertex_type, ids).explain().await?);
     }
     let answer = args.answer(&snapshot, vertex_type, ids).await?;
-    let mut bound = Bound::default();
-    if format == Format::Table {
+    let mut bound = TableLimits::default();
+    if format == RowFormat::Table {
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         if args.top.is_none() {
             bound.rows = Some(TABLE_ROWS);
             bound.total = Some(answer.num_rows() as u64);
         }
     }
-    let progress = Progress::new(None, true)?;
+    let progress = ProgressDisplay::new(None, true)?;
     let schema = answer.schema();
     drain(schema, stream::iter([anyhow::Ok(answer)]), format, bound, destination, &progress).await?;
     Ok(())

@@ -14,47 +14,47 @@ use crate::{failure::usage, graph::import::typed};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SchemaYaml {
-    vertices: InOrder<VertexYaml>,
+struct StoreSchemaYaml {
+    vertices: OrderedYamlMap<StoreVertexYaml>,
     #[serde(default)]
-    edges: InOrder<Option<InOrder<String>>>,
+    edges: OrderedYamlMap<Option<OrderedYamlMap<String>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct VertexYaml {
+struct StoreVertexYaml {
     key: String,
-    properties: InOrder<String>,
+    properties: OrderedYamlMap<String>,
 }
 
 /// Keys and their values in the order in which they stand.
-struct InOrder<T>(Vec<(String, T)>);
+struct OrderedYamlMap<T>(Vec<(String, T)>);
 
-impl<T> Default for InOrder<T> {
+impl<T> Default for OrderedYamlMap<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedYamlMap<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
-            type Value = InOrder<T>;
+        struct OrderedYamlMapVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OrderedYamlMapVisitor<T> {
+            type Value = OrderedYamlMap<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("names and what they have")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder<T>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedYamlMap<T>, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(InOrder(pairs))
+                Ok(OrderedYamlMap(pairs))
             }
         }
-        deserializer.deserialize_map(Pairs(PhantomData))
+        deserializer.deserialize_map(OrderedYamlMapVisitor(PhantomData))
     }
 }
 
@@ -67,14 +67,14 @@ pub(super) fn read(path: &Path) -> Result<StoreSchema> {
 
 fn parse(file: &str, text: &str) -> Result<StoreSchema> {
     let options = serde_saphyr::options! { with_snippet: false };
-    let yaml: SchemaYaml = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+    let yaml: StoreSchemaYaml = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
         usage(format!(
             "{file}: line {line}, column {column}: {}",
             DefaultMessageFormatter.format_message(&error)
         ))
     })?;
-    let properties = |of: &str, given: InOrder<String>| -> Result<Vec<StoreProperty>> {
+    let properties = |of: &str, given: OrderedYamlMap<String>| -> Result<Vec<StoreProperty>> {
         let property = |(name, text): (String, String)| {
             let parsed = text.parse::<PropertyType>();
             let parsed = parsed.map_err(|error| usage(format!("{file}: {of}: {name}: {error}")))?;
@@ -83,7 +83,7 @@ fn parse(file: &str, text: &str) -> Result<StoreSchema> {
         given.0.into_iter().map(property).collect()
     };
     let mut schema = StoreSchema::new();
-    for (name, VertexYaml { key, properties: given }) in yaml.vertices.0 {
+    for (name, StoreVertexYaml { key, properties: given }) in yaml.vertices.0 {
         let properties = properties(&format!("vertices.{name}"), given)?;
         schema.vertices.push(VertexType { name, key, properties });
     }

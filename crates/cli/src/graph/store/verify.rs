@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use stylobate_storage::ByteSize;
 
-use super::place::PlaceArgs;
+use super::place::StoreLocationArgs;
 use crate::{
     out::{print, print_json},
     rows::{grouped, until_stopped},
@@ -23,9 +23,9 @@ else.";
 /// What the user asked of `stylobate graph store verify`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct VerifyArgs {
+pub(super) struct StoreVerifyArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreLocationArgs,
 
     /// The version [default: the newest]
     #[arg(long, value_name = "VERSION")]
@@ -44,11 +44,11 @@ pub(super) struct VerifyArgs {
     quiet: bool,
 }
 
-pub(super) async fn run(args: VerifyArgs) -> Result<()> {
+pub(super) async fn run(args: StoreVerifyArgs) -> Result<()> {
     until_stopped(verify(&args)).await
 }
 
-async fn verify(args: &VerifyArgs) -> Result<()> {
+async fn verify(args: &StoreVerifyArgs) -> Result<()> {
     let snapshot = args.place.snapshot(args.memory, args.version).await?;
     let found = snapshot.verify().await;
     if args.json {

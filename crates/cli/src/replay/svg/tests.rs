@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-fn distribution(times_ms: impl IntoIterator<Item = f64>) -> Distribution {
-    let mut distribution = Distribution::new().unwrap();
+fn distribution(times_ms: impl IntoIterator<Item = f64>) -> LatencyDistribution {
+    let mut distribution = LatencyDistribution::new().unwrap();
     times_ms.into_iter().for_each(|ms| distribution.record(Duration::from_secs_f64(ms / 1e3)));
     distribution
 }
@@ -44,7 +44,7 @@ fn text_of(svg: &str) -> String {
 #[test]
 fn the_picture_is_well_formed_and_shows_the_figures() {
     let latency = distribution((1..=1000).map(f64::from));
-    let svg = draw("Replay", "1000 requests", &[Series { name: "node".into(), latency: &latency }]);
+    let svg = draw("Replay", "1000 requests", &[LatencySeries { name: "node".into(), latency: &latency }]);
     let text = text_of(&svg);
     for expected in ["Replay", "1000 requests", "node", "p99", "100%", "latency in ms", "990", "1,000"] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -57,7 +57,7 @@ fn the_picture_is_well_formed_and_shows_the_figures() {
 fn names_are_escaped_and_shortened() {
     let latency = distribution([3.0]);
     let name = format!("http://a&b<c>\"d'\u{1b}/{}", "long".repeat(50));
-    let svg = draw("<script>", "a & b", &[Series { name, latency: &latency }]);
+    let svg = draw("<script>", "a & b", &[LatencySeries { name, latency: &latency }]);
     let text = text_of(&svg);
     assert!(text.contains("&lt;script&gt;") && text.contains("a &amp; b"), "{text}");
     assert!(text.contains("http://a&amp;b&lt;c&gt;&quot;d&apos;\u{fffd}/long"), "{text}");
@@ -67,7 +67,10 @@ fn names_are_escaped_and_shortened() {
 #[test]
 fn nothing_recorded_is_a_row_of_dashes_without_a_curve() {
     let (none, some) = (distribution([]), distribution([5.0, 6.0]));
-    let series = [Series { name: "a".into(), latency: &none }, Series { name: "b".into(), latency: &some }];
+    let series = [
+        LatencySeries { name: "a".into(), latency: &none },
+        LatencySeries { name: "b".into(), latency: &some },
+    ];
     let svg = draw("t", "s", &series);
     text_of(&svg);
     assert_eq!(svg.matches("<path").count(), 1);
@@ -78,7 +81,7 @@ fn nothing_recorded_is_a_row_of_dashes_without_a_curve() {
 #[test]
 fn the_axis_is_as_short_as_the_times_allow() {
     let ends = |times: &[f64]| {
-        let axis = Axis::over(times.iter().copied());
+        let axis = LatencyAxis::over(times.iter().copied());
         (axis.marks[0].ms(), axis.marks[axis.marks.len() - 1].ms())
     };
     assert_eq!(ends(&[3.0, 70.0]), (2.0, 100.0));
@@ -90,7 +93,7 @@ fn the_axis_is_as_short_as_the_times_allow() {
 
 #[test]
 fn marks_are_labelled_as_people_write_numbers() {
-    let label = |digit, power| Mark { digit, power }.label();
+    let label = |digit, power| AxisTick { digit, power }.label();
     assert_eq!(label(5, -1), "0.5");
     assert_eq!(label(2, -3), "0.002");
     assert_eq!(label(1, 2), "100");
@@ -101,7 +104,7 @@ fn marks_are_labelled_as_people_write_numbers() {
 #[test]
 fn many_points_make_a_path_of_at_most_two_steps_per_pixel() {
     let latency = distribution((0..50_000).map(|i| 1.0 + f64::from(i) * 0.02));
-    let svg = draw("t", "s", &[Series { name: "a".into(), latency: &latency }]);
+    let svg = draw("t", "s", &[LatencySeries { name: "a".into(), latency: &latency }]);
     assert!(svg.matches('H').count() < 1_600, "{}", svg.matches('H').count());
     assert!(svg.contains(&format!("V{:.1}\"", TOP)), "the curve ends at 100%");
 }

@@ -17,7 +17,7 @@ use quick_cache::{
 };
 use stylobate_storage::{Budget, ByteSize, HitMeter, Holder, Reclaim, Reservation};
 
-use super::Weigh;
+use super::EntryWeighter;
 
 /// Part of the limit that is granted from the beginning, and never given up: one in this many.
 const FLOOR_DIVISOR: u64 = 32;
@@ -26,7 +26,7 @@ const STEP_DIVISOR: u64 = 256;
 
 /// Entries weighed in bytes, which draw on a budget.
 pub(super) struct GrantedCache<K, V, L> {
-    cache: Cache<K, V, Weigh, DefaultHashBuilder, L>,
+    cache: Cache<K, V, EntryWeighter, DefaultHashBuilder, L>,
     grant: Mutex<Reservation>,
     floor: u64,
     limit: u64,
@@ -34,24 +34,24 @@ pub(super) struct GrantedCache<K, V, L> {
     arriving: AtomicU64,
     /// Entries that were found, or would have been had the cache been larger.
     hits: HitMeter,
-    absent: AbsentKeys,
+    absent: GhostKeys,
 }
 
 /// An entry that is about to be added.
 #[must_use = "others may take its room once it is dropped"]
-pub(super) struct Arrival<'a> {
+pub(super) struct PendingInsert<'a> {
     arriving: &'a AtomicU64,
     weight: u64,
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for PendingInsert<'_> {
     fn drop(&mut self) {
         self.arriving.fetch_sub(self.weight, Ordering::Relaxed);
     }
 }
 
 /// The promise of a value that a task makes, while others wait for it.
-pub(super) type Guard<'a, K, V, L> = PlaceholderGuard<'a, K, V, Weigh, DefaultHashBuilder, L>;
+pub(super) type EntryGuard<'a, K, V, L> = PlaceholderGuard<'a, K, V, EntryWeighter, DefaultHashBuilder, L>;
 
 impl<K, V, L> fmt::Debug for GrantedCache<K, V, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +63,7 @@ impl<K, V, L> GrantedCache<K, V, L>
 where
     K: Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
-    Weigh: Weighter<K, V>,
+    EntryWeighter: Weighter<K, V>,
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
     /// A cache of up to `limit` bytes of the budget. `lifecycle` is given the memory of absent keys, for those that it sees leave.
@@ -72,10 +72,10 @@ where
         holder: Holder,
         limit: u64,
         usual_item: u64,
-        lifecycle: impl FnOnce(AbsentKeys) -> L,
+        lifecycle: impl FnOnce(GhostKeys) -> L,
     ) -> Arc<Self> {
         let items = (limit / usual_item).clamp(64, 1 << 20) as usize;
-        let absent = AbsentKeys::default();
+        let absent = GhostKeys::default();
         let (hasher, lifecycle) = (DefaultHashBuilder::default(), lifecycle(absent.clone()));
         let options = OptionsBuilder::new()
             // Shards share the capacity evenly, and evict where one of them is full: with few large entries, long
@@ -85,8 +85,8 @@ where
             .weight_capacity(limit)
             .build();
         let cache = match options {
-            Ok(options) => Cache::with_options(options, Weigh, hasher, lifecycle),
-            Err(_) => Cache::with(items, limit, Weigh, hasher, lifecycle),
+            Ok(options) => Cache::with_options(options, EntryWeighter, hasher, lifecycle),
+            Err(_) => Cache::with(items, limit, EntryWeighter, hasher, lifecycle),
         };
 
         let floor = limit / FLOOR_DIVISOR;
@@ -122,7 +122,7 @@ where
     }
 
     /// The value, once the task that makes it has it, or the duty to make it.
-    pub(super) async fn get_or_guard(&self, key: &K) -> Result<V, Guard<'_, K, V, L>>
+    pub(super) async fn get_or_guard(&self, key: &K) -> Result<V, EntryGuard<'_, K, V, L>>
     where
         K: Clone,
     {
@@ -139,10 +139,10 @@ where
 
     /// Asks for memory for an entry that is added before what is returned is dropped. What is refused is taken from
     /// entries of this cache.
-    pub(super) fn make_room(&self, key: &K, value: &V) -> Arrival<'_> {
-        let weight = Weigh.weight(key, value);
+    pub(super) fn make_room(&self, key: &K, value: &V) -> PendingInsert<'_> {
+        let weight = EntryWeighter.weight(key, value);
         let arriving = self.arriving.fetch_add(weight, Ordering::Relaxed) + weight;
-        let arrival = Arrival { arriving: &self.arriving, weight };
+        let arrival = PendingInsert { arriving: &self.arriving, weight };
 
         let needed = (self.cache.weight() + arriving).min(self.limit);
         let mut grant = self.grant.lock();
@@ -189,7 +189,7 @@ impl<K, V, L> Reclaim for GrantedCache<K, V, L>
 where
     K: Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
-    Weigh: Weighter<K, V>,
+    EntryWeighter: Weighter<K, V>,
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
     fn value(&self) -> f64 {
@@ -213,20 +213,20 @@ where
 
 /// Hashes of keys that were evicted or missed lately.
 #[derive(Clone, Debug)]
-pub(super) struct AbsentKeys {
+pub(super) struct GhostKeys {
     hasher: RandomState,
     hashes: Arc<[AtomicU64]>,
 }
 
 const ABSENT_KEYS: usize = 8192;
 
-impl Default for AbsentKeys {
+impl Default for GhostKeys {
     fn default() -> Self {
         Self { hasher: RandomState::new(), hashes: (0..ABSENT_KEYS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
-impl AbsentKeys {
+impl GhostKeys {
     pub(super) fn remember(&self, key: &impl Hash) {
         self.is_remembered(key);
     }
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    impl Weighter<u64, u64> for Weigh {
+    impl Weighter<u64, u64> for EntryWeighter {
         fn weight(&self, _: &u64, bytes: &u64) -> u64 {
             *bytes
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn absent_keys_are_remembered() {
-        let absent = AbsentKeys::default();
+        let absent = GhostKeys::default();
         absent.remember(&5);
         assert!(absent.is_remembered(&5) && !absent.is_remembered(&6));
         assert!(absent.is_remembered(&6));

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 /// How eight values of one width are taken out of the bytes that begin with the first.
-struct Layout {
+struct UnpackLayout {
     shuffle: __m256i,
     shift: __m256i,
     mask: __m256i,
@@ -37,7 +37,7 @@ const fn layouts() -> [([u8; 32], [u32; 8]); 26] {
     layouts
 }
 
-impl Layout {
+impl UnpackLayout {
     /// The layout of a width up to 25.
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -80,7 +80,7 @@ impl Layout {
 /// See [`Code::unpack_vectors`].
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> (usize, u32) {
-    let layout = Layout::new(width);
+    let layout = UnpackLayout::new(width);
     let groups = (count / 8).min(layout.groups(data.len()));
     let mut most = _mm256_setzero_si256();
     for group in 0..groups {
@@ -100,7 +100,7 @@ pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut 
 /// See [`Code::unpack_vectors`].
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut u16) -> (usize, u16) {
-    let layout = Layout::new(width);
+    let layout = UnpackLayout::new(width);
     let groups = layout.groups(data.len());
     let pairs = (count / 16).min(groups / 2);
     let mut most = _mm256_setzero_si256();
@@ -134,7 +134,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
 /// See [`Code::unpack_vectors`].
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u8) -> (usize, u8) {
-    let layout = Layout::new(width);
+    let layout = UnpackLayout::new(width);
     let groups = layout.groups(data.len());
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let quads = (count / 32).min(groups / 4);

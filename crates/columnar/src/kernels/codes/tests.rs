@@ -28,7 +28,12 @@ fn hybrid(values: &[u32], width: u8) -> Vec<u8> {
     bytes
 }
 
-fn unpacked<T: Code>(data: &[u8], width: u8, count: usize, values: usize) -> Result<Vec<u32>, Reason> {
+fn unpacked<T: DictionaryCode>(
+    data: &[u8],
+    width: u8,
+    count: usize,
+    values: usize,
+) -> Result<Vec<u32>, InvalidCodeReason> {
     let mut codes: Codes<T> = Codes::with_capacity(0);
     append_hybrid(data, width, count, values, &mut codes)?;
     Ok(codes.codes.iter().map(|code| code.as_usize() as u32).collect())
@@ -67,7 +72,7 @@ proptest! {
 }
 
 /// Codes that hold one good page, then are given a page that is wrong in some way.
-fn after_a_wrong_page<T: Code>(data: &[u8], width: u8, count: usize, values: usize) -> Codes<T> {
+fn after_a_wrong_page<T: DictionaryCode>(data: &[u8], width: u8, count: usize, values: usize) -> Codes<T> {
     let mut codes: Codes<T> = Codes::with_capacity(0);
     append_hybrid(&hybrid(&[1, 0, 1], 1), 1, 3, 2, &mut codes).unwrap();
     append_hybrid(data, width, count, values, &mut codes).unwrap_err();

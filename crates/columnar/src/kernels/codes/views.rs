@@ -152,9 +152,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::kernels::codes::{Code, Codes};
+    use crate::kernels::codes::{Codes, DictionaryCode};
 
-    fn coded<T: Code>(codes: &[u32], nulls: Option<NullBuffer>, values: ArrayRef) -> ArrayRef {
+    fn coded<T: DictionaryCode>(codes: &[u32], nulls: Option<NullBuffer>, values: ArrayRef) -> ArrayRef {
         let mut of_rows: Codes<T> = Codes::with_capacity(codes.len());
         codes.iter().for_each(|code| of_rows.push(*code));
         of_rows.into_array(nulls, values).unwrap()

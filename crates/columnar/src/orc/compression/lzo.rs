@@ -8,10 +8,10 @@ const FAR: usize = 1 << 14;
 /// Decompresses a chunk to the beginning of `out`; returns how many bytes came out.
 pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let most = out.len();
-    Lzo { chunk, out, len: 0 }.run().ok_or_else(|| format!("no LZO stream of at most {most} bytes"))
+    LzoDecoder { chunk, out, len: 0 }.run().ok_or_else(|| format!("no LZO stream of at most {most} bytes"))
 }
 
-struct Lzo<'a> {
+struct LzoDecoder<'a> {
     /// What is to be read.
     chunk: &'a [u8],
     out: &'a mut [u8],
@@ -19,7 +19,7 @@ struct Lzo<'a> {
     len: usize,
 }
 
-impl Lzo<'_> {
+impl LzoDecoder<'_> {
     /// `None` where the stream ends too early or too late, goes back beyond its beginning, or does not fit.
     fn run(mut self) -> Option<usize> {
         // How many literals the instruction before copied: what the smallest numbers mean depends on it.

@@ -2,16 +2,16 @@
 
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 
-use super::reached::{Reached, skippable};
-use crate::orc::{bytes::Streams, fault::Fault, stream::Stream, stripe::StreamKind};
+use super::reached::{DecodedPosition, skippable};
+use crate::orc::{bytes::StripeStreams, fault::OrcReadError, stream::OrcStreamReader, stripe::StreamKind};
 
 /// Room made for values before there are any.
 const FIRST_ROOM: usize = 64 << 10;
 
 /// A stream of bytes.
 #[derive(Debug)]
-pub(super) struct ByteRuns {
-    stream: Stream,
+pub(super) struct ByteRleDecoder {
+    stream: OrcStreamReader,
     left: usize,
     /// The byte that the run repeats; `None` where its bytes follow one by one.
     repeated: Option<u8>,
@@ -19,19 +19,19 @@ pub(super) struct ByteRuns {
     before: u64,
 }
 
-impl ByteRuns {
-    pub(super) fn new(mut stream: Stream) -> Self {
+impl ByteRleDecoder {
+    pub(super) fn new(mut stream: OrcStreamReader) -> Self {
         let before = stream.take_before().values;
         Self { stream, left: 0, repeated: None, before }
     }
 
     /// How far they have been read.
-    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+    pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.read(0)?;
-        Ok(Reached { place: self.stream.place(), run: self.left, bits: 0 })
+        Ok(DecodedPosition { place: self.stream.place(), run: self.left, bits: 0 })
     }
 
-    pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, Fault> {
+    pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, OrcReadError> {
         if self.before > 0 {
             let before = skippable(std::mem::take(&mut self.before))?;
             self.read(before)?;
@@ -49,7 +49,7 @@ impl ByteRuns {
         Ok(values)
     }
 
-    fn byte(&mut self) -> Result<u8, Fault> {
+    fn byte(&mut self) -> Result<u8, OrcReadError> {
         self.next_run()?;
         self.left -= 1;
         match self.repeated {
@@ -58,7 +58,7 @@ impl ByteRuns {
         }
     }
 
-    fn next_run(&mut self) -> Result<(), Fault> {
+    fn next_run(&mut self) -> Result<(), OrcReadError> {
         if self.left == 0 {
             let control = self.stream.byte()? as i8;
             (self.left, self.repeated) = match control {
@@ -72,8 +72,8 @@ impl ByteRuns {
 
 /// A stream of bits, the highest of each byte first.
 #[derive(Debug)]
-pub(super) struct Bits {
-    bytes: ByteRuns,
+pub(super) struct BooleanRleDecoder {
+    bytes: ByteRleDecoder,
     /// Bits that were read and not yet handed out: the lowest `have`.
     bits: u16,
     have: u32,
@@ -81,33 +81,33 @@ pub(super) struct Bits {
     before: u64,
 }
 
-impl Bits {
-    pub(super) fn new(mut stream: Stream) -> Self {
+impl BooleanRleDecoder {
+    pub(super) fn new(mut stream: OrcStreamReader) -> Self {
         let before = stream.take_before();
-        let mut bytes = ByteRuns::new(stream);
+        let mut bytes = ByteRleDecoder::new(stream);
         bytes.before = before.values;
         Self { bytes, bits: 0, have: 0, before: before.bits }
     }
 
     /// How far they have been read.
-    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+    pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
-        Ok(Reached { bits: self.have, ..self.bytes.reached()? })
+        Ok(DecodedPosition { bits: self.have, ..self.bytes.reached()? })
     }
 
     /// Goes to the first bit that is wanted.
-    fn begin(&mut self) -> Result<(), Fault> {
+    fn begin(&mut self) -> Result<(), OrcReadError> {
         self.bytes.read(0)?;
         if self.before > 0 {
             let before = u32::try_from(std::mem::take(&mut self.before)).ok();
             let left = before.and_then(|before| u8::BITS.checked_sub(before));
-            self.have = left.ok_or_else(|| Fault::corrupt("a position of more than 8 bits"))?;
+            self.have = left.ok_or_else(|| OrcReadError::corrupt("a position of more than 8 bits"))?;
             self.bits = u16::from(self.bytes.byte()?);
         }
         Ok(())
     }
 
-    pub(super) fn read(&mut self, len: usize) -> Result<BooleanBuffer, Fault> {
+    pub(super) fn read(&mut self, len: usize) -> Result<BooleanBuffer, OrcReadError> {
         self.begin()?;
         let mut packed = self.bytes.read(len / 8)?;
         for byte in &mut packed {
@@ -132,28 +132,32 @@ impl Bits {
 
 /// Which rows of a column have a value.
 #[derive(Debug)]
-pub(super) struct Presence(Option<Bits>);
+pub(super) struct PresentStreamDecoder(Option<BooleanRleDecoder>);
 
 /// The rows of one batch.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct BatchValidity {
     pub(super) len: usize,
     /// `None` where all have a value.
     pub(super) nulls: Option<NullBuffer>,
 }
 
-impl Presence {
-    pub(super) fn of(column: u32, streams: &Streams) -> Self {
-        Self(streams.find(column, StreamKind::Present).map(Bits::new))
+impl PresentStreamDecoder {
+    pub(super) fn of(column: u32, streams: &StripeStreams) -> Self {
+        Self(streams.find(column, StreamKind::Present).map(BooleanRleDecoder::new))
     }
 
     /// How far it has been read, if there is a stream of it.
-    pub(super) fn reached(&mut self) -> Result<Option<Reached>, Fault> {
-        self.0.as_mut().map(Bits::reached).transpose()
+    pub(super) fn reached(&mut self) -> Result<Option<DecodedPosition>, OrcReadError> {
+        self.0.as_mut().map(BooleanRleDecoder::reached).transpose()
     }
 
     /// The next `len` rows. The stream says nothing of rows that the column's parent has not.
-    pub(super) fn read(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<Rows, Fault> {
+    pub(super) fn read(
+        &mut self,
+        len: usize,
+        parent: Option<&NullBuffer>,
+    ) -> Result<BatchValidity, OrcReadError> {
         let parent = parent.filter(|parent| parent.null_count() > 0);
         let nulls = match (&mut self.0, parent) {
             (None, parent) => parent.cloned(),
@@ -170,11 +174,11 @@ impl Presence {
                 Some(NullBuffer::new(BooleanBuffer::new(merged.into(), 0, len)))
             }
         };
-        Ok(Rows { len, nulls: nulls.filter(|nulls| nulls.null_count() > 0) })
+        Ok(BatchValidity { len, nulls: nulls.filter(|nulls| nulls.null_count() > 0) })
     }
 }
 
-impl Rows {
+impl BatchValidity {
     /// How many rows have a value.
     pub(super) fn values(&self) -> usize {
         self.len - self.nulls.as_ref().map_or(0, NullBuffer::null_count)
@@ -214,30 +218,30 @@ mod tests {
 
     use super::*;
 
-    fn stream(bytes: &[u8]) -> Stream {
-        Stream::new(Bytes::copy_from_slice(bytes), None)
+    fn stream(bytes: &[u8]) -> OrcStreamReader {
+        OrcStreamReader::new(Bytes::copy_from_slice(bytes), None)
     }
 
     #[test]
     fn the_examples_of_the_specification_decode_to_what_it_says() {
-        assert_eq!(ByteRuns::new(stream(&[0x61, 0])).read(100).unwrap(), [0; 100]);
-        assert_eq!(ByteRuns::new(stream(&[0xfe, 0x44, 0x45])).read(2).unwrap(), [0x44, 0x45]);
-        let bits = Bits::new(stream(&[0xff, 0x80])).read(8).unwrap();
+        assert_eq!(ByteRleDecoder::new(stream(&[0x61, 0])).read(100).unwrap(), [0; 100]);
+        assert_eq!(ByteRleDecoder::new(stream(&[0xfe, 0x44, 0x45])).read(2).unwrap(), [0x44, 0x45]);
+        let bits = BooleanRleDecoder::new(stream(&[0xff, 0x80])).read(8).unwrap();
         assert_eq!(bits.iter().collect::<Vec<_>>(), [true, false, false, false, false, false, false, false]);
     }
 
     #[test]
     fn bits_are_the_same_in_whatever_pieces_they_are_read() {
         let bytes = [0xfb, 0b1010_0110, 0xff, 0x01, 0b0110_1001, 0x80];
-        let all: Vec<bool> = Bits::new(stream(&bytes)).read(40).unwrap().iter().collect();
+        let all: Vec<bool> = BooleanRleDecoder::new(stream(&bytes)).read(40).unwrap().iter().collect();
         for piece in 1..20 {
-            let mut bits = Bits::new(stream(&bytes));
+            let mut bits = BooleanRleDecoder::new(stream(&bytes));
             let mut read = Vec::new();
             while read.len() < 40 {
                 read.extend(bits.read(piece.min(40 - read.len())).unwrap().iter());
             }
             assert_eq!(read, all, "pieces of {piece}");
         }
-        assert!(Bits::new(stream(&bytes)).read(41).is_err());
+        assert!(BooleanRleDecoder::new(stream(&bytes)).read(41).is_err());
     }
 }

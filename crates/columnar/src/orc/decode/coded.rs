@@ -8,17 +8,17 @@ use arrow::{
 };
 
 use super::{
-    Decode, Presence,
-    ints::Ints,
-    reached::Reached,
-    strings::{Dictionaries, values},
+    OrcColumnReader, PresentStreamDecoder,
+    ints::IntRleDecoder,
+    reached::DecodedPosition,
+    strings::{StripeDictionaries, values},
 };
 use crate::{
     kernels::{
-        codes::{Code, CodeWidth, Codes},
+        codes::{CodeWidth, Codes, DictionaryCode},
         expand::expand,
     },
-    orc::{bytes::Streams, fault::Fault, stripe::StreamKind, tree::Type},
+    orc::{bytes::StripeStreams, fault::OrcReadError, stripe::StreamKind, tree::OrcType},
 };
 
 /// Codes that room is made for before there are any.
@@ -26,49 +26,55 @@ const MOST_AHEAD: usize = 4 << 20;
 
 /// All rows of a column of strings as a dictionary array; `None` where the stripe has no dictionary for it.
 pub(in crate::orc) fn dictionary(
-    column: &Type,
-    streams: &Streams,
+    column: &OrcType,
+    streams: &StripeStreams,
     rows: usize,
-) -> Result<Option<ArrayRef>, Fault> {
+) -> Result<Option<ArrayRef>, OrcReadError> {
     let decoded = || {
-        let Some(mut codes) = codes(column, streams, &mut Dictionaries::kept())? else { return Ok(None) };
-        let parent = Presence::of(0, streams).read(rows, None)?;
+        let Some(mut codes) = codes(column, streams, &mut StripeDictionaries::kept())? else {
+            return Ok(None);
+        };
+        let parent = PresentStreamDecoder::of(0, streams).read(rows, None)?;
         codes.next(rows, parent.nulls.as_ref()).map(Some)
     };
-    decoded().map_err(|fault: Fault| fault.of_column(&column.path).at(streams.offset(column.id)))
+    decoded().map_err(|fault: OrcReadError| fault.of_column(&column.path).at(streams.offset(column.id)))
 }
 
 /// Makes dictionary arrays of a column; `None` where the stripe has no dictionary for it.
 pub(super) fn codes(
-    column: &Type,
-    streams: &Streams,
-    dictionaries: &mut Dictionaries,
-) -> Result<Option<Box<dyn Decode>>, Fault> {
+    column: &OrcType,
+    streams: &StripeStreams,
+    dictionaries: &mut StripeDictionaries,
+) -> Result<Option<Box<dyn OrcColumnReader>>, OrcReadError> {
     let encoding = streams.encoding(column.id)?;
     let Some(count) = encoding.dictionary else { return Ok(None) };
-    let ints = |kind| Ints::new(streams.get(column.id, kind), false, encoding.second_version);
+    let ints = |kind| IntRleDecoder::new(streams.get(column.id, kind), false, encoding.second_version);
     let values = dictionaries.get(column.id, || {
         let data = streams.get(column.id, StreamKind::DictionaryData);
         values(count, ints(StreamKind::Length), data)
     })?;
-    let (presence, codes) = (Presence::of(column.id, streams), ints(StreamKind::Data));
+    let (presence, codes) = (PresentStreamDecoder::of(column.id, streams), ints(StreamKind::Data));
     Ok(Some(match CodeWidth::of(values.len()) {
-        CodeWidth::U8 => Box::new(Coded::<u8> { presence, codes, values, of: PhantomData }),
-        CodeWidth::U16 => Box::new(Coded::<u16> { presence, codes, values, of: PhantomData }),
-        CodeWidth::U32 => Box::new(Coded::<u32> { presence, codes, values, of: PhantomData }),
+        CodeWidth::U8 => Box::new(DictionaryStringReader::<u8> { presence, codes, values, of: PhantomData }),
+        CodeWidth::U16 => {
+            Box::new(DictionaryStringReader::<u16> { presence, codes, values, of: PhantomData })
+        }
+        CodeWidth::U32 => {
+            Box::new(DictionaryStringReader::<u32> { presence, codes, values, of: PhantomData })
+        }
     }))
 }
 
 /// Numbers of values in a dictionary, as narrow as these allow.
-struct Coded<T> {
-    presence: Presence,
-    codes: Ints,
+struct DictionaryStringReader<T> {
+    presence: PresentStreamDecoder,
+    codes: IntRleDecoder,
     values: ArrayRef,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Code> Decode for Coded<T> {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let values = self.values.len();
         let mut present: Codes<T> = Codes::with_capacity(rows.values().min(MOST_AHEAD));
@@ -78,7 +84,7 @@ impl<T: Code> Decode for Coded<T> {
             if codes.iter().fold(0, |most: u64, code| most.max(*code as u64)) >= values as u64 {
                 let lost = codes.iter().find(|code| **code as u64 >= values as u64);
                 let lost = lost.copied().unwrap_or_default();
-                return Err(Fault::corrupt(format!("value {lost} of a dictionary of {values}")));
+                return Err(OrcReadError::corrupt(format!("value {lost} of a dictionary of {values}")));
             }
             narrow.clear();
             narrow.extend(codes.iter().map(|code| *code as u32));
@@ -93,10 +99,10 @@ impl<T: Code> Decode for Coded<T> {
                 codes
             }
         };
-        codes.into_array(rows.nulls, self.values.clone()).map_err(Fault::corrupt)
+        codes.into_array(rows.nulls, self.values.clone()).map_err(OrcReadError::corrupt)
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.codes.reached()?);
         Ok(())
@@ -104,14 +110,14 @@ impl<T: Code> Decode for Coded<T> {
 }
 
 /// What another makes as dictionary arrays, value by value.
-pub(super) struct Expanded(pub(super) Box<dyn Decode>);
+pub(super) struct DictionaryExpandingReader(pub(super) Box<dyn OrcColumnReader>);
 
-impl Decode for Expanded {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
-        expand(&self.0.next(len, parent)?).map_err(|error| Fault::unsupported(error.to_string()))
+impl OrcColumnReader for DictionaryExpandingReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
+        expand(&self.0.next(len, parent)?).map_err(|error| OrcReadError::unsupported(error.to_string()))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         self.0.reached(reached)
     }
 }

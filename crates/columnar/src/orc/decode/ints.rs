@@ -1,12 +1,12 @@
 //! Whole numbers in either version of run-length encoding.
 
 use super::{
-    reached::{Reached, skippable},
+    reached::{DecodedPosition, skippable},
     unpack::unpack,
 };
 use crate::orc::{
-    fault::Fault,
-    stream::Stream,
+    fault::OrcReadError,
+    stream::OrcStreamReader,
     varints::unzigzag,
     widths::{closest_width, decoded_width},
 };
@@ -18,8 +18,8 @@ pub(super) const FIRST_ROOM: usize = 64 << 10;
 
 /// A stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
 #[derive(Debug)]
-pub(in crate::orc) struct Ints {
-    stream: Stream,
+pub(in crate::orc) struct IntRleDecoder {
+    stream: OrcStreamReader,
     signed: bool,
     second_version: bool,
     run: Vec<i64>,
@@ -31,21 +31,21 @@ pub(in crate::orc) struct Ints {
     before: u64,
 }
 
-impl Ints {
-    pub(in crate::orc) fn new(mut stream: Stream, signed: bool, second_version: bool) -> Self {
+impl IntRleDecoder {
+    pub(in crate::orc) fn new(mut stream: OrcStreamReader, signed: bool, second_version: bool) -> Self {
         let before = stream.take_before().values;
         let (run, patches) = (Vec::with_capacity(MAX_RUN), Vec::new());
         Self { stream, signed, second_version, run, used: 0, patches, before }
     }
 
     /// How far they have been read.
-    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+    pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
-        Ok(Reached { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
+        Ok(DecodedPosition { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
     }
 
     /// The next `len` numbers.
-    pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
+    pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, OrcReadError> {
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
         self.each(len, |piece| {
             values.extend_from_slice(piece);
@@ -58,8 +58,8 @@ impl Ints {
     pub(super) fn each(
         &mut self,
         len: usize,
-        mut take: impl FnMut(&[i64]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut take: impl FnMut(&[i64]) -> Result<(), OrcReadError>,
+    ) -> Result<(), OrcReadError> {
         let mut left = len;
         while left > 0 {
             let piece = self.piece(left)?;
@@ -70,7 +70,7 @@ impl Ints {
     }
 
     /// The next numbers of the run, `most` at most and 1 at least.
-    pub(super) fn piece(&mut self, most: usize) -> Result<&[i64], Fault> {
+    pub(super) fn piece(&mut self, most: usize) -> Result<&[i64], OrcReadError> {
         self.begin()?;
         self.fill()?;
         let ready = self.run.get(self.used..).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Ints {
     }
 
     /// Goes to the first number that is wanted.
-    fn begin(&mut self) -> Result<(), Fault> {
+    fn begin(&mut self) -> Result<(), OrcReadError> {
         let mut before = skippable(std::mem::take(&mut self.before))?;
         while before > 0 {
             self.fill()?;
@@ -92,7 +92,7 @@ impl Ints {
     }
 
     /// Decodes the next run if nothing is left of the one before.
-    fn fill(&mut self) -> Result<(), Fault> {
+    fn fill(&mut self) -> Result<(), OrcReadError> {
         if self.used == self.run.len() {
             self.run.clear();
             self.used = 0;
@@ -101,13 +101,13 @@ impl Ints {
         Ok(())
     }
 
-    fn varint(&mut self) -> Result<i64, Fault> {
+    fn varint(&mut self) -> Result<i64, OrcReadError> {
         let value = self.stream.varint()?;
         Ok(if self.signed { unzigzag(value) } else { value as i64 })
     }
 
     /// A run or literals of the first version.
-    fn first_run(&mut self) -> Result<(), Fault> {
+    fn first_run(&mut self) -> Result<(), OrcReadError> {
         let control = self.stream.byte()? as i8;
         if control < 0 {
             for _ in 0..control.unsigned_abs() {
@@ -124,7 +124,7 @@ impl Ints {
     }
 
     /// A run of the second version: its two highest bits say which of four kinds.
-    fn second_run(&mut self) -> Result<(), Fault> {
+    fn second_run(&mut self) -> Result<(), OrcReadError> {
         let header = self.stream.byte()?;
         if header >> 6 == 0 {
             return self.short_repeat(header);
@@ -138,14 +138,14 @@ impl Ints {
         }
     }
 
-    fn short_repeat(&mut self, header: u8) -> Result<(), Fault> {
+    fn short_repeat(&mut self, header: u8) -> Result<(), OrcReadError> {
         let value = self.big_endian(usize::from(header >> 3) + 1)?;
         let value = if self.signed { unzigzag(value) } else { value as i64 };
         self.run.extend(std::iter::repeat_n(value, usize::from(header & 7) + 3));
         Ok(())
     }
 
-    fn direct(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+    fn direct(&mut self, width: u32, len: usize) -> Result<(), OrcReadError> {
         self.unpack(width, len)?;
         if self.signed {
             self.run.iter_mut().for_each(|value| *value = unzigzag(*value as u64));
@@ -155,14 +155,14 @@ impl Ints {
 
     /// Numbers above a base, most of them in few bits; the high bits of those few that need more follow as
     /// patches.
-    fn patched_base(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+    fn patched_base(&mut self, width: u32, len: usize) -> Result<(), OrcReadError> {
         let (third, fourth) = (self.stream.byte()?, self.stream.byte()?);
         let base_bytes = usize::from(third >> 5) + 1;
         let patch_width = decoded_width(third & 0x1f);
         let gap_width = u32::from(fourth >> 5) + 1;
         let patches = usize::from(fourth & 0x1f);
         if patch_width + gap_width > 64 {
-            return Err(Fault::corrupt("patches of more than 64 bits"));
+            return Err(OrcReadError::corrupt("patches of more than 64 bits"));
         }
         // The highest bit is the sign, the others are the amount: whether the numbers are signed or not.
         let base = self.big_endian(base_bytes)?;
@@ -181,8 +181,10 @@ impl Ints {
             let patch = if patch_width < 64 { entry & ((1 << patch_width) - 1) } else { entry };
             // A patch of nothing only makes the way to the next one longer.
             if patch != 0 {
-                let value =
-                    self.run.get_mut(at).ok_or_else(|| Fault::corrupt("a patch past the end of its run"))?;
+                let value = self
+                    .run
+                    .get_mut(at)
+                    .ok_or_else(|| OrcReadError::corrupt("a patch past the end of its run"))?;
                 *value |= patch.checked_shl(width).unwrap_or(0) as i64;
             }
         }
@@ -190,7 +192,7 @@ impl Ints {
         Ok(())
     }
 
-    fn delta(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+    fn delta(&mut self, width: u32, len: usize) -> Result<(), OrcReadError> {
         let mut value = self.varint()?;
         let first = unzigzag(self.stream.varint()?);
         if width == 0 {
@@ -198,7 +200,7 @@ impl Ints {
             return Ok(());
         }
         let Some(more) = len.checked_sub(2) else {
-            return Err(Fault::corrupt("a run of differences with no place for them"));
+            return Err(OrcReadError::corrupt("a run of differences with no place for them"));
         };
         let second = value.wrapping_add(first);
         self.run.extend([value, second]);
@@ -213,13 +215,13 @@ impl Ints {
         Ok(())
     }
 
-    fn big_endian(&mut self, len: usize) -> Result<u64, Fault> {
+    fn big_endian(&mut self, len: usize) -> Result<u64, OrcReadError> {
         let bytes = self.stream.take(len)?;
         Ok(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     /// Appends numbers of `width` bits each to the run.
-    fn unpack(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+    fn unpack(&mut self, width: u32, len: usize) -> Result<(), OrcReadError> {
         let bytes = self.stream.take_ahead(packed_bytes(width, len))?;
         unpack(bytes, width, len, &mut self.run);
         Ok(())
@@ -238,8 +240,8 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], signed: bool, second_version: bool, len: usize) -> Vec<i64> {
-        let stream = Stream::new(Bytes::copy_from_slice(bytes), None);
-        let mut ints = Ints::new(stream, signed, second_version);
+        let stream = OrcStreamReader::new(Bytes::copy_from_slice(bytes), None);
+        let mut ints = IntRleDecoder::new(stream, signed, second_version);
         let values = ints.read(len).unwrap();
         assert!(ints.read(1).is_err(), "more values than expected");
         values
@@ -290,8 +292,8 @@ mod tests {
             &[0xc2, 0, 1, 1],
         ] {
             for second_version in [false, true] {
-                let stream = Stream::new(Bytes::copy_from_slice(bytes), None);
-                assert!(Ints::new(stream, true, second_version).read(600).is_err(), "{bytes:?}");
+                let stream = OrcStreamReader::new(Bytes::copy_from_slice(bytes), None);
+                assert!(IntRleDecoder::new(stream, true, second_version).read(600).is_err(), "{bytes:?}");
             }
         }
     }

@@ -7,7 +7,7 @@
 
 mod bits;
 mod coded;
-mod ints;
+pub(super) mod ints;
 mod nested;
 mod numbers;
 mod reached;
@@ -30,42 +30,43 @@ use arrow::{
     },
 };
 
-#[cfg(test)]
-pub(super) use self::ints::Ints as DecodedInts;
 use self::{
-    bits::{Bits, ByteRuns, Presence},
-    coded::{Expanded, codes},
-    ints::Ints,
-    nested::{Lists, Maps, Structs, Unions},
-    numbers::{Booleans, Bytes, Decimals, Floats, HybridDates, Integers, ShortDecimals},
-    reached::Reached,
-    strings::Direct,
-    timestamps::Timestamps,
+    bits::{BooleanRleDecoder, ByteRleDecoder, PresentStreamDecoder},
+    coded::{DictionaryExpandingReader, codes},
+    ints::IntRleDecoder,
+    nested::{ListColumnReader, MapColumnReader, StructColumnReader, UnionColumnReader},
+    numbers::{
+        BooleanColumnReader, ByteColumnReader, DecimalColumnReader, FloatColumnReader,
+        HybridDateColumnReader, IntColumnReader, ShortDecimalColumnReader,
+    },
+    reached::DecodedPosition,
+    strings::DirectStringReader,
+    timestamps::TimestampColumnReader,
 };
-pub(super) use self::{coded::dictionary, strings::Dictionaries};
+pub(super) use self::{coded::dictionary, strings::StripeDictionaries};
 use super::{
-    bytes::Streams,
+    bytes::StripeStreams,
     calendar::Calendar,
-    fault::Fault,
+    fault::OrcReadError,
     stripe::StreamKind,
-    tree::{Kind, MAX_VARIANTS, Type},
+    tree::{MAX_VARIANTS, OrcType, OrcTypeKind},
 };
 use crate::Result;
 
 /// Makes arrays of a column's streams.
-trait Decode: Send {
+trait OrcColumnReader: Send {
     /// The next `len` rows; those that the parent has not are null, and the streams say nothing of them.
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault>;
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError>;
 
     /// Appends how far each stream has been read.
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault>;
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError>;
 }
 
 /// A column on the way, and what it is called when something is wrong with it.
-struct Column {
+struct StripeColumnDecoder {
     path: Arc<str>,
     offset: Option<u64>,
-    decoder: Box<dyn Decode>,
+    decoder: Box<dyn OrcColumnReader>,
 }
 
 /// The batches of a stripe: one array per column, in the order that they were asked for. It ends after an
@@ -75,8 +76,8 @@ pub(crate) struct OrcBatches {
     stripe: usize,
     rows_left: u64,
     batch_rows: usize,
-    root: Presence,
-    columns: Vec<Column>,
+    root: PresentStreamDecoder,
+    columns: Vec<StripeColumnDecoder>,
 }
 
 impl OrcBatches {
@@ -85,18 +86,18 @@ impl OrcBatches {
         stripe: usize,
         rows: u64,
         batch_rows: usize,
-        columns: &[Type],
-        streams: &Streams,
-        dictionaries: &mut Dictionaries,
-    ) -> Result<Self, Fault> {
-        let columns = columns.iter().map(|column| Column::top(column, streams, dictionaries));
+        columns: &[OrcType],
+        streams: &StripeStreams,
+        dictionaries: &mut StripeDictionaries,
+    ) -> Result<Self, OrcReadError> {
+        let columns = columns.iter().map(|column| StripeColumnDecoder::top(column, streams, dictionaries));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let rows_left = if columns.is_empty() { 0 } else { rows };
-        let root = Presence::of(0, streams);
+        let root = PresentStreamDecoder::of(0, streams);
         Ok(Self { object, stripe, rows_left, batch_rows: batch_rows.max(1), root, columns })
     }
 
-    fn batch(&mut self) -> Result<Vec<ArrayRef>, Fault> {
+    fn batch(&mut self) -> Result<Vec<ArrayRef>, OrcReadError> {
         let len = self.rows_left.min(self.batch_rows as u64) as usize;
         let rows = self.root.read(len, None)?;
         let arrays = self.columns.iter_mut().map(|column| column.next(len, rows.nulls.as_ref()));
@@ -106,8 +107,8 @@ impl OrcBatches {
     }
 
     /// How far each stream has been read, always in the same order.
-    pub(super) fn reached(&mut self) -> Result<Vec<Reached>, Fault> {
-        let mut reached: Vec<Reached> = self.root.reached()?.into_iter().collect();
+    pub(super) fn reached(&mut self) -> Result<Vec<DecodedPosition>, OrcReadError> {
+        let mut reached: Vec<DecodedPosition> = self.root.reached()?.into_iter().collect();
         for column in &mut self.columns {
             column.reached(&mut reached)?;
         }
@@ -125,7 +126,7 @@ impl Iterator for OrcBatches {
         // Nothing is known to panic; should an arrow constructor do so for bytes from outside, they are at
         // fault.
         let batch = catch_unwind(AssertUnwindSafe(|| self.batch()))
-            .unwrap_or_else(|_| Err(Fault::corrupt("the decoder failed")))
+            .unwrap_or_else(|_| Err(OrcReadError::corrupt("the decoder failed")))
             .map_err(|fault| fault.into_error(&self.object, Some(self.stripe)));
         if batch.is_err() {
             self.rows_left = 0;
@@ -134,9 +135,13 @@ impl Iterator for OrcBatches {
     }
 }
 
-impl Column {
+impl StripeColumnDecoder {
     /// A column that is not within another: as a dictionary where the stripe has one and `dictionaries` keeps them.
-    fn top(column: &Type, streams: &Streams, dictionaries: &mut Dictionaries) -> Result<Self, Fault> {
+    fn top(
+        column: &OrcType,
+        streams: &StripeStreams,
+        dictionaries: &mut StripeDictionaries,
+    ) -> Result<Self, OrcReadError> {
         let decoder = match dictionaries.keeps && column.is_text() {
             true => codes(column, streams, dictionaries).transpose(),
             false => None,
@@ -147,137 +152,176 @@ impl Column {
         }
     }
 
-    fn new(column: &Type, streams: &Streams, dictionaries: &mut Dictionaries) -> Result<Self, Fault> {
+    fn new(
+        column: &OrcType,
+        streams: &StripeStreams,
+        dictionaries: &mut StripeDictionaries,
+    ) -> Result<Self, OrcReadError> {
         Self::of(column, streams, decoder(column, streams, dictionaries))
     }
 
-    fn of(column: &Type, streams: &Streams, decoder: Result<Box<dyn Decode>, Fault>) -> Result<Self, Fault> {
+    fn of(
+        column: &OrcType,
+        streams: &StripeStreams,
+        decoder: Result<Box<dyn OrcColumnReader>, OrcReadError>,
+    ) -> Result<Self, OrcReadError> {
         let offset = streams.offset(column.id);
         let decoder = decoder.map_err(|fault| fault.of_column(&column.path).at(offset))?;
         Ok(Self { path: column.path.clone(), offset, decoder })
     }
 
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         self.decoder.next(len, parent).map_err(|fault| fault.of_column(&self.path).at(self.offset))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         self.decoder.reached(reached).map_err(|fault| fault.of_column(&self.path).at(self.offset))
     }
 }
 
 fn decoder(
-    column: &Type,
-    streams: &Streams,
-    dictionaries: &mut Dictionaries,
-) -> Result<Box<dyn Decode>, Fault> {
-    let presence = Presence::of(column.id, streams);
+    column: &OrcType,
+    streams: &StripeStreams,
+    dictionaries: &mut StripeDictionaries,
+) -> Result<Box<dyn OrcColumnReader>, OrcReadError> {
+    let presence = PresentStreamDecoder::of(column.id, streams);
     let get = |kind| streams.get(column.id, kind);
     let encoding = streams.encoding(column.id)?;
-    let ints = |kind, signed| Ints::new(get(kind), signed, encoding.second_version);
+    let ints = |kind, signed| IntRleDecoder::new(get(kind), signed, encoding.second_version);
     let direct = |is_text| {
-        let (presence, data) = (Presence::of(column.id, streams), get(StreamKind::Data));
-        Box::new(Direct { presence, lengths: ints(StreamKind::Length, false), data, is_text })
+        let (presence, data) = (PresentStreamDecoder::of(column.id, streams), get(StreamKind::Data));
+        Box::new(DirectStringReader { presence, lengths: ints(StreamKind::Length, false), data, is_text })
     };
     Ok(match column.kind {
-        Kind::Boolean => Box::new(Booleans { presence, bits: Bits::new(get(StreamKind::Data)) }),
-        Kind::Byte => Box::new(Bytes { presence, runs: ByteRuns::new(get(StreamKind::Data)) }),
-        Kind::Short => Box::new(integers::<Int16Type>(presence, ints(StreamKind::Data, true))),
-        Kind::Int => Box::new(integers::<Int32Type>(presence, ints(StreamKind::Data, true))),
-        Kind::Long => Box::new(integers::<Int64Type>(presence, ints(StreamKind::Data, true))),
-        Kind::Date => {
+        OrcTypeKind::Boolean => {
+            Box::new(BooleanColumnReader { presence, bits: BooleanRleDecoder::new(get(StreamKind::Data)) })
+        }
+        OrcTypeKind::Byte => {
+            Box::new(ByteColumnReader { presence, runs: ByteRleDecoder::new(get(StreamKind::Data)) })
+        }
+        OrcTypeKind::Short => Box::new(integers::<Int16Type>(presence, ints(StreamKind::Data, true))),
+        OrcTypeKind::Int => Box::new(integers::<Int32Type>(presence, ints(StreamKind::Data, true))),
+        OrcTypeKind::Long => Box::new(integers::<Int64Type>(presence, ints(StreamKind::Data, true))),
+        OrcTypeKind::Date => {
             let days = integers::<Date32Type>(presence, ints(StreamKind::Data, true));
             match column.calendar {
                 Calendar::Gregorian => Box::new(days),
-                Calendar::Hybrid => Box::new(HybridDates(days)),
+                Calendar::Hybrid => Box::new(HybridDateColumnReader(days)),
             }
         }
-        Kind::Float => {
-            Box::new(Floats::<Float32Type, 4> { presence, stream: get(StreamKind::Data), of: PhantomData })
-        }
-        Kind::Double => {
-            Box::new(Floats::<Float64Type, 8> { presence, stream: get(StreamKind::Data), of: PhantomData })
-        }
-        Kind::Decimal(precision, scale) => Box::new(Decimals {
+        OrcTypeKind::Float => Box::new(FloatColumnReader::<Float32Type, 4> {
+            presence,
+            stream: get(StreamKind::Data),
+            of: PhantomData,
+        }),
+        OrcTypeKind::Double => Box::new(FloatColumnReader::<Float64Type, 8> {
+            presence,
+            stream: get(StreamKind::Data),
+            of: PhantomData,
+        }),
+        OrcTypeKind::Decimal(precision, scale) => Box::new(DecimalColumnReader {
             presence,
             digits: get(StreamKind::Data),
             scales: ints(StreamKind::Secondary, true),
             precision,
             scale,
         }),
-        Kind::ShortDecimal(precision, scale) => {
+        OrcTypeKind::ShortDecimal(precision, scale) => {
             // These are in the second version whatever the column's encoding is.
-            let ints = Ints::new(get(StreamKind::Data), true, true);
-            Box::new(ShortDecimals { presence, ints, precision, scale })
+            let ints = IntRleDecoder::new(get(StreamKind::Data), true, true);
+            Box::new(ShortDecimalColumnReader { presence, ints, precision, scale })
         }
-        Kind::String | Kind::Char => match codes(column, streams, dictionaries)? {
-            Some(codes) => Box::new(Expanded(codes)),
+        OrcTypeKind::String | OrcTypeKind::Char => match codes(column, streams, dictionaries)? {
+            Some(codes) => Box::new(DictionaryExpandingReader(codes)),
             None => direct(true),
         },
-        Kind::Binary => direct(false),
-        Kind::Timestamp(unit) | Kind::Instant(unit) => {
-            let instant = matches!(column.kind, Kind::Instant(_));
+        OrcTypeKind::Binary => direct(false),
+        OrcTypeKind::Timestamp(unit) | OrcTypeKind::Instant(unit) => {
+            let instant = matches!(column.kind, OrcTypeKind::Instant(_));
             let zone = if instant { None } else { timestamps::zone(streams.zone())? };
             let calendar = column.calendar;
             let labelled = instant.then(|| Arc::from("UTC"));
             let (seconds, nanoseconds) = (ints(StreamKind::Data, true), ints(StreamKind::Secondary, false));
             if unit == TimeUnit::Microsecond {
                 let of = PhantomData::<fn() -> TimestampMicrosecondType>;
-                Box::new(Timestamps { presence, seconds, nanoseconds, zone, calendar, labelled, of })
+                Box::new(TimestampColumnReader {
+                    presence,
+                    seconds,
+                    nanoseconds,
+                    zone,
+                    calendar,
+                    labelled,
+                    of,
+                })
             } else {
                 let of = PhantomData::<fn() -> TimestampNanosecondType>;
-                Box::new(Timestamps { presence, seconds, nanoseconds, zone, calendar, labelled, of })
+                Box::new(TimestampColumnReader {
+                    presence,
+                    seconds,
+                    nanoseconds,
+                    zone,
+                    calendar,
+                    labelled,
+                    of,
+                })
             }
         }
-        Kind::Struct => {
-            let children = column.children.iter().map(|child| Column::new(child, streams, dictionaries));
+        OrcTypeKind::Struct => {
+            let children =
+                column.children.iter().map(|child| StripeColumnDecoder::new(child, streams, dictionaries));
             let children = children.collect::<Result<_, _>>()?;
-            let fields = column.children.iter().map(Type::field).collect();
-            Box::new(Structs { presence, fields, children })
+            let fields = column.children.iter().map(OrcType::field).collect();
+            Box::new(StructColumnReader { presence, fields, children })
         }
-        Kind::List => {
+        OrcTypeKind::List => {
             let [item] = column.children.as_slice() else {
-                return Err(Fault::corrupt("a list without items"));
+                return Err(OrcReadError::corrupt("a list without items"));
             };
             let lengths = ints(StreamKind::Length, false);
-            let (field, item) = (item.field(), Column::new(item, streams, dictionaries)?);
-            Box::new(Lists { presence, lengths, field, item })
+            let (field, item) = (item.field(), StripeColumnDecoder::new(item, streams, dictionaries)?);
+            Box::new(ListColumnReader { presence, lengths, field, item })
         }
-        Kind::Map => {
+        OrcTypeKind::Map => {
             let [key, value] = column.children.as_slice() else {
-                return Err(Fault::unsupported(
+                return Err(OrcReadError::unsupported(
                     "a map is read with both its keys and its values, or not at all",
                 ));
             };
             let lengths = ints(StreamKind::Length, false);
             let entries = column.entries();
             let DataType::Struct(fields) = entries.data_type() else {
-                return Err(Fault::corrupt("a map without entries"));
+                return Err(OrcReadError::corrupt("a map without entries"));
             };
-            let key = Column::new(key, streams, dictionaries)?;
-            let value = Column::new(value, streams, dictionaries)?;
-            Box::new(Maps { presence, lengths, fields: fields.clone(), entries, key, value })
+            let key = StripeColumnDecoder::new(key, streams, dictionaries)?;
+            let value = StripeColumnDecoder::new(value, streams, dictionaries)?;
+            Box::new(MapColumnReader { presence, lengths, fields: fields.clone(), entries, key, value })
         }
-        Kind::Union => {
+        OrcTypeKind::Union => {
             if column.children.is_empty() || column.children.len() > MAX_VARIANTS {
                 let variants = column.children.len();
-                return Err(Fault::unsupported(format!(
+                return Err(OrcReadError::unsupported(format!(
                     "a union of {variants} types, not of 1 to {MAX_VARIANTS}"
                 )));
             }
             let DataType::Union(fields, _) = column.data_type() else {
-                return Err(Fault::corrupt("a union without variants"));
+                return Err(OrcReadError::corrupt("a union without variants"));
             };
-            let variants = column.children.iter().map(|child| Column::new(child, streams, dictionaries));
+            let variants =
+                column.children.iter().map(|child| StripeColumnDecoder::new(child, streams, dictionaries));
             let variants = variants.collect::<Result<_, _>>()?;
-            Box::new(Unions { presence, tags: ByteRuns::new(get(StreamKind::Data)), fields, variants })
+            Box::new(UnionColumnReader {
+                presence,
+                tags: ByteRleDecoder::new(get(StreamKind::Data)),
+                fields,
+                variants,
+            })
         }
-        Kind::Unknown(kind) => {
-            return Err(Fault::unsupported(format!("type {kind} of ORC is not known here")));
+        OrcTypeKind::Unknown(kind) => {
+            return Err(OrcReadError::unsupported(format!("type {kind} of ORC is not known here")));
         }
     })
 }
 
-fn integers<T>(presence: Presence, ints: Ints) -> Integers<T> {
-    Integers { presence, ints, of: PhantomData }
+fn integers<T>(presence: PresentStreamDecoder, ints: IntRleDecoder) -> IntColumnReader<T> {
+    IntColumnReader { presence, ints, of: PhantomData }
 }

@@ -9,30 +9,30 @@ use arrow::{
 };
 
 use super::{
-    Column, Decode,
-    bits::{ByteRuns, Presence},
-    ints::Ints,
-    reached::Reached,
+    OrcColumnReader, StripeColumnDecoder,
+    bits::{ByteRleDecoder, PresentStreamDecoder},
+    ints::IntRleDecoder,
+    reached::DecodedPosition,
     strings::{end, offsets},
 };
-use crate::orc::fault::Fault;
+use crate::orc::fault::OrcReadError;
 
-pub(super) struct Structs {
-    pub(super) presence: Presence,
+pub(super) struct StructColumnReader {
+    pub(super) presence: PresentStreamDecoder,
     pub(super) fields: Fields,
-    pub(super) children: Vec<Column>,
+    pub(super) children: Vec<StripeColumnDecoder>,
 }
 
-impl Decode for Structs {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for StructColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let children = self.children.iter_mut().map(|child| child.next(len, rows.nulls.as_ref()));
         let children = children.collect::<Result<Vec<_>, _>>()?;
         let array = StructArray::try_new_with_length(self.fields.clone(), children, rows.nulls, len);
-        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+        Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         for child in &mut self.children {
             child.reached(reached)?;
@@ -41,23 +41,23 @@ impl Decode for Structs {
     }
 }
 
-pub(super) struct Lists {
-    pub(super) presence: Presence,
-    pub(super) lengths: Ints,
+pub(super) struct ListColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) lengths: IntRleDecoder,
     pub(super) field: FieldRef,
-    pub(super) item: Column,
+    pub(super) item: StripeColumnDecoder,
 }
 
-impl Decode for Lists {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for ListColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let offsets = offsets(&mut self.lengths, &rows)?;
         let items = self.item.next(end(&offsets), None)?;
         let array = ListArray::try_new(self.field.clone(), offsets, items, rows.nulls);
-        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+        Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.lengths.reached()?);
         self.item.reached(reached)?;
@@ -65,31 +65,31 @@ impl Decode for Lists {
     }
 }
 
-pub(super) struct Maps {
-    pub(super) presence: Presence,
-    pub(super) lengths: Ints,
+pub(super) struct MapColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) lengths: IntRleDecoder,
     pub(super) entries: FieldRef,
     pub(super) fields: Fields,
-    pub(super) key: Column,
-    pub(super) value: Column,
+    pub(super) key: StripeColumnDecoder,
+    pub(super) value: StripeColumnDecoder,
 }
 
-impl Decode for Maps {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for MapColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let offsets = offsets(&mut self.lengths, &rows)?;
         let keys = self.key.next(end(&offsets), None)?;
         if keys.null_count() > 0 {
-            return Err(Fault::unsupported("a map with a key that is null"));
+            return Err(OrcReadError::unsupported("a map with a key that is null"));
         }
         let values = self.value.next(end(&offsets), None)?;
-        let corrupt = |error: arrow::error::ArrowError| Fault::corrupt(error.to_string());
+        let corrupt = |error: arrow::error::ArrowError| OrcReadError::corrupt(error.to_string());
         let entries = StructArray::try_new(self.fields.clone(), vec![keys, values], None).map_err(corrupt)?;
         let array = MapArray::try_new(self.entries.clone(), offsets, entries, rows.nulls, false);
         Ok(Arc::new(array.map_err(corrupt)?))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.lengths.reached()?);
         self.key.reached(reached)?;
@@ -100,20 +100,23 @@ impl Decode for Maps {
 
 /// Rows of one of several types each, as sparse unions: every variant has all rows, and those of other variants are
 /// null in it. Arrow's unions have no nulls of their own: a row without a value is a null of the first variant.
-pub(super) struct Unions {
-    pub(super) presence: Presence,
+pub(super) struct UnionColumnReader {
+    pub(super) presence: PresentStreamDecoder,
     /// The number of each row's variant.
-    pub(super) tags: ByteRuns,
+    pub(super) tags: ByteRleDecoder,
     pub(super) fields: UnionFields,
-    pub(super) variants: Vec<Column>,
+    pub(super) variants: Vec<StripeColumnDecoder>,
 }
 
-impl Decode for Unions {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for UnionColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let tags = self.tags.read(rows.values())?;
         if let Some(tag) = tags.iter().find(|tag| usize::from(**tag) >= self.variants.len()) {
-            return Err(Fault::corrupt(format!("variant {tag} of a union of {}", self.variants.len())));
+            return Err(OrcReadError::corrupt(format!(
+                "variant {tag} of a union of {}",
+                self.variants.len()
+            )));
         }
 
         let tags = rows.spread(tags);
@@ -128,10 +131,10 @@ impl Decode for Unions {
 
         let ids: ScalarBuffer<i8> = tags.into_iter().map(|tag| tag as i8).collect();
         let array = UnionArray::try_new(self.fields.clone(), ids, None, children);
-        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+        Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.tags.reached()?);
         for variant in &mut self.variants {

@@ -11,50 +11,50 @@ use arrow::{
 };
 
 use super::{
-    Decode,
-    bits::{Bits, ByteRuns, Presence, Rows},
-    ints::{FIRST_ROOM, Ints},
-    reached::Reached,
+    OrcColumnReader,
+    bits::{BatchValidity, BooleanRleDecoder, ByteRleDecoder, PresentStreamDecoder},
+    ints::{FIRST_ROOM, IntRleDecoder},
+    reached::DecodedPosition,
 };
-use crate::orc::{calendar::Calendar, fault::Fault, stream::Stream};
+use crate::orc::{calendar::Calendar, fault::OrcReadError, stream::OrcStreamReader};
 
 /// Ten to the power of the largest precision.
 const MAX_POWER: u32 = 38;
 /// Floating-point numbers that are made of bytes at a time.
 const TOGETHER: usize = 1024;
 
-pub(super) struct Booleans {
-    pub(super) presence: Presence,
-    pub(super) bits: Bits,
+pub(super) struct BooleanColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) bits: BooleanRleDecoder,
 }
 
-impl Decode for Booleans {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for BooleanColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let values = rows.spread_bits(self.bits.read(rows.values())?);
         Ok(Arc::new(BooleanArray::new(values, rows.nulls)))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.bits.reached()?);
         Ok(())
     }
 }
 
-pub(super) struct Bytes {
-    pub(super) presence: Presence,
-    pub(super) runs: ByteRuns,
+pub(super) struct ByteColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) runs: ByteRleDecoder,
 }
 
-impl Decode for Bytes {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for ByteColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let values = self.runs.read(rows.values())?.into_iter().map(|byte| byte as i8).collect();
         Ok(Arc::new(Int8Array::new(rows.spread(values).into(), rows.nulls)))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.runs.reached()?);
         Ok(())
@@ -62,39 +62,40 @@ impl Decode for Bytes {
 }
 
 /// Whole numbers and dates.
-pub(super) struct Integers<T> {
-    pub(super) presence: Presence,
-    pub(super) ints: Ints,
+pub(super) struct IntColumnReader<T> {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) ints: IntRleDecoder,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
 /// Dates of a file that counts early ones by the Julian calendar.
-pub(super) struct HybridDates(pub(super) Integers<Date32Type>);
+pub(super) struct HybridDateColumnReader(pub(super) IntColumnReader<Date32Type>);
 
-impl Decode for HybridDates {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for HybridDateColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let days = self.0.next(len, parent)?;
         let named = days.as_primitive::<Date32Type>().try_unary::<_, Date32Type, _>(|day| {
             let named = Calendar::Hybrid.day(i64::from(day));
-            i32::try_from(named).map_err(|_| Fault::corrupt(format!("{day} days since 1970 are no date")))
+            i32::try_from(named)
+                .map_err(|_| OrcReadError::corrupt(format!("{day} days since 1970 are no date")))
         });
         Ok(Arc::new(named?))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         self.0.reached(reached)
     }
 }
 
 /// A number of up to 64 bits.
-pub(super) trait Whole: Copy + Into<i64> {
+pub(super) trait OrcNativeInt: Copy + Into<i64> {
     /// The lowest bits.
     fn lowest(number: i64) -> Self;
 }
 
 macro_rules! whole {
     ($($native:ty)*) => {
-        $(impl Whole for $native {
+        $(impl OrcNativeInt for $native {
             fn lowest(number: i64) -> Self {
                 number as Self
             }
@@ -104,12 +105,12 @@ macro_rules! whole {
 
 whole!(i16 i32 i64);
 
-impl<T> Decode for Integers<T>
+impl<T> OrcColumnReader for IntColumnReader<T>
 where
     T: ArrowPrimitiveType,
-    T::Native: Whole,
+    T::Native: OrcNativeInt,
 {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values: Vec<T::Native> = Vec::with_capacity(rows.values().min(FIRST_ROOM));
         self.ints.each(rows.values(), |piece| {
@@ -119,12 +120,12 @@ where
                 return Ok(());
             }
             let large = piece.iter().find(|number| !is_itself(number)).copied().unwrap_or_default();
-            Err(Fault::corrupt(format!("{large} is too large for {}", T::DATA_TYPE)))
+            Err(OrcReadError::corrupt(format!("{large} is too large for {}", T::DATA_TYPE)))
         })?;
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.ints.reached()?);
         Ok(())
@@ -132,35 +133,35 @@ where
 }
 
 /// Floating-point numbers: `SIZE` bytes each, the lowest first.
-pub(super) struct Floats<T, const SIZE: usize> {
-    pub(super) presence: Presence,
-    pub(super) stream: Stream,
+pub(super) struct FloatColumnReader<T, const SIZE: usize> {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) stream: OrcStreamReader,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
 /// A number that is stored as its bytes.
-pub(super) trait FromBytes<const SIZE: usize> {
+pub(super) trait FromLeBytes<const SIZE: usize> {
     fn from_bytes(bytes: [u8; SIZE]) -> Self;
 }
 
-impl FromBytes<4> for f32 {
+impl FromLeBytes<4> for f32 {
     fn from_bytes(bytes: [u8; 4]) -> Self {
         Self::from_le_bytes(bytes)
     }
 }
 
-impl FromBytes<8> for f64 {
+impl FromLeBytes<8> for f64 {
     fn from_bytes(bytes: [u8; 8]) -> Self {
         Self::from_le_bytes(bytes)
     }
 }
 
-impl<T, const SIZE: usize> Decode for Floats<T, SIZE>
+impl<T, const SIZE: usize> OrcColumnReader for FloatColumnReader<T, SIZE>
 where
     T: ArrowPrimitiveType,
-    T::Native: FromBytes<SIZE>,
+    T::Native: FromLeBytes<SIZE>,
 {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
         while values.len() < rows.values() {
@@ -170,24 +171,24 @@ where
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
-        reached.push(Reached::of(&self.stream));
+        reached.push(DecodedPosition::of(&self.stream));
         Ok(())
     }
 }
 
 /// Decimals: the digits of each, and how many of them lie behind the point.
-pub(super) struct Decimals {
-    pub(super) presence: Presence,
-    pub(super) digits: Stream,
-    pub(super) scales: Ints,
+pub(super) struct DecimalColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) digits: OrcStreamReader,
+    pub(super) scales: IntRleDecoder,
     pub(super) precision: u8,
     pub(super) scale: i8,
 }
 
-impl Decode for Decimals {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for DecimalColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
         // The bits that any of them has, which tells of nearly all columns that no value is too large.
@@ -202,7 +203,7 @@ impl Decode for Decimals {
             any = u128::MAX;
             for (digits, from) in values.iter_mut().skip(before).zip(scales) {
                 *digits = rescaled(*digits, *from, scale).ok_or_else(|| {
-                    Fault::corrupt(format!("{digits} of scale {from} cannot have a scale of {scale}"))
+                    OrcReadError::corrupt(format!("{digits} of scale {from} cannot have a scale of {scale}"))
                 })?;
             }
             Ok(())
@@ -210,24 +211,24 @@ impl Decode for Decimals {
         decimals(rows, values, any, self.precision, self.scale)
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
-        reached.push(Reached::of(&self.digits));
+        reached.push(DecodedPosition::of(&self.digits));
         reached.push(self.scales.reached()?);
         Ok(())
     }
 }
 
 /// Decimals of up to 18 digits, all of the column's scale.
-pub(super) struct ShortDecimals {
-    pub(super) presence: Presence,
-    pub(super) ints: Ints,
+pub(super) struct ShortDecimalColumnReader {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) ints: IntRleDecoder,
     pub(super) precision: u8,
     pub(super) scale: i8,
 }
 
-impl Decode for ShortDecimals {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl OrcColumnReader for ShortDecimalColumnReader {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
         self.ints.each(rows.values(), |piece| {
@@ -237,7 +238,7 @@ impl Decode for ShortDecimals {
         decimals(rows, values, u128::MAX, self.precision, self.scale)
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.ints.reached()?);
         Ok(())
@@ -245,16 +246,22 @@ impl Decode for ShortDecimals {
 }
 
 /// The rows, none of whose values has other bits than `any` when its sign is the lowest.
-fn decimals(rows: Rows, values: Vec<i128>, any: u128, precision: u8, scale: i8) -> Result<ArrayRef, Fault> {
+fn decimals(
+    rows: BatchValidity,
+    values: Vec<i128>,
+    any: u128,
+    precision: u8,
+    scale: i8,
+) -> Result<ArrayRef, OrcReadError> {
     let limit = 10_u128.pow(u32::from(precision).min(MAX_POWER));
     let may_be_large = (any >> 1) + 1 >= limit;
     let mut large = values.iter().filter(|value| may_be_large && value.unsigned_abs() >= limit);
     if let Some(value) = large.next() {
-        return Err(Fault::corrupt(format!("{value} has more than {precision} digits")));
+        return Err(OrcReadError::corrupt(format!("{value} has more than {precision} digits")));
     }
     let array = Decimal128Array::new(rows.spread(values).into(), rows.nulls);
     let array = array.with_precision_and_scale(precision, scale);
-    Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+    Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
 }
 
 /// The same number with other digits behind the point; `None` where digits would be lost.

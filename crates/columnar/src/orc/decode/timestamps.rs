@@ -9,11 +9,11 @@ use arrow::{
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
-use super::{Decode, bits::Presence, ints::Ints, reached::Reached};
+use super::{OrcColumnReader, bits::PresentStreamDecoder, ints::IntRleDecoder, reached::DecodedPosition};
 use crate::orc::{
     calendar::{BEGINNING_OF_OFFSETS, Calendar},
-    fault::Fault,
-    stripe::{Clock, Zone},
+    fault::OrcReadError,
+    stripe::{TimeZoneClock, WriterTimeZone},
 };
 
 /// 2015-01-01T00:00:00 in UTC.
@@ -23,12 +23,12 @@ const CUT_OFF: i64 = 999_999;
 /// The tables of zones end with this year.
 const LAST_YEAR: i32 = 2099;
 
-pub(super) struct Timestamps<T> {
-    pub(super) presence: Presence,
-    pub(super) seconds: Ints,
-    pub(super) nanoseconds: Ints,
+pub(super) struct TimestampColumnReader<T> {
+    pub(super) presence: PresentStreamDecoder,
+    pub(super) seconds: IntRleDecoder,
+    pub(super) nanoseconds: IntRleDecoder,
     /// The clock that is to be shown; `None` for UTC.
-    pub(super) zone: Option<Clock>,
+    pub(super) zone: Option<TimeZoneClock>,
     pub(super) calendar: Calendar,
     /// What the Arrow type says.
     pub(super) labelled: Option<Arc<str>>,
@@ -36,18 +36,18 @@ pub(super) struct Timestamps<T> {
 }
 
 /// The zone of timestamps without zone; an error where its name means nothing.
-pub(super) fn zone(zone: &Zone) -> Result<Option<Clock>, Fault> {
+pub(super) fn zone(zone: &WriterTimeZone) -> Result<Option<TimeZoneClock>, OrcReadError> {
     match zone {
-        Zone::Utc => Ok(None),
-        Zone::Other(clock) => Ok(Some(*clock)),
-        Zone::Unknown(name) => {
-            Err(Fault::unsupported(format!("the writer's time zone {name} is not known here")))
+        WriterTimeZone::Utc => Ok(None),
+        WriterTimeZone::Other(clock) => Ok(Some(*clock)),
+        WriterTimeZone::Unknown(name) => {
+            Err(OrcReadError::unsupported(format!("the writer's time zone {name} is not known here")))
         }
     }
 }
 
-impl<T: ArrowTimestampType> Decode for Timestamps<T> {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+impl<T: ArrowTimestampType> OrcColumnReader for TimestampColumnReader<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let seconds = self.seconds.read(rows.values())?;
         let nanoseconds = self.nanoseconds.read(rows.values())?;
@@ -57,7 +57,7 @@ impl<T: ArrowTimestampType> Decode for Timestamps<T> {
         Ok(Arc::new(array.with_timezone_opt(self.labelled.clone())))
     }
 
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+    fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
         reached.extend(self.presence.reached()?);
         reached.push(self.seconds.reached()?);
         reached.push(self.nanoseconds.reached()?);
@@ -65,9 +65,9 @@ impl<T: ArrowTimestampType> Decode for Timestamps<T> {
     }
 }
 
-impl<T: ArrowTimestampType> Timestamps<T> {
-    fn value(&self, seconds: i64, coded: i64) -> Result<i64, Fault> {
-        let out_of_range = || Fault::corrupt(format!("{seconds} seconds since 2015 are no timestamp"));
+impl<T: ArrowTimestampType> TimestampColumnReader<T> {
+    fn value(&self, seconds: i64, coded: i64) -> Result<i64, OrcReadError> {
+        let out_of_range = || OrcReadError::corrupt(format!("{seconds} seconds since 2015 are no timestamp"));
         let nanoseconds = nanoseconds(coded)?;
         let epoch = self.zone.as_ref().map_or(EPOCH, |clock| clock.epoch);
         let mut since_1970 = seconds.checked_add(epoch).ok_or_else(out_of_range)?;
@@ -82,7 +82,7 @@ impl<T: ArrowTimestampType> Timestamps<T> {
         let since_1970 = self.calendar.second(since_1970);
         in_unit::<T>(since_1970, nanoseconds).ok_or_else(|| {
             let unit = T::UNIT;
-            Fault::unsupported(format!(
+            OrcReadError::unsupported(format!(
                 "{since_1970} seconds and {nanoseconds} nanoseconds since 1970 are no {unit:?}s"
             ))
         })
@@ -90,7 +90,7 @@ impl<T: ArrowTimestampType> Timestamps<T> {
 }
 
 /// Seconds that a clock is ahead of UTC at a second since 1970.
-fn offset(clock: &Clock, since_1970: i64) -> Option<i32> {
+fn offset(clock: &TimeZoneClock, since_1970: i64) -> Option<i32> {
     let utc = DateTime::from_timestamp(since_1970, 0)?;
     match clock.before_1900 {
         Some(offset) if since_1970 < BEGINNING_OF_OFFSETS => Some(offset),
@@ -110,7 +110,7 @@ fn ruled(time: NaiveDateTime) -> NaiveDateTime {
 }
 
 /// The last three bits say how many zeros, and one more, were left out at the end.
-fn nanoseconds(coded: i64) -> Result<i64, Fault> {
+fn nanoseconds(coded: i64) -> Result<i64, OrcReadError> {
     let zeros = (coded & 7) as u32;
     let digits = coded >> 3;
     let factor = if zeros == 0 { 1 } else { 10_i64.pow(zeros + 1) };
@@ -118,7 +118,7 @@ fn nanoseconds(coded: i64) -> Result<i64, Fault> {
     digits
         .checked_mul(factor)
         .filter(|nanoseconds| nanoseconds.unsigned_abs() < 1_000_000_000)
-        .ok_or_else(|| Fault::corrupt(format!("a second of {digits} nanoseconds and {zeros} zeros")))
+        .ok_or_else(|| OrcReadError::corrupt(format!("a second of {digits} nanoseconds and {zeros} zeros")))
 }
 
 /// Seconds and nanoseconds in the unit; `None` where it cannot express them exactly.

@@ -4,7 +4,7 @@ use orc_rust::proto::BloomFilter;
 
 use crate::{
     orc::{
-        tree::Kind,
+        tree::OrcTypeKind,
         write::{
             bloom::{bits, mixed, murmur3},
             statistics::decimal,
@@ -20,28 +20,32 @@ const MOST_ZEROS: u32 = 38;
 
 /// The hashes of a value as it may be in the filters of a column: it is not there if none of them is. `None` where
 /// writers do not agree.
-pub(crate) fn hashes(literal: &Literal, kind: Kind) -> Option<Vec<u64>> {
+pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
     let whole = |value: i128, least: i64, most: i64| {
         let value = i64::try_from(value).ok().filter(|value| (least..=most).contains(value))?;
         Some(vec![mixed(value)])
     };
     match (kind, literal) {
         // The library in C++ hashes bytes after it wrote other ones over them.
-        (Kind::Byte, _) => None,
-        (Kind::Short, Literal::Integer(value)) => whole(*value, i16::MIN.into(), i16::MAX.into()),
-        (Kind::Int, Literal::Integer(value)) => whole(*value, i32::MIN.into(), i32::MAX.into()),
-        (Kind::Long, Literal::Integer(value)) => whole(*value, i64::MIN, i64::MAX),
-        (Kind::Date, Literal::Date(days)) => Some(vec![mixed(i64::from(*days))]),
+        (OrcTypeKind::Byte, _) => None,
+        (OrcTypeKind::Short, Literal::Integer(value)) => whole(*value, i16::MIN.into(), i16::MAX.into()),
+        (OrcTypeKind::Int, Literal::Integer(value)) => whole(*value, i32::MIN.into(), i32::MAX.into()),
+        (OrcTypeKind::Long, Literal::Integer(value)) => whole(*value, i64::MIN, i64::MAX),
+        (OrcTypeKind::Date, Literal::Date(days)) => Some(vec![mixed(i64::from(*days))]),
         // Zeros differ in their sign, and what is not a number in more than that.
-        (Kind::Float | Kind::Double, Literal::Float(value)) if *value == 0.0 || value.is_nan() => None,
-        (Kind::Double, Literal::Float(value)) => Some(vec![mixed(value.to_bits() as i64)]),
-        (Kind::Float, Literal::Float(value)) if f64::from(*value as f32) == *value => {
+        (OrcTypeKind::Float | OrcTypeKind::Double, Literal::Float(value))
+            if *value == 0.0 || value.is_nan() =>
+        {
+            None
+        }
+        (OrcTypeKind::Double, Literal::Float(value)) => Some(vec![mixed(value.to_bits() as i64)]),
+        (OrcTypeKind::Float, Literal::Float(value)) if f64::from(*value as f32) == *value => {
             Some(vec![mixed(value.to_bits() as i64)])
         }
-        (Kind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
-        (Kind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
+        (OrcTypeKind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
+        (OrcTypeKind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
         // Those that are stored as whole numbers are hashed as such by some.
-        (Kind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
+        (OrcTypeKind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
             let (of, scale) = (u32::try_from(of).ok()?, u32::from(*scale));
             let unscaled = rescaled(*unscaled, scale, of)?;
             let short = decimal(unscaled, of);
@@ -50,7 +54,7 @@ pub(crate) fn hashes(literal: &Literal, kind: Kind) -> Option<Vec<u64>> {
             let long = format!("{digits}.{fraction:0<width$}", width = of as usize);
             Some(vec![murmur3(short.as_bytes()), murmur3(long.as_bytes())])
         }
-        (Kind::Timestamp(_) | Kind::Instant(_), Literal::Timestamp(nanoseconds)) => {
+        (OrcTypeKind::Timestamp(_) | OrcTypeKind::Instant(_), Literal::Timestamp(nanoseconds)) => {
             let milliseconds = i64::try_from(nanoseconds.div_euclid(PER_MILLISECOND)).ok()?;
             // Before 1970, and in the second after, fractions are cut off this way or the other, and seconds counted
             // from either side.
@@ -98,7 +102,8 @@ mod tests {
 
     #[test]
     fn decimals_are_looked_for_with_and_without_zeros_at_their_end() {
-        let of = |unscaled, scale, of| hashes(&Literal::Decimal { unscaled, scale }, Kind::Decimal(20, of));
+        let of =
+            |unscaled, scale, of| hashes(&Literal::Decimal { unscaled, scale }, OrcTypeKind::Decimal(20, of));
         let texts = |short: &str, long: &str| Some(vec![murmur3(short.as_bytes()), murmur3(long.as_bytes())]);
         assert_eq!(of(150, 2, 2), texts("1.5", "1.50"));
         assert_eq!(of(-5, 0, 2), texts("-5", "-5.00"));
@@ -110,19 +115,19 @@ mod tests {
     #[test]
     fn values_that_writers_hash_in_several_ways_are_not_looked_for() {
         for (literal, kind) in [
-            (Literal::Float(-0.0), Kind::Double),
-            (Literal::Float(f64::NAN), Kind::Float),
-            (Literal::Float(0.1), Kind::Float),
-            (Literal::Integer(3), Kind::Byte),
-            (Literal::Integer(40_000), Kind::Short),
-            (Literal::Integer(i128::MAX), Kind::Long),
-            (Literal::String("x".to_owned()), Kind::Char),
-            (Literal::Float(1.0), Kind::Long),
-            (Literal::Decimal { unscaled: 150, scale: 2 }, Kind::ShortDecimal(5, 2)),
+            (Literal::Float(-0.0), OrcTypeKind::Double),
+            (Literal::Float(f64::NAN), OrcTypeKind::Float),
+            (Literal::Float(0.1), OrcTypeKind::Float),
+            (Literal::Integer(3), OrcTypeKind::Byte),
+            (Literal::Integer(40_000), OrcTypeKind::Short),
+            (Literal::Integer(i128::MAX), OrcTypeKind::Long),
+            (Literal::String("x".to_owned()), OrcTypeKind::Char),
+            (Literal::Float(1.0), OrcTypeKind::Long),
+            (Literal::Decimal { unscaled: 150, scale: 2 }, OrcTypeKind::ShortDecimal(5, 2)),
         ] {
             assert_eq!(hashes(&literal, kind), None, "{literal:?}");
         }
-        let kind = Kind::Timestamp(TimeUnit::Nanosecond);
+        let kind = OrcTypeKind::Timestamp(TimeUnit::Nanosecond);
         assert_eq!(hashes(&Literal::Timestamp(1_000_999_999), kind).unwrap(), [mixed(1000)]);
         assert!(hashes(&Literal::Timestamp(-1), kind).unwrap().contains(&mixed(-1)));
     }

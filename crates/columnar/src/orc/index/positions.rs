@@ -8,10 +8,10 @@
 use std::ops::Range;
 
 use crate::orc::{
-    compression::Codec,
-    stream::{Before, HEADER, Position},
-    stripe::{Encoding, StreamKind},
-    tree::{Kind, Type},
+    compression::OrcCodec,
+    stream::{HEADER, RowIndexPosition, RunSkip},
+    stripe::{OrcColumnEncoding, StreamKind},
+    tree::{OrcType, OrcTypeKind},
 };
 
 /// No run takes more bytes: 512 numbers of 64 bits, and what is said of them and patched.
@@ -19,7 +19,7 @@ const MOST_OF_RUN: u64 = 5 << 10;
 
 /// What a stream is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum OrcStreamLayout {
     Bytes,
     /// Numbers of 7 bits a byte.
     Varints,
@@ -28,48 +28,51 @@ pub(crate) enum Shape {
 }
 
 /// The streams that a column's positions speak of, in their order, but for the one that says which rows have a value.
-fn streams(kind: Kind, encoding: Encoding) -> Option<&'static [(StreamKind, Shape)]> {
-    use Shape::{Bits, Bytes, Runs, Varints};
+fn streams(
+    kind: OrcTypeKind,
+    encoding: OrcColumnEncoding,
+) -> Option<&'static [(StreamKind, OrcStreamLayout)]> {
+    use OrcStreamLayout::{Bits, Bytes, Runs, Varints};
     use StreamKind::{Data, Length, Secondary};
     Some(match kind {
-        Kind::Boolean => &[(Data, Bits)],
-        Kind::Union
-        | Kind::Byte
-        | Kind::Short
-        | Kind::Int
-        | Kind::Long
-        | Kind::Date
-        | Kind::ShortDecimal(..) => &[(Data, Runs)],
-        Kind::Float | Kind::Double => &[(Data, Bytes)],
-        Kind::String | Kind::Char if encoding.dictionary.is_some() => &[(Data, Runs)],
-        Kind::String | Kind::Char | Kind::Binary => &[(Data, Bytes), (Length, Runs)],
-        Kind::Decimal(..) => &[(Data, Varints), (Secondary, Runs)],
-        Kind::Timestamp(_) | Kind::Instant(_) => &[(Data, Runs), (Secondary, Runs)],
-        Kind::List | Kind::Map => &[(Length, Runs)],
-        Kind::Struct => &[],
-        Kind::Unknown(_) => return None,
+        OrcTypeKind::Boolean => &[(Data, Bits)],
+        OrcTypeKind::Union
+        | OrcTypeKind::Byte
+        | OrcTypeKind::Short
+        | OrcTypeKind::Int
+        | OrcTypeKind::Long
+        | OrcTypeKind::Date
+        | OrcTypeKind::ShortDecimal(..) => &[(Data, Runs)],
+        OrcTypeKind::Float | OrcTypeKind::Double => &[(Data, Bytes)],
+        OrcTypeKind::String | OrcTypeKind::Char if encoding.dictionary.is_some() => &[(Data, Runs)],
+        OrcTypeKind::String | OrcTypeKind::Char | OrcTypeKind::Binary => &[(Data, Bytes), (Length, Runs)],
+        OrcTypeKind::Decimal(..) => &[(Data, Varints), (Secondary, Runs)],
+        OrcTypeKind::Timestamp(_) | OrcTypeKind::Instant(_) => &[(Data, Runs), (Secondary, Runs)],
+        OrcTypeKind::List | OrcTypeKind::Map => &[(Length, Runs)],
+        OrcTypeKind::Struct => &[],
+        OrcTypeKind::Unknown(_) => return None,
     })
 }
 
 /// For each stream of a column that row groups begin in, where each of them does; `None` where the lists are not what
 /// they should be. `lists` has one for each row group, the first of which begins where the streams do.
 pub(crate) fn of_column(
-    column: &Type,
-    encoding: Encoding,
+    column: &OrcType,
+    encoding: OrcColumnEncoding,
     has_presence: bool,
     is_compressed: bool,
     lists: &[Vec<u64>],
-) -> Option<Vec<(StreamKind, Shape, Vec<Position>)>> {
-    let presence = has_presence.then_some((StreamKind::Present, Shape::Bits));
+) -> Option<Vec<(StreamKind, OrcStreamLayout, Vec<RowIndexPosition>)>> {
+    let presence = has_presence.then_some((StreamKind::Present, OrcStreamLayout::Bits));
     let streams = presence.into_iter().chain(streams(column.kind, encoding)?.iter().copied());
-    let mut positions: Vec<(StreamKind, Shape, Vec<Position>)> =
+    let mut positions: Vec<(StreamKind, OrcStreamLayout, Vec<RowIndexPosition>)> =
         streams.map(|(kind, shape)| (kind, shape, Vec::with_capacity(lists.len()))).collect();
     for (group, list) in lists.iter().enumerate() {
         let mut list = list.iter().copied();
         for (_, shape, positions) in &mut positions {
             let position = position(*shape, is_compressed, &mut list)?;
-            let position = if group == 0 { Position::default() } else { position };
-            let place = |position: &Position| (position.chunk, position.offset);
+            let position = if group == 0 { RowIndexPosition::default() } else { position };
+            let place = |position: &RowIndexPosition| (position.chunk, position.offset);
             if positions.last().is_some_and(|last| place(last) > place(&position)) {
                 return None;
             }
@@ -82,32 +85,37 @@ pub(crate) fn of_column(
     Some(positions)
 }
 
-fn position(shape: Shape, is_compressed: bool, list: &mut impl Iterator<Item = u64>) -> Option<Position> {
+fn position(
+    shape: OrcStreamLayout,
+    is_compressed: bool,
+    list: &mut impl Iterator<Item = u64>,
+) -> Option<RowIndexPosition> {
     let chunk = list.next()?;
     let offset = if is_compressed { list.next()? } else { 0 };
-    let values = if matches!(shape, Shape::Runs | Shape::Bits) { list.next()? } else { 0 };
-    let bits = if shape == Shape::Bits { list.next()? } else { 0 };
-    Some(Position { chunk, offset, before: Before { values, bits } })
+    let values =
+        if matches!(shape, OrcStreamLayout::Runs | OrcStreamLayout::Bits) { list.next()? } else { 0 };
+    let bits = if shape == OrcStreamLayout::Bits { list.next()? } else { 0 };
+    Some(RowIndexPosition { chunk, offset, before: RunSkip { values, bits } })
 }
 
 /// Which bytes of a stream of `len` bytes hold some of the row groups, and what is needed to see that they end where the
 /// next begins.
 pub(crate) fn span(
-    positions: &[Position],
+    positions: &[RowIndexPosition],
     groups: &Range<usize>,
-    shape: Shape,
-    codec: Option<Codec>,
+    shape: OrcStreamLayout,
+    codec: Option<OrcCodec>,
     len: u64,
 ) -> Option<Range<u64>> {
     let start = positions.get(groups.start)?.chunk;
     // The byte before tells whether a number begins there; in a chunk it is there anyway.
-    let before = u64::from(shape == Shape::Varints && codec.is_none());
+    let before = u64::from(shape == OrcStreamLayout::Varints && codec.is_none());
     let start = start.saturating_sub(before);
     let later = positions.get(groups.end..)?;
     let end = match later.first() {
         None => len,
         Some(next) => {
-            let run = if next.before == Before::default() { 0 } else { MOST_OF_RUN };
+            let run = if next.before == RunSkip::default() { 0 } else { MOST_OF_RUN };
             let needed = next.offset.checked_add(run)?;
             match codec {
                 None => next.chunk.checked_add(needed)?,
@@ -126,7 +134,7 @@ pub(crate) fn span(
 }
 
 /// Where the chunk begins that is so many behind the first, as far as positions tell: it may be a later one.
-fn after(positions: &[Position], chunks: usize) -> Option<u64> {
+fn after(positions: &[RowIndexPosition], chunks: usize) -> Option<u64> {
     let mut starts = positions.iter().map(|position| position.chunk).collect::<Vec<_>>();
     starts.dedup();
     starts.get(chunks).copied()
@@ -138,20 +146,20 @@ mod tests {
 
     use super::*;
 
-    fn codec(block: u64) -> Option<Codec> {
+    fn codec(block: u64) -> Option<OrcCodec> {
         let compression = Some(CompressionKind::Zstd as i32);
         let compression_block_size = Some(block);
-        Codec::of(&PostScript { compression, compression_block_size, ..PostScript::default() }).unwrap()
+        OrcCodec::of(&PostScript { compression, compression_block_size, ..PostScript::default() }).unwrap()
     }
 
-    fn at(chunk: u64, offset: u64, values: u64) -> Position {
-        Position { chunk, offset, before: Before { values, bits: 0 } }
+    fn at(chunk: u64, offset: u64, values: u64) -> RowIndexPosition {
+        RowIndexPosition { chunk, offset, before: RunSkip { values, bits: 0 } }
     }
 
     #[test]
     fn row_groups_are_read_up_to_the_end_of_the_run_that_the_next_begins_in() {
         let plain = [at(0, 0, 0), at(100, 0, 0), at(200, 0, 7), at(9_000, 0, 0)];
-        let span = |groups| span(&plain, &groups, Shape::Runs, None, 10_000);
+        let span = |groups| span(&plain, &groups, OrcStreamLayout::Runs, None, 10_000);
         assert_eq!(span(0..1), Some(0..100));
         assert_eq!(span(1..2), Some(100..200 + MOST_OF_RUN));
         assert_eq!(span(2..3), Some(200..9_000));
@@ -163,7 +171,7 @@ mod tests {
     fn chunks_are_read_whole_and_no_more_of_them_than_are_needed() {
         let block = 64 << 10;
         let positions = [at(0, 0, 0), at(0, 60_000, 3), at(1_000, 100, 0), at(2_500, 0, 0), at(90_000, 7, 7)];
-        let span = |groups| span(&positions, &groups, Shape::Runs, codec(block), 1_000_000);
+        let span = |groups| span(&positions, &groups, OrcStreamLayout::Runs, codec(block), 1_000_000);
         assert_eq!(span(0..1), Some(0..1_000));
         assert_eq!(span(1..2), Some(0..2_500));
         assert_eq!(span(2..3), Some(1_000..2_500));
@@ -175,6 +183,6 @@ mod tests {
     fn a_run_at_the_end_of_a_chunk_may_end_in_the_next() {
         let block = 64 << 10;
         let positions = [at(0, 0, 0), at(0, 63 << 10, 3), at(1_000, 0, 0), at(1_500, 9, 0)];
-        assert_eq!(span(&positions, &(0..1), Shape::Runs, codec(block), 9_000), Some(0..1_500));
+        assert_eq!(span(&positions, &(0..1), OrcStreamLayout::Runs, codec(block), 9_000), Some(0..1_500));
     }
 }

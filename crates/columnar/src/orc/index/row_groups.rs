@@ -5,44 +5,44 @@ use std::sync::Arc;
 use arrow::array::BooleanArray;
 use orc_rust::proto::ColumnStatistics;
 
-use super::{bloom, row_index::ColumnIndex};
+use super::{bloom, row_index::OrcColumnIndex};
 use crate::{
     orc::{
-        stripe::{StripeFooter, Zone},
-        stripe_statistics::Trust,
-        tree::{Kind, Type},
+        stripe::{StripeFooter, WriterTimeZone},
+        stripe_statistics::StatisticsTrust,
+        tree::{OrcType, OrcTypeKind},
     },
     predicate::Literal,
 };
 
 /// The row groups of a stripe.
-pub(crate) struct RowGroups {
+pub(crate) struct StripeRowGroups {
     /// How many rows each has.
     pub(crate) rows: Vec<u64>,
     /// What is said of some columns, by their numbers.
-    pub(crate) columns: Vec<(usize, Arc<ColumnIndex>)>,
+    pub(crate) columns: Vec<(usize, Arc<OrcColumnIndex>)>,
     pub(crate) footer: Arc<StripeFooter>,
 }
 
-impl RowGroups {
+impl StripeRowGroups {
     /// What is said of a column in a row group.
-    pub(crate) fn statistics(&self, group: usize, column: &Type) -> Option<ColumnStatistics> {
+    pub(crate) fn statistics(&self, group: usize, column: &OrcType) -> Option<ColumnStatistics> {
         self.index(column)?.statistics(group)
     }
 
     /// Whether each row group may have any of the literals in a column.
     pub(crate) fn may_contain(
         &self,
-        column: &Type,
+        column: &OrcType,
         literals: &[Literal],
-        trust: Trust,
+        trust: StatisticsTrust,
     ) -> Option<BooleanArray> {
         let is_trusted = match column.kind {
-            Kind::Decimal(..) | Kind::ShortDecimal(..) => trust.decimals,
-            Kind::Instant(_) => trust.timestamps && self.filters_in_utc(column),
+            OrcTypeKind::Decimal(..) | OrcTypeKind::ShortDecimal(..) => trust.decimals,
+            OrcTypeKind::Instant(_) => trust.timestamps && self.filters_in_utc(column),
             // What a clock showed elsewhere was turned into UTC by some and left as it was by others.
-            Kind::Timestamp(_) => {
-                let is_utc = matches!(self.footer.zone, Zone::Utc);
+            OrcTypeKind::Timestamp(_) => {
+                let is_utc = matches!(self.footer.zone, WriterTimeZone::Utc);
                 trust.timestamps && is_utc && self.filters_in_utc(column)
             }
             _ => true,
@@ -66,12 +66,12 @@ impl RowGroups {
         Some(groups.map(|group| bloom::may_contain(&index.filter(group)?, &hashes)).collect())
     }
 
-    fn index(&self, column: &Type) -> Option<&ColumnIndex> {
+    fn index(&self, column: &OrcType) -> Option<&OrcColumnIndex> {
         let found = self.columns.iter().find(|(id, _)| *id == column.id as usize);
         found.map(|(_, index)| index.as_ref())
     }
 
-    fn filters_in_utc(&self, column: &Type) -> bool {
+    fn filters_in_utc(&self, column: &OrcType) -> bool {
         let encoding = self.footer.encodings.get(column.id as usize);
         encoding.is_some_and(|encoding| encoding.is_some_and(|encoding| encoding.filters_in_utc))
     }

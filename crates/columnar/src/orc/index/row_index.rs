@@ -11,14 +11,14 @@ use stylobate_storage::OpenObject;
 
 use crate::{
     Error, Result,
-    file::schema::Projected,
+    file::schema::ProjectedColumn,
     orc::{
         OrcFile, bytes,
-        compression::Codec,
-        stream::{Stream, most_of_message},
+        compression::OrcCodec,
+        stream::{OrcStreamReader, most_of_message},
         stripe::{StreamKind, StripeFooter},
         stripe_statistics::entries,
-        tree::{Kind, Type},
+        tree::{OrcType, OrcTypeKind},
     },
     predicate::Column,
 };
@@ -29,7 +29,7 @@ const MOST_BYTES: u64 = 16 << 20;
 /// What a stripe says of the row groups of one column, in the form that it is in the file: it is parsed as it is asked
 /// for.
 #[derive(Debug, Default)]
-pub(crate) struct ColumnIndex {
+pub(crate) struct OrcColumnIndex {
     /// One for each row group, or none.
     groups: Vec<Bytes>,
     /// The same.
@@ -37,19 +37,19 @@ pub(crate) struct ColumnIndex {
     bytes: usize,
 }
 
-impl ColumnIndex {
+impl OrcColumnIndex {
     /// Of the streams as they are in the file.
     pub(crate) fn parse(
         row_index: Option<Bytes>,
         filters: Option<Bytes>,
-        codec: Option<Codec>,
+        codec: Option<OrcCodec>,
         groups: u64,
     ) -> Self {
         let mut bytes = 0;
         let mut each = |stream: Option<Bytes>| -> Option<Vec<Bytes>> {
             let stream = stream?;
             let most = most_of_message(stream.len());
-            let message = Stream::new(stream, codec).read_all(most).ok()?;
+            let message = OrcStreamReader::new(stream, codec).read_all(most).ok()?;
             // A piece of its own: what was read together is much more.
             let message = Bytes::copy_from_slice(&message);
             let each = entries(&message).collect::<Option<Vec<_>>>()?;
@@ -117,7 +117,11 @@ impl OrcFile {
             let column = self.tail.root.find(column.name())?;
             let is_leaf = !matches!(
                 column.kind,
-                Kind::List | Kind::Map | Kind::Struct | Kind::Union | Kind::Unknown(_)
+                OrcTypeKind::List
+                    | OrcTypeKind::Map
+                    | OrcTypeKind::Struct
+                    | OrcTypeKind::Union
+                    | OrcTypeKind::Unknown(_)
             );
             let filter = equality && trust.bloom_filters;
             // Of a row group that is all of the stripe, the stripe's statistics say the same.
@@ -132,8 +136,8 @@ impl OrcFile {
         object: &OpenObject,
         unit: usize,
         columns: &[(usize, bool)],
-    ) -> Result<Vec<ColumnIndex>> {
-        let nothing = || columns.iter().map(|_| ColumnIndex::default()).collect();
+    ) -> Result<Vec<OrcColumnIndex>> {
+        let nothing = || columns.iter().map(|_| OrcColumnIndex::default()).collect();
         let footer = match self.footer(object, unit).await {
             Ok(footer) => footer,
             // What is wrong with it will show when the stripe is read.
@@ -153,15 +157,15 @@ impl OrcFile {
         let read = object.read(&ranges).await?;
         let bytes = |range: Option<Range<u64>>| bytes::cut(&ranges, &read, &range?);
         let parse = |(index, filters)| {
-            ColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(unit))
+            OrcColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(unit))
         };
         Ok(streams.into_iter().map(parse).collect())
     }
 
     /// The columns whose row index tells where row groups of these begin: all of them, and those in them.
-    pub(crate) fn columns_of(&self, fields: &[Projected]) -> Vec<usize> {
+    pub(crate) fn columns_of(&self, fields: &[ProjectedColumn]) -> Vec<usize> {
         let mut ids = vec![0];
-        let mut add = |column: &Type| ids.push(column.id as usize);
+        let mut add = |column: &OrcType| ids.push(column.id as usize);
         self.wanted_columns(fields).unwrap_or_default().iter().for_each(|column| column.visit(&mut add));
         ids.sort_unstable();
         ids.dedup();
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn an_index_of_another_number_of_row_groups_is_none() {
         let bytes = index(&[&[0, 0], &[8, 2]]);
-        let parse = |groups| ColumnIndex::parse(Some(bytes.clone()), None, None, groups);
+        let parse = |groups| OrcColumnIndex::parse(Some(bytes.clone()), None, None, groups);
         let parsed = parse(2);
         assert_eq!(parsed.positions(), Some(vec![vec![0, 0], vec![8, 2]]));
         assert_eq!(parsed.statistics(1).unwrap().number_of_values, Some(7));
@@ -213,7 +217,7 @@ mod tests {
     fn an_index_that_is_cut_off_says_nothing_or_what_it_said() {
         let bytes = index(&[&[0, 0], &[8, 2]]);
         for len in 0..bytes.len() {
-            assert!(ColumnIndex::parse(Some(bytes.slice(..len)), None, None, 2).is_empty(), "{len} bytes");
+            assert!(OrcColumnIndex::parse(Some(bytes.slice(..len)), None, None, 2).is_empty(), "{len} bytes");
         }
     }
 }

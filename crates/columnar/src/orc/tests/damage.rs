@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
     codecs, open, read_all,
-    sample::{Sample, bits, ints, leaf, lengths, parent},
+    sample::{SampleOrcFile, bits, ints, leaf, lengths, parent},
     simple_batch, write,
 };
 use crate::{
@@ -74,7 +74,7 @@ fn bytes_at_random_are_an_error() {
 fn claiming(lengths_claimed: &[u64]) -> Bytes {
     let types = vec![parent(Kind::Struct, &[1], &["l"]), parent(Kind::List, &[2], &[]), leaf(Kind::Int)];
     let streams = vec![(1, Streams::Length, lengths(lengths_claimed)), (2, Streams::Data, ints(&[1, 2, 3]))];
-    Sample::new(types).stripe(lengths_claimed.len() as u64, streams).file()
+    SampleOrcFile::new(types).stripe(lengths_claimed.len() as u64, streams).file()
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn lengths_that_are_only_claimed_cost_no_memory() {
     }
     let strings = || vec![parent(Kind::Struct, &[1], &["s"]), leaf(Kind::String)];
     let direct = vec![(1, Streams::Length, lengths(&[2_000_000_000])), (1, Streams::Data, b"few".to_vec())];
-    assert!(read_all(&Sample::new(strings()).stripe(1, direct).file(), 10).is_err());
+    assert!(read_all(&SampleOrcFile::new(strings()).stripe(1, direct).file(), 10).is_err());
     let codes = vec![(1, Streams::Data, lengths(&[0])), (1, Streams::Length, lengths(&[1]))];
-    let mut dictionary = Sample::new(strings()).stripe(1, codes);
+    let mut dictionary = SampleOrcFile::new(strings()).stripe(1, codes);
     dictionary.stripes[0].encodings[1] =
         ColumnEncoding { kind: Some(1), dictionary_size: Some(u32::MAX), ..Default::default() };
     assert!(read_all(&dictionary.file(), 10).is_err());
-    let rows = Sample::new(strings()).stripe(u64::MAX, vec![(1, Streams::Present, bits(&[true]))]);
+    let rows = SampleOrcFile::new(strings()).stripe(u64::MAX, vec![(1, Streams::Present, bits(&[true]))]);
     assert!(read_all(&rows.file(), 65_536).is_err());
 }
 
@@ -116,39 +116,39 @@ fn an_error_says_where_the_bytes_lie() {
 fn a_present_stream_that_ends_too_soon_is_not_taken_for_no_nulls() {
     let types = vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)];
     let streams = vec![(1, Streams::Present, bits(&[true])), (1, Streams::Data, ints(&[7; 20]))];
-    assert!(read_all(&Sample::new(types).stripe(20, streams).file(), 20).is_err());
+    assert!(read_all(&SampleOrcFile::new(types).stripe(20, streams).file(), 20).is_err());
 }
 
 #[test]
 fn what_the_footer_says_must_fit_together() {
     let types = || vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)];
     let stripe = || vec![(1, Streams::Data, ints(&[1, 2]))];
-    assert_eq!(read_all(&Sample::new(types()).stripe(2, stripe()).file(), 10).unwrap().num_rows(), 2);
+    assert_eq!(read_all(&SampleOrcFile::new(types()).stripe(2, stripe()).file(), 10).unwrap().num_rows(), 2);
 
-    let mut rows = Sample::new(types()).stripe(2, stripe());
+    let mut rows = SampleOrcFile::new(types()).stripe(2, stripe());
     rows.footer.number_of_rows = Some(3);
     assert!(open(&rows.file()).is_err());
-    let mut encodings = Sample::new(types()).stripe(2, stripe());
+    let mut encodings = SampleOrcFile::new(types()).stripe(2, stripe());
     encodings.stripes[0].encodings.pop();
     assert!(read_all(&encodings.file(), 10).is_err());
-    let twice = Sample::new(types()).stripe(2, [stripe(), stripe()].concat());
+    let twice = SampleOrcFile::new(types()).stripe(2, [stripe(), stripe()].concat());
     assert!(read_all(&twice.file(), 10).is_err());
-    let stranger = Sample::new(types()).stripe(2, vec![(9, Streams::Data, ints(&[1, 2]))]);
+    let stranger = SampleOrcFile::new(types()).stripe(2, vec![(9, Streams::Data, ints(&[1, 2]))]);
     assert!(read_all(&stranger.file(), 10).is_err());
 
     for subtypes in [&[0][..], &[5], &[1, 1]] {
         let names = ["a", "b"];
         let circle = vec![parent(Kind::Struct, subtypes, &names[..subtypes.len()]), leaf(Kind::Int)];
-        assert!(open(&Sample::new(circle).file()).is_err(), "{subtypes:?}");
+        assert!(open(&SampleOrcFile::new(circle).file()).is_err(), "{subtypes:?}");
     }
     let deep = (1..1000).map(|child| parent(Kind::List, &[child + 1], &[])).chain([leaf(Kind::Int)]);
     let deep = [parent(Kind::Struct, &[1], &["deep"])].into_iter().chain(deep).collect();
-    assert!(open(&Sample::new(deep).file()).is_err());
+    assert!(open(&SampleOrcFile::new(deep).file()).is_err());
 }
 
 #[test]
 fn an_encrypted_file_says_so() {
-    let mut sample = Sample::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
+    let mut sample = SampleOrcFile::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
     sample.footer.encryption = Some(Encryption::default());
     let error = open(&sample.file()).unwrap_err();
     assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
@@ -157,7 +157,7 @@ fn an_encrypted_file_says_so() {
 
 #[test]
 fn a_codec_from_the_future_is_unsupported_and_not_taken_for_none() {
-    let mut sample = Sample::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
+    let mut sample = SampleOrcFile::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
     sample.postscript.compression = Some(77);
     assert!(matches!(open(&sample.file()), Err(Error::Unsupported { .. })));
 }
@@ -173,7 +173,7 @@ fn an_orc_file_is_told_by_its_last_bytes() {
 
 #[test]
 fn a_postscript_of_the_first_writers_has_no_magic() {
-    let mut sample = Sample::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
+    let mut sample = SampleOrcFile::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
     sample.postscript.magic = None;
     sample.postscript.writer_version = None;
     let file = sample.file();

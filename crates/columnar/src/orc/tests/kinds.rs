@@ -15,9 +15,9 @@ use orc_rust::proto::{
 
 use super::{
     all_fields, decode, open, read_all,
-    sample::{Sample, bits, decimal, digits, ints, leaf, lengths, parent},
+    sample::{SampleOrcFile, bits, decimal, digits, ints, leaf, lengths, parent},
 };
-use crate::{Error, file::schema::Projected};
+use crate::{Error, file::schema::ProjectedColumn};
 
 /// A struct of an int and a struct of a string and a list of ints, and a map of strings to ints; with nulls
 /// at each level.
@@ -51,7 +51,7 @@ pub(super) fn nested() -> Bytes {
         (9, Streams::Present, bits(&[true, false, true])),
         (9, Streams::Data, ints(&[5, 6])),
     ];
-    Sample::new(types).stripe(4, streams).file()
+    SampleOrcFile::new(types).stripe(4, streams).file()
 }
 
 /// Decimals, timestamps with and without zone, and a dictionary.
@@ -77,7 +77,7 @@ pub(super) fn others() -> Bytes {
         (4, Streams::Length, lengths(&[4, 1])),
     ];
     streams.extend([times(2), times(3)].concat());
-    let mut sample = Sample::new(types).stripe(3, streams);
+    let mut sample = SampleOrcFile::new(types).stripe(3, streams);
     sample.stripes[0].encodings[4] =
         ColumnEncoding { kind: Some(1), dictionary_size: Some(2), ..Default::default() };
     sample.stripes[0].zone = Some("Asia/Tokyo".into());
@@ -116,20 +116,21 @@ fn leaves_of_a_struct_are_read_without_the_others() {
     let root = opened.schema().field(0).clone();
     // Leaves of the first column: number, inner.text, inner.list.item.
     for leaves in [vec![0], vec![1], vec![2], vec![0, 2], vec![0, 1, 2]] {
-        let field = Projected { root: 0, leaves: Some(leaves.clone().into()) };
-        let arrays = decode(&file, &opened, &[field.clone(), Projected::whole(1)], 10).unwrap().remove(0);
+        let field = ProjectedColumn { root: 0, leaves: Some(leaves.clone().into()) };
+        let arrays =
+            decode(&file, &opened, &[field.clone(), ProjectedColumn::whole(1)], 10).unwrap().remove(0);
         assert_eq!(arrays[0].data_type(), field.field(&Arc::new(root.clone())).data_type(), "{leaves:?}");
         assert_eq!(arrays[0].null_count(), 1);
         assert_eq!(arrays[1].data_type(), opened.schema().field(1).data_type());
     }
-    let only = Projected { root: 0, leaves: Some([1].into()) };
+    let only = ProjectedColumn { root: 0, leaves: Some([1].into()) };
     let text = Field::new("text", DataType::Utf8, true);
     let arrays = decode(&file, &opened, std::slice::from_ref(&only), 10).unwrap().remove(0);
     let inner = arrays[0].as_struct().column(0).as_struct().clone();
     let expected: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("c"), None]));
     assert_eq!(inner, StructArray::new(vec![text].into(), vec![expected], inner.nulls().cloned()));
-    assert!(opened.estimated_bytes(0, &[only]) < opened.estimated_bytes(0, &[Projected::whole(0)]));
-    let half_a_map = Projected { root: 1, leaves: Some([0].into()) };
+    assert!(opened.estimated_bytes(0, &[only]) < opened.estimated_bytes(0, &[ProjectedColumn::whole(0)]));
+    let half_a_map = ProjectedColumn { root: 1, leaves: Some([0].into()) };
     assert!(matches!(decode(&file, &opened, &[half_a_map], 10), Err(Error::Unsupported { .. })));
 }
 
@@ -147,7 +148,7 @@ fn decimals_have_up_to_38_digits_and_no_more() {
         let types = vec![parent(Kind::Struct, &[1], &["d"]), decimal(38, 0)];
         let streams =
             vec![(1, Streams::Data, digits(values)), (1, Streams::Secondary, ints(&vec![0; values.len()]))];
-        Sample::new(types).stripe(values.len() as u64, streams).file()
+        SampleOrcFile::new(types).stripe(values.len() as u64, streams).file()
     };
     let read = read_all(&file(&[most, -most, 0]), 10).unwrap();
     assert_eq!(
@@ -162,7 +163,7 @@ fn decimals_have_up_to_38_digits_and_no_more() {
 fn short_decimals_of_the_next_version_are_whole_numbers() {
     let types = vec![parent(Kind::Struct, &[1], &["d"]), decimal(18, 3)];
     // A run of three times 2500, zigzag.
-    let mut sample = Sample::new(types).stripe(3, vec![(1, Streams::Data, vec![0x08, 0x13, 0x88])]);
+    let mut sample = SampleOrcFile::new(types).stripe(3, vec![(1, Streams::Data, vec![0x08, 0x13, 0x88])]);
     sample.postscript.version = vec![1, 9999];
     let expected = Decimal128Array::from(vec![2500; 3]).with_precision_and_scale(18, 3).unwrap();
     assert_eq!(read_all(&sample.file(), 10).unwrap().column(0).as_ref(), &expected);
@@ -171,7 +172,7 @@ fn short_decimals_of_the_next_version_are_whole_numbers() {
 #[test]
 fn a_decimal_without_precision_is_one_of_38_digits() {
     let types = vec![parent(Kind::Struct, &[1], &["d"]), leaf(Kind::Decimal)];
-    let file = Sample::new(types).file();
+    let file = SampleOrcFile::new(types).file();
     assert_eq!(open(&file).unwrap().schema().field(0).data_type(), &DataType::Decimal128(38, 10));
 }
 
@@ -188,10 +189,10 @@ fn a_clock_shows_what_it_showed_and_an_instant_is_in_utc() {
     assert_eq!(instant.timezone(), Some("UTC"));
 }
 
-fn timestamps(seconds: &[i64], nanoseconds: &[u64], zone: Option<&str>) -> Sample {
+fn timestamps(seconds: &[i64], nanoseconds: &[u64], zone: Option<&str>) -> SampleOrcFile {
     let types = vec![parent(Kind::Struct, &[1], &["t"]), leaf(Kind::Timestamp)];
     let streams = vec![(1, Streams::Data, ints(seconds)), (1, Streams::Secondary, lengths(nanoseconds))];
-    let mut sample = Sample::new(types).stripe(seconds.len() as u64, streams);
+    let mut sample = SampleOrcFile::new(types).stripe(seconds.len() as u64, streams);
     sample.stripes[0].zone = zone.map(str::to_owned);
     sample
 }
@@ -243,7 +244,7 @@ fn a_dictionary_comes_out_as_its_values() {
 fn rows_that_the_root_has_not_are_null_in_every_column() {
     let types = vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)];
     let streams = vec![(0, Streams::Present, bits(&[true, false, true])), (1, Streams::Data, ints(&[7, 8]))];
-    let read = read_all(&Sample::new(types).stripe(3, streams).file(), 2).unwrap();
+    let read = read_all(&SampleOrcFile::new(types).stripe(3, streams).file(), 2).unwrap();
     assert_eq!(read.column(0).as_ref(), &Int32Array::from(vec![Some(7), None, Some(8)]));
 }
 
@@ -255,13 +256,13 @@ fn columns_that_cannot_be_read_leave_the_others_readable() {
         parent(Kind::Union, &[], &[]),
         Type { kind: Some(99), ..Type::default() },
     ];
-    let file = Sample::new(types).stripe(2, vec![(1, Streams::Data, ints(&[1, 2]))]).file();
+    let file = SampleOrcFile::new(types).stripe(2, vec![(1, Streams::Data, ints(&[1, 2]))]).file();
     let opened = open(&file).unwrap();
     assert_eq!(opened.schema().fields().len(), 3);
-    let good = decode(&file, &opened, &[Projected::whole(0)], 10).unwrap().remove(0);
+    let good = decode(&file, &opened, &[ProjectedColumn::whole(0)], 10).unwrap().remove(0);
     assert_eq!(good[0].as_ref(), &Int32Array::from(vec![1, 2]));
     for (root, name) in [(1, "empty"), (2, "future")] {
-        let error = decode(&file, &opened, &[Projected::whole(root)], 10).unwrap_err();
+        let error = decode(&file, &opened, &[ProjectedColumn::whole(root)], 10).unwrap_err();
         assert!(
             matches!(&error, Error::Unsupported { column: Some(column), .. } if column == name),
             "{error}"
@@ -290,7 +291,7 @@ fn union_file(tags: &[u8]) -> Bytes {
         (4, Streams::Data, b"text".to_vec()),
         (4, Streams::Length, lengths(&[4])),
     ];
-    Sample::new(types).stripe(6, streams).file()
+    SampleOrcFile::new(types).stripe(6, streams).file()
 }
 
 #[test]
@@ -318,7 +319,7 @@ fn a_variant_that_a_union_has_not_is_corrupt() {
     let error = read_all(&file, 10).unwrap_err();
     assert!(matches!(&error, Error::Corrupt { column: Some(column), .. } if column == "either"), "{error}");
     let opened = open(&file).unwrap();
-    let rows = decode(&file, &opened, &[Projected::whole(0)], 10).unwrap().remove(0);
+    let rows = decode(&file, &opened, &[ProjectedColumn::whole(0)], 10).unwrap().remove(0);
     assert_eq!(rows[0].as_ref(), &Int32Array::from(vec![0, 1, 2, 3, 4, 5]));
 }
 

@@ -29,12 +29,12 @@ use stylobate_storage::{
 
 use super::{
     OrcBytes, OrcFile,
-    bytes::Wanted,
+    bytes::StripeReadPlan,
     decode::OrcBatches,
-    fault::Fault,
-    tail::{FIRST_READ, Parsed, Tail},
+    fault::OrcReadError,
+    tail::{FIRST_READ, OrcTail, TailParseOutcome},
 };
-use crate::{Result, file::schema::Projected};
+use crate::{Result, file::schema::ProjectedColumn};
 
 /// What [`OrcFile::open`] does, of bytes in memory.
 pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
@@ -42,9 +42,9 @@ pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
     let mut len = size.min(FIRST_READ);
     loop {
         let end = file.slice((size - len) as usize..);
-        match Tail::parse(size, &end).map_err(|fault| fault.into_error("memory", None))? {
-            Parsed::Tail(tail) => return Ok(OrcFile::new("memory", *tail, size, &end)),
-            Parsed::Needs(needed) => len = needed,
+        match OrcTail::parse(size, &end).map_err(|fault| fault.into_error("memory", None))? {
+            TailParseOutcome::Tail(tail) => return Ok(OrcFile::new("memory", *tail, size, &end)),
+            TailParseOutcome::Needs(needed) => len = needed,
         }
     }
 }
@@ -53,7 +53,7 @@ pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
 fn decode(
     file: &Bytes,
     opened: &OrcFile,
-    fields: &[Projected],
+    fields: &[ProjectedColumn],
     batch_rows: usize,
 ) -> Result<Vec<Vec<ArrayRef>>> {
     decode_by(file, opened, fields, |unit, bytes| opened.decode(unit, fields, bytes, batch_rows))
@@ -72,15 +72,15 @@ pub(in crate::orc) fn decode_coded(
 fn decode_by(
     file: &Bytes,
     opened: &OrcFile,
-    fields: &[Projected],
+    fields: &[ProjectedColumn],
     decode: impl Fn(usize, OrcBytes) -> Result<OrcBatches>,
 ) -> Result<Vec<Vec<ArrayRef>>> {
     let mut batches = Vec::new();
     for (unit, stripe) in opened.tail.stripes.iter().enumerate() {
         let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
-        let error = |fault: Fault| fault.into_error("memory", Some(unit));
+        let error = |fault: OrcReadError| fault.into_error("memory", Some(unit));
         let footer = opened.parse_footer(unit, cut(&stripe.footer)).map_err(error)?;
-        let wanted = Wanted::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
+        let wanted = StripeReadPlan::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
         let read: Vec<Bytes> = wanted.ranges.iter().map(cut).collect();
         let bytes = wanted.cut(footer, &read).map_err(error)?;
         for batch in decode(unit, bytes)? {
@@ -90,8 +90,8 @@ fn decode_by(
     Ok(batches)
 }
 
-fn all_fields(file: &OrcFile) -> Vec<Projected> {
-    (0..file.schema().fields().len()).map(Projected::whole).collect()
+fn all_fields(file: &OrcFile) -> Vec<ProjectedColumn> {
+    (0..file.schema().fields().len()).map(ProjectedColumn::whole).collect()
 }
 
 /// The file in a folder, opened through a store; the folder goes when it is dropped.
@@ -188,7 +188,7 @@ fn what_another_library_wrote_is_what_is_read_whatever_the_codec() {
 fn batches_have_as_many_rows_as_asked_for_and_the_last_of_a_stripe_the_rest() {
     let file = write(&[simple_batch(10), simple_batch(3)], None);
     let opened = open(&file).unwrap();
-    let batches = decode(&file, &opened, &[Projected::whole(4)], 4).unwrap();
+    let batches = decode(&file, &opened, &[ProjectedColumn::whole(4)], 4).unwrap();
     assert_eq!(batches.iter().map(|arrays| arrays[0].len()).collect::<Vec<_>>(), [4, 4, 2, 3]);
     assert_eq!(
         (opened.units(), opened.unit_rows(0), opened.unit_rows(1), opened.unit_rows(2)),
@@ -202,7 +202,7 @@ fn columns_come_in_the_order_that_they_are_asked_for() {
     let batch = simple_batch(100);
     let file = write(std::slice::from_ref(&batch), Some(CompressionType::Zstd));
     let opened = open(&file).unwrap();
-    let fields = [Projected::whole(8), Projected::whole(2), Projected::whole(8)];
+    let fields = [ProjectedColumn::whole(8), ProjectedColumn::whole(2), ProjectedColumn::whole(8)];
     let arrays = decode(&file, &opened, &fields, 100).unwrap().remove(0);
     assert_eq!(arrays, [batch.column(8).clone(), batch.column(2).clone(), batch.column(8).clone()]);
     assert!(opened.estimated_bytes(0, &fields) < opened.estimated_bytes(0, &all_fields(&opened)));
@@ -218,7 +218,8 @@ fn a_file_without_rows_or_columns_has_a_schema_and_no_batches() {
     assert_eq!((opened.units(), opened.schema().fields().len()), (0, 12));
     assert!(decode(&file, &opened, &all_fields(&opened), 10).unwrap().is_empty());
 
-    let none = sample::Sample::new(vec![sample::parent(orc_rust::proto::r#type::Kind::Struct, &[], &[])]);
+    let none =
+        sample::SampleOrcFile::new(vec![sample::parent(orc_rust::proto::r#type::Kind::Struct, &[], &[])]);
     let file = none.stripe(5, vec![]).file();
     assert_eq!(**open(&file).unwrap().schema(), Schema::empty());
     assert_eq!(open(&file).unwrap().unit_rows(0), 5);

@@ -18,14 +18,14 @@ use stylobate_storage::ByteSize;
 
 use super::{
     open, read_all,
-    row_groups::{OTHERS, Stored, options},
-    sample::{Sample, leaf, parent},
+    row_groups::{OTHERS, StoredOrcFile, options},
+    sample::{SampleOrcFile, leaf, parent},
 };
 use crate::{
-    file::statistics::Statistics,
+    file::statistics::PruningStatistics,
     orc::{
-        ColumnIndex, OrcCompression,
-        write::{bloom::Bloom, tests::write},
+        OrcColumnIndex, OrcCompression,
+        write::{bloom::OrcBloomFilterBuilder, tests::write},
     },
     predicate::{Column, Literal},
 };
@@ -78,7 +78,7 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
     }
     let mut wrong = Vec::new();
     for (name, bytes) in files {
-        let stored = Stored::new(&bytes).await;
+        let stored = StoredOrcFile::new(&bytes).await;
         let mut columns = 0;
         for (root, field) in stored.file.schema().fields().iter().enumerate() {
             let column = Column::new(field.name());
@@ -116,7 +116,7 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
 #[tokio::test]
 async fn bounds_of_row_groups_hold_their_values() {
     for (name, bytes) in OTHERS {
-        let stored = Stored::new(&Bytes::from_static(bytes)).await;
+        let stored = StoredOrcFile::new(&Bytes::from_static(bytes)).await;
         let mut bounded = 0;
         for (root, field) in stored.file.schema().fields().iter().enumerate() {
             let column = Column::new(field.name());
@@ -148,7 +148,7 @@ async fn bounds_of_row_groups_hold_their_values() {
 
 /// A stripe of two row groups of ten rows each, of which the first has 1 to 5 and the second 6 to 9; both have bloom
 /// filters of that.
-fn two_groups(kind: Kind, filters: Streams) -> Sample {
+fn two_groups(kind: Kind, filters: Streams) -> SampleOrcFile {
     let said = |minimum, maximum| {
         let bounds = IntegerStatistics { minimum: Some(minimum), maximum: Some(maximum), sum: None };
         let said = ColumnStatistics {
@@ -160,20 +160,21 @@ fn two_groups(kind: Kind, filters: Streams) -> Sample {
     };
     let index = RowIndex { entry: vec![said(1, 5), said(6, 9)] }.encode_to_vec();
     let filter = |values: std::ops::Range<i64>| {
-        let mut bloom = Bloom::new(0.0001);
+        let mut bloom = OrcBloomFilterBuilder::new(0.0001);
         values.for_each(|value| bloom.add_whole(value));
         bloom.end_group();
         bloom.filters().next().unwrap()
     };
     let filter = BloomFilterIndex { bloom_filter: vec![filter(1..6), filter(6..10)] }.encode_to_vec();
     let types = vec![parent(Kind::Struct, &[1], &["c"]), leaf(kind)];
-    let mut sample = Sample::new(types).stripe(20, vec![(1, Streams::RowIndex, index), (1, filters, filter)]);
+    let mut sample =
+        SampleOrcFile::new(types).stripe(20, vec![(1, Streams::RowIndex, index), (1, filters, filter)]);
     sample.footer.row_index_stride = Some(10);
     sample
 }
 
 /// Which row groups may have a value, by their bloom filters.
-fn asked(sample: Sample, literal: Literal) -> Option<Vec<bool>> {
+fn asked(sample: SampleOrcFile, literal: Literal) -> Option<Vec<bool>> {
     let file = sample.file();
     let opened = open(&file).unwrap();
     let footer = opened.known_footer(0).unwrap();
@@ -182,7 +183,7 @@ fn asked(sample: Sample, literal: Literal) -> Option<Vec<bool>> {
         Some(file.slice(range.start as usize..range.end as usize))
     };
     use crate::orc::stripe::StreamKind::{BloomFilter, RowIndex};
-    let index = ColumnIndex::parse(cut(RowIndex), cut(BloomFilter), None, 2);
+    let index = OrcColumnIndex::parse(cut(RowIndex), cut(BloomFilter), None, 2);
     let (ranges, statistics) = opened.row_groups(0, vec![(1, Arc::new(index))]).unwrap();
     assert_eq!(ranges, [0..10, 10..20]);
     let may = statistics.may_contain(&Column::new("c"), &[literal])?;
@@ -236,7 +237,7 @@ fn bloom_filters_of_timestamps_are_believed_where_they_are_in_utc() {
 
 #[test]
 fn an_index_is_asked_for_where_it_may_help_and_can_be_believed() {
-    let of = |change: &dyn Fn(&mut Sample), equality: bool| {
+    let of = |change: &dyn Fn(&mut SampleOrcFile), equality: bool| {
         let mut sample = two_groups(Kind::Long, Streams::BloomFilterUtf8);
         change(&mut sample);
         let column = Column::new("c");

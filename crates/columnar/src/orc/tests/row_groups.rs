@@ -21,37 +21,37 @@ use stylobate_storage::{ByteSize, OpenObject};
 use super::{OrcFile, all_fields, object_of, read_all};
 use crate::{
     Error, Result,
-    file::schema::Projected,
+    file::schema::ProjectedColumn,
     kernels::expand::expand,
     orc::{
-        ColumnIndex, OrcColumnOptions, OrcCompression, OrcOptions,
+        OrcColumnIndex, OrcColumnOptions, OrcCompression, OrcOptions,
         write::tests::{CODECS, array, data_type, write},
     },
 };
 
 /// A file behind a store, and all that is in it.
-pub(super) struct Stored {
+pub(super) struct StoredOrcFile {
     _folder: tempfile::TempDir,
     object: OpenObject,
     pub(super) file: OrcFile,
     pub(super) whole: RecordBatch,
 }
 
-pub(super) type Indexes = Vec<(usize, Arc<ColumnIndex>)>;
+pub(super) type OrcColumnIndexes = Vec<(usize, Arc<OrcColumnIndex>)>;
 
-impl Stored {
+impl StoredOrcFile {
     pub(super) async fn new(bytes: &Bytes) -> Self {
         let (folder, object) = object_of(bytes).await;
         let file = OrcFile::open(&object).await.unwrap();
         Self { _folder: folder, object, file, whole: read_all(bytes, 8192).unwrap() }
     }
 
-    pub(super) async fn indexes(&self, unit: usize, columns: &[(usize, bool)]) -> Indexes {
+    pub(super) async fn indexes(&self, unit: usize, columns: &[(usize, bool)]) -> OrcColumnIndexes {
         let read = self.file.read_indexes(&self.object, unit, columns).await.unwrap();
         columns.iter().zip(read).map(|((column, _), index)| (*column, Arc::new(index))).collect()
     }
 
-    async fn indexes_of(&self, unit: usize, fields: &[Projected]) -> Indexes {
+    async fn indexes_of(&self, unit: usize, fields: &[ProjectedColumn]) -> OrcColumnIndexes {
         let columns: Vec<_> =
             self.file.columns_of(fields).into_iter().map(|column| (column, false)).collect();
         self.indexes(unit, &columns).await
@@ -70,9 +70,9 @@ impl Stored {
     async fn read(
         &self,
         unit: usize,
-        fields: &[Projected],
+        fields: &[ProjectedColumn],
         groups: &[Range<usize>],
-        indexes: &Indexes,
+        indexes: &OrcColumnIndexes,
     ) -> Option<Result<Vec<ArrayRef>>> {
         let first = self.rows(unit, &(0..0)).start;
         let rows = groups.iter().map(|groups| self.rows(unit, groups));
@@ -89,8 +89,8 @@ impl Stored {
         }))
     }
 
-    fn expected(&self, unit: usize, fields: &[Projected], groups: &[Range<usize>]) -> Vec<ArrayRef> {
-        let column = |field: &Projected| {
+    fn expected(&self, unit: usize, fields: &[ProjectedColumn], groups: &[Range<usize>]) -> Vec<ArrayRef> {
+        let column = |field: &ProjectedColumn| {
             let slices = groups.iter().map(|groups| {
                 let rows = self.rows(unit, groups);
                 self.whole.column(field.root).slice(rows.start, rows.len())
@@ -102,7 +102,7 @@ impl Stored {
     }
 
     /// Row groups at random are what they are in the whole.
-    async fn assert_groups_are_found(&self, random: &mut StdRng, fields: &[Projected], what: &str) {
+    async fn assert_groups_are_found(&self, random: &mut StdRng, fields: &[ProjectedColumn], what: &str) {
         for unit in 0..self.file.units() {
             let indexes = self.indexes_of(unit, fields).await;
             for _ in 0..3 {
@@ -158,11 +158,11 @@ async fn row_groups_of_any_column_are_found_by_their_positions() {
         let codec = CODECS[round % CODECS.len()];
         let options = options(&mut random, codec);
         let (bytes, _) = write(&[batch], options).await.unwrap();
-        let stored = Stored::new(&bytes).await;
+        let stored = StoredOrcFile::new(&bytes).await;
         stored
             .assert_groups_are_found(&mut random, &all_fields(&stored.file), &format!("round {round}"))
             .await;
-        let one = [Projected::whole(random.random_range(0..8))];
+        let one = [ProjectedColumn::whole(random.random_range(0..8))];
         stored
             .assert_groups_are_found(&mut random, &one, &format!("round {round}, {}", types[one[0].root]))
             .await;
@@ -180,7 +180,7 @@ pub(super) const OTHERS: [(&str, &[u8]); 3] = [
 async fn row_groups_that_other_libraries_wrote_are_found_by_their_positions() {
     let mut random = StdRng::seed_from_u64(22);
     for (name, bytes) in OTHERS {
-        let stored = Stored::new(&Bytes::from_static(bytes)).await;
+        let stored = StoredOrcFile::new(&Bytes::from_static(bytes)).await;
         assert!(stored.file.groups(0) >= 4, "{name}");
         stored.assert_groups_are_found(&mut random, &all_fields(&stored.file), name).await;
         for field in all_fields(&stored.file) {
@@ -201,8 +201,8 @@ async fn few_row_groups_are_few_bytes() {
         let options = OrcOptions::default().with_compression(codec).with_row_index_stride(1000);
         let (bytes, _) =
             write(std::slice::from_ref(&batch), options.with_chunk_size(ByteSize::kib(16))).await.unwrap();
-        let stored = Stored::new(&bytes).await;
-        let fields = [Projected::whole(0)];
+        let stored = StoredOrcFile::new(&bytes).await;
+        let fields = [ProjectedColumn::whole(0)];
         let indexes = stored.indexes_of(0, &fields).await;
         let rows = std::slice::from_ref(&(50_000..51_000));
         let selected = stored.file.select(0, &fields, rows, &indexes).unwrap();
@@ -213,14 +213,14 @@ async fn few_row_groups_are_few_bytes() {
 }
 
 /// The index with other places.
-fn moved(index: &ColumnIndex, lists: Vec<Vec<u64>>) -> ColumnIndex {
+fn moved(index: &OrcColumnIndex, lists: Vec<Vec<u64>>) -> OrcColumnIndex {
     let groups = lists.len() as u64;
     let entry = |(group, positions): (usize, Vec<u64>)| RowIndexEntry {
         positions,
         statistics: index.statistics(group),
     };
     let message = RowIndex { entry: lists.into_iter().enumerate().map(entry).collect() }.encode_to_vec();
-    ColumnIndex::parse(Some(message.into()), None, None, groups)
+    OrcColumnIndex::parse(Some(message.into()), None, None, groups)
 }
 
 #[tokio::test]
@@ -235,8 +235,8 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
         let codec = CODECS[round % CODECS.len()];
         let options = options(&mut random, codec).with_row_index_stride(100);
         let (bytes, _) = write(&[batch.unwrap()], options).await.unwrap();
-        let stored = Stored::new(&bytes).await;
-        let fields = [Projected::whole(0)];
+        let stored = StoredOrcFile::new(&bytes).await;
+        let fields = [ProjectedColumn::whole(0)];
         let indexes = stored.indexes_of(0, &fields).await;
         for _ in 0..30 {
             let mut indexes = indexes.clone();
@@ -276,7 +276,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
 async fn bytes_that_changed_are_an_error_or_as_many_rows() {
     let mut random = StdRng::seed_from_u64(25);
     for (name, bytes) in OTHERS {
-        let stored = Stored::new(&Bytes::from_static(bytes)).await;
+        let stored = StoredOrcFile::new(&Bytes::from_static(bytes)).await;
         let stripe = &stored.file.tail.stripes[0];
         for _ in 0..60 {
             let mut damaged = bytes.to_vec();
@@ -284,7 +284,7 @@ async fn bytes_that_changed_are_an_error_or_as_many_rows() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             let (_folder, object) = object_of(&damaged.into()).await;
             let file = OrcFile::open(&object).await.unwrap();
-            let damaged = Stored { _folder, object, file, whole: stored.whole.clone() };
+            let damaged = StoredOrcFile { _folder, object, file, whole: stored.whole.clone() };
             let fields = all_fields(&damaged.file);
             let indexes = damaged.indexes_of(0, &fields).await;
             let groups = some_groups(&mut random, damaged.file.groups(0) as usize);

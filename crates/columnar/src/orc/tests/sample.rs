@@ -9,21 +9,21 @@ use prost::Message;
 
 /// A file in the making. What is not set otherwise is as plain as can be: no compression, encodings of the
 /// first version.
-pub(super) struct Sample {
+pub(super) struct SampleOrcFile {
     pub(super) footer: Footer,
     pub(super) metadata: Metadata,
     pub(super) postscript: PostScript,
-    pub(super) stripes: Vec<SampleStripe>,
+    pub(super) stripes: Vec<SampleOrcStripe>,
 }
 
-pub(super) struct SampleStripe {
+pub(super) struct SampleOrcStripe {
     pub(super) rows: u64,
     pub(super) streams: Vec<(u32, StreamKind, Vec<u8>)>,
     pub(super) encodings: Vec<ColumnEncoding>,
     pub(super) zone: Option<String>,
 }
 
-impl Sample {
+impl SampleOrcFile {
     /// A file of these types, the first of which is the root.
     pub(super) fn new(types: Vec<Type>) -> Self {
         let postscript =
@@ -34,7 +34,7 @@ impl Sample {
 
     pub(super) fn stripe(mut self, rows: u64, streams: Vec<(u32, StreamKind, Vec<u8>)>) -> Self {
         let encodings = vec![ColumnEncoding::default(); self.footer.types.len()];
-        self.stripes.push(SampleStripe { rows, streams, encodings, zone: None });
+        self.stripes.push(SampleOrcStripe { rows, streams, encodings, zone: None });
         self
     }
 

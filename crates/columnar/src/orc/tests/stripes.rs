@@ -10,18 +10,18 @@ use orc_rust::proto::{
 
 use super::{
     OrcFile, all_fields, object_of, open, read_all,
-    sample::{Sample, decimal, leaf, parent},
+    sample::{SampleOrcFile, decimal, leaf, parent},
     simple_batch, write,
 };
 use crate::{
-    file::{schema::Projected, statistics::Statistics},
+    file::{schema::ProjectedColumn, statistics::PruningStatistics},
     predicate::Column,
 };
 
 /// Three stripes of 10 rows of a column, of which the file says this.
-fn file_of(types: Vec<orc_rust::proto::Type>, column: usize, said: [ColumnStatistics; 3]) -> Sample {
+fn file_of(types: Vec<orc_rust::proto::Type>, column: usize, said: [ColumnStatistics; 3]) -> SampleOrcFile {
     let columns = types.len();
-    let mut sample = Sample::new(types).stripe(10, vec![]).stripe(10, vec![]).stripe(10, vec![]);
+    let mut sample = SampleOrcFile::new(types).stripe(10, vec![]).stripe(10, vec![]).stripe(10, vec![]);
     let stripe_stats = said.into_iter().map(|said| {
         let mut col_stats = vec![ColumnStatistics::default(); columns];
         col_stats[column] = said;
@@ -192,7 +192,7 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
     let expected = read_all(file, 1000).unwrap();
     let mut rows = 0;
     for unit in 0..opened.units() {
-        for fields in [vec![Projected::whole(8), Projected::whole(0)], all_fields(&opened)] {
+        for fields in [vec![ProjectedColumn::whole(8), ProjectedColumn::whole(0)], all_fields(&opened)] {
             let bytes = opened.read(&object, unit, &fields).await.unwrap();
             let batches = opened.decode(unit, &fields, bytes, 1000).unwrap();
             let mut row = rows;
@@ -228,7 +228,7 @@ fn a_tail_longer_than_the_first_read_is_read_whole() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ids: Vec<u32> = (1..=20_000).collect();
     let types = [parent(Kind::Struct, &ids, &names)].into_iter().chain(ids.iter().map(|_| leaf(Kind::Int)));
-    let file = Sample::new(types.collect()).file();
+    let file = SampleOrcFile::new(types.collect()).file();
     assert!(file.len() > 200_000);
     assert_eq!(open(&file).unwrap().schema().fields().len(), 20_000);
 }

@@ -3,7 +3,7 @@
 use orc_rust::proto::BloomFilter;
 
 /// The hashes of the values of a stripe's row groups, and how often their filters may be wrong.
-pub(in crate::orc) struct Bloom {
+pub(in crate::orc) struct OrcBloomFilterBuilder {
     false_positives: f64,
     /// Of the row group that is being filled.
     hashes: Vec<u64>,
@@ -13,7 +13,7 @@ pub(in crate::orc) struct Bloom {
     ended: usize,
 }
 
-impl Bloom {
+impl OrcBloomFilterBuilder {
     pub(in crate::orc) fn new(false_positives: f64) -> Self {
         Self { false_positives, hashes: Vec::new(), groups: Vec::new(), ended: 0 }
     }
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(murmur3(times.as_bytes()), 305_830_725_663_368_540);
     }
 
-    fn filters(false_positives: f64, add: impl Fn(&mut Bloom)) -> Vec<BloomFilter> {
-        let mut bloom = Bloom::new(false_positives);
+    fn filters(false_positives: f64, add: impl Fn(&mut OrcBloomFilterBuilder)) -> Vec<BloomFilter> {
+        let mut bloom = OrcBloomFilterBuilder::new(false_positives);
         add(&mut bloom);
         bloom.filters().collect()
     }

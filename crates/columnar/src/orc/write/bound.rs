@@ -5,12 +5,12 @@ const MOST_BYTES: usize = 1024;
 
 /// The least or greatest text, cut where it is long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(super) struct OrcStringBound {
     pub(super) text: Vec<u8>,
     pub(super) is_cut: bool,
 }
 
-impl Bound {
+impl OrcStringBound {
     pub(super) fn lower(text: &[u8]) -> Self {
         match cut(text) {
             None => Self { text: text.to_vec(), is_cut: false },
@@ -50,14 +50,17 @@ mod tests {
     #[test]
     fn long_texts_are_cut_between_characters_and_still_bound() {
         let long = "ä".repeat(600);
-        let (lower, upper) = (Bound::lower(long.as_bytes()), Bound::upper(long.as_bytes()));
+        let (lower, upper) = (OrcStringBound::lower(long.as_bytes()), OrcStringBound::upper(long.as_bytes()));
         assert!(lower.is_cut && upper.is_cut);
         assert!(*lower.text <= *long.as_bytes() && *upper.text > *long.as_bytes());
         assert!(std::str::from_utf8(&upper.text).unwrap().ends_with('å'));
         let last = format!("{}x", "\u{10ffff}".repeat(300));
-        assert_eq!(Bound::upper(last.as_bytes()), Bound { text: last.clone().into_bytes(), is_cut: false });
+        assert_eq!(
+            OrcStringBound::upper(last.as_bytes()),
+            OrcStringBound { text: last.clone().into_bytes(), is_cut: false }
+        );
         let before_surrogates = "\u{d7ff}".repeat(400);
-        assert!(*Bound::upper(before_surrogates.as_bytes()).text > *before_surrogates.as_bytes());
-        assert!(!Bound::lower(&[b'x'; MOST_BYTES]).is_cut);
+        assert!(*OrcStringBound::upper(before_surrogates.as_bytes()).text > *before_surrogates.as_bytes());
+        assert!(!OrcStringBound::lower(&[b'x'; MOST_BYTES]).is_cut);
     }
 }

@@ -100,12 +100,12 @@ impl FromStr for OrcCompression {
 }
 
 /// Compressors that nobody uses: as many as threads ever worked at a time, however many columns there are.
-pub(super) struct Compressors {
+pub(super) struct OrcCompressorPool {
     compression: OrcCompression,
-    idle: Mutex<Vec<Compressor>>,
+    idle: Mutex<Vec<OrcChunkCompressor>>,
 }
 
-impl Compressors {
+impl OrcCompressorPool {
     pub(super) fn new(compression: OrcCompression) -> Self {
         Self { compression, idle: Mutex::default() }
     }
@@ -113,10 +113,10 @@ impl Compressors {
     /// Lends a compressor.
     pub(super) fn with<T, E: From<String>>(
         &self,
-        run: impl FnOnce(&mut Compressor) -> Result<T, E>,
+        run: impl FnOnce(&mut OrcChunkCompressor) -> Result<T, E>,
     ) -> Result<T, E> {
         let idle = self.idle.lock().pop();
-        let mut compressor = idle.map_or_else(|| Compressor::new(self.compression), Ok)?;
+        let mut compressor = idle.map_or_else(|| OrcChunkCompressor::new(self.compression), Ok)?;
         let done = run(&mut compressor);
         self.idle.lock().push(compressor);
         done
@@ -124,13 +124,13 @@ impl Compressors {
 }
 
 /// Compresses chunks, one after another with the same memory.
-pub(super) struct Compressor {
-    codec: Codec,
+pub(super) struct OrcChunkCompressor {
+    codec: OrcCompressorCodec,
     /// Of the memory that chunks are made in.
     out: Vec<u8>,
 }
 
-enum Codec {
+enum OrcCompressorCodec {
     None,
     Zlib(Box<Compress>),
     Snappy(Box<snap::raw::Encoder>),
@@ -138,19 +138,19 @@ enum Codec {
     Zstd(Box<zstd::bulk::Compressor<'static>>),
 }
 
-impl Compressor {
+impl OrcChunkCompressor {
     pub(super) fn new(compression: OrcCompression) -> Result<Self, String> {
         compression.check()?;
         let codec = match compression {
-            OrcCompression::None => Codec::None,
+            OrcCompression::None => OrcCompressorCodec::None,
             OrcCompression::Zlib(level) => {
-                Codec::Zlib(Box::new(Compress::new(flate2::Compression::new(level), false)))
+                OrcCompressorCodec::Zlib(Box::new(Compress::new(flate2::Compression::new(level), false)))
             }
-            OrcCompression::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
-            OrcCompression::Lz4 => Codec::Lz4(Box::new(CompressTable::large())),
+            OrcCompression::Snappy => OrcCompressorCodec::Snappy(Box::new(snap::raw::Encoder::new())),
+            OrcCompression::Lz4 => OrcCompressorCodec::Lz4(Box::new(CompressTable::large())),
             OrcCompression::Zstd(level) => {
                 let compressor = zstd::bulk::Compressor::new(level).map_err(|error| error.to_string())?;
-                Codec::Zstd(Box::new(compressor))
+                OrcCompressorCodec::Zstd(Box::new(compressor))
             }
         };
         Ok(Self { codec, out: Vec::new() })
@@ -158,7 +158,7 @@ impl Compressor {
 
     /// Whether streams are made of chunks at all.
     pub(super) fn is_some(&self) -> bool {
-        !matches!(self.codec, Codec::None)
+        !matches!(self.codec, OrcCompressorCodec::None)
     }
 
     /// The chunk compressed; `None` where it is not shorter for that.
@@ -169,8 +169,8 @@ impl Compressor {
         }
         let out = &mut self.out;
         let len = match &mut self.codec {
-            Codec::None => return Ok(None),
-            Codec::Zlib(deflate) => {
+            OrcCompressorCodec::None => return Ok(None),
+            OrcCompressorCodec::Zlib(deflate) => {
                 deflate.reset();
                 match deflate.compress(chunk, out, FlushCompress::Finish) {
                     Ok(Status::StreamEnd) => deflate.total_out() as usize,
@@ -178,10 +178,12 @@ impl Compressor {
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            Codec::Snappy(encoder) => encoder.compress(chunk, out).map_err(|error| error.to_string())?,
-            Codec::Lz4(table) => lz4_flex::block::compress_into_with_table(chunk, out, table)
+            OrcCompressorCodec::Snappy(encoder) => {
+                encoder.compress(chunk, out).map_err(|error| error.to_string())?
+            }
+            OrcCompressorCodec::Lz4(table) => lz4_flex::block::compress_into_with_table(chunk, out, table)
                 .map_err(|error| error.to_string())?,
-            Codec::Zstd(compressor) => {
+            OrcCompressorCodec::Zstd(compressor) => {
                 compressor.compress_to_buffer(chunk, out.as_mut_slice()).map_err(|error| error.to_string())?
             }
         };

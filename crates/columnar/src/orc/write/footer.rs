@@ -7,9 +7,9 @@ use prost::Message;
 
 use super::{
     column,
-    compression::Compressor,
-    plan::Plan,
-    statistics::{Detail, Statistics},
+    compression::OrcChunkCompressor,
+    plan::OrcColumnPlan,
+    statistics::{OrcStatsAccumulator, OrcTypeStatistics},
     stream,
 };
 
@@ -26,16 +26,19 @@ const WRITER_VERSION: u32 = 6;
 pub(super) const SOFTWARE: &str = "stylobate ";
 
 /// What is known of the file so far.
-pub(super) struct Footer {
+pub(super) struct OrcFooterBuilder {
     types: Vec<proto::Type>,
-    statistics: Vec<Statistics>,
+    statistics: Vec<OrcStatsAccumulator>,
     stripes: Vec<proto::StripeInformation>,
     stripe_statistics: Vec<proto::StripeStatistics>,
 }
 
-impl Footer {
-    pub(super) fn new(types: Vec<proto::Type>, plans: &[Plan]) -> Self {
-        let mut statistics = vec![Statistics { bytes: Some(0), ..Statistics::new(Detail::Nothing) }];
+impl OrcFooterBuilder {
+    pub(super) fn new(types: Vec<proto::Type>, plans: &[OrcColumnPlan]) -> Self {
+        let mut statistics = vec![OrcStatsAccumulator {
+            bytes: Some(0),
+            ..OrcStatsAccumulator::new(OrcTypeStatistics::Nothing)
+        }];
         plans.iter().for_each(|plan| append_empty(plan, &mut statistics));
         Self { types, statistics, stripes: Vec::new(), stripe_statistics: Vec::new() }
     }
@@ -44,9 +47,9 @@ impl Footer {
         self.stripes.len()
     }
 
-    pub(super) fn push(&mut self, information: proto::StripeInformation, statistics: &[Statistics]) {
+    pub(super) fn push(&mut self, information: proto::StripeInformation, statistics: &[OrcStatsAccumulator]) {
         self.stripes.push(information);
-        let messages = statistics.iter().map(Statistics::message).collect();
+        let messages = statistics.iter().map(OrcStatsAccumulator::message).collect();
         self.stripe_statistics.push(proto::StripeStatistics { col_stats: messages });
         for (all, more) in self.statistics.iter_mut().zip(statistics) {
             all.merge(more);
@@ -60,7 +63,7 @@ impl Footer {
         rows: u64,
         stride: usize,
         metadata: &BTreeMap<String, Vec<u8>>,
-        compression: (CompressionKind, usize, &mut Compressor),
+        compression: (CompressionKind, usize, &mut OrcChunkCompressor),
     ) -> Result<Vec<u8>, String> {
         let (kind, chunk, compressor) = compression;
         let user = |(name, value): (&String, &Vec<u8>)| proto::UserMetadataItem {
@@ -74,7 +77,7 @@ impl Footer {
             types: self.types,
             metadata: metadata.iter().map(user).collect(),
             number_of_rows: Some(rows),
-            statistics: self.statistics.iter().map(Statistics::message).collect(),
+            statistics: self.statistics.iter().map(OrcStatsAccumulator::message).collect(),
             row_index_stride: Some(u32::try_from(stride).unwrap_or(u32::MAX)),
             writer: Some(WRITER),
             encryption: None,
@@ -103,7 +106,8 @@ impl Footer {
 }
 
 /// Statistics of no rows of a column and those in it.
-fn append_empty(plan: &Plan, statistics: &mut Vec<Statistics>) {
-    statistics.push(Statistics { bytes: Some(0), ..Statistics::new(column::detail(plan.kind)) });
+fn append_empty(plan: &OrcColumnPlan, statistics: &mut Vec<OrcStatsAccumulator>) {
+    statistics
+        .push(OrcStatsAccumulator { bytes: Some(0), ..OrcStatsAccumulator::new(column::detail(plan.kind)) });
     plan.children.iter().for_each(|child| append_empty(child, statistics));
 }

@@ -195,8 +195,8 @@ impl OrcOptions {
     }
 
     /// How a column with these options is encoded.
-    pub(super) fn plan(&self, column: &OrcColumnOptions) -> ColumnPlan {
-        ColumnPlan {
+    pub(super) fn plan(&self, column: &OrcColumnOptions) -> OrcEncoderOptions {
+        OrcEncoderOptions {
             dictionary_threshold: column.dictionary_threshold.unwrap_or(DICTIONARY_THRESHOLD),
             dictionary_size: self.dictionary_size.as_usize(),
             bloom_filter: column.bloom_filter,
@@ -213,7 +213,7 @@ impl OrcOptions {
 
 /// What the encoder of a column needs to know.
 #[derive(Clone, Debug)]
-pub(super) struct ColumnPlan {
+pub(super) struct OrcEncoderOptions {
     pub(super) dictionary_threshold: f64,
     pub(super) dictionary_size: usize,
     pub(super) bloom_filter: Option<f64>,

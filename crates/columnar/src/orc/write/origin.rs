@@ -8,8 +8,8 @@ use super::footer::SOFTWARE;
 use crate::{
     file::dataset_mark::{DATASET_KEY, TailOrigin},
     orc::{
-        compression::Codec,
-        stream::{Stream, most_of_message},
+        compression::OrcCodec,
+        stream::{OrcStreamReader, most_of_message},
         tail::is_orc_tail,
     },
 };
@@ -31,8 +31,8 @@ fn parse(end: &Bytes) -> Option<TailOrigin> {
         return Some(TailOrigin::Needs(postscript.footer_length() + u64::from(length) + 1));
     };
 
-    let codec = Codec::of(&postscript).ok()?;
-    let footer = Stream::new(end.slice(footer_start..postscript_start), codec);
+    let codec = OrcCodec::of(&postscript).ok()?;
+    let footer = OrcStreamReader::new(end.slice(footer_start..postscript_start), codec);
     let footer = Footer::decode(footer.read_all(most_of_message(footer_length)).ok()?).ok()?;
     let is_own = footer.software_version.as_deref().is_some_and(|writer| writer.starts_with(SOFTWARE));
     let mark = footer.metadata.iter().find(|item| item.name.as_deref() == Some(DATASET_KEY));

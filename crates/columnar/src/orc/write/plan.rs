@@ -18,7 +18,7 @@ use std::{collections::HashSet, sync::Arc};
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use orc_rust::proto::{self, r#type::Kind as Proto};
 
-use super::options::{ColumnPlan, OrcColumnOptions, OrcOptions};
+use super::options::{OrcColumnOptions, OrcEncoderOptions, OrcOptions};
 use crate::{
     Error, Result,
     orc::tree::{FIELD_TYPE, MAX_DEPTH},
@@ -31,20 +31,20 @@ const EXTENSION: &str = "ARROW:extension:";
 
 /// A column and those in it.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct OrcColumnPlan {
     /// The number that its streams and statistics go by.
     pub(super) id: u32,
     /// All names down to it, with dots between.
     pub(super) path: Arc<str>,
-    pub(super) kind: Kind,
+    pub(super) kind: OrcTargetType,
     /// What arrays are cast to before they are encoded.
     pub(super) cast: Option<DataType>,
-    pub(super) children: Vec<Plan>,
-    pub(super) options: ColumnPlan,
+    pub(super) children: Vec<OrcColumnPlan>,
+    pub(super) options: OrcEncoderOptions,
 }
 
 /// That columns are there which have options of their own, and can have what is asked for.
-pub(super) fn check_options(plans: &[Plan], options: &OrcOptions) -> Result<()> {
+pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Result<()> {
     for (column, bloom_filter) in options.asked() {
         let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
             let names: Vec<&str> = plans.iter().map(|plan| &*plan.path).collect();
@@ -58,7 +58,7 @@ pub(super) fn check_options(plans: &[Plan], options: &OrcOptions) -> Result<()> 
     Ok(())
 }
 
-impl Plan {
+impl OrcColumnPlan {
     /// The column of this name: this one, or one in it.
     fn find(&self, path: &str) -> Option<&Self> {
         if *self.path == *path {
@@ -70,14 +70,14 @@ impl Plan {
     /// Whether there are bloom filters for it, or for columns in it.
     fn has_bloom_filter(&self) -> bool {
         // Nulls alone need none.
-        let is_null = self.kind == Kind::Boolean && self.cast.is_some();
+        let is_null = self.kind == OrcTargetType::Boolean && self.cast.is_some();
         is_null || self.kind.has_bloom_filter() || self.children.iter().any(Self::has_bloom_filter)
     }
 }
 
 /// How a column is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OrcTargetType {
     Boolean,
     Byte,
     Short,
@@ -89,7 +89,7 @@ pub(super) enum Kind {
     /// Digits, and how many of them lie behind the point.
     Decimal(u8, u32),
     Timestamp(TimeUnit),
-    Text(Length),
+    Text(OrcTextLength),
     Binary,
     List,
     Map,
@@ -98,7 +98,7 @@ pub(super) enum Kind {
 
 /// How many characters a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum OrcTextLength {
     Any,
     AtMost(u32),
     /// Shorter ones are filled up with spaces.
@@ -106,14 +106,14 @@ pub(super) enum Length {
 }
 
 /// A type that the file cannot have, and the column that has it.
-pub(super) type Unplanned = (String, String);
+pub(super) type OrcUnsupportedColumn = (String, String);
 
 /// Plans of all columns, and the types of the file, the first of which is the root.
 pub(super) fn plan(
     fields: &[FieldRef],
     options: &OrcOptions,
-) -> Result<(Vec<Plan>, Vec<proto::Type>), Unplanned> {
-    let mut planner = Planner { types: vec![proto::Type::default()], options };
+) -> Result<(Vec<OrcColumnPlan>, Vec<proto::Type>), OrcUnsupportedColumn> {
+    let mut planner = OrcColumnPlanner { types: vec![proto::Type::default()], options };
     let mut plans = Vec::with_capacity(fields.len());
 
     check_names(fields.iter().map(|field| field.name().as_str()), "")?;
@@ -134,7 +134,7 @@ pub(super) fn plan(
 }
 
 /// That readers can tell the columns of the file, or the fields of the struct that is called `path`.
-fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(), Unplanned> {
+fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(), OrcUnsupportedColumn> {
     let mut known = HashSet::new();
     for name in names {
         let wrong = |reason: &str| {
@@ -153,19 +153,19 @@ fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(
     Ok(())
 }
 
-struct Planner<'o> {
+struct OrcColumnPlanner<'o> {
     types: Vec<proto::Type>,
     options: &'o OrcOptions,
 }
 
-impl Planner<'_> {
+impl OrcColumnPlanner<'_> {
     fn plan(
         &mut self,
         field: &Field,
         path: &str,
         depth: usize,
         above: Option<&OrcColumnOptions>,
-    ) -> Result<Plan, Unplanned> {
+    ) -> Result<OrcColumnPlan, OrcUnsupportedColumn> {
         let wrong = |reason: String| (path.to_owned(), reason);
         if depth > MAX_DEPTH {
             let column = path.split('.').next().unwrap_or_default().to_owned();
@@ -176,7 +176,9 @@ impl Planner<'_> {
         self.types.push(proto::Type::default());
         let (kind, cast) = kind(field.data_type()).map_err(wrong)?;
         let kind = match (kind, field.metadata().get(FIELD_TYPE)) {
-            (Kind::Text(_), Some(text)) => Kind::Text(Length::parse(text).map_err(wrong)?),
+            (OrcTargetType::Text(_), Some(text)) => {
+                OrcTargetType::Text(OrcTextLength::parse(text).map_err(wrong)?)
+            }
             (kind, _) => kind,
         };
 
@@ -192,7 +194,7 @@ impl Planner<'_> {
             DataType::Struct(fields) => fields.iter().map(|field| (field.clone(), "")).collect(),
             _ => Vec::new(),
         };
-        if kind == Kind::Struct {
+        if kind == OrcTargetType::Struct {
             check_names(fields.iter().map(|(field, _)| field.name().as_str()), path)?;
         }
 
@@ -208,22 +210,26 @@ impl Planner<'_> {
             kind: Some(kind.proto(zoned).into()),
             subtypes: children.iter().map(|child| child.id).collect(),
             field_names: match kind {
-                Kind::Struct => fields.iter().map(|(field, _)| field.name().clone()).collect(),
+                OrcTargetType::Struct => fields.iter().map(|(field, _)| field.name().clone()).collect(),
                 _ => Vec::new(),
             },
             maximum_length: match kind {
-                Kind::Text(Length::AtMost(most) | Length::Exactly(most)) => Some(most),
+                OrcTargetType::Text(OrcTextLength::AtMost(most) | OrcTextLength::Exactly(most)) => Some(most),
                 _ => None,
             },
-            precision: if let Kind::Decimal(precision, _) = kind { Some(precision.into()) } else { None },
-            scale: if let Kind::Decimal(_, scale) = kind { Some(scale) } else { None },
+            precision: if let OrcTargetType::Decimal(precision, _) = kind {
+                Some(precision.into())
+            } else {
+                None
+            },
+            scale: if let OrcTargetType::Decimal(_, scale) = kind { Some(scale) } else { None },
             attributes: attributes(field, cast.is_some()),
         };
 
         if let Some(place) = self.types.get_mut(id as usize) {
             *place = ty;
         }
-        Ok(Plan { id, path: path.into(), kind, cast, children, options: self.options.plan(&own) })
+        Ok(OrcColumnPlan { id, path: path.into(), kind, cast, children, options: self.options.plan(&own) })
     }
 }
 
@@ -257,30 +263,33 @@ fn comes_back_as_another(data_type: &DataType) -> bool {
 }
 
 /// What a type becomes, and the type that its arrays are cast to first.
-fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
+fn kind(data_type: &DataType) -> Result<(OrcTargetType, Option<DataType>), String> {
     let same = |kind| Ok((kind, None));
     let cast = |kind, to| Ok((kind, Some(to)));
     match data_type {
-        DataType::Boolean => same(Kind::Boolean),
-        DataType::Null => cast(Kind::Boolean, DataType::Boolean),
-        DataType::Int8 => same(Kind::Byte),
-        DataType::Int16 => same(Kind::Short),
-        DataType::UInt8 => cast(Kind::Short, DataType::Int16),
-        DataType::Int32 => same(Kind::Int),
-        DataType::UInt16 => cast(Kind::Int, DataType::Int32),
-        DataType::Int64 => same(Kind::Long),
-        DataType::UInt32 | DataType::UInt64 => cast(Kind::Long, DataType::Int64),
-        DataType::Float16 => cast(Kind::Float, DataType::Float32),
-        DataType::Float32 => same(Kind::Float),
-        DataType::Float64 => same(Kind::Double),
-        DataType::Date32 => same(Kind::Date),
-        DataType::Date64 => cast(Kind::Date, DataType::Date32),
+        DataType::Boolean => same(OrcTargetType::Boolean),
+        DataType::Null => cast(OrcTargetType::Boolean, DataType::Boolean),
+        DataType::Int8 => same(OrcTargetType::Byte),
+        DataType::Int16 => same(OrcTargetType::Short),
+        DataType::UInt8 => cast(OrcTargetType::Short, DataType::Int16),
+        DataType::Int32 => same(OrcTargetType::Int),
+        DataType::UInt16 => cast(OrcTargetType::Int, DataType::Int32),
+        DataType::Int64 => same(OrcTargetType::Long),
+        DataType::UInt32 | DataType::UInt64 => cast(OrcTargetType::Long, DataType::Int64),
+        DataType::Float16 => cast(OrcTargetType::Float, DataType::Float32),
+        DataType::Float32 => same(OrcTargetType::Float),
+        DataType::Float64 => same(OrcTargetType::Double),
+        DataType::Date32 => same(OrcTargetType::Date),
+        DataType::Date64 => cast(OrcTargetType::Date, DataType::Date32),
         DataType::Decimal128(precision, scale) if *scale >= 0 => {
             let scale = scale.unsigned_abs();
             // Of a decimal that has zeros behind its point, ORC counts them.
             match *precision < scale {
-                true => cast(Kind::Decimal(scale, scale.into()), DataType::Decimal128(scale, scale as i8)),
-                false => same(Kind::Decimal(*precision, scale.into())),
+                true => cast(
+                    OrcTargetType::Decimal(scale, scale.into()),
+                    DataType::Decimal128(scale, scale as i8),
+                ),
+                false => same(OrcTargetType::Decimal(*precision, scale.into())),
             }
         }
         DataType::Decimal32(precision, scale)
@@ -297,20 +306,22 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
                 return Err(format!("ORC has no {data_type}: a decimal has up to {MOST_DIGITS} digits"));
             }
             let to = DataType::Decimal128(precision, scale);
-            cast(Kind::Decimal(precision, u32::from(scale.unsigned_abs())), to)
+            cast(OrcTargetType::Decimal(precision, u32::from(scale.unsigned_abs())), to)
         }
-        DataType::Timestamp(unit, _) => same(Kind::Timestamp(*unit)),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => same(Kind::Text(Length::Any)),
+        DataType::Timestamp(unit, _) => same(OrcTargetType::Timestamp(*unit)),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            same(OrcTargetType::Text(OrcTextLength::Any))
+        }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            same(Kind::Binary)
+            same(OrcTargetType::Binary)
         }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => same(Kind::List),
-        DataType::ListView(item) => cast(Kind::List, DataType::List(item.clone())),
-        DataType::LargeListView(item) => cast(Kind::List, DataType::LargeList(item.clone())),
-        DataType::Map(..) => same(Kind::Map),
-        DataType::Struct(_) => same(Kind::Struct),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => same(OrcTargetType::List),
+        DataType::ListView(item) => cast(OrcTargetType::List, DataType::List(item.clone())),
+        DataType::LargeListView(item) => cast(OrcTargetType::List, DataType::LargeList(item.clone())),
+        DataType::Map(..) => same(OrcTargetType::Map),
+        DataType::Struct(_) => same(OrcTargetType::Struct),
         DataType::Dictionary(_, values) => match kind(values)? {
-            (kind @ (Kind::Text(_) | Kind::Binary), None) => same(kind),
+            (kind @ (OrcTargetType::Text(_) | OrcTargetType::Binary), None) => same(kind),
             (kind, None) => cast(kind, values.as_ref().clone()),
             (kind, to) => Ok((kind, to)),
         },
@@ -327,7 +338,7 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
     }
 }
 
-impl Kind {
+impl OrcTargetType {
     /// Whether bloom filters of its values are written.
     pub(super) fn has_bloom_filter(self) -> bool {
         !matches!(self, Self::Boolean | Self::List | Self::Map | Self::Struct)
@@ -346,9 +357,9 @@ impl Kind {
             Self::Decimal(..) => Proto::Decimal,
             Self::Timestamp(_) if zoned => Proto::TimestampInstant,
             Self::Timestamp(_) => Proto::Timestamp,
-            Self::Text(Length::Any) => Proto::String,
-            Self::Text(Length::AtMost(_)) => Proto::Varchar,
-            Self::Text(Length::Exactly(_)) => Proto::Char,
+            Self::Text(OrcTextLength::Any) => Proto::String,
+            Self::Text(OrcTextLength::AtMost(_)) => Proto::Varchar,
+            Self::Text(OrcTextLength::Exactly(_)) => Proto::Char,
             Self::Binary => Proto::Binary,
             Self::List => Proto::List,
             Self::Map => Proto::Map,
@@ -357,7 +368,7 @@ impl Kind {
     }
 }
 
-impl Length {
+impl OrcTextLength {
     /// Of `string`, `varchar(10)` or `char(10)`.
     fn parse(text: &str) -> Result<Self, String> {
         let unknown = || format!("{FIELD_TYPE} is {text:?}: string, varchar(n) or char(n) are known");

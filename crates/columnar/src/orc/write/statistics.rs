@@ -6,25 +6,25 @@ use orc_rust::proto::{
     DecimalStatistics, DoubleStatistics, IntegerStatistics, StringStatistics, TimestampStatistics,
 };
 
-use super::bound::Bound;
+use super::bound::OrcStringBound;
 
 /// Nanoseconds of a millisecond.
 const PER_MILLISECOND: i64 = 1_000_000;
 
 /// Statistics of some rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Statistics {
+pub(super) struct OrcStatsAccumulator {
     /// Rows that have a value.
     pub(super) values: u64,
     pub(super) has_null: bool,
     /// Bytes of the column's own streams; known of stripes and files.
     pub(super) bytes: Option<u64>,
-    pub(super) detail: Detail,
+    pub(super) detail: OrcTypeStatistics,
 }
 
 /// What is said beyond how many there are.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Detail {
+pub(super) enum OrcTypeStatistics {
     Nothing,
     /// How many are true.
     Booleans(u64),
@@ -38,7 +38,7 @@ pub(super) enum Detail {
         sum: f64,
     },
     Texts {
-        bounds: Option<(Bound, Bound)>,
+        bounds: Option<(OrcStringBound, OrcStringBound)>,
         bytes: u64,
     },
     Bytes(u64),
@@ -59,7 +59,7 @@ pub(super) enum Detail {
     },
 }
 
-impl Detail {
+impl OrcTypeStatistics {
     /// Whether the least and greatest text are of interest.
     pub(super) fn has_text_bounds(&self) -> bool {
         matches!(self, Self::Texts { .. })
@@ -141,8 +141,8 @@ pub(super) fn widen<T: PartialOrd + Copy>(bounds: &mut Option<(T, T)>, others: O
     }
 }
 
-impl Statistics {
-    pub(super) fn new(detail: Detail) -> Self {
+impl OrcStatsAccumulator {
+    pub(super) fn new(detail: OrcTypeStatistics) -> Self {
         Self { values: 0, has_null: false, bytes: None, detail }
     }
 
@@ -159,7 +159,7 @@ impl Statistics {
     /// Takes whole numbers into account.
     #[inline]
     pub(super) fn note_whole<T: Copy + Into<i64>>(&mut self, values: &[T]) {
-        let Detail::Whole { bounds, sum } = &mut self.detail else { return };
+        let OrcTypeStatistics::Whole { bounds, sum } = &mut self.detail else { return };
         let Some(&first) = values.first() else { return };
         let (mut min, mut max): (i64, i64) = (first.into(), first.into());
         // The sum of 64 bits may need more: its halves do not.
@@ -176,7 +176,7 @@ impl Statistics {
     }
 
     pub(super) fn note_floats<T: Copy + Into<f64>>(&mut self, values: &[T]) {
-        let Detail::Floats { bounds, sum } = &mut self.detail else { return };
+        let OrcTypeStatistics::Floats { bounds, sum } = &mut self.detail else { return };
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         for &value in values {
             let value: f64 = value.into();
@@ -192,25 +192,25 @@ impl Statistics {
     }
 
     pub(super) fn note_dates(&mut self, days: &[i32]) {
-        let Detail::Dates(bounds) = &mut self.detail else { return };
+        let OrcTypeStatistics::Dates(bounds) = &mut self.detail else { return };
         widen(bounds, bounds_of(days));
     }
 
     /// Takes the bounds and bytes of texts into account.
     pub(super) fn note_texts(&mut self, texts: Option<(&[u8], &[u8])>, length: u64) {
         match &mut self.detail {
-            Detail::Bytes(bytes) => *bytes += length,
-            Detail::Texts { bounds, bytes } => {
+            OrcTypeStatistics::Bytes(bytes) => *bytes += length,
+            OrcTypeStatistics::Texts { bounds, bytes } => {
                 *bytes += length;
                 let Some((least, greatest)) = texts else { return };
                 match bounds {
-                    None => *bounds = Some((Bound::lower(least), Bound::upper(greatest))),
+                    None => *bounds = Some((OrcStringBound::lower(least), OrcStringBound::upper(greatest))),
                     Some((min, max)) => {
                         if *least < *min.text {
-                            *min = Bound::lower(least);
+                            *min = OrcStringBound::lower(least);
                         }
                         if *greatest > *max.text {
-                            *max = Bound::upper(greatest);
+                            *max = OrcStringBound::upper(greatest);
                         }
                     }
                 }
@@ -228,18 +228,18 @@ impl Statistics {
             ..ColumnStatistics::default()
         };
         match &self.detail {
-            Detail::Nothing => {}
-            Detail::Booleans(trues) => {
+            OrcTypeStatistics::Nothing => {}
+            OrcTypeStatistics::Booleans(trues) => {
                 message.bucket_statistics = Some(BucketStatistics { count: vec![*trues] });
             }
-            Detail::Whole { bounds, sum } => {
+            OrcTypeStatistics::Whole { bounds, sum } => {
                 message.int_statistics = Some(IntegerStatistics {
                     minimum: bounds.map(|it| it.0),
                     maximum: bounds.map(|it| it.1),
                     sum: i64::try_from(*sum).ok(),
                 });
             }
-            Detail::Floats { bounds, sum } => {
+            OrcTypeStatistics::Floats { bounds, sum } => {
                 // Either zero may stand for the other.
                 let zero = |bound: f64, zero: f64| if bound == 0.0 { zero } else { bound };
                 message.double_statistics = Some(DoubleStatistics {
@@ -248,27 +248,27 @@ impl Statistics {
                     sum: Some(*sum),
                 });
             }
-            Detail::Texts { bounds, bytes } => {
+            OrcTypeStatistics::Texts { bounds, bytes } => {
                 message.string_statistics = Some(text_statistics(bounds.as_ref(), *bytes));
             }
-            Detail::Bytes(bytes) => {
+            OrcTypeStatistics::Bytes(bytes) => {
                 message.binary_statistics = Some(BinaryStatistics { sum: i64::try_from(*bytes).ok() });
             }
-            Detail::Decimals { bounds, sum, scale } => {
+            OrcTypeStatistics::Decimals { bounds, sum, scale } => {
                 message.decimal_statistics = Some(DecimalStatistics {
                     minimum: bounds.map(|it| decimal(it.0, *scale)),
                     maximum: bounds.map(|it| decimal(it.1, *scale)),
                     sum: sum.filter(|sum| fits_decimal(*sum)).map(|sum| decimal(sum, *scale)),
                 });
             }
-            Detail::Dates(bounds) => {
+            OrcTypeStatistics::Dates(bounds) => {
                 message.date_statistics =
                     Some(DateStatistics { minimum: bounds.map(|it| it.0), maximum: bounds.map(|it| it.1) });
             }
-            Detail::Times { bounds, unit } => {
+            OrcTypeStatistics::Times { bounds, unit } => {
                 message.timestamp_statistics = Some(time_statistics(*bounds, *unit));
             }
-            Detail::Children { bounds, total } => {
+            OrcTypeStatistics::Children { bounds, total } => {
                 message.collection_statistics = Some(CollectionStatistics {
                     min_children: bounds.map(|it| it.0),
                     max_children: bounds.map(|it| it.1),
@@ -331,10 +331,10 @@ pub(super) fn milliseconds(value: i64, unit: TimeUnit) -> Option<(i64, i32)> {
     }
 }
 
-fn text_statistics(bounds: Option<&(Bound, Bound)>, bytes: u64) -> StringStatistics {
+fn text_statistics(bounds: Option<&(OrcStringBound, OrcStringBound)>, bytes: u64) -> StringStatistics {
     let mut statistics = StringStatistics { sum: i64::try_from(bytes).ok(), ..StringStatistics::default() };
     let Some((min, max)) = bounds else { return statistics };
-    let text = |bound: &Bound| String::from_utf8(bound.text.clone()).ok();
+    let text = |bound: &OrcStringBound| String::from_utf8(bound.text.clone()).ok();
     match min.is_cut {
         true => statistics.lower_bound = text(min),
         false => statistics.minimum = text(min),
@@ -367,10 +367,13 @@ mod tests {
 
     #[test]
     fn sums_of_64_bits_do_not_overflow() {
-        let mut statistics = Statistics::new(Detail::Whole { bounds: None, sum: 0 });
+        let mut statistics = OrcStatsAccumulator::new(OrcTypeStatistics::Whole { bounds: None, sum: 0 });
         statistics.note_whole(&[i64::MAX, i64::MAX, i64::MIN, -1]);
         let expected = i128::from(i64::MAX) * 2 + i128::from(i64::MIN) - 1;
-        assert_eq!(statistics.detail, Detail::Whole { bounds: Some((i64::MIN, i64::MAX)), sum: expected });
+        assert_eq!(
+            statistics.detail,
+            OrcTypeStatistics::Whole { bounds: Some((i64::MIN, i64::MAX)), sum: expected }
+        );
         statistics.note_whole(&[i64::MAX; 3]);
         let message = statistics.message().int_statistics.unwrap();
         assert_eq!((message.minimum, message.sum), (Some(i64::MIN), None));
@@ -378,7 +381,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_leaves_no_bounds() {
-        let mut statistics = Statistics::new(Detail::Floats { bounds: None, sum: 0.0 });
+        let mut statistics = OrcStatsAccumulator::new(OrcTypeStatistics::Floats { bounds: None, sum: 0.0 });
         statistics.note_floats(&[1.0, -0.0, 2.0]);
         assert_eq!(statistics.message().double_statistics.unwrap().maximum, Some(2.0));
         let mut other = statistics.clone();

@@ -1,22 +1,22 @@
 //! The bytes of one stream on their way into a stripe, in chunks that are compressed one by one.
 
-use super::compression::Compressor;
+use super::compression::OrcChunkCompressor;
 
 /// Flag and length of a chunk.
 const HEADER: usize = 3;
 
 /// A stream. What was given to it lies in `raw` until it is compressed.
-pub(super) struct Stream {
+pub(super) struct OrcStreamWriter {
     pub(super) raw: Vec<u8>,
     /// Bytes that were compressed already, and are no longer in `raw`.
     before: u64,
     chunk: usize,
-    written: Written,
+    written: OrcEncodedStream,
 }
 
 /// The bytes of a stream as they are in the file.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct OrcEncodedStream {
     pub(super) pieces: Vec<Vec<u8>>,
     pub(super) len: u64,
     /// Where each compressed chunk begins; none where nothing is compressed.
@@ -25,10 +25,10 @@ pub(super) struct Written {
     is_compressed: bool,
 }
 
-impl Stream {
+impl OrcStreamWriter {
     /// A stream whose chunks have so many bytes before they are compressed.
     pub(super) fn new(chunk: usize) -> Self {
-        let written = Written { chunk: chunk as u64, ..Written::default() };
+        let written = OrcEncodedStream { chunk: chunk as u64, ..OrcEncodedStream::default() };
         Self { raw: Vec::new(), before: 0, chunk, written }
     }
 
@@ -53,7 +53,7 @@ impl Stream {
     }
 
     /// Compresses what is enough for a chunk.
-    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         if !compressor.is_some() || self.raw.len() < self.chunk {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Stream {
     }
 
     /// All of it, as it will be in the file.
-    pub(super) fn finish(mut self, compressor: &mut Compressor) -> Result<Written, String> {
+    pub(super) fn finish(mut self, compressor: &mut OrcChunkCompressor) -> Result<OrcEncodedStream, String> {
         if compressor.is_some() {
             self.squeeze(compressor)?;
             self.written.is_compressed = true;
@@ -84,8 +84,8 @@ impl Stream {
     }
 }
 
-impl Written {
-    fn push(&mut self, chunk: &[u8], compressor: &mut Compressor) -> Result<(), String> {
+impl OrcEncodedStream {
+    fn push(&mut self, chunk: &[u8], compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         let (body, is_original) = match compressor.compress(chunk)? {
             Some(compressed) => (compressed, 0),
             None => (chunk, 1),
@@ -116,8 +116,12 @@ impl Written {
 }
 
 /// A message compressed like a stream.
-pub(super) fn message(bytes: Vec<u8>, chunk: usize, compressor: &mut Compressor) -> Result<Written, String> {
-    let mut stream = Stream::new(chunk);
+pub(super) fn message(
+    bytes: Vec<u8>,
+    chunk: usize,
+    compressor: &mut OrcChunkCompressor,
+) -> Result<OrcEncodedStream, String> {
+    let mut stream = OrcStreamWriter::new(chunk);
     stream.raw = bytes;
     stream.finish(compressor)
 }
@@ -128,8 +132,8 @@ mod tests {
 
     #[test]
     fn places_in_a_compressed_stream_are_those_of_its_chunks() {
-        let mut compressor = Compressor::new(OrcCompression::Snappy).unwrap();
-        let mut stream = Stream::new(100);
+        let mut compressor = OrcChunkCompressor::new(OrcCompression::Snappy).unwrap();
+        let mut stream = OrcStreamWriter::new(100);
         stream.raw.extend([7; 250]);
         stream.squeeze(&mut compressor).unwrap();
         assert_eq!((stream.position(), stream.raw.len()), (250, 50));
@@ -151,7 +155,7 @@ mod tests {
 
     #[test]
     fn chunks_that_do_not_become_shorter_are_kept_as_they_are() {
-        let mut compressor = Compressor::new(OrcCompression::Zstd(3)).unwrap();
+        let mut compressor = OrcChunkCompressor::new(OrcCompression::Zstd(3)).unwrap();
         let written = message(vec![1, 2, 3, 4, 5], 100, &mut compressor).unwrap();
         assert_eq!(written.pieces, [vec![5 << 1 | 1, 0, 0, 1, 2, 3, 4, 5]]);
     }

@@ -5,42 +5,42 @@ use prost::Message;
 
 use super::{
     column::EncodedColumn,
-    compression::Compressor,
-    statistics::{Detail, Statistics},
-    stream::{self, Written},
+    compression::OrcChunkCompressor,
+    statistics::{OrcStatsAccumulator, OrcTypeStatistics},
+    stream::{self, OrcEncodedStream},
 };
 
 /// The clock that timestamps without zone are read off.
 const ZONE: &str = "UTC";
 
 /// A stripe as it will be in the file.
-pub(super) struct Stripe {
+pub(super) struct EncodedStripe {
     /// In their order: index, data, footer.
     pub(super) pieces: Vec<Vec<u8>>,
     pub(super) information: proto::StripeInformation,
     /// Of all columns, the root's first.
-    pub(super) statistics: Vec<Statistics>,
+    pub(super) statistics: Vec<OrcStatsAccumulator>,
 }
 
 /// Which parts of a stripe are to be made.
-pub(super) struct Layout {
+pub(super) struct StripeAssembler {
     /// Rows of a row group; 0 where there is no row index.
     pub(super) stride: usize,
     pub(super) chunk: usize,
 }
 
-impl Layout {
+impl StripeAssembler {
     /// Puts the columns of a stripe together, which begins at `offset`.
     pub(super) fn stripe(
         &self,
         columns: Vec<EncodedColumn>,
         rows: u64,
         offset: u64,
-        compressor: &mut Compressor,
-    ) -> Result<Stripe, String> {
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<EncodedStripe, String> {
         let (root, mut statistics) = self.root(rows, compressor)?;
         let (mut pieces, mut streams) = (Vec::new(), Vec::new());
-        let mut push = |column: u32, kind: StreamKind, written: Written| {
+        let mut push = |column: u32, kind: StreamKind, written: OrcEncodedStream| {
             streams.push(proto::Stream {
                 kind: Some(kind.into()),
                 column: Some(column),
@@ -88,17 +88,22 @@ impl Layout {
             ..proto::StripeInformation::default()
         };
         pieces.extend(footer.pieces);
-        Ok(Stripe { pieces, information, statistics })
+        Ok(EncodedStripe { pieces, information, statistics })
     }
 
     /// The row index of the root, which has no streams, and its statistics.
-    fn root(&self, rows: u64, compressor: &mut Compressor) -> Result<(Written, Vec<Statistics>), String> {
-        let of = |values| Statistics { values, ..Statistics::new(Detail::Nothing) };
+    fn root(
+        &self,
+        rows: u64,
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<(OrcEncodedStream, Vec<OrcStatsAccumulator>), String> {
+        let of =
+            |values| OrcStatsAccumulator { values, ..OrcStatsAccumulator::new(OrcTypeStatistics::Nothing) };
         let stride = if self.stride == 0 { rows } else { self.stride as u64 }.max(1);
         let groups = (0..rows.div_ceil(stride)).map(|group| stride.min(rows - group * stride));
         let entry = |values| RowIndexEntry { positions: Vec::new(), statistics: Some(of(values).message()) };
         let index = RowIndex { entry: groups.map(entry).collect() };
         let index = stream::message(index.encode_to_vec(), self.chunk, compressor)?;
-        Ok((index, vec![Statistics { bytes: Some(0), ..of(rows) }]))
+        Ok((index, vec![OrcStatsAccumulator { bytes: Some(0), ..of(rows) }]))
     }
 }

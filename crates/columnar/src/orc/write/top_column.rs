@@ -5,34 +5,34 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 
 use super::{
-    column::{Column, EncodedColumn, Wrong},
-    compression::Compressors,
-    plan::Plan,
+    column::{EncodedColumn, OrcColumnError, StripeColumnEncoder},
+    compression::OrcCompressorPool,
+    plan::OrcColumnPlan,
 };
 
 /// Rows after which what is enough for chunks is compressed: values may be many times longer than what they arrive as.
 const PIECE: usize = 16_384;
 
-pub(super) struct TopColumn {
-    plan: Plan,
+pub(super) struct TopLevelColumnEncoder {
+    plan: OrcColumnPlan,
     /// Rows of a row group.
     stride: usize,
-    compressors: Arc<Compressors>,
+    compressors: Arc<OrcCompressorPool>,
     /// None before the stripe's first row.
-    column: Option<Column>,
+    column: Option<StripeColumnEncoder>,
     /// Of the row group that is being filled.
     rows: usize,
 }
 
-impl TopColumn {
-    pub(super) fn new(plan: Plan, stride: usize, compressors: Arc<Compressors>) -> Self {
+impl TopLevelColumnEncoder {
+    pub(super) fn new(plan: OrcColumnPlan, stride: usize, compressors: Arc<OrcCompressorPool>) -> Self {
         let stride = if stride == 0 { usize::MAX } else { stride };
         Self { plan, stride, compressors, column: None, rows: 0 }
     }
 
     /// Encodes more rows.
-    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), Wrong> {
-        let column = self.column.get_or_insert_with(|| Column::new(&self.plan));
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), OrcColumnError> {
+        let column = self.column.get_or_insert_with(|| StripeColumnEncoder::new(&self.plan));
         let mut start = 0;
         while start < array.len() {
             if self.rows == 0 {
@@ -47,23 +47,23 @@ impl TopColumn {
                 self.rows = 0;
             }
             let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
-            squeezed.map_err(|reason| Wrong { column: self.plan.path.to_string(), reason })?;
+            squeezed.map_err(|reason| OrcColumnError { column: self.plan.path.to_string(), reason })?;
         }
         Ok(())
     }
 
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
-        self.column.as_ref().map_or(0, Column::memory)
+        self.column.as_ref().map_or(0, StripeColumnEncoder::memory)
     }
 
     /// Bytes that it will have in the stripe, about.
     pub(super) fn encoded(&self) -> usize {
-        self.column.as_ref().map_or(0, Column::encoded)
+        self.column.as_ref().map_or(0, StripeColumnEncoder::encoded)
     }
 
     /// The columns of the stripe, this one first.
-    pub(super) fn end_stripe(&mut self) -> Result<Vec<EncodedColumn>, Wrong> {
+    pub(super) fn end_stripe(&mut self) -> Result<Vec<EncodedColumn>, OrcColumnError> {
         let Some(mut column) = self.column.take() else { return Ok(Vec::new()) };
         if std::mem::take(&mut self.rows) > 0 {
             column.end_group()?;

@@ -11,19 +11,19 @@ use orc_rust::proto;
 use stylobate_storage::{Sealed, Sink};
 
 use super::{
-    column::{EncodedColumn, PER_GROUP, Wrong},
-    compression::Compressors,
-    footer::{Footer, MAGIC},
+    column::{EncodedColumn, OrcColumnError, PER_GROUP},
+    compression::OrcCompressorPool,
+    footer::{MAGIC, OrcFooterBuilder},
     options::OrcOptions,
-    plan::{Plan, check_options, plan},
-    stripe::Layout,
-    top_column::TopColumn,
+    plan::{OrcColumnPlan, check_options, plan},
+    stripe::StripeAssembler,
+    top_column::TopLevelColumnEncoder,
 };
 use crate::{
     Error, Result,
     file::{dataset_mark::DATASET_KEY, promised},
     kernels::weight::{weight, weight_of, weight_of_rows},
-    parallel::side_by_side::{Failed, side_by_side},
+    parallel::side_by_side::{ParallelError, side_by_side},
 };
 
 /// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
@@ -45,16 +45,16 @@ pub struct OrcWriter {
     name: String,
     schema: SchemaRef,
     options: OrcOptions,
-    columns: Vec<TopColumn>,
+    columns: Vec<TopLevelColumnEncoder>,
     /// Bytes in memory of what is said of each row group.
     group_bytes: usize,
-    compressors: Arc<Compressors>,
+    compressors: Arc<OrcCompressorPool>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     /// The same without their dictionaries.
     waiting_rows: usize,
     rows_in_stripe: u64,
-    footer: Footer,
+    footer: OrcFooterBuilder,
     rows: u64,
     /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
     is_broken: bool,
@@ -81,10 +81,10 @@ impl OrcWriter {
     ) -> Result<Self> {
         let name = name.into();
         let (plans, types) = Self::begin(&name, &schema, &options)?;
-        let compressors = Arc::new(Compressors::new(options.compression));
+        let compressors = Arc::new(OrcCompressorPool::new(options.compression));
         let group_bytes = if options.row_index_stride == 0 { 0 } else { types.len() * PER_GROUP };
-        let footer = Footer::new(types, &plans);
-        let top = |plan| TopColumn::new(plan, options.row_index_stride, compressors.clone());
+        let footer = OrcFooterBuilder::new(types, &plans);
+        let top = |plan| TopLevelColumnEncoder::new(plan, options.row_index_stride, compressors.clone());
         let columns = plans.into_iter().map(top).collect();
         Ok(Self {
             sink,
@@ -109,7 +109,11 @@ impl OrcWriter {
         Self::begin(name, schema, options).map(drop)
     }
 
-    fn begin(name: &str, schema: &SchemaRef, options: &OrcOptions) -> Result<(Vec<Plan>, Vec<proto::Type>)> {
+    fn begin(
+        name: &str,
+        schema: &SchemaRef,
+        options: &OrcOptions,
+    ) -> Result<(Vec<OrcColumnPlan>, Vec<proto::Type>)> {
         let wrong = |column: Option<String>, reason: String| Error::Unwritable {
             object: name.to_owned(),
             column,
@@ -135,12 +139,12 @@ impl OrcWriter {
 
     /// Bytes that the stripe will have which is being filled, about; what waits to be encoded is not counted.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        self.columns.iter().map(TopColumn::encoded).sum::<usize>() as u64
+        self.columns.iter().map(TopLevelColumnEncoder::encoded).sum::<usize>() as u64
     }
 
     /// Bytes in memory: encoded columns, and rows that wait.
     pub(crate) fn memory_used(&self) -> usize {
-        self.columns.iter().map(TopColumn::memory).sum::<usize>() + self.waiting_bytes
+        self.columns.iter().map(TopLevelColumnEncoder::memory).sum::<usize>() + self.waiting_bytes
     }
 
     /// Bytes that are on their way to the file.
@@ -246,8 +250,8 @@ impl OrcWriter {
 
     /// Whether the stripe should end here.
     fn is_large(&self) -> bool {
-        let encoded: usize = self.columns.iter().map(TopColumn::encoded).sum();
-        let memory: usize = self.columns.iter().map(TopColumn::memory).sum();
+        let encoded: usize = self.columns.iter().map(TopLevelColumnEncoder::encoded).sum();
+        let memory: usize = self.columns.iter().map(TopLevelColumnEncoder::memory).sum();
         encoded >= self.options.stripe_size.as_usize()
             || memory + self.waiting_bytes >= self.options.memory.as_usize()
     }
@@ -263,13 +267,13 @@ impl OrcWriter {
         Error::Unwritable { object: self.name.clone(), column: column.map(str::to_owned), reason }
     }
 
-    fn failed(&self, failed: Failed<Wrong>) -> Error {
+    fn failed(&self, failed: ParallelError<OrcColumnError>) -> Error {
         match failed {
-            Failed::Wrong(Wrong { column, reason }) => {
+            ParallelError::Wrong(OrcColumnError { column, reason }) => {
                 self.unwritable(Some(column.as_str()).filter(|column| !column.is_empty()), reason)
             }
-            Failed::Panicked => self.unwritable(None, "the encoder gave up".to_owned()),
-            Failed::Ended(reason) => Error::Ended { reason },
+            ParallelError::Panicked => self.unwritable(None, "the encoder gave up".to_owned()),
+            ParallelError::Ended(reason) => Error::Ended { reason },
         }
     }
 
@@ -292,10 +296,10 @@ impl OrcWriter {
             let arrays: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
             (column, arrays)
         });
-        let encode = |(mut column, arrays): (TopColumn, Vec<ArrayRef>)| {
+        let encode = |(mut column, arrays): (TopLevelColumnEncoder, Vec<ArrayRef>)| {
             arrays.iter().try_for_each(|array| column.write(array)).map(|()| column)
         };
-        let size = |(_, arrays): &(TopColumn, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
+        let size = |(_, arrays): &(TopLevelColumnEncoder, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
         let encoded = side_by_side(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|failed| self.failed(failed))?;
         Ok(())
@@ -308,16 +312,17 @@ impl OrcWriter {
             return Ok(());
         }
         let columns = std::mem::take(&mut self.columns);
-        let end = |mut column: TopColumn| column.end_stripe().map(|encoded| (column, encoded));
-        let ended = side_by_side(self.options.threads, columns, TopColumn::memory, end).await;
-        let ended: Vec<(TopColumn, Vec<EncodedColumn>)> = ended.map_err(|failed| self.failed(failed))?;
+        let end = |mut column: TopLevelColumnEncoder| column.end_stripe().map(|encoded| (column, encoded));
+        let ended = side_by_side(self.options.threads, columns, TopLevelColumnEncoder::memory, end).await;
+        let ended: Vec<(TopLevelColumnEncoder, Vec<EncodedColumn>)> =
+            ended.map_err(|failed| self.failed(failed))?;
         let mut encoded = Vec::new();
         for (column, columns) in ended {
             self.columns.push(column);
             encoded.extend(columns);
         }
         self.begin_file().await?;
-        let layout = Layout { stride: self.options.row_index_stride, chunk: self.options.chunk() };
+        let layout = StripeAssembler { stride: self.options.row_index_stride, chunk: self.options.chunk() };
         let offset = self.sink.position();
         let stripe = self.compressors.with(|compressor| layout.stripe(encoded, rows, offset, compressor));
         let stripe = stripe.map_err(|reason: String| self.unwritable(None, reason))?;

@@ -19,8 +19,8 @@ use parquet::{
 
 use crate::{
     Result,
-    chunk::{Chunk, Representation, SEGMENT_ROWS},
-    file::schema::Projected,
+    chunk::{Chunk, ChunkRepresentation, SEGMENT_ROWS},
+    file::schema::ProjectedColumn,
     parquet::{ParquetBytes, ParquetFile, pages::chunk_bytes::OneChunk},
 };
 
@@ -28,9 +28,9 @@ use crate::{
 pub(crate) fn decode(
     file: &ParquetFile,
     unit: usize,
-    column: &Projected,
+    column: &ProjectedColumn,
     bytes: &ParquetBytes,
-    representation: Representation,
+    representation: ChunkRepresentation,
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
@@ -50,7 +50,7 @@ pub(crate) fn decode(
     if segments.iter().map(|segment| segment.len()).sum::<usize>() != rows {
         return Err(wrong(&"its pages have fewer rows than the row group"));
     }
-    if representation == Representation::Dictionary {
+    if representation == ChunkRepresentation::Dictionary {
         return as_dictionary(&segments).map_err(|error| wrong(&error));
     }
     Ok(Chunk::Dense(segments.into()))
@@ -72,7 +72,7 @@ fn as_dictionary(segments: &[ArrayRef]) -> Result<Chunk, ArrowError> {
 pub(crate) fn reader(
     file: &ParquetFile,
     unit: usize,
-    columns: &[Projected],
+    columns: &[ProjectedColumn],
     bytes: &ParquetBytes,
     batch_rows: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
@@ -83,16 +83,21 @@ pub(crate) fn reader(
     let descriptor = &file.decoded;
     let mask = ProjectionMask::leaves(descriptor, leaves);
     let levels = parquet_to_arrow_field_levels(descriptor, mask, file.types())?;
-    ParquetRecordBatchReader::try_new_with_row_groups(&levels, &Group { file, unit, bytes }, batch_rows, None)
+    ParquetRecordBatchReader::try_new_with_row_groups(
+        &levels,
+        &BufferedRowGroup { file, unit, bytes },
+        batch_rows,
+        None,
+    )
 }
 
-struct Group<'a> {
+struct BufferedRowGroup<'a> {
     file: &'a ParquetFile,
     unit: usize,
     bytes: &'a ParquetBytes,
 }
 
-impl RowGroups for Group<'_> {
+impl RowGroups for BufferedRowGroup<'_> {
     fn num_rows(&self) -> usize {
         self.file.unit_rows(self.unit) as usize
     }

@@ -3,7 +3,7 @@
 use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
 use parquet::basic::{Encoding, Type as PhysicalType};
 
-use super::dictionary::Flat;
+use super::dictionary::FlatChunk;
 use crate::{
     Result,
     chunk::SEGMENT_ROWS,
@@ -14,32 +14,32 @@ use crate::{
     parquet::{
         ParquetBytes,
         footer::is_dictionary_encoding,
-        pages::{Page, Scratch},
+        pages::{DecodeScratch, FlatPage},
     },
 };
 
 /// Where the values of a page come from, in order.
-enum Values<'a> {
+enum BytesPageValues<'a> {
     /// Each behind its length.
     Plain(&'a [u8]),
     /// In the dictionary, where a code says.
-    Codes { codes: std::slice::Iter<'a, u32>, dictionary: &'a Dictionary },
+    Codes { codes: std::slice::Iter<'a, u32>, dictionary: &'a BytesDictionary },
 }
 
 /// The values of the chunk's dictionary.
 #[derive(Default)]
-struct Dictionary {
+struct BytesDictionary {
     bytes: Vec<u8>,
     /// Where each begins, and how long it is.
     spans: Vec<(u32, u32)>,
 }
 
-impl Flat<'_> {
+impl FlatChunk<'_> {
     /// The chunk's values in segments, or `None` where its type or an encoding wants a general reader.
     pub(crate) fn decode_bytes(
         &self,
         bytes: &ParquetBytes,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<Vec<ArrayRef>>> {
         let field = self.file.schema().fields().get(self.column.root);
         let data_type = field.map_or(&DataType::Null, |field| field.data_type());
@@ -56,19 +56,21 @@ impl Flat<'_> {
         &self,
         bytes: &ParquetBytes,
         data_type: &DataType,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<Vec<ArrayRef>>, String> {
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let dictionary = match pages.dictionary(|_| Ok(()))? {
-            Some(page) => Dictionary::new(page.values, page.count)?,
-            None => Dictionary::default(),
+            Some(page) => BytesDictionary::new(page.values, page.count)?,
+            None => BytesDictionary::default(),
         };
         let mut segments = Vec::new();
         let mut segment = ByteSegment::default();
         let mut codes: Codes<u32> = Codes::with_capacity(0);
         let mut rows = 0;
         while let Some(page) = pages.next()? {
-            let Page::Data(page) = page else { return Err("a dictionary behind the first page".to_owned()) };
+            let FlatPage::Data(page) = page else {
+                return Err("a dictionary behind the first page".to_owned());
+            };
             rows += page.rows;
             if rows > self.rows() {
                 return Err("its pages have more rows than the row group".to_owned());
@@ -76,7 +78,7 @@ impl Flat<'_> {
             let valid = Self::valid(&page)?;
             let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
             let mut values = match page.encoding {
-                Encoding::PLAIN => Values::Plain(page.values),
+                Encoding::PLAIN => BytesPageValues::Plain(page.values),
                 encoding if is_dictionary_encoding(encoding) => {
                     codes.clear();
                     match page.values.split_first() {
@@ -87,7 +89,7 @@ impl Flat<'_> {
                         None if count == 0 => {}
                         None => return Err("a page of codes is empty".to_owned()),
                     }
-                    Values::Codes { codes: codes.iter(), dictionary: &dictionary }
+                    BytesPageValues::Codes { codes: codes.iter(), dictionary: &dictionary }
                 }
                 _ => return Ok(None),
             };
@@ -118,7 +120,7 @@ impl Flat<'_> {
     }
 }
 
-impl Dictionary {
+impl BytesDictionary {
     fn new(plain: &[u8], count: usize) -> Result<Self, String> {
         let mut rest = plain;
         let span = |_| {
@@ -133,7 +135,7 @@ impl Dictionary {
     }
 }
 
-impl Values<'_> {
+impl BytesPageValues<'_> {
     /// About how many bytes a value has, of the `count` values of a page.
     fn average_bytes(&self, count: usize) -> f64 {
         let (bytes, of) = match self {

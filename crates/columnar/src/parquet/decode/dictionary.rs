@@ -8,16 +8,16 @@ use parquet::{basic::Encoding, file::metadata::ColumnChunkMetaData, schema::type
 
 use crate::{
     Result,
-    file::schema::Projected,
-    kernels::codes::{self, Code, CodeWidth, Codes},
+    file::schema::ProjectedColumn,
+    kernels::codes::{self, CodeWidth, Codes, DictionaryCode},
     parquet::{
         ParquetBytes, ParquetFile,
         footer::is_dictionary_encoding,
         pages::{
-            DataPage, Page, Pages, Scratch,
-            distinct::Distinct,
+            DataPage, DecodeScratch, FlatPage, FlatPageReader,
+            distinct::ValueInterner,
             levels,
-            plain::{self, Strings},
+            plain::{self, PlainStringDecoder},
         },
     },
 };
@@ -26,31 +26,31 @@ use crate::{
 const MOST_ROWS_AHEAD: usize = 1 << 24;
 
 /// A chunk of a column that is neither nested nor repeated.
-pub(crate) struct Flat<'a> {
+pub(crate) struct FlatChunk<'a> {
     pub(crate) file: &'a ParquetFile,
     pub(crate) unit: usize,
-    pub(crate) column: &'a Projected,
+    pub(crate) column: &'a ProjectedColumn,
     pub(crate) leaf: usize,
     pub(crate) descriptor: &'a ColumnDescPtr,
     pub(crate) chunk: &'a ColumnChunkMetaData,
 }
 
 /// The codes of a chunk, with the values that they stand for.
-struct Coded<T> {
+struct DecodedDictionary<T> {
     codes: Codes<T>,
     nulls: Option<NullBuffer>,
     values: ArrayRef,
 }
 
 /// What a chunk's codes stand for.
-enum Dictionary<'d> {
+enum ChunkDictionary<'d> {
     /// As many values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
     /// To these, values are added that are new.
-    Growing(&'d mut Distinct),
+    Growing(&'d mut ValueInterner),
 }
 
-impl Dictionary<'_> {
+impl ChunkDictionary<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Fixed { count, .. } => *count,
@@ -59,7 +59,7 @@ impl Dictionary<'_> {
     }
 }
 
-impl Flat<'_> {
+impl FlatChunk<'_> {
     /// The chunk as a dictionary array, or `None` where a page is encoded otherwise. With `insist`, values of such
     /// pages are looked up in the dictionary and added to it where they are new; then `None` means an encoding that
     /// only a general reader knows.
@@ -67,7 +67,7 @@ impl Flat<'_> {
         &self,
         bytes: &ParquetBytes,
         insist: bool,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<ArrayRef>> {
         self.array(bytes, insist, scratch).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
     }
@@ -76,13 +76,13 @@ impl Flat<'_> {
         &self,
         bytes: &ParquetBytes,
         insist: bool,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Option<ArrayRef>, String> {
         if insist {
             return self.grown(bytes, scratch);
         }
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
-        let mut strings = Strings::of(self.file, self.column, self.descriptor);
+        let mut strings = PlainStringDecoder::of(self.file, self.column, self.descriptor);
         let page = pages.dictionary(|some| strings.as_mut().map_or(Ok(()), |strings| strings.take(some)))?;
         let page = page.unwrap_or_default();
         let count = page.count;
@@ -93,7 +93,7 @@ impl Flat<'_> {
             }
             None => self.values(page.values, count)?,
         };
-        let dictionary = Dictionary::Fixed { values, count };
+        let dictionary = ChunkDictionary::Fixed { values, count };
         match CodeWidth::of(count) {
             CodeWidth::U8 => Self::coded(self.codes::<u8>(pages, dictionary)?),
             CodeWidth::U16 => Self::coded(self.codes::<u16>(pages, dictionary)?),
@@ -102,13 +102,13 @@ impl Flat<'_> {
     }
 
     /// With a dictionary to which values are added.
-    fn grown(&self, bytes: &ParquetBytes, scratch: &mut Scratch) -> Result<Option<ArrayRef>, String> {
+    fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, String> {
         let room = std::mem::take(&mut scratch.distinct);
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
         let (count, most) = (page.count, page.count.saturating_add(self.rows()));
-        let mut distinct = Distinct::within(room, self.descriptor, page.values, count, most)?;
-        let coded = self.codes::<u32>(pages, Dictionary::Growing(&mut distinct));
+        let mut distinct = ValueInterner::within(room, self.descriptor, page.values, count, most)?;
+        let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut distinct));
         scratch.distinct = distinct.into_room();
         coded?.map(Self::narrowest).transpose()
     }
@@ -118,13 +118,15 @@ impl Flat<'_> {
         self.file.unit_rows(self.unit) as usize
     }
 
-    fn coded<T: Code>(coded: Option<Coded<T>>) -> Result<Option<ArrayRef>, String> {
-        let Some(Coded { codes, nulls, values }) = coded else { return Ok(None) };
+    fn coded<T: DictionaryCode>(coded: Option<DecodedDictionary<T>>) -> Result<Option<ArrayRef>, String> {
+        let Some(DecodedDictionary { codes, nulls, values }) = coded else { return Ok(None) };
         Ok(Some(codes.into_array(nulls, values)?))
     }
 
     /// Codes of a dictionary that grew while it was read are as narrow as it allows in the end.
-    fn narrowest(Coded { codes, nulls, values }: Coded<u32>) -> Result<ArrayRef, String> {
+    fn narrowest(
+        DecodedDictionary { codes, nulls, values }: DecodedDictionary<u32>,
+    ) -> Result<ArrayRef, String> {
         Ok(match CodeWidth::of(values.len()) {
             CodeWidth::U8 => codes.narrowed::<u8>().into_array(nulls, values)?,
             CodeWidth::U16 => codes.narrowed::<u16>().into_array(nulls, values)?,
@@ -132,19 +134,19 @@ impl Flat<'_> {
         })
     }
 
-    fn codes<T: Code>(
+    fn codes<T: DictionaryCode>(
         &self,
-        mut pages: Pages<'_>,
-        mut dictionary: Dictionary<'_>,
-    ) -> Result<Option<Coded<T>>, String> {
+        mut pages: FlatPageReader<'_>,
+        mut dictionary: ChunkDictionary<'_>,
+    ) -> Result<Option<DecodedDictionary<T>>, String> {
         let rows = self.rows();
         let mut codes: Codes<T> = Codes::with_capacity(rows.min(MOST_ROWS_AHEAD));
         let mut validity: Option<BooleanBufferBuilder> = None;
         let mut present: Codes<T> = Codes::with_capacity(0);
         while let Some(page) = pages.next()? {
             let page = match page {
-                Page::Data(page) => page,
-                Page::Dictionary(_) => return Err("a dictionary behind the first page".to_owned()),
+                FlatPage::Data(page) => page,
+                FlatPage::Dictionary(_) => return Err("a dictionary behind the first page".to_owned()),
             };
             if page.rows > rows - codes.len() {
                 return Err("its pages have more rows than the row group".to_owned());
@@ -161,7 +163,7 @@ impl Flat<'_> {
                     None if count == 0 => {}
                     None => return Err("a page of codes is empty".to_owned()),
                 },
-                Dictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
+                ChunkDictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
                     distinct.append(page.values, count, |codes| into.extend(codes))?;
                 }
                 _ => return Ok(None),
@@ -176,13 +178,13 @@ impl Flat<'_> {
         }
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
-            Dictionary::Fixed { values, .. } => values,
-            Dictionary::Growing(distinct) => {
+            ChunkDictionary::Fixed { values, .. } => values,
+            ChunkDictionary::Growing(distinct) => {
                 let count = distinct.len();
                 self.values(distinct.as_plain(), count)?
             }
         };
-        Ok(Some(Coded { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
+        Ok(Some(DecodedDictionary { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
     }
 
     fn values(&self, plain: &[u8], count: usize) -> Result<ArrayRef, String> {

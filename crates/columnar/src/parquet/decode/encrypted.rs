@@ -20,22 +20,22 @@ use parquet::{
 };
 
 use crate::{
-    file::schema::Projected,
+    file::schema::ProjectedColumn,
     parquet::{
         ParquetBytes, ParquetFile, footer,
         pages::{
             chunk_bytes::ChunkBytes,
-            window::{Window, WindowSource},
+            window::{ChunkWindow, ChunkWindowSource},
         },
     },
 };
 
 /// The bytes of some column chunks of one row group.
-pub(crate) struct Chunks(Vec<(Range<u64>, ChunkSource)>);
+pub(crate) struct EncryptedChunks(Vec<(Range<u64>, EncryptedChunkSource)>);
 
-enum ChunkSource {
+enum EncryptedChunkSource {
     Held(ChunkBytes),
-    Window(Window),
+    Window(ChunkWindow),
 }
 
 impl ParquetFile {
@@ -45,7 +45,7 @@ impl ParquetFile {
     }
 
     /// Whether a chunk of these columns is encrypted.
-    pub(crate) fn has_encrypted(&self, unit: usize, columns: &[Projected]) -> bool {
+    pub(crate) fn has_encrypted(&self, unit: usize, columns: &[ProjectedColumn]) -> bool {
         let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
         leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(footer::is_encrypted))
     }
@@ -54,8 +54,8 @@ impl ParquetFile {
     pub(crate) fn decrypting_reader(
         &self,
         unit: usize,
-        columns: &[Projected],
-        chunks: Chunks,
+        columns: &[ProjectedColumn],
+        chunks: EncryptedChunks,
         batch_rows: usize,
     ) -> ParquetResult<ParquetRecordBatchReader> {
         if !self.decrypted {
@@ -86,11 +86,11 @@ impl ParquetFile {
     pub(crate) fn windows(
         &self,
         unit: usize,
-        columns: &[Projected],
-        source: &WindowSource,
-    ) -> ParquetResult<Chunks> {
+        columns: &[ProjectedColumn],
+        source: &ChunkWindowSource,
+    ) -> ParquetResult<EncryptedChunks> {
         self.chunks(unit, columns, |_, chunk| {
-            Ok(ChunkSource::Window(Window::new(source.clone(), footer::range(chunk))))
+            Ok(EncryptedChunkSource::Window(ChunkWindow::new(source.clone(), footer::range(chunk))))
         })
     }
 
@@ -98,13 +98,15 @@ impl ParquetFile {
     pub(crate) fn chunks_of(
         &self,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         bytes: &ParquetBytes,
-    ) -> ParquetResult<Chunks> {
+    ) -> ParquetResult<EncryptedChunks> {
         match bytes {
-            ParquetBytes::File { file, .. } => self.windows(unit, columns, &WindowSource::File(file.clone())),
+            ParquetBytes::File { file, .. } => {
+                self.windows(unit, columns, &ChunkWindowSource::File(file.clone()))
+            }
             ParquetBytes::Held(_) => {
-                self.chunks(unit, columns, |leaf, _| Ok(ChunkSource::Held(bytes.held(leaf)?)))
+                self.chunks(unit, columns, |leaf, _| Ok(EncryptedChunkSource::Held(bytes.held(leaf)?)))
             }
         }
     }
@@ -112,40 +114,40 @@ impl ParquetFile {
     fn chunks(
         &self,
         unit: usize,
-        columns: &[Projected],
-        source: impl Fn(usize, &ColumnChunkMetaData) -> ParquetResult<ChunkSource>,
-    ) -> ParquetResult<Chunks> {
+        columns: &[ProjectedColumn],
+        source: impl Fn(usize, &ColumnChunkMetaData) -> ParquetResult<EncryptedChunkSource>,
+    ) -> ParquetResult<EncryptedChunks> {
         let leaves = columns.iter().flat_map(|column| self.wanted(column));
         let chunks = leaves.map(|leaf| {
             let chunk = self.column_chunk(unit, leaf);
             let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
             Ok((footer::range(chunk), source(leaf, chunk)?))
         });
-        Ok(Chunks(chunks.collect::<ParquetResult<_>>()?))
+        Ok(EncryptedChunks(chunks.collect::<ParquetResult<_>>()?))
     }
 }
 
-impl Chunks {
-    fn at(&self, start: u64) -> ParquetResult<&ChunkSource> {
+impl EncryptedChunks {
+    fn at(&self, start: u64) -> ParquetResult<&EncryptedChunkSource> {
         let chunk = self.0.iter().find(|(range, _)| range.contains(&start));
         let chunk = chunk.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
         Ok(&chunk.1)
     }
 }
 
-impl Length for Chunks {
+impl Length for EncryptedChunks {
     fn len(&self) -> u64 {
         self.0.iter().map(|(range, _)| range.end).max().unwrap_or_default()
     }
 }
 
-impl ChunkReader for Chunks {
+impl ChunkReader for EncryptedChunks {
     type T = Box<dyn Read>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         Ok(match self.at(start)? {
-            ChunkSource::Held(bytes) => Box::new(bytes.get_read(start)?),
-            ChunkSource::Window(window) => Box::new(window.get_read(start)?),
+            EncryptedChunkSource::Held(bytes) => Box::new(bytes.get_read(start)?),
+            EncryptedChunkSource::Window(window) => Box::new(window.get_read(start)?),
         })
     }
 
@@ -154,8 +156,8 @@ impl ChunkReader for Chunks {
             return Ok(Bytes::new());
         }
         match self.at(start)? {
-            ChunkSource::Held(bytes) => bytes.get_bytes(start, length),
-            ChunkSource::Window(window) => window.get_bytes(start, length),
+            EncryptedChunkSource::Held(bytes) => bytes.get_bytes(start, length),
+            EncryptedChunkSource::Window(window) => window.get_bytes(start, length),
         }
     }
 }

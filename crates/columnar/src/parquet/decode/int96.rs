@@ -15,9 +15,9 @@ use stylobate_storage::OpenObject;
 
 use crate::{
     Result,
-    chunk::{Chunk, Representation},
-    file::schema::Projected,
-    parquet::{ParquetFile, Scratch, footer::has_arrow_schema},
+    chunk::{Chunk, ChunkRepresentation},
+    file::schema::ProjectedColumn,
+    parquet::{DecodeScratch, ParquetFile, footer::has_arrow_schema},
 };
 
 /// What Spark leaves in footers. It has microseconds, of any year.
@@ -80,12 +80,12 @@ impl ParquetFile {
     /// The finest unit that has all values of a column, which is read in seconds here. A column that cannot be read has
     /// any.
     async fn finest_unit(&self, object: &OpenObject, root: usize) -> Result<TimeUnit> {
-        let column = Projected::whole(root);
-        let mut scratch = Scratch::default();
+        let column = ProjectedColumn::whole(root);
+        let mut scratch = DecodeScratch::default();
         let mut span = 0..=0;
         for unit in 0..self.units() {
             let bytes = self.read(object, unit, std::slice::from_ref(&column)).await?;
-            let decoded = self.decode(unit, &column, &bytes, Representation::Native, &mut scratch);
+            let decoded = self.decode(unit, &column, &bytes, ChunkRepresentation::Native, &mut scratch);
             bytes.check().await?;
             match decoded {
                 Ok(Chunk::Dense(segments)) => segments.iter().for_each(|array| widen(&mut span, array)),

@@ -20,16 +20,16 @@ use tokio::runtime::Handle;
 
 use crate::{
     Result,
-    chunk::Rows,
-    file::schema::Projected,
+    chunk::ColumnBatch,
+    file::schema::ProjectedColumn,
     parallel::guarded::guarded,
     parquet::{
         ParquetFile, classified, footer,
         intervals::restored,
         pages::{
             chunk_bytes::OneChunk,
-            reader::GeneralPages,
-            window::{Window, WindowSource},
+            reader::ChunkPageReader,
+            window::{ChunkWindow, ChunkWindowSource},
         },
     },
 };
@@ -40,16 +40,16 @@ impl ParquetFile {
         &self,
         object: &OpenObject,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         batch_rows: usize,
         runtime: &Handle,
-    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        let group = Group { file: self, unit, object, runtime };
-        let open = |columns: &[Projected]| {
+    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
+        let group = StreamedRowGroup { file: self, unit, object, runtime };
+        let open = |columns: &[ProjectedColumn]| {
             if !self.has_encrypted(unit, columns) {
                 return self.reader(columns, batch_rows, None, &group);
             }
-            let from = WindowSource::Object { object: object.clone(), runtime: runtime.clone() };
+            let from = ChunkWindowSource::Object { object: object.clone(), runtime: runtime.clone() };
             self.decrypting_reader(unit, columns, self.windows(unit, columns, &from)?, batch_rows)
         };
         self.batches_of(unit, columns, &open)
@@ -60,12 +60,12 @@ impl ParquetFile {
     pub(crate) fn batches(
         &self,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         batch_rows: usize,
         selection: Option<&RowSelection>,
         group: &dyn RowGroups,
-    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        let open = |columns: &[Projected]| self.reader(columns, batch_rows, selection.cloned(), group);
+    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
+        let open = |columns: &[ProjectedColumn]| self.reader(columns, batch_rows, selection.cloned(), group);
         self.batches_of(unit, columns, &open)
     }
 
@@ -73,9 +73,9 @@ impl ParquetFile {
     fn batches_of(
         &self,
         unit: usize,
-        columns: &[Projected],
-        open: &OpenReader<'_>,
-    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        columns: &[ProjectedColumn],
+        open: &BatchReaderFactory<'_>,
+    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         let mut layers: Vec<Vec<usize>> = Vec::new();
         let mut seen: HashMap<usize, usize> = HashMap::new();
         for (at, column) in columns.iter().enumerate() {
@@ -87,7 +87,8 @@ impl ParquetFile {
             *times += 1;
         }
         let layer = |places: Vec<usize>| {
-            let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
+            let columns: Vec<ProjectedColumn> =
+                places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
             Ok((places, Box::new(self.layer(unit, &columns, open)?)))
         };
         let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
@@ -114,7 +115,7 @@ impl ParquetFile {
     /// Batches of some columns, whose bytes `group` has.
     fn reader(
         &self,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         batch_rows: usize,
         selection: Option<RowSelection>,
         group: &dyn RowGroups,
@@ -129,12 +130,12 @@ impl ParquetFile {
     fn layer(
         &self,
         unit: usize,
-        columns: &[Projected],
-        open: &OpenReader<'_>,
-    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        columns: &[ProjectedColumn],
+        open: &BatchReaderFactory<'_>,
+    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         // An error of an encrypted column is not one of those beside it.
         let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
-        let first = first.or(columns.first()).cloned().unwrap_or_else(|| Projected::whole(0));
+        let first = first.or(columns.first()).cloned().unwrap_or_else(|| ProjectedColumn::whole(0));
         let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
         let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;
         // Whole errors are made beforehand, so that the batches outlive the file's metadata.
@@ -176,16 +177,16 @@ impl ParquetFile {
 }
 
 /// Makes a reader of some columns.
-type OpenReader<'a> = dyn Fn(&[Projected]) -> ParquetResult<ParquetRecordBatchReader> + 'a;
+type BatchReaderFactory<'a> = dyn Fn(&[ProjectedColumn]) -> ParquetResult<ParquetRecordBatchReader> + 'a;
 
-struct Group<'a> {
+struct StreamedRowGroup<'a> {
     file: &'a ParquetFile,
     unit: usize,
     object: &'a OpenObject,
     runtime: &'a Handle,
 }
 
-impl RowGroups for Group<'_> {
+impl RowGroups for StreamedRowGroup<'_> {
     fn num_rows(&self) -> usize {
         self.file.unit_rows(self.unit) as usize
     }
@@ -193,9 +194,9 @@ impl RowGroups for Group<'_> {
     fn column_chunks(&self, leaf: usize) -> ParquetResult<Box<dyn PageIterator>> {
         let chunk = self.file.column_chunk(self.unit, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
-        let from = WindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
-        let window = Window::new(from, footer::range(chunk));
-        let pages = GeneralPages::sequential(window, chunk)?;
+        let from = ChunkWindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
+        let window = ChunkWindow::new(from, footer::range(chunk));
+        let pages = ChunkPageReader::sequential(window, chunk)?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 

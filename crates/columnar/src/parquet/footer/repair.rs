@@ -5,7 +5,7 @@
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
 
-use super::thrift_tree::{I32, I64, STRUCT, Struct, Value};
+use super::thrift_tree::{I32, I64, STRUCT, ThriftStruct, ThriftValue};
 
 /// Row groups of one footer: the parquet crate numbers them in 16 bits.
 const MAX_ROW_GROUPS: usize = i16::MAX as usize;
@@ -23,27 +23,27 @@ const DECIMAL: i64 = 5;
 
 /// Decodes a footer once it is repaired; `None` if it still cannot be decoded.
 pub(crate) fn decode_repaired(footer: &[u8], options: &ParquetMetaDataOptions) -> Option<ParquetMetaData> {
-    let mut footer = Struct::read(footer)?;
+    let mut footer = ThriftStruct::read(footer)?;
     let leaves = repair_schema(&mut footer);
     let groups = take_row_groups(&mut footer, &leaves);
-    if matches!(footer.get(7), Some(Value::List(_, orders)) if orders.len() != leaves.len()) {
+    if matches!(footer.get(7), Some(ThriftValue::List(_, orders)) if orders.len() != leaves.len()) {
         footer.remove(7);
     }
     // The elements of an empty list may be of any type.
-    if matches!(footer.get(5), Some(Value::List(_, pairs)) if pairs.is_empty()) {
+    if matches!(footer.get(5), Some(ThriftValue::List(_, pairs)) if pairs.is_empty()) {
         footer.remove(5);
     }
     if footer.number(3).is_none() {
-        footer.set(3, Value::Int(I64, groups.iter().filter_map(rows_of).sum()));
+        footer.set(3, ThriftValue::Int(I64, groups.iter().filter_map(rows_of).sum()));
     }
 
     let mut decoded: Option<ParquetMetaData> = None;
-    let mut parts: Vec<Vec<Value<'_>>> = groups.chunks(MAX_ROW_GROUPS).map(<[_]>::to_vec).collect();
+    let mut parts: Vec<Vec<ThriftValue<'_>>> = groups.chunks(MAX_ROW_GROUPS).map(<[_]>::to_vec).collect();
     if parts.is_empty() {
         parts.push(Vec::new());
     }
     for part in parts {
-        footer.set(4, Value::List(STRUCT, part));
+        footer.set(4, ThriftValue::List(STRUCT, part));
         let next =
             ParquetMetaDataReader::decode_metadata_with_options(&footer.to_bytes(), Some(options)).ok()?;
         decoded = Some(match decoded {
@@ -60,11 +60,11 @@ pub(crate) fn decode_repaired(footer: &[u8], options: &ParquetMetaDataOptions) -
 }
 
 /// Repairs each element of the schema, and returns the physical types of leaves.
-fn repair_schema(footer: &mut Struct<'_>) -> Vec<i64> {
+fn repair_schema(footer: &mut ThriftStruct<'_>) -> Vec<i64> {
     let mut leaves = Vec::new();
     let elements = footer.list_mut(2).map(|elements| elements.iter_mut()).into_iter().flatten();
     for element in elements {
-        let Value::Struct(element) = element else { continue };
+        let ThriftValue::Struct(element) = element else { continue };
         repair_element(element);
         let is_group = element.number(5).is_some_and(|children| children > 0);
         if let Some(physical) = element.number(1).filter(|_| !is_group) {
@@ -74,7 +74,7 @@ fn repair_schema(footer: &mut Struct<'_>) -> Vec<i64> {
     leaves
 }
 
-fn repair_element(element: &mut Struct<'_>) {
+fn repair_element(element: &mut ThriftStruct<'_>) {
     let Some(physical) = element.number(1) else {
         // A group, which only lists and maps have something to say of.
         if element.number(6).is_some_and(|converted| !(1..=3).contains(&converted)) {
@@ -93,11 +93,11 @@ fn repair_element(element: &mut Struct<'_>) {
 }
 
 /// A decimal without a scale is one of whole numbers. What the newer of both ways to say it says is what holds.
-fn repair_decimal(element: &mut Struct<'_>) {
+fn repair_decimal(element: &mut ThriftStruct<'_>) {
     let logical = element.struct_mut(10).and_then(|logical| logical.struct_mut(DECIMAL));
     let said = logical.map(|decimal| {
         let scale = decimal.number(1).unwrap_or_default();
-        decimal.set(1, Value::Int(I32, scale));
+        decimal.set(1, ThriftValue::Int(I32, scale));
         (scale, decimal.number(2))
     });
     let (scale, precision) = match said {
@@ -107,9 +107,9 @@ fn repair_decimal(element: &mut Struct<'_>) {
         }
         None => return,
     };
-    element.set(7, Value::Int(I32, scale));
+    element.set(7, ThriftValue::Int(I32, scale));
     if let Some(precision) = precision {
-        element.set(8, Value::Int(I32, precision));
+        element.set(8, ThriftValue::Int(I32, precision));
     }
 }
 
@@ -134,22 +134,22 @@ fn can_annotate(converted: i64, physical: i64, length: Option<i64>) -> bool {
 }
 
 /// The row groups, repaired, less those without rows that do not have the columns of the schema.
-fn take_row_groups<'a>(footer: &mut Struct<'a>, leaves: &[i64]) -> Vec<Value<'a>> {
-    let Some(Value::List(_, mut groups)) = footer.remove(4) else { return Vec::new() };
+fn take_row_groups<'a>(footer: &mut ThriftStruct<'a>, leaves: &[i64]) -> Vec<ThriftValue<'a>> {
+    let Some(ThriftValue::List(_, mut groups)) = footer.remove(4) else { return Vec::new() };
     groups.retain_mut(|group| {
-        let Value::Struct(inner) = group else { return true };
+        let ThriftValue::Struct(inner) = group else { return true };
         // The number of a row group is its place.
         inner.remove(7);
         let total = inner.number(2).unwrap_or_default();
-        inner.set(2, Value::Int(I64, total));
-        if matches!(inner.get(1), Some(Value::List(_, columns)) if columns.is_empty()) {
-            inner.set(1, Value::List(STRUCT, Vec::new()));
+        inner.set(2, ThriftValue::Int(I64, total));
+        if matches!(inner.get(1), Some(ThriftValue::List(_, columns)) if columns.is_empty()) {
+            inner.set(1, ThriftValue::List(STRUCT, Vec::new()));
         }
         let count = inner.list_mut(1).map_or(0, |columns| columns.len());
         let is_empty = inner.number(3).unwrap_or_default() == 0;
         let columns = inner.list_mut(1).map(|columns| columns.iter_mut()).into_iter().flatten();
         for (chunk, physical) in columns.zip(leaves) {
-            if let Value::Struct(chunk) = chunk {
+            if let ThriftValue::Struct(chunk) = chunk {
                 repair_chunk(chunk, *physical);
             }
         }
@@ -158,34 +158,34 @@ fn take_row_groups<'a>(footer: &mut Struct<'a>, leaves: &[i64]) -> Vec<Value<'a>
     groups
 }
 
-fn rows_of(group: &Value<'_>) -> Option<i64> {
+fn rows_of(group: &ThriftValue<'_>) -> Option<i64> {
     match group {
-        Value::Struct(group) => group.number(3),
+        ThriftValue::Struct(group) => group.number(3),
         _ => None,
     }
 }
 
-fn repair_chunk(chunk: &mut Struct<'_>, physical: i64) {
+fn repair_chunk(chunk: &mut ThriftStruct<'_>, physical: i64) {
     if chunk.number(2).is_none() {
-        chunk.set(2, Value::Int(I64, 0));
+        chunk.set(2, ThriftValue::Int(I64, 0));
     }
     let Some(metadata) = chunk.struct_mut(3) else { return };
 
     let is_known = |encoding: i64| (0..=MAX_ENCODING).contains(&encoding) && encoding != 1;
-    if let Some(Value::List(_, mut encodings)) = metadata.remove(2) {
-        encodings.retain(|encoding| matches!(encoding, Value::Int(_, encoding) if is_known(*encoding)));
-        metadata.set(2, Value::List(I32, encodings));
+    if let Some(ThriftValue::List(_, mut encodings)) = metadata.remove(2) {
+        encodings.retain(|encoding| matches!(encoding, ThriftValue::Int(_, encoding) if is_known(*encoding)));
+        metadata.set(2, ThriftValue::List(I32, encodings));
     }
     if metadata.number(4).is_some_and(|codec| !(0..=MAX_CODEC).contains(&codec)) {
-        metadata.set(4, Value::Int(I32, LZO));
+        metadata.set(4, ThriftValue::Int(I32, LZO));
     }
     if let Some(statistics) = metadata.struct_mut(12) {
         repair_statistics(statistics, physical);
     }
 
     // Incomplete page encoding statistics would be misleading: they are dropped.
-    let is_whole = |stats: &Value<'_>| match stats {
-        Value::Struct(stats) => {
+    let is_whole = |stats: &ThriftValue<'_>| match stats {
+        ThriftValue::Struct(stats) => {
             stats.number(1).is_some_and(|page| (0..=MAX_PAGE_TYPE).contains(&page))
                 && stats.number(2).is_some_and(is_known)
         }
@@ -197,7 +197,7 @@ fn repair_chunk(chunk: &mut Struct<'_>, physical: i64) {
 }
 
 /// Leaves out numbers below 0 and bounds of another length than their type.
-fn repair_statistics(statistics: &mut Struct<'_>, physical: i64) {
+fn repair_statistics(statistics: &mut ThriftStruct<'_>, physical: i64) {
     for count in [3, 4] {
         if statistics.number(count).is_some_and(|count| count < 0) {
             statistics.remove(count);
@@ -221,54 +221,54 @@ fn repair_statistics(statistics: &mut Struct<'_>, physical: i64) {
 mod tests {
     use super::*;
 
-    fn int(number: i64) -> Value<'static> {
-        Value::Int(I32, number)
+    fn int(number: i64) -> ThriftValue<'static> {
+        ThriftValue::Int(I32, number)
     }
 
-    fn fields(fields: impl IntoIterator<Item = (i64, Value<'static>)>) -> Struct<'static> {
-        let mut all = Struct::default();
+    fn fields(fields: impl IntoIterator<Item = (i64, ThriftValue<'static>)>) -> ThriftStruct<'static> {
+        let mut all = ThriftStruct::default();
         fields.into_iter().for_each(|(field, value)| all.set(field, value));
         all
     }
 
-    fn structs(all: Vec<Struct<'static>>) -> Value<'static> {
-        Value::List(STRUCT, all.into_iter().map(Value::Struct).collect())
+    fn structs(all: Vec<ThriftStruct<'static>>) -> ThriftValue<'static> {
+        ThriftValue::List(STRUCT, all.into_iter().map(ThriftValue::Struct).collect())
     }
 
-    fn chunk(codec: i64) -> Struct<'static> {
-        let statistics = fields([(3, Value::Int(I64, -1)), (6, Value::Binary(&[1, 0, 0, 0]))]);
+    fn chunk(codec: i64) -> ThriftStruct<'static> {
+        let statistics = fields([(3, ThriftValue::Int(I64, -1)), (6, ThriftValue::Binary(&[1, 0, 0, 0]))]);
         let metadata = fields([
             (1, int(1)),
-            (2, Value::List(I32, vec![int(0), int(77)])),
-            (3, Value::List(8, vec![Value::Binary(b"d")])),
+            (2, ThriftValue::List(I32, vec![int(0), int(77)])),
+            (3, ThriftValue::List(8, vec![ThriftValue::Binary(b"d")])),
             (4, int(codec)),
-            (5, Value::Int(I64, 1)),
-            (6, Value::Int(I64, 30)),
-            (7, Value::Int(I64, 30)),
-            (9, Value::Int(I64, 4)),
-            (12, Value::Struct(statistics)),
+            (5, ThriftValue::Int(I64, 1)),
+            (6, ThriftValue::Int(I64, 30)),
+            (7, ThriftValue::Int(I64, 30)),
+            (9, ThriftValue::Int(I64, 4)),
+            (12, ThriftValue::Struct(statistics)),
         ]);
-        fields([(3, Value::Struct(metadata))])
+        fields([(3, ThriftValue::Struct(metadata))])
     }
 
-    fn footer(leaf: Struct<'static>, groups: Vec<Struct<'static>>) -> Vec<u8> {
-        let root = fields([(4, Value::Binary(b"schema")), (5, int(1))]);
+    fn footer(leaf: ThriftStruct<'static>, groups: Vec<ThriftStruct<'static>>) -> Vec<u8> {
+        let root = fields([(4, ThriftValue::Binary(b"schema")), (5, int(1))]);
         fields([(1, int(1)), (2, structs(vec![root, leaf])), (4, structs(groups))]).to_bytes()
     }
 
-    fn group(chunks: Vec<Struct<'static>>) -> Struct<'static> {
+    fn group(chunks: Vec<ThriftStruct<'static>>) -> ThriftStruct<'static> {
         let rows = chunks.len() as i64;
         fields([
             (1, structs(chunks)),
-            (2, Value::Int(I64, 30)),
-            (3, Value::Int(I64, rows)),
-            (7, Value::Int(4, 0)),
+            (2, ThriftValue::Int(I64, 30)),
+            (3, ThriftValue::Int(I64, rows)),
+            (7, ThriftValue::Int(4, 0)),
         ])
     }
 
     #[test]
     fn what_is_odd_is_left_out_and_the_rest_stays() {
-        let leaf = [(1, int(1)), (3, int(0)), (4, Value::Binary(b"d")), (6, int(DECIMAL)), (8, int(9))];
+        let leaf = [(1, int(1)), (3, int(0)), (4, ThriftValue::Binary(b"d")), (6, int(DECIMAL)), (8, int(9))];
         let bytes = footer(fields(leaf), vec![group(vec![chunk(99)]), group(Vec::new())]);
         let options = ParquetMetaDataOptions::default();
         assert!(ParquetMetaDataReader::decode_metadata(&bytes).is_err());
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn there_are_more_row_groups_than_16_bits_count() {
-        let leaf = fields([(1, int(1)), (3, int(0)), (4, Value::Binary(b"d"))]);
+        let leaf = fields([(1, int(1)), (3, int(0)), (4, ThriftValue::Binary(b"d"))]);
         let bytes = footer(leaf, vec![group(vec![chunk(0)]); 70_000]);
         let decoded = decode_repaired(&bytes, &ParquetMetaDataOptions::default()).unwrap();
         assert_eq!((decoded.num_row_groups(), decoded.file_metadata().num_rows()), (70_000, 70_000));

@@ -12,7 +12,7 @@ use parquet::{
 };
 
 use crate::{
-    file::{schema::leaf_count, statistics::Statistics},
+    file::{schema::leaf_count, statistics::PruningStatistics},
     parquet::ParquetFile,
     predicate::Column,
 };
@@ -129,7 +129,7 @@ fn is_nan(bounds: &ArrayRef, row: usize) -> bool {
     }
 }
 
-impl Statistics for RowGroupStatistics<'_> {
+impl PruningStatistics for RowGroupStatistics<'_> {
     fn parts(&self) -> usize {
         self.groups.len()
     }

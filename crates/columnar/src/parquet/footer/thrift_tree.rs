@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 32;
 
 /// A value, borrowed from the bytes that it was read from.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum ThriftValue<'a> {
     Bool(bool),
     Byte(u8),
     /// A number of 16, 32 or 64 bits, as the code of its type says.
@@ -18,12 +18,12 @@ pub(crate) enum Value<'a> {
     Binary(&'a [u8]),
     /// The code of the type of all elements, and these.
     List(u8, Vec<Self>),
-    Struct(Struct<'a>),
+    Struct(ThriftStruct<'a>),
 }
 
 /// Fields by number, in the order in which they were read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Struct<'a>(Vec<(i64, Value<'a>)>);
+pub(crate) struct ThriftStruct<'a>(Vec<(i64, ThriftValue<'a>)>);
 
 /// Codes of types.
 pub(crate) const I32: u8 = 5;
@@ -32,10 +32,10 @@ pub(crate) const STRUCT: u8 = 12;
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 
-impl<'a> Struct<'a> {
+impl<'a> ThriftStruct<'a> {
     /// Reads the struct that the bytes begin with; `None` if they are none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
-        Reader { rest: bytes }.read_struct(0)
+        ThriftReader { rest: bytes }.read_struct(0)
     }
 
     /// The struct in the compact protocol.
@@ -45,56 +45,56 @@ impl<'a> Struct<'a> {
         bytes
     }
 
-    pub(crate) fn get(&self, field: i64) -> Option<&Value<'a>> {
+    pub(crate) fn get(&self, field: i64) -> Option<&ThriftValue<'a>> {
         self.0.iter().find(|(known, _)| *known == field).map(|(_, value)| value)
     }
 
-    pub(crate) fn get_mut(&mut self, field: i64) -> Option<&mut Value<'a>> {
+    pub(crate) fn get_mut(&mut self, field: i64) -> Option<&mut ThriftValue<'a>> {
         self.0.iter_mut().find(|(known, _)| *known == field).map(|(_, value)| value)
     }
 
     pub(crate) fn number(&self, field: i64) -> Option<i64> {
         match self.get(field)? {
-            Value::Int(_, number) => Some(*number),
+            ThriftValue::Int(_, number) => Some(*number),
             _ => None,
         }
     }
 
     pub(crate) fn binary(&self, field: i64) -> Option<&'a [u8]> {
         match self.get(field)? {
-            Value::Binary(bytes) => Some(bytes),
+            ThriftValue::Binary(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    pub(crate) fn list_mut(&mut self, field: i64) -> Option<&mut Vec<Value<'a>>> {
+    pub(crate) fn list_mut(&mut self, field: i64) -> Option<&mut Vec<ThriftValue<'a>>> {
         match self.get_mut(field)? {
-            Value::List(_, values) => Some(values),
+            ThriftValue::List(_, values) => Some(values),
             _ => None,
         }
     }
 
     pub(crate) fn struct_mut(&mut self, field: i64) -> Option<&mut Self> {
         match self.get_mut(field)? {
-            Value::Struct(inner) => Some(inner),
+            ThriftValue::Struct(inner) => Some(inner),
             _ => None,
         }
     }
 
-    pub(crate) fn set(&mut self, field: i64, value: Value<'a>) {
+    pub(crate) fn set(&mut self, field: i64, value: ThriftValue<'a>) {
         match self.get_mut(field) {
             Some(known) => *known = value,
             None => self.0.push((field, value)),
         }
     }
 
-    pub(crate) fn remove(&mut self, field: i64) -> Option<Value<'a>> {
+    pub(crate) fn remove(&mut self, field: i64) -> Option<ThriftValue<'a>> {
         let at = self.0.iter().position(|(known, _)| *known == field)?;
         Some(self.0.remove(at).1)
     }
 
     fn write(&self, into: &mut Vec<u8>) {
-        let mut fields: Vec<&(i64, Value<'a>)> = self.0.iter().collect();
+        let mut fields: Vec<&(i64, ThriftValue<'a>)> = self.0.iter().collect();
         fields.sort_by_key(|(field, _)| *field);
         let mut last = 0;
         for (field, value) in fields {
@@ -107,7 +107,7 @@ impl<'a> Struct<'a> {
             }
             last = *field;
             // A field that is a truth has no bytes of its own.
-            if !matches!(value, Value::Bool(_)) {
+            if !matches!(value, ThriftValue::Bool(_)) {
                 value.write(into);
             }
         }
@@ -115,7 +115,7 @@ impl<'a> Struct<'a> {
     }
 }
 
-impl Value<'_> {
+impl ThriftValue<'_> {
     fn code(&self) -> u8 {
         match self {
             Self::Bool(true) => TRUE,
@@ -154,12 +154,12 @@ impl Value<'_> {
     }
 }
 
-struct Reader<'a> {
+struct ThriftReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    fn read_struct(&mut self, depth: usize) -> Option<Struct<'a>> {
+impl<'a> ThriftReader<'a> {
+    fn read_struct(&mut self, depth: usize) -> Option<ThriftStruct<'a>> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         loop {
             let head = self.byte()?;
             if head == 0 {
-                return Some(Struct(fields));
+                return Some(ThriftStruct(fields));
             }
             let field = match head >> 4 {
                 0 => self.number()?,
@@ -176,23 +176,23 @@ impl<'a> Reader<'a> {
             };
             last = field;
             let value = match head & 0x0f {
-                TRUE => Value::Bool(true),
-                FALSE => Value::Bool(false),
+                TRUE => ThriftValue::Bool(true),
+                FALSE => ThriftValue::Bool(false),
                 code => self.value(code, depth)?,
             };
             fields.push((field, value));
         }
     }
 
-    fn value(&mut self, code: u8, depth: usize) -> Option<Value<'a>> {
+    fn value(&mut self, code: u8, depth: usize) -> Option<ThriftValue<'a>> {
         Some(match code {
-            TRUE | FALSE => Value::Bool(self.byte()? == TRUE),
-            3 => Value::Byte(self.byte()?),
-            4..=6 => Value::Int(code, self.number()?),
-            7 => Value::Double(*self.bytes(8)?.first_chunk()?),
+            TRUE | FALSE => ThriftValue::Bool(self.byte()? == TRUE),
+            3 => ThriftValue::Byte(self.byte()?),
+            4..=6 => ThriftValue::Int(code, self.number()?),
+            7 => ThriftValue::Double(*self.bytes(8)?.first_chunk()?),
             8 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                Value::Binary(self.bytes(length)?)
+                ThriftValue::Binary(self.bytes(length)?)
             }
             9 | 10 => {
                 let head = self.byte()?;
@@ -206,9 +206,9 @@ impl<'a> Reader<'a> {
                 }
                 let element = head & 0x0f;
                 let values: Option<Vec<_>> = (0..count).map(|_| self.value(element, depth + 1)).collect();
-                Value::List(element, values?)
+                ThriftValue::List(element, values?)
             }
-            STRUCT => Value::Struct(self.read_struct(depth + 1)?),
+            STRUCT => ThriftValue::Struct(self.read_struct(depth + 1)?),
             _ => return None,
         })
     }
@@ -257,41 +257,41 @@ fn write_varint(mut number: u64, into: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn example() -> Struct<'static> {
-        let mut inner = Struct::default();
-        inner.set(1, Value::Bool(true));
-        inner.set(3, Value::Bool(false));
-        inner.set(40, Value::Double([1, 2, 3, 4, 5, 6, 7, 8]));
-        let mut outer = Struct::default();
-        outer.set(1, Value::Int(I32, -7));
-        outer.set(2, Value::List(STRUCT, vec![Value::Struct(inner); 20]));
-        outer.set(3, Value::Int(I64, i64::MIN));
-        outer.set(5, Value::Binary(b"text"));
-        outer.set(9, Value::List(I32, vec![Value::Int(I32, 1), Value::Int(I32, -1)]));
+    fn example() -> ThriftStruct<'static> {
+        let mut inner = ThriftStruct::default();
+        inner.set(1, ThriftValue::Bool(true));
+        inner.set(3, ThriftValue::Bool(false));
+        inner.set(40, ThriftValue::Double([1, 2, 3, 4, 5, 6, 7, 8]));
+        let mut outer = ThriftStruct::default();
+        outer.set(1, ThriftValue::Int(I32, -7));
+        outer.set(2, ThriftValue::List(STRUCT, vec![ThriftValue::Struct(inner); 20]));
+        outer.set(3, ThriftValue::Int(I64, i64::MIN));
+        outer.set(5, ThriftValue::Binary(b"text"));
+        outer.set(9, ThriftValue::List(I32, vec![ThriftValue::Int(I32, 1), ThriftValue::Int(I32, -1)]));
         outer
     }
 
     #[test]
     fn what_is_read_is_written_again() {
         let bytes = example().to_bytes();
-        assert_eq!(Struct::read(&bytes), Some(example()));
-        assert_eq!(Struct::read(&bytes).unwrap().to_bytes(), bytes);
+        assert_eq!(ThriftStruct::read(&bytes), Some(example()));
+        assert_eq!(ThriftStruct::read(&bytes).unwrap().to_bytes(), bytes);
     }
 
     #[test]
     fn no_bytes_make_it_panic() {
         let bytes = example().to_bytes();
         for end in 0..bytes.len() {
-            assert_eq!(Struct::read(&bytes[..end]), None, "{end}");
+            assert_eq!(ThriftStruct::read(&bytes[..end]), None, "{end}");
         }
-        assert_eq!(Struct::read(&[0x1c; 1_000]), None, "nested without end");
+        assert_eq!(ThriftStruct::read(&[0x1c; 1_000]), None, "nested without end");
         let mut state = 1_u64;
         for _ in 0..100_000 {
             let mut bytes = bytes.clone();
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let at = (state >> 33) as usize % bytes.len();
             bytes[at] = (state >> 56) as u8;
-            let _ = Struct::read(&bytes);
+            let _ = ThriftStruct::read(&bytes);
         }
     }
 }

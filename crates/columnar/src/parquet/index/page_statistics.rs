@@ -14,9 +14,9 @@ use parquet::{
     schema::types::ColumnDescriptor,
 };
 
-use super::{LeafIndex, Pages};
+use super::{LeafIndex, LeafPageIndex};
 use crate::{
-    file::statistics::Statistics,
+    file::statistics::PruningStatistics,
     parquet::{
         ParquetFile,
         footer::statistics::{is_ordered, leaf_of, numbers},
@@ -36,7 +36,7 @@ pub(crate) struct PageStatistics<'a> {
 impl<'a> PageStatistics<'a> {
     pub(crate) fn new(file: &'a ParquetFile, unit: usize, leaves: Vec<(usize, Arc<LeafIndex>)>) -> Self {
         let pages = leaves.iter().filter_map(|(_, index)| index.pages.as_ref());
-        let mut starts: Vec<u64> = pages.flat_map(Pages::starts).collect();
+        let mut starts: Vec<u64> = pages.flat_map(LeafPageIndex::starts).collect();
         starts.push(0);
         starts.sort_unstable();
         starts.dedup();
@@ -57,7 +57,7 @@ impl<'a> PageStatistics<'a> {
     fn of_pages(
         &self,
         column: &Column,
-        of: impl FnOnce(&StatisticsConverter<'_>, &Pages) -> Option<ArrayRef>,
+        of: impl FnOnce(&StatisticsConverter<'_>, &LeafPageIndex) -> Option<ArrayRef>,
     ) -> Option<ArrayRef> {
         let (leaf, field) = leaf_of(self.file, column)?;
         let pages = self.index(leaf)?.pages.as_ref()?;
@@ -76,7 +76,7 @@ impl<'a> PageStatistics<'a> {
     }
 }
 
-impl Statistics for PageStatistics<'_> {
+impl PruningStatistics for PageStatistics<'_> {
     fn parts(&self) -> usize {
         self.starts.len()
     }

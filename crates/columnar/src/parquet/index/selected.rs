@@ -14,13 +14,13 @@ use stylobate_storage::OpenObject;
 use super::LeafIndex;
 use crate::{
     Result,
-    chunk::Rows,
-    file::schema::Projected,
+    chunk::ColumnBatch,
+    file::schema::ProjectedColumn,
     parquet::{
         ParquetFile, footer,
         pages::{
             chunk_bytes::OneChunk,
-            reader::{ChunkSource, GeneralPages},
+            reader::{ChunkPageReader, ChunkSource},
         },
     },
 };
@@ -28,16 +28,16 @@ use crate::{
 /// Which pages of some columns hold the wanted rows; and their bytes, once they were read.
 pub(crate) struct SelectedPages {
     unit: usize,
-    columns: Vec<Projected>,
+    columns: Vec<ProjectedColumn>,
     selection: RowSelection,
     leaves: Vec<(usize, Arc<LeafIndex>)>,
     ranges: Vec<Range<u64>>,
-    pieces: Pieces,
+    pieces: FetchedPages,
 }
 
 /// Pages that were read, each with where it begins. Cheap to clone.
 #[derive(Clone, Default)]
-struct Pieces(Arc<[(u64, Bytes)]>);
+struct FetchedPages(Arc<[(u64, Bytes)]>);
 
 impl SelectedPages {
     /// Bytes that have to be read.
@@ -52,7 +52,7 @@ impl ParquetFile {
     pub(crate) fn select(
         &self,
         unit: usize,
-        columns: &[Projected],
+        columns: &[ProjectedColumn],
         rows: &[Range<u64>],
         leaves: Vec<(usize, Arc<LeafIndex>)>,
     ) -> Option<SelectedPages> {
@@ -73,7 +73,7 @@ impl ParquetFile {
             ranges.extend(selection.scan_ranges(locations));
         }
         ranges.sort_unstable_by_key(|range| range.start);
-        let pieces = Pieces::default();
+        let pieces = FetchedPages::default();
         Some(SelectedPages { unit, columns: columns.to_vec(), selection, leaves, ranges, pieces })
     }
 
@@ -84,7 +84,7 @@ impl ParquetFile {
         mut pages: SelectedPages,
     ) -> Result<SelectedPages> {
         let read = object.read(&pages.ranges).await?;
-        pages.pieces = Pieces(pages.ranges.iter().map(|range| range.start).zip(read).collect());
+        pages.pieces = FetchedPages(pages.ranges.iter().map(|range| range.start).zip(read).collect());
         Ok(pages)
     }
 
@@ -93,13 +93,19 @@ impl ParquetFile {
         &self,
         pages: &SelectedPages,
         batch_rows: usize,
-    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         let SelectedPages { unit, columns, selection, .. } = pages;
-        self.batches(*unit, columns, batch_rows, Some(selection), &Group { file: self, pages })
+        self.batches(
+            *unit,
+            columns,
+            batch_rows,
+            Some(selection),
+            &SelectedPagesRowGroup { file: self, pages },
+        )
     }
 }
 
-impl Pieces {
+impl FetchedPages {
     fn at(&self, start: u64) -> ParquetResult<Bytes> {
         let after = self.0.partition_point(|(from, _)| *from <= start);
         let piece = after.checked_sub(1).and_then(|at| self.0.get(at));
@@ -111,18 +117,18 @@ impl Pieces {
     }
 }
 
-impl ChunkSource for Pieces {
+impl ChunkSource for FetchedPages {
     fn bytes_from(&self, start: u64, _: usize) -> ParquetResult<Bytes> {
         self.at(start)
     }
 }
 
-struct Group<'a> {
+struct SelectedPagesRowGroup<'a> {
     file: &'a ParquetFile,
     pages: &'a SelectedPages,
 }
 
-impl RowGroups for Group<'_> {
+impl RowGroups for SelectedPagesRowGroup<'_> {
     fn num_rows(&self) -> usize {
         self.file.unit_rows(self.pages.unit) as usize
     }
@@ -134,7 +140,7 @@ impl RowGroups for Group<'_> {
         let pages = index.and_then(|(_, index)| index.pages.as_ref());
         let pages = pages.ok_or_else(|| ParquetError::General(format!("no index of column {leaf}")))?;
         let pieces = self.pages.pieces.clone();
-        let pages = GeneralPages::located(pieces, chunk, pages.locations(), self.num_rows())?;
+        let pages = ChunkPageReader::located(pieces, chunk, pages.locations(), self.num_rows())?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 

@@ -14,9 +14,9 @@ use parquet::{
 use stylobate_storage::{LocalFile, OpenObject};
 
 use super::{
-    Pages, Scratch, Source,
-    reader::{ChunkSource, GeneralPages},
-    window::{Window, WindowSource},
+    DecodeScratch, FlatPageReader, FlatPageSource,
+    reader::{ChunkPageReader, ChunkSource},
+    window::{ChunkWindow, ChunkWindowSource},
 };
 use crate::parquet::footer;
 
@@ -58,17 +58,17 @@ impl ParquetBytes {
         &self,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
-        scratch: &'a mut Scratch,
-    ) -> std::result::Result<Pages<'a>, String> {
+        scratch: &'a mut DecodeScratch,
+    ) -> std::result::Result<FlatPageReader<'a>, String> {
         let source = match self {
-            Self::File { file, .. } => Source::File(file.clone()),
+            Self::File { file, .. } => FlatPageSource::File(file.clone()),
             Self::Held(chunks) => {
                 let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
                 let held = at.ok().and_then(|at| chunks.get(at));
-                Source::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
+                FlatPageSource::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
             }
         };
-        Pages::new(source, chunk, scratch)
+        FlatPageReader::new(source, chunk, scratch)
     }
 
     /// The bytes of a leaf that was read.
@@ -87,14 +87,14 @@ impl ParquetBytes {
         let chunks = match self {
             Self::Held(chunks) => chunks,
             Self::File { file, .. } => {
-                let window = Window::new(WindowSource::File(file.clone()), footer::range(chunk));
-                return Ok(Box::new(GeneralPages::sequential(window, chunk)?));
+                let window = ChunkWindow::new(ChunkWindowSource::File(file.clone()), footer::range(chunk));
+                return Ok(Box::new(ChunkPageReader::sequential(window, chunk)?));
             }
         };
         let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
         let bytes = at.ok().and_then(|at| chunks.get(at));
         let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
-        Ok(Box::new(GeneralPages::sequential(bytes.clone(), chunk)?))
+        Ok(Box::new(ChunkPageReader::sequential(bytes.clone(), chunk)?))
     }
 }
 

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use hashbrown::DefaultHashBuilder;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
-use super::value_table::{Known, Table, TableRoom};
+use super::value_table::{ValueHashTable, ValueSlot, ValueTableScratch};
 use crate::kernels::prefetch::prefetch;
 
 /// Values looked up together.
@@ -24,7 +24,7 @@ const LINE: usize = 64;
 const MOST_KEPT: usize = 32 << 20;
 
 /// The distinct values of a chunk, each with its code: its place in the order of arrival.
-pub(crate) struct Distinct {
+pub(crate) struct ValueInterner {
     /// The values, with gaps so that none lies in more lines than it must.
     bytes: Vec<u8>,
     /// Where each begins in them, and how long it is.
@@ -32,31 +32,31 @@ pub(crate) struct Distinct {
     /// Bytes that they have in the encoding PLAIN.
     plain_bytes: usize,
     /// Of all values, or of none.
-    table: Table,
+    table: ValueHashTable,
     /// All values in the encoding PLAIN, once asked for.
     plain: Vec<u8>,
     hasher: DefaultHashBuilder,
-    layout: Layout,
+    layout: PlainValueLayout,
 }
 
 /// Memory that the values of one chunk after another lie in: what is fresh, the system clears first.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct InternerScratch {
     bytes: Vec<u8>,
     spans: Vec<(u32, u32)>,
-    table: TableRoom,
+    table: ValueTableScratch,
     plain: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-enum Layout {
+enum PlainValueLayout {
     /// Four bytes of length before each value.
     Prefixed,
     /// So many bytes each.
     Fixed(usize),
 }
 
-impl Layout {
+impl PlainValueLayout {
     /// Bytes in front of a value.
     fn prefix(self) -> usize {
         match self {
@@ -78,37 +78,39 @@ impl Layout {
     }
 }
 
-impl Distinct {
+impl ValueInterner {
     /// No values yet.
     pub(crate) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
-        Self::within(Room::default(), descriptor, &[], 0, 0)
+        Self::within(InternerScratch::default(), descriptor, &[], 0, 0)
     }
 
     /// The values of a dictionary, whose codes stay what they are, even where it has a value twice. There will be no more
     /// than `most` of them.
     pub(crate) fn within(
-        room: Room,
+        room: InternerScratch,
         descriptor: &ColumnDescPtr,
         dictionary: &[u8],
         count: usize,
         most: usize,
     ) -> Result<Self, String> {
         let layout = match descriptor.physical_type() {
-            PhysicalType::BYTE_ARRAY => Layout::Prefixed,
-            PhysicalType::INT32 | PhysicalType::FLOAT => Layout::Fixed(4),
-            PhysicalType::INT64 | PhysicalType::DOUBLE => Layout::Fixed(8),
-            PhysicalType::INT96 => Layout::Fixed(12),
-            PhysicalType::FIXED_LEN_BYTE_ARRAY => Layout::Fixed(descriptor.type_length().max(0) as usize),
+            PhysicalType::BYTE_ARRAY => PlainValueLayout::Prefixed,
+            PhysicalType::INT32 | PhysicalType::FLOAT => PlainValueLayout::Fixed(4),
+            PhysicalType::INT64 | PhysicalType::DOUBLE => PlainValueLayout::Fixed(8),
+            PhysicalType::INT96 => PlainValueLayout::Fixed(12),
+            PhysicalType::FIXED_LEN_BYTE_ARRAY => {
+                PlainValueLayout::Fixed(descriptor.type_length().max(0) as usize)
+            }
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
         // A count that the bytes cannot hold is found out below.
         let values = count.min(dictionary.len());
-        let Room { mut bytes, mut spans, table, plain } = room;
+        let InternerScratch { mut bytes, mut spans, table, plain } = room;
         bytes.clear();
         bytes.reserve(dictionary.len() + dictionary.len() / 8);
         spans.clear();
         spans.reserve(values);
-        let table = Table::within(table, values, most);
+        let table = ValueHashTable::within(table, values, most);
         let hasher = DefaultHashBuilder::default();
         let mut distinct = Self { bytes, spans, plain_bytes: 0, table, plain, hasher, layout };
         let mut rest = dictionary;
@@ -123,12 +125,12 @@ impl Distinct {
     }
 
     /// Its memory, for other values.
-    pub(crate) fn into_room(self) -> Room {
+    pub(crate) fn into_room(self) -> InternerScratch {
         let Self { bytes, spans, table, plain, .. } = self;
-        let room = Room { bytes, spans, table: table.into_room(), plain };
+        let room = InternerScratch { bytes, spans, table: table.into_room(), plain };
         let spans = room.spans.capacity() * size_of::<(u32, u32)>();
         let kept = room.bytes.capacity() + spans + room.table.memory() + room.plain.capacity();
-        if kept > MOST_KEPT { Room::default() } else { room }
+        if kept > MOST_KEPT { InternerScratch::default() } else { room }
     }
 
     /// Number of values.
@@ -155,7 +157,7 @@ impl Distinct {
 
     /// Gives back the memory that values are found by: it is made anew when the next is looked up.
     pub(crate) fn rest(&mut self) {
-        self.table = Table::for_values(0);
+        self.table = ValueHashTable::for_values(0);
     }
 
     /// Makes the table anew, if it was given back.
@@ -163,12 +165,12 @@ impl Distinct {
         if !self.table.is_empty() || self.spans.is_empty() {
             return;
         }
-        self.table = Table::for_values(self.len());
+        self.table = ValueHashTable::for_values(self.len());
         for (code, (start, length)) in (1..).zip(&self.spans) {
             let value = self.value(code - 1);
             let hash = self.hash(value);
             if self.find(value, hash).is_none() {
-                self.table.insert(Known { hash, code, start: *start, length: *length });
+                self.table.insert(ValueSlot { hash, code, start: *start, length: *length });
             }
         }
     }
@@ -207,7 +209,7 @@ impl Distinct {
         self.wake();
         let mut left = count;
         let mut values = [([].as_slice(), 0); BATCH];
-        let mut near = [Known::default(); BATCH];
+        let mut near = [ValueSlot::default(); BATCH];
         let mut codes = [0; BATCH];
         while left > 0 && (!BOUNDED || self.plain_bytes <= most) {
             let mut together = 0;
@@ -252,7 +254,7 @@ impl Distinct {
 
     /// Whether the known value has these bytes.
     #[inline(always)]
-    fn is(&self, known: &Known, value: &[u8]) -> bool {
+    fn is(&self, known: &ValueSlot, value: &[u8]) -> bool {
         let start = known.start as usize;
         let bytes = self.bytes.get(start..start + known.length as usize);
         bytes == Some(value)
@@ -277,7 +279,7 @@ impl Distinct {
         self.spans.push((start, length));
         self.plain_bytes += self.layout.prefix() + value.len();
         if is_new {
-            self.table.insert(Known { hash, code: code + 1, start, length });
+            self.table.insert(ValueSlot { hash, code: code + 1, start, length });
         }
         Ok(code)
     }
@@ -301,7 +303,7 @@ impl Distinct {
     fn append_plain(&self, plain: &mut Vec<u8>) {
         plain.reserve(self.plain_bytes);
         for (start, length) in &self.spans {
-            if matches!(self.layout, Layout::Prefixed) {
+            if matches!(self.layout, PlainValueLayout::Prefixed) {
                 plain.extend_from_slice(&length.to_le_bytes());
             }
             let start = *start as usize;
@@ -334,11 +336,11 @@ mod tests {
         (bytes, count)
     }
 
-    fn distinct((dictionary, count): &(Vec<u8>, usize)) -> Result<Distinct, String> {
-        Distinct::within(Room::default(), &strings(), dictionary, *count, 1 << 20)
+    fn distinct((dictionary, count): &(Vec<u8>, usize)) -> Result<ValueInterner, String> {
+        ValueInterner::within(InternerScratch::default(), &strings(), dictionary, *count, 1 << 20)
     }
 
-    fn codes(distinct: &mut Distinct, (values, count): &(Vec<u8>, usize)) -> Result<Vec<u32>, String> {
+    fn codes(distinct: &mut ValueInterner, (values, count): &(Vec<u8>, usize)) -> Result<Vec<u32>, String> {
         let mut codes = Vec::new();
         distinct.append(values, *count, |some| codes.extend_from_slice(some))?;
         Ok(codes)
@@ -383,7 +385,7 @@ mod tests {
         let all = before.plain();
         assert_eq!(before.as_plain(), all);
         let (dictionary, count) = plain([b"8".as_ref(), b"7"]);
-        let mut next = Distinct::within(before.into_room(), &strings(), &dictionary, count, 5).unwrap();
+        let mut next = ValueInterner::within(before.into_room(), &strings(), &dictionary, count, 5).unwrap();
         let page = plain([b"9".as_ref(), b"7", b"1234", b"8"]);
         assert_eq!(codes(&mut next, &page).unwrap(), [2, 1, 3, 0]);
         assert_eq!(next.as_plain(), plain([b"8".as_ref(), b"7", b"9", b"1234"]).0);

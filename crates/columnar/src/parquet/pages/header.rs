@@ -52,11 +52,11 @@ pub(crate) enum PageKind {
 }
 
 /// Why bytes are no header.
-pub(crate) type Reason = &'static str;
+pub(crate) type PageHeaderError = &'static str;
 
 /// A value of a field, as far as headers have them.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ThriftFieldType {
     True,
     False,
     Byte,
@@ -68,20 +68,20 @@ enum Kind {
     Struct,
 }
 
-struct Reader<'a> {
+struct PageHeaderReader<'a> {
     rest: &'a [u8],
 }
 
 /// Fields of a struct of the header, by number.
 #[derive(Default)]
-struct Fields {
+struct PageHeaderFields {
     numbers: [Option<i64>; 16],
 }
 
 impl PageHeader {
     /// The header that `bytes` begin with, and how long it is; `None` if they end within it.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, Reason> {
-        let mut reader = Reader { rest: bytes };
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, PageHeaderError> {
+        let mut reader = PageHeaderReader { rest: bytes };
         let mut inner = None;
         let Some(fields) = reader.header(&mut inner)? else { return Ok(None) };
         let kind = match (fields.get(1), inner) {
@@ -114,24 +114,24 @@ impl PageHeader {
 }
 
 /// The lengths of the header that a bloom filter begins with, and of the bits after it; `None` if the bytes end within it.
-pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Reason> {
-    let mut reader = Reader { rest: bytes };
+pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, PageHeaderError> {
+    let mut reader = PageHeaderReader { rest: bytes };
     let Some(fields) = reader.numbers()? else { return Ok(None) };
     Ok(Some((bytes.len() - reader.rest.len(), fields.count(1)?)))
 }
 
-impl Fields {
+impl PageHeaderFields {
     fn get(&self, field: usize) -> Option<i64> {
         self.numbers.get(field).copied().flatten()
     }
 
-    fn count(&self, field: usize) -> Result<usize, Reason> {
+    fn count(&self, field: usize) -> Result<usize, PageHeaderError> {
         let count = self.get(field).ok_or("a page's header lacks a number")?;
         // Thrift's i32.
         i32::try_from(count).ok().and_then(|count| usize::try_from(count).ok()).ok_or("a negative number")
     }
 
-    fn encoding(&self, field: usize) -> Result<Encoding, Reason> {
+    fn encoding(&self, field: usize) -> Result<Encoding, PageHeaderError> {
         Ok(match self.get(field).ok_or("a page without an encoding")? {
             0 => Encoding::PLAIN,
             2 => Encoding::PLAIN_DICTIONARY,
@@ -148,16 +148,19 @@ impl Fields {
     }
 }
 
-impl Reader<'_> {
+impl PageHeaderReader<'_> {
     /// The numbers of the header, and of the one struct in it that says what the page is.
-    fn header(&mut self, inner: &mut Option<(usize, Fields)>) -> Result<Option<Fields>, Reason> {
-        let mut fields = Fields::default();
+    fn header(
+        &mut self,
+        inner: &mut Option<(usize, PageHeaderFields)>,
+    ) -> Result<Option<PageHeaderFields>, PageHeaderError> {
+        let mut fields = PageHeaderFields::default();
         let mut field = 0;
         loop {
             let Some(next) = self.field(&mut field)? else { return Ok(None) };
             match next {
                 None => return Ok(Some(fields)),
-                Some(Kind::Struct) if matches!(field, 5 | 7 | 8) => {
+                Some(ThriftFieldType::Struct) if matches!(field, 5 | 7 | 8) => {
                     let Some(numbers) = self.numbers()? else { return Ok(None) };
                     *inner = Some((field, numbers));
                 }
@@ -171,8 +174,8 @@ impl Reader<'_> {
     }
 
     /// The numbers of a struct; what else it has is skipped.
-    fn numbers(&mut self) -> Result<Option<Fields>, Reason> {
-        let mut fields = Fields::default();
+    fn numbers(&mut self) -> Result<Option<PageHeaderFields>, PageHeaderError> {
+        let mut fields = PageHeaderFields::default();
         let mut field = 0;
         loop {
             match self.field(&mut field)? {
@@ -188,11 +191,16 @@ impl Reader<'_> {
     }
 
     /// Keeps a number, and skips any other value; `None` where the bytes end.
-    fn keep(&mut self, kind: Kind, field: usize, fields: &mut Fields) -> Result<Option<()>, Reason> {
+    fn keep(
+        &mut self,
+        kind: ThriftFieldType,
+        field: usize,
+        fields: &mut PageHeaderFields,
+    ) -> Result<Option<()>, PageHeaderError> {
         let number = match kind {
-            Kind::True => 1,
-            Kind::False => 0,
-            Kind::Int => match self.varint()? {
+            ThriftFieldType::True => 1,
+            ThriftFieldType::False => 0,
+            ThriftFieldType::Int => match self.varint()? {
                 Some(number) => unzigzag(number),
                 None => return Ok(None),
             },
@@ -205,7 +213,7 @@ impl Reader<'_> {
     }
 
     /// The next field: its kind, with its number in `field`; within it `None` at the end of the struct.
-    fn field(&mut self, field: &mut usize) -> Result<Option<Option<Kind>>, Reason> {
+    fn field(&mut self, field: &mut usize) -> Result<Option<Option<ThriftFieldType>>, PageHeaderError> {
         let Some(head) = self.byte() else { return Ok(None) };
         if head == 0 {
             return Ok(Some(None));
@@ -220,20 +228,20 @@ impl Reader<'_> {
         Ok(Some(Some(kind(head & 0x0f)?)))
     }
 
-    fn skip(&mut self, value: Kind, depth: usize) -> Result<Option<()>, Reason> {
+    fn skip(&mut self, value: ThriftFieldType, depth: usize) -> Result<Option<()>, PageHeaderError> {
         if depth > MOST_NESTING {
             return Err("a header that nests too deep");
         }
         match value {
-            Kind::True | Kind::False => {}
-            Kind::Byte => return Ok(self.take(1)),
-            Kind::Int => return Ok(self.varint()?.map(|_| ())),
-            Kind::Double => return Ok(self.take(8)),
-            Kind::Binary => {
+            ThriftFieldType::True | ThriftFieldType::False => {}
+            ThriftFieldType::Byte => return Ok(self.take(1)),
+            ThriftFieldType::Int => return Ok(self.varint()?.map(|_| ())),
+            ThriftFieldType::Double => return Ok(self.take(8)),
+            ThriftFieldType::Binary => {
                 let Some(length) = self.varint()? else { return Ok(None) };
                 return Ok(self.take(usize::try_from(length).map_err(|_| "a text that is too long")?));
             }
-            Kind::List => {
+            ThriftFieldType::List => {
                 let Some(head) = self.byte() else { return Ok(None) };
                 let count = match head >> 4 {
                     15 => match self.varint()? {
@@ -245,14 +253,14 @@ impl Reader<'_> {
                 let element = kind(head & 0x0f)?;
                 return self.skip_many(&[element], count, depth);
             }
-            Kind::Map => {
+            ThriftFieldType::Map => {
                 let Some(count) = self.varint()? else { return Ok(None) };
                 if count > 0 {
                     let Some(kinds) = self.byte() else { return Ok(None) };
                     return self.skip_many(&[kind(kinds >> 4)?, kind(kinds & 0x0f)?], count, depth);
                 }
             }
-            Kind::Struct => {
+            ThriftFieldType::Struct => {
                 let mut field = 0;
                 loop {
                     match self.field(&mut field)? {
@@ -270,11 +278,20 @@ impl Reader<'_> {
         Ok(Some(()))
     }
 
-    fn skip_many(&mut self, kinds: &[Kind], count: u64, depth: usize) -> Result<Option<()>, Reason> {
+    fn skip_many(
+        &mut self,
+        kinds: &[ThriftFieldType],
+        count: u64,
+        depth: usize,
+    ) -> Result<Option<()>, PageHeaderError> {
         for _ in 0..count {
             for kind in kinds {
                 // A truth in a list has a byte of its own.
-                let kind = if matches!(kind, Kind::True | Kind::False) { Kind::Byte } else { *kind };
+                let kind = if matches!(kind, ThriftFieldType::True | ThriftFieldType::False) {
+                    ThriftFieldType::Byte
+                } else {
+                    *kind
+                };
                 if self.skip(kind, depth + 1)?.is_none() {
                     return Ok(None);
                 }
@@ -294,7 +311,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    fn varint(&mut self) -> Result<Option<u64>, Reason> {
+    fn varint(&mut self) -> Result<Option<u64>, PageHeaderError> {
         let mut value = 0_u64;
         for shift in (0..70).step_by(7) {
             let Some(byte) = self.byte() else { return Ok(None) };
@@ -311,17 +328,17 @@ fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-fn kind(code: u8) -> Result<Kind, Reason> {
+fn kind(code: u8) -> Result<ThriftFieldType, PageHeaderError> {
     Ok(match code {
-        1 => Kind::True,
-        2 => Kind::False,
-        3 => Kind::Byte,
-        4..=6 => Kind::Int,
-        7 => Kind::Double,
-        8 => Kind::Binary,
-        9 | 10 => Kind::List,
-        11 => Kind::Map,
-        12 => Kind::Struct,
+        1 => ThriftFieldType::True,
+        2 => ThriftFieldType::False,
+        3 => ThriftFieldType::Byte,
+        4..=6 => ThriftFieldType::Int,
+        7 => ThriftFieldType::Double,
+        8 => ThriftFieldType::Binary,
+        9 | 10 => ThriftFieldType::List,
+        11 => ThriftFieldType::Map,
+        12 => ThriftFieldType::Struct,
         _ => return Err("a header of an unknown kind"),
     })
 }

@@ -24,7 +24,7 @@ use super::{
     chunk_bytes::{OneChunk, ReadyPages},
 };
 use crate::{
-    file::schema::Projected,
+    file::schema::ProjectedColumn,
     kernels::byte_segment::{ByteSegment, split_plain},
     parquet::{ParquetFile, intervals::restored},
 };
@@ -33,12 +33,12 @@ use crate::{
 /// nulls, so that a dictionary's values are just what the same values in a dense column would be.
 pub(crate) fn values(
     file: &ParquetFile,
-    column: &Projected,
+    column: &ProjectedColumn,
     descriptor: &ColumnDescPtr,
     plain: &[u8],
     count: usize,
 ) -> Result<ArrayRef, String> {
-    if let Some(mut strings) = Strings::of(file, column, descriptor) {
+    if let Some(mut strings) = PlainStringDecoder::of(file, column, descriptor) {
         strings.take(&DictionaryPage { values: plain, count, length: plain.len() })?;
         return strings.finish();
     }
@@ -61,7 +61,7 @@ pub(crate) fn values(
 }
 
 /// Strings or bytes, each with its length before it, that are taken as they come.
-pub(crate) struct Strings {
+pub(crate) struct PlainStringDecoder {
     segment: ByteSegment,
     data_type: DataType,
     /// Values that are still to come.
@@ -70,9 +70,13 @@ pub(crate) struct Strings {
     taken: usize,
 }
 
-impl Strings {
+impl PlainStringDecoder {
     /// For the dictionary of a column, if its values are strings or bytes.
-    pub(crate) fn of(file: &ParquetFile, column: &Projected, descriptor: &ColumnDescPtr) -> Option<Self> {
+    pub(crate) fn of(
+        file: &ParquetFile,
+        column: &ProjectedColumn,
+        descriptor: &ColumnDescPtr,
+    ) -> Option<Self> {
         let data_type = file.schema().fields().get(column.root)?.data_type().clone();
         let fits = matches!(data_type, DataType::Utf8 | DataType::Binary)
             && descriptor.physical_type() == PhysicalType::BYTE_ARRAY;
@@ -123,7 +127,7 @@ fn read(
         rep_level_encoding: Encoding::RLE,
         statistics: None,
     };
-    let group = Values { file, page, count };
+    let group = PlainValuesRowGroup { file, page, count };
     let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, count, None)?;
     let batch = reader.next().ok_or_else(|| ParquetError::EOF("no values".to_owned()))??;
     let values = batch.columns().first().cloned();
@@ -147,13 +151,13 @@ pub(crate) fn required_column(descriptor: &ColumnDescriptor) -> Result<SchemaDes
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
-struct Values<'a> {
+struct PlainValuesRowGroup<'a> {
     file: &'a ParquetFile,
     page: Page,
     count: usize,
 }
 
-impl RowGroups for Values<'_> {
+impl RowGroups for PlainValuesRowGroup<'_> {
     fn num_rows(&self) -> usize {
         self.count
     }

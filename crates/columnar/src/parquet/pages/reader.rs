@@ -33,9 +33,9 @@ pub(crate) trait ChunkSource: Send {
 }
 
 /// Reads the pages of one column chunk.
-pub(crate) struct GeneralPages<S> {
+pub(crate) struct ChunkPageReader<S> {
     source: S,
-    remaining: Remaining,
+    remaining: RemainingPages,
     codec: Option<Box<dyn Codec>>,
     is_lz4: bool,
     has_definition_levels: bool,
@@ -43,7 +43,7 @@ pub(crate) struct GeneralPages<S> {
 }
 
 /// The pages that are still to be read.
-enum Remaining {
+enum RemainingPages {
     /// All up to the end of the chunk.
     Sequential {
         bytes: Range<u64>,
@@ -62,11 +62,11 @@ struct LocatedPage {
     rows: Option<usize>,
 }
 
-impl<S: ChunkSource> GeneralPages<S> {
+impl<S: ChunkSource> ChunkPageReader<S> {
     /// All pages of the chunk.
     pub(crate) fn sequential(source: S, chunk: &ColumnChunkMetaData) -> Result<Self> {
         let levels = chunk.num_values().max(0) as u64;
-        let remaining = Remaining::Sequential { bytes: footer::range(chunk), levels, header: None };
+        let remaining = RemainingPages::Sequential { bytes: footer::range(chunk), levels, header: None };
         Self::new(source, chunk, remaining)
     }
 
@@ -90,10 +90,10 @@ impl<S: ChunkSource> GeneralPages<S> {
             }
         });
         let pages = dictionary.into_iter().chain(data).collect();
-        Self::new(source, chunk, Remaining::Located(pages))
+        Self::new(source, chunk, RemainingPages::Located(pages))
     }
 
-    fn new(source: S, chunk: &ColumnChunkMetaData, remaining: Remaining) -> Result<Self> {
+    fn new(source: S, chunk: &ColumnChunkMetaData, remaining: RemainingPages) -> Result<Self> {
         let codec = create_codec(chunk.compression(), &CodecOptionsBuilder::default().build())?;
         let descriptor = chunk.column_descr();
         Ok(Self {
@@ -108,7 +108,9 @@ impl<S: ChunkSource> GeneralPages<S> {
 
     /// The header of the next page that is read one after another, if there is one.
     fn next_header(&mut self) -> Result<Option<PageHeader>> {
-        let Remaining::Sequential { bytes, levels, header } = &mut self.remaining else { return Ok(None) };
+        let RemainingPages::Sequential { bytes, levels, header } = &mut self.remaining else {
+            return Ok(None);
+        };
 
         while header.is_none() && !bytes.is_empty() && *levels > 0 {
             let (next, length) = read_header(&self.source, bytes)?;
@@ -129,7 +131,7 @@ impl<S: ChunkSource> GeneralPages<S> {
 
     /// Goes to the page after the next one.
     fn advance(&mut self, page: &PageHeader) {
-        if let Remaining::Sequential { bytes, levels, header } = &mut self.remaining {
+        if let RemainingPages::Sequential { bytes, levels, header } = &mut self.remaining {
             *header = None;
             bytes.start = bytes.start.saturating_add(page.compressed as u64).min(bytes.end);
             if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = page.kind {
@@ -140,7 +142,7 @@ impl<S: ChunkSource> GeneralPages<S> {
 
     /// The next page as it is in the file: its header, and the bytes after it.
     fn next_body(&mut self) -> Result<Option<(PageHeader, Bytes)>> {
-        if let Remaining::Located(pages) = &mut self.remaining {
+        if let RemainingPages::Located(pages) = &mut self.remaining {
             let Some(page) = pages.pop_front() else { return Ok(None) };
             let (header, length) = read_header(&self.source, &page.bytes)?;
             let start = page.bytes.start.saturating_add(length as u64);
@@ -151,7 +153,7 @@ impl<S: ChunkSource> GeneralPages<S> {
         }
 
         let Some(header) = self.next_header()? else { return Ok(None) };
-        let Remaining::Sequential { bytes, .. } = &self.remaining else { return Ok(None) };
+        let RemainingPages::Sequential { bytes, .. } = &self.remaining else { return Ok(None) };
         let body = body(&self.source, bytes.start, header.compressed)?;
         self.advance(&header);
         Ok(Some((header, body)))
@@ -252,7 +254,7 @@ impl<S: ChunkSource> GeneralPages<S> {
     }
 }
 
-impl<S: ChunkSource> Iterator for GeneralPages<S> {
+impl<S: ChunkSource> Iterator for ChunkPageReader<S> {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -260,7 +262,7 @@ impl<S: ChunkSource> Iterator for GeneralPages<S> {
     }
 }
 
-impl<S: ChunkSource> PageReader for GeneralPages<S> {
+impl<S: ChunkSource> PageReader for ChunkPageReader<S> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         match self.next_body()? {
             Some((header, body)) => self.decode(&header, body).map(Some),
@@ -269,7 +271,7 @@ impl<S: ChunkSource> PageReader for GeneralPages<S> {
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
-        if let Remaining::Located(pages) = &self.remaining {
+        if let RemainingPages::Located(pages) = &self.remaining {
             return Ok(pages.front().map(|page| PageMetadata {
                 num_rows: page.rows,
                 num_levels: None,
@@ -294,7 +296,7 @@ impl<S: ChunkSource> PageReader for GeneralPages<S> {
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
-        if let Remaining::Located(pages) = &mut self.remaining {
+        if let RemainingPages::Located(pages) = &mut self.remaining {
             pages.pop_front();
         } else if let Some(header) = self.next_header()? {
             self.advance(&header);
@@ -305,9 +307,9 @@ impl<S: ChunkSource> PageReader for GeneralPages<S> {
     fn at_record_boundary(&mut self) -> Result<bool> {
         match &self.remaining {
             // No page that an index names begins within a row.
-            Remaining::Located(_) => Ok(true),
+            RemainingPages::Located(_) => Ok(true),
             // Nor does one of version 2.
-            Remaining::Sequential { .. } => {
+            RemainingPages::Sequential { .. } => {
                 Ok(self.peek_next_page()?.is_none_or(|page| page.num_rows.is_some()))
             }
         }
@@ -378,9 +380,9 @@ mod tests {
 
     use super::*;
 
-    struct Whole(Bytes);
+    struct WholeChunkSource(Bytes);
 
-    impl ChunkSource for Whole {
+    impl ChunkSource for WholeChunkSource {
         fn bytes_from(&self, start: u64, _: usize) -> Result<Bytes> {
             Ok(self.0.slice((start as usize).min(self.0.len())..))
         }
@@ -414,7 +416,7 @@ mod tests {
         // The number of nulls is -1.
         let bytes = [page(0, 1, &[], 0), page(1, 1, &[7, 0, 0, 0], 4), page(0, 1, &[], 0)].concat();
         let chunk = chunk(Compression::UNCOMPRESSED, 1, bytes.len());
-        let mut pages = GeneralPages::sequential(Whole(bytes.into()), &chunk).unwrap();
+        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk).unwrap();
         assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, Some(1));
         let Some(Page::DataPage { buf, num_values, .. }) = pages.get_next_page().unwrap() else { panic!() };
         assert_eq!((&buf[..], num_values), (&[2, 0, 0, 0, 2, 1, 7, 0, 0, 0][..], 1));
@@ -430,7 +432,7 @@ mod tests {
         };
         let bytes = page(2, 0, &[block(1), block(2)].concat(), 8);
         let chunk = chunk(Compression::LZ4, 2, bytes.len());
-        let mut pages = GeneralPages::sequential(Whole(bytes.into()), &chunk).unwrap();
+        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk).unwrap();
         let Some(Page::DataPage { buf, .. }) = pages.get_next_page().unwrap() else { panic!() };
         assert_eq!(&buf[6..], &[1, 1, 1, 1, 2, 2, 2, 2]);
     }
@@ -441,7 +443,7 @@ mod tests {
         for end in 1..bytes.len() {
             let chunk = chunk(Compression::UNCOMPRESSED, 1, end);
             let bytes = Bytes::copy_from_slice(&bytes[..end]);
-            let mut pages = GeneralPages::sequential(Whole(bytes), &chunk).unwrap();
+            let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes), &chunk).unwrap();
             assert!(pages.get_next_page().is_err(), "{end}");
         }
     }

@@ -10,8 +10,8 @@ const LEAST: usize = 128;
 const MOST_TAKEN: (usize, usize) = (1, 2);
 
 /// Open addressing: a value is in its home bucket, or behind it with no bucket in between that has a free place.
-pub(crate) struct Table {
-    buckets: Vec<Bucket>,
+pub(crate) struct ValueHashTable {
+    buckets: Vec<ValueBucket>,
     taken: usize,
     /// The home of a hash is in its highest bits.
     shift: u32,
@@ -19,16 +19,16 @@ pub(crate) struct Table {
 
 /// Memory of a table.
 #[derive(Default)]
-pub(crate) struct TableRoom(Vec<Bucket>);
+pub(crate) struct ValueTableScratch(Vec<ValueBucket>);
 
 /// The places are taken one after the other.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Bucket([Known; PLACES]);
+struct ValueBucket([ValueSlot; PLACES]);
 
 /// A value that is known, and where its bytes are.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Known {
+pub(crate) struct ValueSlot {
     pub(crate) hash: u32,
     /// The code and one, or 0 where there is none.
     pub(crate) code: u32,
@@ -36,10 +36,10 @@ pub(crate) struct Known {
     pub(crate) length: u32,
 }
 
-impl Bucket {
+impl ValueBucket {
     /// The first value with this hash, if there is one.
     #[inline(always)]
-    fn first(&self, hash: u32) -> Known {
+    fn first(&self, hash: u32) -> ValueSlot {
         // All are looked at, and the first wins: cheaper than to stop at one that cannot be foreseen.
         let places = self.0.iter().enumerate().rev();
         let at = places.fold(PLACES, |found, (at, known)| if known.hash == hash { at } else { found });
@@ -53,39 +53,39 @@ fn buckets(values: usize) -> usize {
     (places / PLACES).next_power_of_two()
 }
 
-impl TableRoom {
+impl ValueTableScratch {
     /// Bytes in memory.
     pub(crate) fn memory(&self) -> usize {
-        self.0.capacity() * size_of::<Bucket>()
+        self.0.capacity() * size_of::<ValueBucket>()
     }
 }
 
-impl Table {
+impl ValueHashTable {
     /// With room for as many values.
     pub(crate) fn for_values(values: usize) -> Self {
-        Self::of(vec![Bucket::default(); buckets(values)])
+        Self::of(vec![ValueBucket::default(); buckets(values)])
     }
 
     /// The same in memory that is there already, all of it where `most` values would need it: then it need not grow.
-    pub(crate) fn within(TableRoom(mut room): TableRoom, values: usize, most: usize) -> Self {
+    pub(crate) fn within(ValueTableScratch(mut room): ValueTableScratch, values: usize, most: usize) -> Self {
         if room.capacity() == 0 {
             return Self::for_values(values);
         }
         let there = room.capacity() + 1;
         let all = buckets(most).min(there.next_power_of_two() / 2);
         room.clear();
-        room.resize(buckets(values).max(all), Bucket::default());
+        room.resize(buckets(values).max(all), ValueBucket::default());
         Self::of(room)
     }
 
-    fn of(buckets: Vec<Bucket>) -> Self {
+    fn of(buckets: Vec<ValueBucket>) -> Self {
         let shift = 32 - buckets.len().trailing_zeros();
         Self { buckets, taken: 0, shift }
     }
 
     /// Its memory, for another one.
-    pub(crate) fn into_room(self) -> TableRoom {
-        TableRoom(self.buckets)
+    pub(crate) fn into_room(self) -> ValueTableScratch {
+        ValueTableScratch(self.buckets)
     }
 
     /// Whether there is no value in it.
@@ -95,7 +95,7 @@ impl Table {
 
     /// Bytes in memory.
     pub(crate) fn memory(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>()
+        self.buckets.len() * size_of::<ValueBucket>()
     }
 
     /// Whether one more value is one too many.
@@ -116,7 +116,7 @@ impl Table {
 
     /// The value with this hash in its home bucket, if there is one.
     #[inline(always)]
-    pub(crate) fn near(&self, hash: u32) -> Known {
+    pub(crate) fn near(&self, hash: u32) -> ValueSlot {
         self.buckets.get(self.home(hash)).map(|bucket| bucket.first(hash)).unwrap_or_default()
     }
 
@@ -128,7 +128,7 @@ impl Table {
 
     /// The first value from the home of a hash on of which something holds, up to the first free place.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u32, is: impl Fn(&Known) -> bool) -> Option<Known> {
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(&ValueSlot) -> bool) -> Option<ValueSlot> {
         for at in self.places(hash) {
             for known in &self.buckets.get(at)?.0 {
                 if known.code == 0 {
@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// Puts a value into the first free place from its home on.
-    pub(crate) fn insert(&mut self, value: Known) {
+    pub(crate) fn insert(&mut self, value: ValueSlot) {
         if self.is_full() {
             let mut larger = Self::for_values(self.taken * 4);
             let known = self.buckets.iter().flat_map(|bucket| bucket.0);

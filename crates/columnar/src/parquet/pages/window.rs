@@ -24,7 +24,7 @@ const HEADER: u64 = 64 << 10;
 
 /// Where a window's bytes come from.
 #[derive(Clone)]
-pub(crate) enum WindowSource {
+pub(crate) enum ChunkWindowSource {
     /// A file that is open.
     File(Arc<LocalFile>),
     /// An object, read by the runtime while the calling thread waits.
@@ -32,13 +32,13 @@ pub(crate) enum WindowSource {
 }
 
 /// A column chunk of which a part is in memory.
-pub(crate) struct Window {
-    source: WindowSource,
+pub(crate) struct ChunkWindow {
+    source: ChunkWindowSource,
     range: Range<u64>,
     held: Mutex<(u64, Bytes)>,
 }
 
-impl WindowSource {
+impl ChunkWindowSource {
     fn read(&self, range: Range<u64>) -> ParquetResult<Bytes> {
         match self {
             Self::File(file) => Ok(file.read(range)?),
@@ -50,9 +50,9 @@ impl WindowSource {
     }
 }
 
-impl Window {
+impl ChunkWindow {
     /// The column chunk at `range`, of which nothing was read yet.
-    pub(crate) fn new(source: WindowSource, range: Range<u64>) -> Self {
+    pub(crate) fn new(source: ChunkWindowSource, range: Range<u64>) -> Self {
         Self { source, range, held: Mutex::default() }
     }
 
@@ -75,23 +75,23 @@ impl Window {
     }
 }
 
-impl ChunkSource for Window {
+impl ChunkSource for ChunkWindow {
     fn bytes_from(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         self.at(start, length as u64)
     }
 }
 
-impl Length for Window {
+impl Length for ChunkWindow {
     fn len(&self) -> u64 {
         self.range.end
     }
 }
 
-impl ChunkReader for Window {
-    type T = Pieces;
+impl ChunkReader for ChunkWindow {
+    type T = PageHeaderBytes;
 
-    fn get_read(&self, start: u64) -> ParquetResult<Pieces> {
-        Ok(Pieces(self.at(start, HEADER.min(self.range.end.saturating_sub(start)))?))
+    fn get_read(&self, start: u64) -> ParquetResult<PageHeaderBytes> {
+        Ok(PageHeaderBytes(self.at(start, HEADER.min(self.range.end.saturating_sub(start)))?))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
@@ -104,9 +104,9 @@ impl ChunkReader for Window {
 }
 
 /// The bytes of a page's header, of which a window holds enough.
-pub(crate) struct Pieces(Bytes);
+pub(crate) struct PageHeaderBytes(Bytes);
 
-impl Read for Pieces {
+impl Read for PageHeaderBytes {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let taken = self.0.split_to(out.len().min(self.0.len()));
         out.iter_mut().zip(&taken).for_each(|(to, from)| *to = *from);

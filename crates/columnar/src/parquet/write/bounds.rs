@@ -13,14 +13,14 @@ use parquet::{
 };
 
 use self::{
-    page_index::PageIndex,
+    page_index::PageIndexBuilder,
     strings::{StringBounds, byte_array_statistics},
 };
 use super::{
     codebook::{
         Codebook,
-        order::{MOST_BYTES, Order},
-        used::Used,
+        order::{MOST_BYTES, PlainValueOrder},
+        used::CodeSet,
     },
     column_options::StatisticsLevel,
 };
@@ -41,27 +41,27 @@ pub(super) struct ChunkBounds {
     /// Values at the end of the last page, and pages since there were fewer.
     values: usize,
     pages: usize,
-    index: PageIndex,
+    index: PageIndexBuilder,
     chunk: Option<PageBounds>,
     /// A page has values, and none that could be a bound.
     is_unbounded: bool,
 }
 
 impl ChunkBounds {
-    pub(super) fn new(physical: PhysicalType, order: Order) -> Self {
+    pub(super) fn new(physical: PhysicalType, order: PlainValueOrder) -> Self {
         Self {
             physical,
             values: 0,
             pages: 0,
-            index: PageIndex::new(physical, order),
+            index: PageIndexBuilder::new(physical, order),
             chunk: None,
             is_unbounded: false,
         }
     }
 
     /// The bounds of a page that uses these codes; `None` where there are none.
-    pub(super) fn end_page(&mut self, codebook: &mut Codebook, used: &Used) -> Option<PageBounds> {
-        if codebook.order() == Order::None {
+    pub(super) fn end_page(&mut self, codebook: &mut Codebook, used: &CodeSet) -> Option<PageBounds> {
+        if codebook.order() == PlainValueOrder::None {
             return None;
         }
         // While values are added, nothing is known of all of them for long.
@@ -105,7 +105,7 @@ impl ChunkBounds {
             return (None, None);
         }
         let statistics = self.statistics(codebook, distinct, nulls);
-        if level != StatisticsLevel::Page || codebook.order() == Order::None || self.is_unbounded {
+        if level != StatisticsLevel::Page || codebook.order() == PlainValueOrder::None || self.is_unbounded {
             return (Some(statistics), None);
         }
         (Some(statistics), self.index.build())
@@ -123,7 +123,7 @@ impl ChunkBounds {
         let value = |code: Option<u32>| code.map(|code| codebook.value(code));
         let (min, max) = (value(self.chunk.map(|chunk| chunk.min)), value(self.chunk.map(|chunk| chunk.max)));
         let (count, nulls) = (Some(distinct as u64), Some(nulls));
-        let signed = matches!(order, Order::Decimal | Order::Number { signed: true });
+        let signed = matches!(order, PlainValueOrder::Decimal | PlainValueOrder::Number { signed: true });
         let min_of = |min: &[u8]| order.cut_min(min, MOST_BYTES).0;
         let max_of = |max: &[u8]| order.cut_max(max, MOST_BYTES).0;
         match self.physical {
@@ -169,7 +169,7 @@ impl ChunkBounds {
 }
 
 /// The bounds of the codes that are used, those left out that are between no bounds.
-fn bounds_of(codebook: &Codebook, used: &Used) -> Option<PageBounds> {
+fn bounds_of(codebook: &Codebook, used: &CodeSet) -> Option<PageBounds> {
     let mut codes = used.iter().filter(|code| !codebook.is_unbounded(*code));
     let first = codes.next()?;
     let (mut min, mut max) = (first, first);

@@ -19,10 +19,10 @@ use arrow::{
 use bytes::Bytes;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
-use self::{order::Order, used::Used};
+use self::{order::PlainValueOrder, used::CodeSet};
 use crate::{
     kernels::{same::is_same, texts::downcast_texts, weight::weight_of},
-    parquet::pages::distinct::Distinct,
+    parquet::pages::distinct::ValueInterner,
 };
 
 /// Stands in a map for a value that did not occur yet.
@@ -42,8 +42,8 @@ const BEYOND: &str = "a code beyond its dictionary";
 /// The values of a file's dictionary, and the codes that they have.
 pub(super) struct Codebook {
     descriptor: ColumnDescPtr,
-    distinct: Distinct,
-    order: Order,
+    distinct: ValueInterner,
+    order: PlainValueOrder,
     /// Of each value, eight bytes that ascend as values do.
     keys: Vec<u64>,
     /// The values of the arrays that come now, and the file's code of each.
@@ -53,13 +53,13 @@ pub(super) struct Codebook {
     is_identity: bool,
     /// Keys of values that occur for the first time.
     fresh: Vec<u64>,
-    page: Option<DictionaryPage>,
-    extremes: Extremes,
+    page: Option<EncodedDictionaryPage>,
+    extremes: CodebookExtremes,
 }
 
 /// The least values and the greatest.
 #[derive(Default)]
-pub(super) struct Extremes {
+pub(super) struct CodebookExtremes {
     /// Of so many values.
     of: usize,
     /// Ascending.
@@ -70,7 +70,7 @@ pub(super) struct Extremes {
 
 /// A page of all values, as it is in the file.
 #[derive(Clone)]
-pub(super) struct DictionaryPage {
+pub(super) struct EncodedDictionaryPage {
     /// Header and body.
     pub(super) blobs: [Bytes; 2],
     pub(super) values: usize,
@@ -82,15 +82,15 @@ impl Codebook {
     pub(super) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
         Ok(Self {
             descriptor: descriptor.clone(),
-            distinct: Distinct::new(descriptor)?,
-            order: Order::of(descriptor),
+            distinct: ValueInterner::new(descriptor)?,
+            order: PlainValueOrder::of(descriptor),
             keys: Vec::new(),
             current: None,
             map: Vec::new(),
             is_identity: true,
             fresh: Vec::new(),
             page: None,
-            extremes: Extremes::default(),
+            extremes: CodebookExtremes::default(),
         })
     }
 
@@ -124,7 +124,7 @@ impl Codebook {
         self.distinct.plain()
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> PlainValueOrder {
         self.order
     }
 
@@ -148,7 +148,7 @@ impl Codebook {
 
     /// The codes of the least values, ascending, and of the greatest, descending, if they are known.
     pub(super) fn extremes(&self) -> Option<(&[u32], &[u32])> {
-        let Extremes { of, least, greatest } = &self.extremes;
+        let CodebookExtremes { of, least, greatest } = &self.extremes;
         (*of == self.len()).then_some((least, greatest))
     }
 
@@ -165,16 +165,16 @@ impl Codebook {
         };
         let least = first(&|a, b| self.compare(*a, *b));
         let greatest = first(&|a, b| self.compare(*b, *a));
-        self.extremes = Extremes { of: self.len(), least, greatest };
+        self.extremes = CodebookExtremes { of: self.len(), least, greatest };
     }
 
     /// The page of all values, if it was made.
-    pub(super) fn page(&self) -> Option<&DictionaryPage> {
+    pub(super) fn page(&self) -> Option<&EncodedDictionaryPage> {
         self.page.as_ref().filter(|page| page.values == self.len())
     }
 
     /// Keeps the page for the next chunk.
-    pub(super) fn keep_page(&mut self, page: DictionaryPage) {
+    pub(super) fn keep_page(&mut self, page: EncodedDictionaryPage) {
         self.page = Some(page);
     }
 
@@ -396,7 +396,7 @@ impl Codebook {
     }
 
     fn learn_keys(&mut self) {
-        if self.order != Order::None {
+        if self.order != PlainValueOrder::None {
             let new = self.keys.len()..self.distinct.len();
             self.keys.extend(new.map(|code| self.order.key(self.distinct.value(code as u32))));
         }
@@ -420,7 +420,7 @@ fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
     if rows < values.len() / MUCH {
         return false;
     }
-    let mut used = Used::default();
+    let mut used = CodeSet::default();
     sharing.for_each(|array| used.add(&keys_of(array), values.len()));
     used.count() >= values.len() / MUCH
 }

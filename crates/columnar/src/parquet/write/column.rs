@@ -13,13 +13,13 @@ use super::{
     codebook::Codebook,
     column_options::{DictionaryEncoding, Encoding, bytes},
     encode::{
-        coded::Coded,
-        fallback::Tried,
+        coded::DictionaryChunkEncoder,
+        fallback::FallbackEncoder,
         intervals::{as_bytes, as_bytes_type},
-        strings::Strings,
+        strings::PlainStringEncoder,
     },
-    general::General,
-    options::{ColumnPlan, DICTIONARY_SIZE, ParquetOptions},
+    general::GenericColumnEncoder,
+    options::{DICTIONARY_SIZE, ParquetEncoderOptions, ParquetOptions},
 };
 use crate::{
     file::schema::{is_text, value_type},
@@ -28,39 +28,39 @@ use crate::{
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
-pub(super) struct ColumnKind {
+pub(super) struct ParquetColumnSpec {
     field: FieldRef,
     /// The same with the type that is encoded.
     encoded: FieldRef,
     /// The same with bytes in the place of intervals.
     physical: FieldRef,
-    encoder: EncoderKind,
-    plan: ColumnPlan,
+    encoder: ParquetChunkEncoderKind,
+    plan: ParquetEncoderOptions,
     properties: WriterPropertiesPtr,
 }
 
 /// Encodes the chunks of one column in one row group.
-pub(super) struct Column {
-    kind: ColumnKind,
-    encoder: Encoder,
+pub(super) struct ParquetColumnEncoder {
+    kind: ParquetColumnSpec,
+    encoder: ParquetChunkEncoder,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum EncoderKind {
+enum ParquetChunkEncoderKind {
     Coded,
     Tried,
     Strings,
     General,
 }
 
-enum Encoder {
-    Coded(Box<Coded>),
-    Tried(Box<Tried>),
-    Strings(Box<Strings>),
-    General(Box<General>),
+enum ParquetChunkEncoder {
+    Coded(Box<DictionaryChunkEncoder>),
+    Tried(Box<FallbackEncoder>),
+    Strings(Box<PlainStringEncoder>),
+    General(Box<GenericColumnEncoder>),
 }
 
-impl ColumnKind {
+impl ParquetColumnSpec {
     pub(super) fn new(field: &FieldRef, options: &ParquetOptions) -> Result<Self, String> {
         check_type(field.data_type())?;
         let mut plan = options.plan(field.name())?;
@@ -71,14 +71,17 @@ impl ColumnKind {
             (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
                 if may_be_coded(values) =>
             {
-                (DataType::Dictionary(keys.clone(), Box::new(encoded_type(values))), EncoderKind::Coded)
+                (
+                    DataType::Dictionary(keys.clone(), Box::new(encoded_type(values))),
+                    ParquetChunkEncoderKind::Coded,
+                )
             }
             (other, DictionaryEncoding::On) if may_be_coded(other) => {
-                (encoded_type(other), EncoderKind::Coded)
+                (encoded_type(other), ParquetChunkEncoderKind::Coded)
             }
             (other, _) => {
                 let encoded = encoded_type(other);
-                let kind = EncoderKind::of_values(&encoded, &plan);
+                let kind = ParquetChunkEncoderKind::of_values(&encoded, &plan);
                 (encoded, kind)
             }
         };
@@ -93,8 +96,8 @@ impl ColumnKind {
     /// The field as the file's Arrow schema has it. `values` is how many the dictionaries of all row groups have, where
     /// that is known: readers that make one dictionary of several fail where its keys are too narrow.
     pub(super) fn stored(&self, values: Option<usize>) -> Field {
-        let delta =
-            self.encoder != EncoderKind::Coded && (self.plan.version_2 || self.plan.encoding.is_some());
+        let delta = self.encoder != ParquetChunkEncoderKind::Coded
+            && (self.plan.version_2 || self.plan.encoding.is_some());
         let stored = stored_type(self.field.data_type(), delta);
         let stored = match (self.field.data_type(), stored) {
             (DataType::Dictionary(keys, _), DataType::Dictionary(_, of))
@@ -113,7 +116,7 @@ impl ColumnKind {
     }
 
     /// A chunk that comes behind one that had the `codebook`.
-    pub(super) fn begin(&self, codebook: Option<Codebook>) -> Result<Column, String> {
+    pub(super) fn begin(&self, codebook: Option<Codebook>) -> Result<ParquetColumnEncoder, String> {
         let descriptor = || {
             let schema = Schema::new(vec![self.encoded.clone()]);
             let converted = ArrowSchemaConverter::new().convert(&schema);
@@ -121,23 +124,29 @@ impl ColumnKind {
         };
         let plan = self.plan.clone();
         let encoder = match self.encoder {
-            EncoderKind::Coded => Encoder::Coded(Box::new(Coded::new(descriptor()?, plan, codebook)?)),
-            EncoderKind::Tried => {
-                Encoder::Tried(Box::new(Tried::new(descriptor()?, plan, bytes(DICTIONARY_SIZE))?))
+            ParquetChunkEncoderKind::Coded => ParquetChunkEncoder::Coded(Box::new(
+                DictionaryChunkEncoder::new(descriptor()?, plan, codebook)?,
+            )),
+            ParquetChunkEncoderKind::Tried => ParquetChunkEncoder::Tried(Box::new(FallbackEncoder::new(
+                descriptor()?,
+                plan,
+                bytes(DICTIONARY_SIZE),
+            )?)),
+            ParquetChunkEncoderKind::Strings => {
+                ParquetChunkEncoder::Strings(Box::new(PlainStringEncoder::new(descriptor()?, plan)?))
             }
-            EncoderKind::Strings => Encoder::Strings(Box::new(Strings::new(descriptor()?, plan)?)),
-            EncoderKind::General => {
-                let general = General::new(&self.encoded, &self.physical, &self.properties);
-                Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
+            ParquetChunkEncoderKind::General => {
+                let general = GenericColumnEncoder::new(&self.encoded, &self.physical, &self.properties);
+                ParquetChunkEncoder::General(Box::new(general.map_err(|error| error.to_string())?))
             }
         };
-        Ok(Column { kind: self.clone(), encoder })
+        Ok(ParquetColumnEncoder { kind: self.clone(), encoder })
     }
 }
 
-impl EncoderKind {
+impl ParquetChunkEncoderKind {
     /// For values that need not have a dictionary.
-    fn of_values(encoded: &DataType, plan: &ColumnPlan) -> Self {
+    fn of_values(encoded: &DataType, plan: &ParquetEncoderOptions) -> Self {
         let is_plain = plan.encoding.is_none_or(|encoding| encoding == Encoding::Plain);
         match plan.dictionary {
             // What a filter knows of values that are no codes is for the parquet crate.
@@ -270,7 +279,7 @@ fn with_values_as_encoded(
     Ok(any.with_values(values))
 }
 
-impl Column {
+impl ParquetColumnEncoder {
     pub(super) fn name(&self) -> &str {
         self.kind.field.name()
     }
@@ -279,20 +288,20 @@ impl Column {
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
         let encoded = self.kind.encoded.data_type();
         match &mut self.encoder {
-            Encoder::Coded(coded) => {
+            ParquetChunkEncoder::Coded(coded) => {
                 let mut last = None;
                 let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
                 coded.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
-            Encoder::Tried(tried) => {
+            ParquetChunkEncoder::Tried(tried) => {
                 let mut last = None;
                 let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
                 tried.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
-            Encoder::Strings(strings) => {
+            ParquetChunkEncoder::Strings(strings) => {
                 arrays.iter().try_for_each(|array| strings.write(&as_encoded(array, encoded)?))
             }
-            Encoder::General(general) => arrays.iter().try_for_each(|array| {
+            ParquetChunkEncoder::General(general) => arrays.iter().try_for_each(|array| {
                 let encoded = as_bytes(&as_encoded(array, encoded)?)?;
                 general.write(&encoded).map_err(|error| error.to_string())
             }),
@@ -302,39 +311,41 @@ impl Column {
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
         match &self.encoder {
-            Encoder::Coded(coded) => coded.memory(),
-            Encoder::Tried(tried) => tried.memory(),
-            Encoder::Strings(strings) => strings.memory(),
-            Encoder::General(general) => general.memory(),
+            ParquetChunkEncoder::Coded(coded) => coded.memory(),
+            ParquetChunkEncoder::Tried(tried) => tried.memory(),
+            ParquetChunkEncoder::Strings(strings) => strings.memory(),
+            ParquetChunkEncoder::General(general) => general.memory(),
         }
     }
 
     /// Bytes that its chunks will have, about.
     pub(super) fn encoded(&self) -> usize {
         match &self.encoder {
-            Encoder::Coded(coded) => coded.encoded(),
-            Encoder::Tried(tried) => tried.encoded(),
-            Encoder::Strings(strings) => strings.encoded(),
-            Encoder::General(general) => general.encoded(),
+            ParquetChunkEncoder::Coded(coded) => coded.encoded(),
+            ParquetChunkEncoder::Tried(tried) => tried.encoded(),
+            ParquetChunkEncoder::Strings(strings) => strings.encoded(),
+            ParquetChunkEncoder::General(general) => general.encoded(),
         }
     }
 
     /// Whether no more rows should be added, lest the dictionary be larger than readers take.
     pub(super) fn is_full(&self) -> bool {
         match &self.encoder {
-            Encoder::Coded(coded) => coded.is_full(),
-            Encoder::Tried(tried) => tried.is_full(),
-            Encoder::Strings(_) | Encoder::General(_) => false,
+            ParquetChunkEncoder::Coded(coded) => coded.is_full(),
+            ParquetChunkEncoder::Tried(tried) => tried.is_full(),
+            ParquetChunkEncoder::Strings(_) | ParquetChunkEncoder::General(_) => false,
         }
     }
 
     /// The chunks of its leaves, and the codebook for the next row group.
     pub(super) fn finish(self) -> Result<(Vec<EncodedChunk>, Option<Codebook>), String> {
         match self.encoder {
-            Encoder::Coded(coded) => coded.finish().map(|(chunk, codebook)| (vec![chunk], codebook)),
-            Encoder::Tried(tried) => tried.finish().map(|chunk| (vec![chunk], None)),
-            Encoder::Strings(strings) => strings.finish().map(|chunk| (vec![chunk], None)),
-            Encoder::General(general) => {
+            ParquetChunkEncoder::Coded(coded) => {
+                coded.finish().map(|(chunk, codebook)| (vec![chunk], codebook))
+            }
+            ParquetChunkEncoder::Tried(tried) => tried.finish().map(|chunk| (vec![chunk], None)),
+            ParquetChunkEncoder::Strings(strings) => strings.finish().map(|chunk| (vec![chunk], None)),
+            ParquetChunkEncoder::General(general) => {
                 general.finish().map(|chunks| (chunks, None)).map_err(|error| error.to_string())
             }
         }

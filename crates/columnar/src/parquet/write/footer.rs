@@ -24,7 +24,7 @@ pub(super) const WRITER: &str = "stylobate ";
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What is known of the row groups so far.
-pub(super) struct Footer {
+pub(super) struct ParquetFooterBuilder {
     schema: SchemaDescPtr,
     sorting: Option<Vec<SortingColumn>>,
     version: i32,
@@ -34,7 +34,7 @@ pub(super) struct Footer {
     rows: i64,
 }
 
-impl Footer {
+impl ParquetFooterBuilder {
     pub(super) fn new(schema: SchemaDescPtr, sorting: Option<Vec<SortingColumn>>, version: i32) -> Self {
         let (groups, column_indexes, offset_indexes) = (Vec::new(), Vec::new(), Vec::new());
         Self { schema, sorting, version, groups, column_indexes, offset_indexes, rows: 0 }
@@ -90,7 +90,7 @@ impl Footer {
             builder = builder.set_offset_index(Some(self.offset_indexes));
         }
         let metadata: ParquetMetaData = builder.build();
-        let mut behind = Behind { skip: start, bytes: Vec::new() };
+        let mut behind = SkipPrefixWriter { skip: start, bytes: Vec::new() };
         let mut tracked = TrackedWrite::new(&mut behind);
         let mut left = start;
         while left > 0 {
@@ -104,12 +104,12 @@ impl Footer {
 }
 
 /// Keeps what is written behind the bytes that are in the file already.
-struct Behind {
+struct SkipPrefixWriter {
     skip: u64,
     bytes: Vec<u8>,
 }
 
-impl Write for Behind {
+impl Write for SkipPrefixWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let skipped = self.skip.min(bytes.len() as u64);
         self.skip -= skipped;

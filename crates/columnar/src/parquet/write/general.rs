@@ -21,15 +21,15 @@ use parquet::{
 use super::chunk::EncodedChunk;
 
 /// The leaves of one top-level column.
-pub(super) struct General {
+pub(super) struct GenericColumnEncoder {
     field: FieldRef,
-    leaves: Vec<(ArrowColumnWriter, Blobs)>,
+    leaves: Vec<(ArrowColumnWriter, PageBlobs)>,
 }
 
 /// What a column writer has put aside: header and body of each page in turns, those of the dictionary last.
-type Blobs = Arc<Mutex<Vec<Bytes>>>;
+type PageBlobs = Arc<Mutex<Vec<Bytes>>>;
 
-impl General {
+impl GenericColumnEncoder {
     /// A column whose arrays are of the type of `physical`, and whose type in the file is that of `field`.
     pub(super) fn new(
         field: &FieldRef,
@@ -40,7 +40,7 @@ impl General {
         let root = converter.convert(&Schema::new(vec![field.clone()]))?.root_schema_ptr();
         let schema = Arc::new(Schema::new(vec![physical.clone()]));
         let file = SerializedFileWriter::new(std::io::sink(), root, properties.clone())?;
-        let taps = Arc::new(Taps::default());
+        let taps = Arc::new(PageCaptureFactory::default());
         let factory = ArrowRowGroupWriterFactory::new(&file, schema).with_page_store_factory(taps.clone());
         let writers = factory.create_column_writers(0)?;
         let blobs = std::mem::take(&mut *taps.blobs.lock());
@@ -70,7 +70,7 @@ impl General {
     }
 }
 
-fn finish(writer: ArrowColumnWriter, blobs: &Blobs) -> Result<EncodedChunk> {
+fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> {
     let chunk = writer.close()?;
     let mut close = chunk.close().clone();
     let mut blobs = std::mem::take(&mut *blobs.lock());
@@ -100,21 +100,21 @@ fn finish(writer: ArrowColumnWriter, blobs: &Blobs) -> Result<EncodedChunk> {
 
 /// Keeps the pages of each leaf where they can be had.
 #[derive(Debug, Default)]
-struct Taps {
-    blobs: Mutex<Vec<Blobs>>,
+struct PageCaptureFactory {
+    blobs: Mutex<Vec<PageBlobs>>,
 }
 
-impl PageStoreFactory for Taps {
+impl PageStoreFactory for PageCaptureFactory {
     fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        let blobs = Blobs::default();
+        let blobs = PageBlobs::default();
         self.blobs.lock().push(blobs.clone());
-        Ok(Box::new(Tap(blobs)))
+        Ok(Box::new(PageCapture(blobs)))
     }
 }
 
-struct Tap(Blobs);
+struct PageCapture(PageBlobs);
 
-impl PageStore for Tap {
+impl PageStore for PageCapture {
     fn put(&mut self, value: Bytes) -> Result<PageKey> {
         let mut blobs = self.0.lock();
         blobs.push(value);

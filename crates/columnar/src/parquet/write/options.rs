@@ -214,9 +214,9 @@ impl ParquetOptions {
     }
 
     /// How a column is encoded whose dictionaries are kept.
-    pub(super) fn plan(&self, column: &str) -> Result<ColumnPlan, String> {
+    pub(super) fn plan(&self, column: &str) -> Result<ParquetEncoderOptions, String> {
         let own = self.of(column);
-        Ok(ColumnPlan {
+        Ok(ParquetEncoderOptions {
             compression: own.compression.unwrap_or_default().codec()?,
             dictionary: own.dictionary(),
             encoding: own.encoding,
@@ -257,7 +257,7 @@ impl ParquetOptions {
 
 /// What the encoder of a column needs to know.
 #[derive(Clone, Debug)]
-pub(super) struct ColumnPlan {
+pub(super) struct ParquetEncoderOptions {
     pub(super) compression: Codec,
     pub(super) dictionary: DictionaryEncoding,
     pub(super) encoding: Option<Encoding>,

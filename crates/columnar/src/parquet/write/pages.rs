@@ -21,14 +21,14 @@ use parquet::{
 };
 
 use self::{
-    header::{self as page, Kind},
-    rows::Rows,
+    header::{self as page, PageHeaderSpec},
+    rows::PageValidity,
 };
-use super::{chunk::EncodedChunk, options::ColumnPlan};
+use super::{chunk::EncodedChunk, options::ParquetEncoderOptions};
 
-pub(super) struct Pages {
+pub(super) struct ChunkPageWriter {
     descriptor: ColumnDescPtr,
-    plan: ColumnPlan,
+    plan: ParquetEncoderOptions,
     codec: Option<Box<dyn Codec>>,
     /// Headers and bodies of data pages.
     blobs: Vec<Bytes>,
@@ -51,16 +51,16 @@ pub(super) struct Pages {
 }
 
 /// What is known of a chunk when its last page is made.
-pub(super) struct Summary {
+pub(super) struct ChunkSummary {
     pub(super) statistics: Option<Statistics>,
     pub(super) column_index: Option<ColumnIndexMetaData>,
     pub(super) bloom_filter: Option<Sbbf>,
 }
 
-impl Pages {
+impl ChunkPageWriter {
     pub(super) fn new(
         descriptor: ColumnDescPtr,
-        plan: ColumnPlan,
+        plan: ParquetEncoderOptions,
         encoding: Encoding,
     ) -> Result<Self, String> {
         let codec = create_codec(plan.compression, &CodecOptionsBuilder::default().build());
@@ -112,7 +112,7 @@ impl Pages {
     /// Adds a page of rows, with the values that `append` appends for those that have one, so many.
     pub(super) fn push_data(
         &mut self,
-        rows: &Rows,
+        rows: &PageValidity,
         values: usize,
         append: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), String> {
@@ -141,7 +141,7 @@ impl Pages {
                     self.body.append(&mut self.levels);
                 }
                 append(&mut self.body);
-                self.compress(&Kind::Data { rows: rows.count(), encoding })?
+                self.compress(&PageHeaderSpec::Data { rows: rows.count(), encoding })?
             }
         };
         let length = header.len() + body.len();
@@ -158,7 +158,7 @@ impl Pages {
     /// Compresses the values of a dictionary, and has their page in front of the others.
     pub(super) fn push_dictionary(&mut self, values: usize, plain: Vec<u8>) -> Result<[Bytes; 2], String> {
         self.body = plain;
-        let page = self.compress(&Kind::Dictionary { values })?;
+        let page = self.compress(&PageHeaderSpec::Dictionary { values })?;
         Ok(self.dictionary.insert(page).clone())
     }
 
@@ -169,7 +169,7 @@ impl Pages {
     }
 
     /// Compresses what is in `body` to a page.
-    fn compress(&mut self, kind: &Kind) -> Result<[Bytes; 2], String> {
+    fn compress(&mut self, kind: &PageHeaderSpec) -> Result<[Bytes; 2], String> {
         let body = match &mut self.codec {
             None => Bytes::copy_from_slice(&self.body),
             Some(codec) => {
@@ -200,19 +200,24 @@ impl Pages {
             self.room.truncate(levels);
             self.room.extend_from_slice(&self.body);
         }
-        let kind = Kind::DataV2 { rows, nulls, levels, is_compressed, encoding };
+        let kind = PageHeaderSpec::DataV2 { rows, nulls, levels, is_compressed, encoding };
         self.page(&kind, uncompressed, Bytes::copy_from_slice(&self.room))
     }
 
     /// A body behind its header.
-    fn page(&mut self, kind: &Kind, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
+    fn page(
+        &mut self,
+        kind: &PageHeaderSpec,
+        uncompressed: usize,
+        body: Bytes,
+    ) -> Result<[Bytes; 2], String> {
         let page = page::page(kind, uncompressed, body)?;
         self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
         Ok(page)
     }
 
     /// The chunk.
-    pub(super) fn finish(mut self, summary: Summary) -> Result<EncodedChunk, String> {
+    pub(super) fn finish(mut self, summary: ChunkSummary) -> Result<EncodedChunk, String> {
         let data_page = if self.plan.version_2 { PageType::DATA_PAGE_V2 } else { PageType::DATA_PAGE };
         let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
         let mut encodings = vec![Encoding::PLAIN, Encoding::RLE];

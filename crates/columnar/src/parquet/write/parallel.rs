@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::parallel::side_by_side::{self, side_by_side};
+use crate::parallel::side_by_side::{ParallelError, side_by_side};
 
 /// Why work failed: the column, if it is known, and the reason.
-pub(super) type Failed = (Option<String>, String);
+pub(super) type ParquetEncodeFailure = (Option<String>, String);
 
 const GAVE_UP: &str = "the encoder gave up";
 
@@ -14,12 +14,12 @@ pub(super) async fn in_parallel<T: Send + 'static, U: Send + 'static>(
     threads: usize,
     work: Vec<T>,
     size: impl Fn(&T) -> usize,
-    run: impl Fn(T) -> Result<U, Failed> + Copy + Send + Sync + 'static,
-) -> Result<Vec<U>, Failed> {
+    run: impl Fn(T) -> Result<U, ParquetEncodeFailure> + Copy + Send + Sync + 'static,
+) -> Result<Vec<U>, ParquetEncodeFailure> {
     side_by_side(threads, work, size, run).await.map_err(|failed| match failed {
-        side_by_side::Failed::Wrong(failed) => failed,
-        side_by_side::Failed::Panicked => (None, GAVE_UP.to_owned()),
-        side_by_side::Failed::Ended(reason) => (None, reason),
+        ParallelError::Wrong(failed) => failed,
+        ParallelError::Panicked => (None, GAVE_UP.to_owned()),
+        ParallelError::Ended(reason) => (None, reason),
     })
 }
 

@@ -20,8 +20,8 @@ use stylobate_storage::{Sealed, Sink};
 use super::{
     chunk::MAX_NARROW,
     codebook::Codebook,
-    column::{Column, ColumnKind},
-    footer::Footer,
+    column::{ParquetColumnEncoder, ParquetColumnSpec},
+    footer::ParquetFooterBuilder,
     logical_types::with_logical_types,
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
@@ -46,12 +46,12 @@ pub struct ParquetWriter {
     name: String,
     schema: SchemaRef,
     options: ParquetOptions,
-    kinds: Vec<ColumnKind>,
+    kinds: Vec<ParquetColumnSpec>,
     /// By column, the values of the dictionaries of all row groups, as hashes; `None` where keys are not narrow or the
     /// values too many for them.
     narrow_values: Vec<Option<HashSet<u64>>>,
     /// Of the row group that is being filled; none before its first row.
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumnEncoder>,
     /// What the next row group's columns may go on with; none once they have begun.
     codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
@@ -59,7 +59,7 @@ pub struct ParquetWriter {
     /// The same without their dictionaries.
     waiting_rows: usize,
     rows_in_group: usize,
-    footer: Footer,
+    footer: ParquetFooterBuilder,
     rows: u64,
     row_groups: usize,
     /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
@@ -112,7 +112,11 @@ impl ParquetWriter {
         Self::begin(name, schema, options).map(drop)
     }
 
-    fn begin(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<(Vec<ColumnKind>, Footer)> {
+    fn begin(
+        name: &str,
+        schema: &SchemaRef,
+        options: &ParquetOptions,
+    ) -> Result<(Vec<ParquetColumnSpec>, ParquetFooterBuilder)> {
         let wrong = |column: Option<&str>, reason: String| Error::Unwritable {
             object: name.to_owned(),
             column: column.map(str::to_owned),
@@ -124,7 +128,7 @@ impl ParquetWriter {
         for field in schema.fields() {
             // A type that the format does not have is found out now, before anything is written.
             let begun = guarded(|| {
-                let kind = ColumnKind::new(field, options)?;
+                let kind = ParquetColumnSpec::new(field, options)?;
                 kind.begin(None).map(|_| kind)
             });
             kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
@@ -135,7 +139,7 @@ impl ParquetWriter {
             .and_then(|converted| with_logical_types(converted, schema.fields().iter()));
         let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
         let sorting = options.sorting(&descriptor)?;
-        let footer = Footer::new(descriptor, sorting, options.version());
+        let footer = ParquetFooterBuilder::new(descriptor, sorting, options.version());
         Ok((kinds, footer))
     }
 
@@ -151,13 +155,13 @@ impl ParquetWriter {
 
     /// Bytes that the row group will have which is being filled, about; what waits to be encoded is not counted.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        self.columns.iter().map(Column::encoded).sum::<usize>() as u64
+        self.columns.iter().map(ParquetColumnEncoder::encoded).sum::<usize>() as u64
     }
 
     /// Bytes in memory: encoded columns, and rows that wait.
     pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
-        self.columns.iter().map(Column::memory).sum::<usize>() + kept + self.waiting_bytes
+        self.columns.iter().map(ParquetColumnEncoder::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
     /// Bytes that are on their way to the file.
@@ -278,7 +282,7 @@ impl ParquetWriter {
 
     /// Whether the row group should end here.
     fn is_large(&self) -> bool {
-        let is_full = self.columns.iter().any(Column::is_full);
+        let is_full = self.columns.iter().any(ParquetColumnEncoder::is_full);
         let is_long = self.encoded_bytes() >= self.options.row_group_size.as_u64();
         is_full || is_long || self.memory_used() >= self.memory()
     }
@@ -315,11 +319,11 @@ impl ParquetWriter {
             let arrays: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
             (column, arrays)
         });
-        let encode = |(mut column, arrays): (Column, Vec<ArrayRef>)| {
+        let encode = |(mut column, arrays): (ParquetColumnEncoder, Vec<ArrayRef>)| {
             let written = column.write(&arrays);
             written.map_err(|reason| (Some(column.name().to_owned()), reason)).map(|()| column)
         };
-        let size = |(_, arrays): &(Column, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
+        let size = |(_, arrays): &(ParquetColumnEncoder, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
         let encoded = in_parallel(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         Ok(())
@@ -331,11 +335,11 @@ impl ParquetWriter {
         if columns.is_empty() {
             return Ok(());
         }
-        let finish = |column: Column| {
+        let finish = |column: ParquetColumnEncoder| {
             let name = column.name().to_owned();
             column.finish().map_err(|reason| (Some(name), reason))
         };
-        let finished = in_parallel(self.options.threads, columns, Column::memory, finish).await;
+        let finished = in_parallel(self.options.threads, columns, ParquetColumnEncoder::memory, finish).await;
         let finished = finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         let (mut chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
         if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::predicate::{
     ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
-    civil::{Civil, write_time, write_timestamp},
+    civil::{CivilDate, write_time, write_timestamp},
     tokens::is_reserved,
 };
 
@@ -38,13 +38,13 @@ impl Display for Literal {
             }
             Self::Float(value) if value.is_finite() => write!(f, "{value:e}"),
             Self::Float(value) => write!(f, "CAST('{value}' AS DOUBLE)"),
-            Self::String(text) => write!(f, "{}", Quoted(text, '\'')),
+            Self::String(text) => write!(f, "{}", QuotedSql(text, '\'')),
             Self::Binary(bytes) => {
                 f.write_str("X'")?;
                 bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
                 f.write_str("'")
             }
-            Self::Date(days) => write!(f, "DATE '{}'", Civil::from_days(i128::from(*days))),
+            Self::Date(days) => write!(f, "DATE '{}'", CivilDate::from_days(i128::from(*days))),
             Self::Time(nanos) => {
                 f.write_str("TIME '")?;
                 write_time(f, i128::from(*nanos))?;
@@ -74,7 +74,7 @@ impl Display for ArithmeticOp {
 impl Display for Operand {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Column(column) => Name(column).fmt(f),
+            Self::Column(column) => SqlColumnName(column).fmt(f),
             Self::Literal(literal) => literal.fmt(f),
             Self::Call(function, of) => write!(f, "{}({of})", function.name()),
             Self::Arithmetic(left, op, right) => {
@@ -111,12 +111,12 @@ impl Display for Predicate {
             Self::IsNull(column) => write!(f, "{column} IS NULL"),
             Self::Like { column, pattern, ignore_case } => {
                 let like = if *ignore_case { "ILIKE" } else { "LIKE" };
-                write!(f, "{column} {like} {}", Quoted(pattern, '\''))
+                write!(f, "{column} {like} {}", QuotedSql(pattern, '\''))
             }
             Self::StartsWith(column, prefix) => {
-                write!(f, "starts_with({column}, {})", Quoted(prefix, '\''))
+                write!(f, "starts_with({column}, {})", QuotedSql(prefix, '\''))
             }
-            Self::Contains(column, text) => write!(f, "contains({column}, {})", Quoted(text, '\'')),
+            Self::Contains(column, text) => write!(f, "contains({column}, {})", QuotedSql(text, '\'')),
             Self::And(all) if all.is_empty() => f.write_str("TRUE"),
             Self::Or(any) if any.is_empty() => f.write_str("FALSE"),
             Self::And(all) => joined(f, all, " AND ", within),
@@ -157,12 +157,12 @@ fn joined<T>(
 }
 
 /// A column as SQL names it: bare where that is unmistakable.
-struct Name<'a>(&'a Column);
+struct SqlColumnName<'a>(&'a Column);
 
-impl Display for Name<'_> {
+impl Display for SqlColumnName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let name = self.0.name();
-        if name.split('.').all(is_plain) { f.write_str(name) } else { write!(f, "{}", Quoted(name, '"')) }
+        if name.split('.').all(is_plain) { f.write_str(name) } else { write!(f, "{}", QuotedSql(name, '"')) }
     }
 }
 
@@ -172,9 +172,9 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Text between quotes, the quotes in it doubled.
-struct Quoted<'a>(&'a str, char);
+struct QuotedSql<'a>(&'a str, char);
 
-impl Display for Quoted<'_> {
+impl Display for QuotedSql<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(text, quote) = self;
         write!(f, "{quote}{}{quote}", text.replace(*quote, &format!("{quote}{quote}")))

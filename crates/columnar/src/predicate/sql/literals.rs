@@ -4,14 +4,14 @@ use crate::{
     Result,
     predicate::{
         ArithmeticOp, CompareOp, Literal, Operand, Predicate,
-        civil::{Civil, NANOS_PER_DAY, NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp},
+        civil::{CivilDate, NANOS_PER_DAY, NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp},
         tokens::{quoted, refuse},
     },
 };
 
 /// What a part of a condition turned out to be.
 #[derive(Clone, Debug)]
-pub(crate) enum Parsed {
+pub(crate) enum SqlTerm {
     /// A column, or what is computed from columns.
     Operand(Operand),
     Literal(Literal),
@@ -118,35 +118,35 @@ fn aligned(left: (i128, u8), right: (i128, u8)) -> Option<(i128, i128, u8)> {
 
 /// `left op right`, of numbers, or of a date and an interval. Literals are computed here; what has a column in it is
 /// computed for each row.
-pub(crate) fn arithmetic(left: Parsed, op: ArithmeticOp, right: Parsed) -> Result<Parsed> {
+pub(crate) fn arithmetic(left: SqlTerm, op: ArithmeticOp, right: SqlTerm) -> Result<SqlTerm> {
     use ArithmeticOp::{Add, Subtract};
     let computed = match (&left, op, &right) {
-        (Parsed::Operand(left), _, Parsed::Operand(right)) => {
-            return left.clone().arithmetic(op, right.clone()).map(Parsed::Operand);
+        (SqlTerm::Operand(left), _, SqlTerm::Operand(right)) => {
+            return left.clone().arithmetic(op, right.clone()).map(SqlTerm::Operand);
         }
-        (Parsed::Operand(left), _, Parsed::Literal(right)) => {
-            return left.clone().arithmetic(op, right.clone()).map(Parsed::Operand);
+        (SqlTerm::Operand(left), _, SqlTerm::Literal(right)) => {
+            return left.clone().arithmetic(op, right.clone()).map(SqlTerm::Operand);
         }
-        (Parsed::Literal(left), _, Parsed::Operand(right)) => {
-            return Operand::Literal(left.clone()).arithmetic(op, right.clone()).map(Parsed::Operand);
+        (SqlTerm::Literal(left), _, SqlTerm::Operand(right)) => {
+            return Operand::Literal(left.clone()).arithmetic(op, right.clone()).map(SqlTerm::Operand);
         }
-        (Parsed::Literal(left), Add | Subtract, Parsed::Literal(right)) => {
+        (SqlTerm::Literal(left), Add | Subtract, SqlTerm::Literal(right)) => {
             numeric_sum(left, op == Subtract, right)
         }
-        (Parsed::Literal(left), _, Parsed::Literal(right)) => numeric_product(left, op, right),
-        (Parsed::Literal(moment), Add | Subtract, Parsed::Interval(interval)) => {
+        (SqlTerm::Literal(left), _, SqlTerm::Literal(right)) => numeric_product(left, op, right),
+        (SqlTerm::Literal(moment), Add | Subtract, SqlTerm::Interval(interval)) => {
             interval.add_to(moment, op == Subtract)
         }
-        (Parsed::Interval(interval), Add, Parsed::Literal(moment)) => interval.add_to(moment, false),
+        (SqlTerm::Interval(interval), Add, SqlTerm::Literal(moment)) => interval.add_to(moment, false),
         _ => None,
     };
     let wrong = || refuse(format!("{} {op} {}: cannot be computed", left.describe(), right.describe()));
-    computed.map(Parsed::Literal).ok_or_else(wrong)
+    computed.map(SqlTerm::Literal).ok_or_else(wrong)
 }
 
 /// The negative of a number or a column.
-pub(crate) fn negative(of: Parsed) -> Result<Parsed> {
-    arithmetic(Parsed::Literal(Literal::Integer(0)), ArithmeticOp::Subtract, of)
+pub(crate) fn negative(of: SqlTerm) -> Result<SqlTerm> {
+    arithmetic(SqlTerm::Literal(Literal::Integer(0)), ArithmeticOp::Subtract, of)
 }
 
 /// `left * right`, `left / right` or `left % right`, as [`ArithmeticOp`] has it.
@@ -249,7 +249,7 @@ impl Interval {
         let nanos = i128::from(sign) * self.nanos;
         let moved = |days: i128| {
             let months = self.months.checked_mul(sign)?;
-            let day = Civil::from_days(days).plus_months(months).to_days();
+            let day = CivilDate::from_days(days).plus_months(months).to_days();
             day.checked_add(i128::from(self.days.checked_mul(sign)?))
         };
 

@@ -15,29 +15,29 @@
 
 use sqlparser::tokenizer::Token;
 
-use super::literals::{Interval, Parsed, arithmetic, bytes, cast, fold, negative, number};
+use super::literals::{Interval, SqlTerm, arithmetic, bytes, cast, fold, negative, number};
 use crate::{
     Result,
     predicate::{
         ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
         like::with_backslashes,
-        tokens::{Parser, is_reserved, quoted, refuse},
+        tokens::{PredicateParser, is_reserved, quoted, refuse},
     },
 };
 
 pub(crate) fn parse(sql: &str) -> Result<Predicate> {
-    whole(sql, Parser::condition)?.into_predicate()
+    whole(sql, PredicateParser::condition)?.into_predicate()
 }
 
 pub(crate) fn parse_operand(sql: &str) -> Result<Operand> {
-    match whole(sql, Parser::sum)? {
-        Parsed::Operand(operand) => Ok(operand),
+    match whole(sql, PredicateParser::sum)? {
+        SqlTerm::Operand(operand) => Ok(operand),
         other => Err(refuse(format!("{} where a column should be", other.describe()))),
     }
 }
 
-fn whole(sql: &str, read: impl FnOnce(&mut Parser) -> Result<Parsed>) -> Result<Parsed> {
-    let mut parser = Parser::new(sql)?;
+fn whole(sql: &str, read: impl FnOnce(&mut PredicateParser) -> Result<SqlTerm>) -> Result<SqlTerm> {
+    let mut parser = PredicateParser::new(sql)?;
     let parsed = read(&mut parser)?;
     match parser.peek() {
         None => Ok(parsed),
@@ -45,7 +45,7 @@ fn whole(sql: &str, read: impl FnOnce(&mut Parser) -> Result<Parsed>) -> Result<
     }
 }
 
-impl Parsed {
+impl SqlTerm {
     /// The condition that it is: a column alone is one of booleans.
     fn into_predicate(self) -> Result<Predicate> {
         match self {
@@ -73,8 +73,8 @@ impl Parsed {
     }
 }
 
-impl Parser {
-    fn condition(&mut self) -> Result<Parsed> {
+impl PredicateParser {
+    fn condition(&mut self) -> Result<SqlTerm> {
         self.chain("OR", Predicate::Or, |parser| parser.chain("AND", Predicate::And, Self::negation))
     }
 
@@ -83,8 +83,8 @@ impl Parser {
         &mut self,
         word: &str,
         join: fn(Vec<Predicate>) -> Predicate,
-        read: impl Fn(&mut Self) -> Result<Parsed>,
-    ) -> Result<Parsed> {
+        read: impl Fn(&mut Self) -> Result<SqlTerm>,
+    ) -> Result<SqlTerm> {
         let first = read(self)?;
         if !self.at_word(word) {
             return Ok(first);
@@ -93,10 +93,10 @@ impl Parser {
         while self.eat_word(word) {
             all.push(read(self)?.into_predicate()?);
         }
-        Ok(Parsed::Condition(join(all)))
+        Ok(SqlTerm::Condition(join(all)))
     }
 
-    fn negation(&mut self) -> Result<Parsed> {
+    fn negation(&mut self) -> Result<SqlTerm> {
         let start = self.next;
         while self.eat_word("NOT") {}
         let negations = self.next - start;
@@ -108,18 +108,18 @@ impl Parser {
         for _ in 0..negations {
             predicate = Predicate::Not(Box::new(predicate));
         }
-        Ok(Parsed::Condition(predicate))
+        Ok(SqlTerm::Condition(predicate))
     }
 
-    fn comparison(&mut self) -> Result<Parsed> {
+    fn comparison(&mut self) -> Result<SqlTerm> {
         let left = self.sum()?;
         if let Some(op) = self.compare_op() {
             self.skip();
             let right = self.sum()?;
-            return compare(left, op, right).map(Parsed::Condition);
+            return compare(left, op, right).map(SqlTerm::Condition);
         }
         if self.eat_word("IS") {
-            return self.is(left).map(Parsed::Condition);
+            return self.is(left).map(SqlTerm::Condition);
         }
         let start = self.next;
         let negated = self.eat_word("NOT");
@@ -135,7 +135,7 @@ impl Parser {
             self.next = start;
             return Ok(left);
         };
-        Ok(Parsed::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
+        Ok(SqlTerm::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
     }
 
     fn compare_op(&self) -> Option<CompareOp> {
@@ -151,12 +151,12 @@ impl Parser {
     }
 
     /// What follows IS. Of a boolean column it is never unknown: `flag IS TRUE` is false where `flag` is null.
-    fn is(&mut self, left: Parsed) -> Result<Predicate> {
+    fn is(&mut self, left: SqlTerm) -> Result<Predicate> {
         let negated = self.eat_word("NOT");
         let predicate = if self.eat_word("NULL") || self.eat_word("UNKNOWN") {
             match left {
-                Parsed::Operand(column) => column.is_null(),
-                Parsed::Literal(literal) => Predicate::Constant(literal == Literal::Null),
+                SqlTerm::Operand(column) => column.is_null(),
+                SqlTerm::Literal(literal) => Predicate::Constant(literal == Literal::Null),
                 other => return Err(refuse(format!("{}: IS NULL wants a column", other.describe()))),
             }
         } else if self.eat_word("DISTINCT") {
@@ -169,7 +169,7 @@ impl Parser {
                 return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
             }
             match left {
-                Parsed::Operand(column) => {
+                SqlTerm::Operand(column) => {
                     Predicate::And(vec![column.clone().is_not_null(), column.eq(value)])
                 }
                 other => return Err(refuse(format!("{}: IS TRUE wants a column", other.describe()))),
@@ -178,7 +178,7 @@ impl Parser {
         Ok(if negated { predicate.negate() } else { predicate })
     }
 
-    fn between(&mut self, left: Parsed) -> Result<Predicate> {
+    fn between(&mut self, left: SqlTerm) -> Result<Predicate> {
         let low = self.sum()?;
         self.expect_word("AND")?;
         let high = self.sum()?;
@@ -187,8 +187,8 @@ impl Parser {
         Ok(Predicate::And(vec![above, below]))
     }
 
-    fn is_in(&mut self, left: Parsed) -> Result<Predicate> {
-        let Parsed::Operand(column) = left else {
+    fn is_in(&mut self, left: SqlTerm) -> Result<Predicate> {
+        let SqlTerm::Operand(column) = left else {
             return Err(refuse(format!("{}: IN wants a column", left.describe())));
         };
         self.expect(&Token::LParen)?;
@@ -205,10 +205,10 @@ impl Parser {
         Ok(Predicate::In(column, literals))
     }
 
-    fn like(&mut self, left: Parsed) -> Result<Predicate> {
+    fn like(&mut self, left: SqlTerm) -> Result<Predicate> {
         let ignore_case = self.at_word("ILIKE");
         self.skip();
-        let Parsed::Operand(column) = left else {
+        let SqlTerm::Operand(column) = left else {
             return Err(refuse(format!("{}: LIKE wants a column", left.describe())));
         };
         let mut pattern = self.string()?;
@@ -229,7 +229,7 @@ impl Parser {
         }
     }
 
-    fn sum(&mut self) -> Result<Parsed> {
+    fn sum(&mut self) -> Result<SqlTerm> {
         let mut left = self.product()?;
         loop {
             let op = match self.peek() {
@@ -242,7 +242,7 @@ impl Parser {
         }
     }
 
-    fn product(&mut self) -> Result<Parsed> {
+    fn product(&mut self) -> Result<SqlTerm> {
         let mut left = self.operand()?;
         loop {
             let op = match self.peek() {
@@ -256,15 +256,15 @@ impl Parser {
         }
     }
 
-    fn operand(&mut self) -> Result<Parsed> {
+    fn operand(&mut self) -> Result<SqlTerm> {
         let mut operand = self.bare_operand()?;
         while self.eat(&Token::DoubleColon) {
-            operand = Parsed::Literal(cast(operand.into_literal()?, &self.type_name()?)?);
+            operand = SqlTerm::Literal(cast(operand.into_literal()?, &self.type_name()?)?);
         }
         Ok(operand)
     }
 
-    fn bare_operand(&mut self) -> Result<Parsed> {
+    fn bare_operand(&mut self) -> Result<SqlTerm> {
         let Some(token) = self.peek() else {
             return Err(self.unexpected("a column or a literal"));
         };
@@ -284,10 +284,10 @@ impl Parser {
             _ => return Err(self.unexpected("a column or a literal")),
         };
         self.skip();
-        Ok(Parsed::Literal(literal))
+        Ok(SqlTerm::Literal(literal))
     }
 
-    fn signed(&mut self) -> Result<Parsed> {
+    fn signed(&mut self) -> Result<SqlTerm> {
         let is_negative = self.eat(&Token::Minus);
         if !is_negative {
             self.expect(&Token::Plus)?;
@@ -295,19 +295,19 @@ impl Parser {
         if let Some(Token::Number(digits, _)) = self.peek() {
             let literal = number(digits, is_negative)?;
             self.skip();
-            return Ok(Parsed::Literal(literal));
+            return Ok(SqlTerm::Literal(literal));
         }
 
         let operand = self.nested(1, Self::bare_operand)?;
         match operand {
             operand if is_negative => negative(operand),
-            Parsed::Operand(_) => Ok(operand),
-            operand => arithmetic(Parsed::Literal(Literal::Integer(0)), ArithmeticOp::Add, operand),
+            SqlTerm::Operand(_) => Ok(operand),
+            operand => arithmetic(SqlTerm::Literal(Literal::Integer(0)), ArithmeticOp::Add, operand),
         }
     }
 
     /// What begins with a word that has no quotes.
-    fn word(&mut self) -> Result<Parsed> {
+    fn word(&mut self) -> Result<SqlTerm> {
         let word = self.word_ahead(0).unwrap_or_default().to_ascii_uppercase();
         let before_string = matches!(self.peek_at(1), Some(Token::SingleQuotedString(_) | Token::Number(..)));
         let before_parenthesis = self.peek_at(1) == Some(&Token::LParen);
@@ -317,7 +317,7 @@ impl Parser {
             "FALSE" => Ok(self.literal(Literal::Boolean(false))),
             "DATE" | "TIME" | "TIMESTAMP" | "UUID" if before_string => {
                 self.skip();
-                cast(Literal::String(self.string()?), &word).map(Parsed::Literal)
+                cast(Literal::String(self.string()?), &word).map(SqlTerm::Literal)
             }
             "INTERVAL" if before_string => self.interval(),
             "CAST" | "TRY_CAST" if before_parenthesis => self.cast(),
@@ -338,12 +338,12 @@ impl Parser {
         }
     }
 
-    fn literal(&mut self, literal: Literal) -> Parsed {
+    fn literal(&mut self, literal: Literal) -> SqlTerm {
         self.skip();
-        Parsed::Literal(literal)
+        SqlTerm::Literal(literal)
     }
 
-    fn column(&mut self) -> Result<Parsed> {
+    fn column(&mut self) -> Result<SqlTerm> {
         let mut name = String::new();
         loop {
             match self.peek() {
@@ -352,24 +352,24 @@ impl Parser {
             }
             self.skip();
             if !self.eat(&Token::Period) {
-                return Ok(Parsed::Operand(Column::new(name).into()));
+                return Ok(SqlTerm::Operand(Column::new(name).into()));
             }
             name.push('.');
         }
     }
 
     /// A function of the operand up to the closing parenthesis.
-    fn call(&mut self, function: Function) -> Result<Parsed> {
+    fn call(&mut self, function: Function) -> Result<SqlTerm> {
         let of = self.nested(1, Self::sum)?;
         self.expect(&Token::RParen)?;
         match of {
-            Parsed::Operand(operand) => operand.call(function).map(Parsed::Operand),
+            SqlTerm::Operand(operand) => operand.call(function).map(SqlTerm::Operand),
             other => Err(refuse(format!("{}: {} wants a column", other.describe(), function.name()))),
         }
     }
 
     /// `EXTRACT(part FROM operand)`
-    fn extract(&mut self) -> Result<Parsed> {
+    fn extract(&mut self) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;
         let part = self.word_ahead(0).and_then(Function::named);
@@ -382,20 +382,20 @@ impl Parser {
     }
 
     /// A condition on a text, with another text behind the comma.
-    fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<Parsed> {
+    fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;
         let column = match self.nested(1, Self::sum)? {
-            Parsed::Operand(column) => column,
+            SqlTerm::Operand(column) => column,
             other => return Err(refuse(format!("{} where a column should be", other.describe()))),
         };
         self.expect(&Token::Comma)?;
         let text = self.string()?;
         self.expect(&Token::RParen)?;
-        Ok(Parsed::Condition(build(column, text)))
+        Ok(SqlTerm::Condition(build(column, text)))
     }
 
-    fn interval(&mut self) -> Result<Parsed> {
+    fn interval(&mut self) -> Result<SqlTerm> {
         self.skip();
         let amount = match self.peek() {
             Some(Token::Number(digits, _)) => {
@@ -414,17 +414,17 @@ impl Parser {
                 Some(unit)
             }
         };
-        Interval::parse(&amount, unit.as_deref()).map(Parsed::Interval)
+        Interval::parse(&amount, unit.as_deref()).map(SqlTerm::Interval)
     }
 
-    fn cast(&mut self) -> Result<Parsed> {
+    fn cast(&mut self) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;
         let literal = self.nested(1, Self::sum)?.into_literal()?;
         self.expect_word("AS")?;
         let type_name = self.type_name()?;
         self.expect(&Token::RParen)?;
-        cast(literal, &type_name).map(Parsed::Literal)
+        cast(literal, &type_name).map(SqlTerm::Literal)
     }
 
     /// A type as one text: `DECIMAL(15,2)`, `TIMESTAMP`.
@@ -459,23 +459,23 @@ impl Parser {
     }
 }
 
-fn compare(left: Parsed, op: CompareOp, right: Parsed) -> Result<Predicate> {
+fn compare(left: SqlTerm, op: CompareOp, right: SqlTerm) -> Result<Predicate> {
     match (left, right) {
-        (Parsed::Operand(left), Parsed::Literal(right)) => Ok(left.compare(op, right)),
-        (Parsed::Literal(left), Parsed::Operand(right)) => Ok(right.compare(op.flipped(), left)),
-        (Parsed::Operand(left), Parsed::Operand(right)) => Ok(left.compare_column(op, right)),
-        (Parsed::Literal(left), Parsed::Literal(right)) => fold(&left, op, &right).map(Predicate::Constant),
+        (SqlTerm::Operand(left), SqlTerm::Literal(right)) => Ok(left.compare(op, right)),
+        (SqlTerm::Literal(left), SqlTerm::Operand(right)) => Ok(right.compare(op.flipped(), left)),
+        (SqlTerm::Operand(left), SqlTerm::Operand(right)) => Ok(left.compare_column(op, right)),
+        (SqlTerm::Literal(left), SqlTerm::Literal(right)) => fold(&left, op, &right).map(Predicate::Constant),
         (left, right) => {
             Err(refuse(format!("{} {op} {}: cannot be compared", left.describe(), right.describe())))
         }
     }
 }
 
-fn is_distinct(left: Parsed, right: Parsed) -> Result<Predicate> {
+fn is_distinct(left: SqlTerm, right: SqlTerm) -> Result<Predicate> {
     let equal = match (left, right) {
-        (Parsed::Operand(operand), Parsed::Literal(literal))
-        | (Parsed::Literal(literal), Parsed::Operand(operand)) => operand.eq_missing(literal),
-        (Parsed::Operand(left), Parsed::Operand(right)) => left.eq_missing_column(right),
+        (SqlTerm::Operand(operand), SqlTerm::Literal(literal))
+        | (SqlTerm::Literal(literal), SqlTerm::Operand(operand)) => operand.eq_missing(literal),
+        (SqlTerm::Operand(left), SqlTerm::Operand(right)) => left.eq_missing_column(right),
         (left, right) => {
             let (left, right) = (left.describe(), right.describe());
             return Err(refuse(format!("{left} IS DISTINCT FROM {right}: cannot be compared")));

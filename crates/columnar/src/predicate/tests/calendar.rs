@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::civil::{Civil, parse_date, parse_time, parse_timestamp, write_timestamp};
+use super::super::civil::{CivilDate, parse_date, parse_time, parse_timestamp, write_timestamp};
 
 #[test]
 fn days_are_counted_from_1970() {
@@ -65,7 +65,7 @@ fn offsets_of_timestamps_lead_to_utc() {
 
 #[test]
 fn months_end_where_they_end() {
-    let day = |text| parse_date(text).map(Civil::from_days).unwrap();
+    let day = |text| parse_date(text).map(CivilDate::from_days).unwrap();
     assert_eq!(day("2024-01-31").plus_months(1), day("2024-02-29"));
     assert_eq!(day("2024-01-31").plus_months(-2), day("2023-11-30"));
     assert_eq!(day("2024-02-29").plus_months(12), day("2025-02-28"));

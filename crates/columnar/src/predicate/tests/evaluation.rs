@@ -9,18 +9,18 @@ use arrow::{
 };
 use proptest::prelude::*;
 
-use super::{Sample, holds, predicate, sample};
+use super::{PredicateSample, holds, predicate, sample};
 use crate::{
     Predicate, col,
-    predicate::{Bound, Evaluator},
+    predicate::{BoundPredicate, Evaluator},
 };
 
 /// The arrays that a filter asks for.
-fn roots(bound: &Bound, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+fn roots(bound: &BoundPredicate, columns: &[ArrayRef]) -> Vec<ArrayRef> {
     bound.roots().iter().map(|root| columns[root.index].clone()).collect()
 }
 
-fn evaluate(evaluator: &mut Evaluator, bound: &Bound, columns: &[ArrayRef]) -> Vec<bool> {
+fn evaluate(evaluator: &mut Evaluator, bound: &BoundPredicate, columns: &[ArrayRef]) -> Vec<bool> {
     evaluator.evaluate(&roots(bound, columns), columns[0].len()).unwrap().iter().collect()
 }
 
@@ -62,7 +62,7 @@ proptest! {
     }
 }
 
-fn bind(predicate: &Predicate, data_type: DataType) -> Bound {
+fn bind(predicate: &Predicate, data_type: DataType) -> BoundPredicate {
     predicate.bind(&Schema::new(vec![Field::new("a", data_type, true)])).unwrap()
 }
 
@@ -138,9 +138,9 @@ fn only_the_columns_that_decide_are_asked_for() {
 }
 
 /// A sample's rows from one on, so many of them.
-pub(crate) fn slice(sample: &Sample, offset: usize, rows: usize) -> Sample {
+pub(crate) fn slice(sample: &PredicateSample, offset: usize, rows: usize) -> PredicateSample {
     let slice = |arrays: &[ArrayRef]| arrays.iter().map(|array| array.slice(offset, rows)).collect();
-    Sample {
+    PredicateSample {
         schema: sample.schema.clone(),
         dense: slice(&sample.dense),
         dictionaries: slice(&sample.dictionaries),

@@ -10,4 +10,4 @@ mod typing;
 
 pub(crate) use evaluation::slice;
 pub(crate) use naive::holds;
-pub(crate) use sample::{Sample, dense_columns, predicate, sample};
+pub(crate) use sample::{PredicateSample, dense_columns, predicate, sample};

@@ -10,12 +10,12 @@ use arrow::{
     },
 };
 
-use super::{super::civil, Sample, dense_columns};
+use super::{super::civil, PredicateSample, dense_columns};
 use crate::{CompareOp, Literal, Operand, Predicate};
 
 /// A value by what it is worth.
 #[derive(Clone, Debug)]
-enum Value {
+enum NaiveValue {
     Null,
     Boolean(bool),
     /// Divided by ten to the power of the second.
@@ -27,10 +27,10 @@ enum Value {
 }
 
 /// Whether the predicate is true, false or neither of a row.
-pub(crate) fn holds(predicate: &Predicate, sample: &Sample, row: usize) -> Option<bool> {
+pub(crate) fn holds(predicate: &Predicate, sample: &PredicateSample, row: usize) -> Option<bool> {
     let text = |column: &Operand| match value(sample, column, row) {
-        Value::Null => None,
-        Value::Bytes(bytes) => Some(bytes),
+        NaiveValue::Null => None,
+        NaiveValue::Bytes(bytes) => Some(bytes),
         other => panic!("{other:?} is no text"),
     };
     match predicate {
@@ -38,7 +38,7 @@ pub(crate) fn holds(predicate: &Predicate, sample: &Sample, row: usize) -> Optio
         Predicate::Compare(column, op, literal) => compare(sample, column, row, *op, literal),
         Predicate::CompareColumns(left, op, right) => {
             let (left, right) = (value(sample, left, row), value(sample, right, row));
-            if matches!(left, Value::Null) || matches!(right, Value::Null) {
+            if matches!(left, NaiveValue::Null) || matches!(right, NaiveValue::Null) {
                 return None;
             }
             Some(order(&left, &right).map_or(*op == CompareOp::NotEqual, |order| op.holds(order)))
@@ -48,7 +48,7 @@ pub(crate) fn holds(predicate: &Predicate, sample: &Sample, row: usize) -> Optio
                 literals.iter().map(|literal| compare(sample, column, row, CompareOp::Equal, literal));
             any(equal)
         }
-        Predicate::IsNull(column) => Some(matches!(value(sample, column, row), Value::Null)),
+        Predicate::IsNull(column) => Some(matches!(value(sample, column, row), NaiveValue::Null)),
         Predicate::Like { column, pattern, ignore_case } => {
             let text = String::from_utf8(text(column)?).unwrap();
             let lower = |text: &str| if *ignore_case { text.to_lowercase() } else { text.to_owned() };
@@ -89,23 +89,29 @@ fn like(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-fn compare(sample: &Sample, column: &Operand, row: usize, op: CompareOp, literal: &Literal) -> Option<bool> {
+fn compare(
+    sample: &PredicateSample,
+    column: &Operand,
+    row: usize,
+    op: CompareOp,
+    literal: &Literal,
+) -> Option<bool> {
     let value = value(sample, column, row);
     let literal = match (&value, literal) {
-        (Value::Null, _) | (_, Literal::Null) => return None,
-        (_, Literal::Boolean(value)) => Value::Boolean(*value),
-        (_, Literal::Integer(value)) => Value::Exact(i256::from_i128(*value), 0),
-        (Value::Float(_, 16), Literal::Decimal { .. }) => {
+        (NaiveValue::Null, _) | (_, Literal::Null) => return None,
+        (_, Literal::Boolean(value)) => NaiveValue::Boolean(*value),
+        (_, Literal::Integer(value)) => NaiveValue::Exact(i256::from_i128(*value), 0),
+        (NaiveValue::Float(_, 16), Literal::Decimal { .. }) => {
             let nearest: f64 = literal.to_string().parse().unwrap();
             let half = <<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native>::from_f64(nearest);
-            Value::Float(half.to_f64(), 16)
+            NaiveValue::Float(half.to_f64(), 16)
         }
-        (Value::Float(_, 32), Literal::Decimal { .. }) => {
-            Value::Float(f64::from(literal.to_string().parse::<f32>().unwrap()), 32)
+        (NaiveValue::Float(_, 32), Literal::Decimal { .. }) => {
+            NaiveValue::Float(f64::from(literal.to_string().parse::<f32>().unwrap()), 32)
         }
-        (Value::Float(_, 16), Literal::Float(value)) => {
+        (NaiveValue::Float(_, 16), Literal::Float(value)) => {
             let half = <<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native>::from_f64(*value);
-            Value::Float(
+            NaiveValue::Float(
                 if half.is_finite() && (half.to_f64() != 0.0 || *value == 0.0) {
                     half.to_f64()
                 } else {
@@ -114,45 +120,45 @@ fn compare(sample: &Sample, column: &Operand, row: usize, op: CompareOp, literal
                 16,
             )
         }
-        (Value::Float(_, 32), Literal::Float(value)) => {
+        (NaiveValue::Float(_, 32), Literal::Float(value)) => {
             let single = f64::from(*value as f32);
-            Value::Float(
+            NaiveValue::Float(
                 if single.is_finite() && (single != 0.0 || *value == 0.0) { single } else { *value },
                 32,
             )
         }
-        (Value::Float(_, 64), Literal::Decimal { .. }) => {
-            Value::Float(literal.to_string().parse().unwrap(), 64)
+        (NaiveValue::Float(_, 64), Literal::Decimal { .. }) => {
+            NaiveValue::Float(literal.to_string().parse().unwrap(), 64)
         }
         (_, Literal::Decimal { unscaled, scale }) => {
-            Value::Exact(i256::from_i128(*unscaled), i32::from(*scale))
+            NaiveValue::Exact(i256::from_i128(*unscaled), i32::from(*scale))
         }
-        (_, Literal::Float(value)) => Value::Float(*value, 64),
-        (Value::Nanos(_), Literal::String(text)) => {
+        (_, Literal::Float(value)) => NaiveValue::Float(*value, 64),
+        (NaiveValue::Nanos(_), Literal::String(text)) => {
             let time = civil::parse_time(text).map(i128::from);
-            Value::Nanos(time.or_else(|| civil::parse_timestamp(text)).unwrap())
+            NaiveValue::Nanos(time.or_else(|| civil::parse_timestamp(text)).unwrap())
         }
-        (_, Literal::String(text)) => Value::Bytes(text.clone().into_bytes()),
-        (_, Literal::Binary(bytes)) => Value::Bytes(bytes.clone()),
-        (_, Literal::Date(days)) => Value::Nanos(i128::from(*days) * civil::NANOS_PER_DAY),
-        (_, Literal::Time(nanos)) => Value::Nanos(i128::from(*nanos)),
-        (_, Literal::Timestamp(nanos)) => Value::Nanos(*nanos),
+        (_, Literal::String(text)) => NaiveValue::Bytes(text.clone().into_bytes()),
+        (_, Literal::Binary(bytes)) => NaiveValue::Bytes(bytes.clone()),
+        (_, Literal::Date(days)) => NaiveValue::Nanos(i128::from(*days) * civil::NANOS_PER_DAY),
+        (_, Literal::Time(nanos)) => NaiveValue::Nanos(i128::from(*nanos)),
+        (_, Literal::Timestamp(nanos)) => NaiveValue::Nanos(*nanos),
     };
     Some(order(&value, &literal).map_or(op == CompareOp::NotEqual, |order| op.holds(order)))
 }
 
 /// `None` for NaN.
-fn order(left: &Value, right: &Value) -> Option<Ordering> {
+fn order(left: &NaiveValue, right: &NaiveValue) -> Option<Ordering> {
     match (left, right) {
-        (Value::Boolean(left), Value::Boolean(right)) => Some(left.cmp(right)),
-        (Value::Bytes(left), Value::Bytes(right)) => Some(left.cmp(right)),
-        (Value::Nanos(left), Value::Nanos(right)) => Some(left.cmp(right)),
-        (Value::Float(left, _), Value::Float(right, _)) => left.partial_cmp(right),
-        (Value::Exact(left, left_scale), Value::Exact(right, right_scale)) => {
+        (NaiveValue::Boolean(left), NaiveValue::Boolean(right)) => Some(left.cmp(right)),
+        (NaiveValue::Bytes(left), NaiveValue::Bytes(right)) => Some(left.cmp(right)),
+        (NaiveValue::Nanos(left), NaiveValue::Nanos(right)) => Some(left.cmp(right)),
+        (NaiveValue::Float(left, _), NaiveValue::Float(right, _)) => left.partial_cmp(right),
+        (NaiveValue::Exact(left, left_scale), NaiveValue::Exact(right, right_scale)) => {
             let scale = *left_scale.max(right_scale);
             Some(grown(*left, scale - left_scale).cmp(&grown(*right, scale - right_scale)))
         }
-        (Value::Exact(value, scale), Value::Float(float, _)) => {
+        (NaiveValue::Exact(value, scale), NaiveValue::Float(float, _)) => {
             if float.is_nan() {
                 return None;
             }
@@ -167,22 +173,22 @@ fn order(left: &Value, right: &Value) -> Option<Ordering> {
             let text = format!("{float}");
             let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
             let digits = i256::from_string(&format!("{whole}{fraction}")).unwrap();
-            order(&Value::Exact(*value, *scale), &Value::Exact(digits, fraction.len() as i32))
+            order(&NaiveValue::Exact(*value, *scale), &NaiveValue::Exact(digits, fraction.len() as i32))
         }
-        (Value::Float(..), Value::Exact(..)) => order(right, left).map(Ordering::reverse),
+        (NaiveValue::Float(..), NaiveValue::Exact(..)) => order(right, left).map(Ordering::reverse),
         other => panic!("not comparable: {other:?}"),
     }
 }
 
-fn grown(value: i256, power: i32) -> Wide {
-    (0..power).fold(Wide(vec![value]), |wide, _| wide.times_ten())
+fn grown(value: i256, power: i32) -> WideNumber {
+    (0..power).fold(WideNumber(vec![value]), |wide, _| wide.times_ten())
 }
 
 /// A number without bounds: the sum of its parts, each ten to the power of 60 of the one before.
 #[derive(Debug, PartialEq, Eq)]
-struct Wide(Vec<i256>);
+struct WideNumber(Vec<i256>);
 
-impl Wide {
+impl WideNumber {
     fn base() -> i256 {
         i256::from_i128(10).wrapping_pow(60)
     }
@@ -219,45 +225,45 @@ impl Wide {
     }
 }
 
-fn value(sample: &Sample, operand: &Operand, row: usize) -> Value {
+fn value(sample: &PredicateSample, operand: &Operand, row: usize) -> NaiveValue {
     let Operand::Column(column) = operand else { panic!("{operand} is computed") };
     let (array, parents) = dense_columns(sample, column);
     if parents.is_some_and(|parents| parents.is_null(row)) || array.is_null(row) {
-        return Value::Null;
+        return NaiveValue::Null;
     }
     of(&array, row)
 }
 
-fn of(array: &ArrayRef, row: usize) -> Value {
-    let exact = |value: i128| Value::Exact(i256::from_i128(value), 0);
+fn of(array: &ArrayRef, row: usize) -> NaiveValue {
+    let exact = |value: i128| NaiveValue::Exact(i256::from_i128(value), 0);
     match array.data_type() {
-        DataType::Boolean => Value::Boolean(array.as_boolean().value(row)),
+        DataType::Boolean => NaiveValue::Boolean(array.as_boolean().value(row)),
         DataType::Int32 => exact(array.as_primitive::<Int32Type>().value(row).into()),
         DataType::Int64 => exact(array.as_primitive::<Int64Type>().value(row).into()),
         DataType::UInt8 => exact(array.as_primitive::<UInt8Type>().value(row).into()),
         DataType::UInt64 => exact(array.as_primitive::<UInt64Type>().value(row).into()),
         DataType::Decimal128(_, scale) => {
             let value = array.as_primitive::<Decimal128Type>().value(row);
-            Value::Exact(i256::from_i128(value), i32::from(*scale))
+            NaiveValue::Exact(i256::from_i128(value), i32::from(*scale))
         }
         DataType::Decimal256(_, scale) => {
-            Value::Exact(array.as_primitive::<Decimal256Type>().value(row), i32::from(*scale))
+            NaiveValue::Exact(array.as_primitive::<Decimal256Type>().value(row), i32::from(*scale))
         }
-        DataType::Float16 => Value::Float(array.as_primitive::<Float16Type>().value(row).to_f64(), 16),
-        DataType::Float32 => Value::Float(array.as_primitive::<Float32Type>().value(row).into(), 32),
-        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row), 64),
-        DataType::Utf8 => Value::Bytes(array.as_string::<i32>().value(row).as_bytes().to_vec()),
-        DataType::Utf8View => Value::Bytes(array.as_string_view().value(row).as_bytes().to_vec()),
-        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row).to_vec()),
-        DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row).to_vec()),
-        DataType::Date32 => {
-            Value::Nanos(i128::from(array.as_primitive::<Date32Type>().value(row)) * civil::NANOS_PER_DAY)
-        }
-        DataType::Time32(_) => Value::Nanos(
+        DataType::Float16 => NaiveValue::Float(array.as_primitive::<Float16Type>().value(row).to_f64(), 16),
+        DataType::Float32 => NaiveValue::Float(array.as_primitive::<Float32Type>().value(row).into(), 32),
+        DataType::Float64 => NaiveValue::Float(array.as_primitive::<Float64Type>().value(row), 64),
+        DataType::Utf8 => NaiveValue::Bytes(array.as_string::<i32>().value(row).as_bytes().to_vec()),
+        DataType::Utf8View => NaiveValue::Bytes(array.as_string_view().value(row).as_bytes().to_vec()),
+        DataType::Binary => NaiveValue::Bytes(array.as_binary::<i32>().value(row).to_vec()),
+        DataType::FixedSizeBinary(_) => NaiveValue::Bytes(array.as_fixed_size_binary().value(row).to_vec()),
+        DataType::Date32 => NaiveValue::Nanos(
+            i128::from(array.as_primitive::<Date32Type>().value(row)) * civil::NANOS_PER_DAY,
+        ),
+        DataType::Time32(_) => NaiveValue::Nanos(
             i128::from(array.as_primitive::<Time32SecondType>().value(row)) * civil::NANOS_PER_SECOND,
         ),
         DataType::Timestamp(..) => {
-            Value::Nanos(i128::from(array.as_primitive::<TimestampMicrosecondType>().value(row)) * 1_000)
+            NaiveValue::Nanos(i128::from(array.as_primitive::<TimestampMicrosecondType>().value(row)) * 1_000)
         }
         other => panic!("no such sample: {other}"),
     }

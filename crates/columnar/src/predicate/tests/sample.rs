@@ -28,7 +28,7 @@ const COLUMNS: [&str; 18] = [
 
 /// Rows of all columns: which of its pool's values each row has.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct PredicateSample {
     pub(crate) schema: Schema,
     /// By top-level column, row by row.
     pub(crate) dense: Vec<ArrayRef>,
@@ -96,7 +96,7 @@ fn keyed<K: ArrowDictionaryKeyType>(values: &ArrayRef, codes: &[Option<usize>]) 
 }
 
 /// Up to 200 rows, sliced so that their nulls begin within a byte.
-pub(crate) fn sample() -> impl Strategy<Value = Sample> {
+pub(crate) fn sample() -> impl Strategy<Value = PredicateSample> {
     let row = (any::<[u8; COLUMNS.len()]>(), proptest::bool::weighted(0.9));
     (vec(row, 1..200), 0_usize..10, any::<[u8; COLUMNS.len()]>()).prop_map(|(rows, offset, kinds)| {
         let (mut dense, mut dictionaries) = (Vec::new(), Vec::new());
@@ -131,12 +131,12 @@ pub(crate) fn sample() -> impl Strategy<Value = Sample> {
             .zip(&dense)
             .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
             .collect();
-        Sample { schema: Schema::new(fields), dense, dictionaries }
+        PredicateSample { schema: Schema::new(fields), dense, dictionaries }
     })
 }
 
 /// The dense columns of a sample by name, the nested ones too.
-pub(crate) fn dense_columns(sample: &Sample, column: &Column) -> (ArrayRef, Option<NullBuffer>) {
+pub(crate) fn dense_columns(sample: &PredicateSample, column: &Column) -> (ArrayRef, Option<NullBuffer>) {
     match column.name().split_once('.') {
         None => {
             let (index, _) = sample.schema.column_with_name(column.name()).unwrap();

@@ -5,7 +5,7 @@ use stylobate_storage::ByteSize;
 
 use crate::{
     Error, Result,
-    csv::Dialect,
+    csv::CsvDialect,
     sequential::{Sample, TimestampInference},
 };
 
@@ -53,7 +53,7 @@ impl Default for CsvOptions {
             types: Vec::new(),
             sample: Sample::default(),
             timestamps: TimestampInference::default(),
-            max_record: ByteSize::bytes(Dialect::MAX_RECORD_BYTES as u64),
+            max_record: ByteSize::bytes(CsvDialect::MAX_RECORD_BYTES as u64),
         }
     }
 }
@@ -124,12 +124,12 @@ impl CsvOptions {
         self
     }
 
-    pub(crate) fn dialect(&self) -> Result<Dialect> {
+    pub(crate) fn dialect(&self) -> Result<CsvDialect> {
         let wrong = |reason| Error::Option { column: None, reason };
         if self.max_record > MAX_RECORD || self.max_record.as_u64() == 0 {
             return Err(wrong("max_record: give at least 1 byte, and at most 1 GiB".to_owned()));
         }
-        let dialect = Dialect {
+        let dialect = CsvDialect {
             delimiter: self.delimiter,
             quote: self.quote,
             escape: self.escape,

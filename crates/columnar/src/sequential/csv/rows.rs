@@ -3,13 +3,13 @@
 use std::{collections::HashSet, io::Read};
 
 use crate::{
-    csv::{Dialect, FieldKind, RecordError, Records},
+    csv::{CsvDialect, CsvFieldKind, CsvRecords, RecordError},
     sequential::CsvHeader,
 };
 
 /// The names of the columns and the rows below them.
 pub(crate) struct CsvRows<R> {
-    records: Records<R>,
+    records: CsvRecords<R>,
     names: Vec<String>,
     /// The record that was read last is the first row, and not handed out yet.
     is_pending: bool,
@@ -17,8 +17,8 @@ pub(crate) struct CsvRows<R> {
 
 impl<R: Read> CsvRows<R> {
     /// Reads the header, if there is one. Blank lines before it are skipped.
-    pub(crate) fn open(input: R, dialect: Dialect, header: &CsvHeader) -> Result<Self, RecordError> {
-        let mut records = Records::new(input, dialect);
+    pub(crate) fn open(input: R, dialect: CsvDialect, header: &CsvHeader) -> Result<Self, RecordError> {
+        let mut records = CsvRecords::new(input, dialect);
         if let CsvHeader::Names(names) = header {
             return Ok(Self { records, names: names.clone(), is_pending: false });
         }
@@ -71,7 +71,7 @@ impl<R: Read> CsvRows<R> {
     }
 
     /// The fields of the last row.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (FieldKind, &[u8])> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (CsvFieldKind, &[u8])> {
         self.records.fields()
     }
 
@@ -91,7 +91,7 @@ fn syntax(line: u64, reason: String) -> RecordError {
 }
 
 /// The names in the record that was read last, each made unique.
-fn header_names<R: Read>(records: &Records<R>) -> Result<Vec<String>, RecordError> {
+fn header_names<R: Read>(records: &CsvRecords<R>) -> Result<Vec<String>, RecordError> {
     let width = records.len();
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(width);
@@ -131,7 +131,7 @@ mod tests {
             RecordError::Read(error) => panic!("{error}"),
         };
         let mut rows =
-            CsvRows::open(text.as_bytes(), Dialect::with_delimiter(b','), header).map_err(in_words)?;
+            CsvRows::open(text.as_bytes(), CsvDialect::with_delimiter(b','), header).map_err(in_words)?;
         let mut all = Vec::new();
         while rows.next().map_err(in_words)? {
             let fields = rows.fields().map(|(_, field)| String::from_utf8(field.to_vec()).unwrap());

@@ -59,7 +59,7 @@ impl JsonFields {
     pub(crate) fn see(&mut self, record: &[u8], line: u64) -> Result<Vec<String>, serde_json::Error> {
         let mut widened = Vec::new();
         let mut deserializer = serde_json::Deserializer::from_slice(record);
-        Record { fields: self, line, widened: &mut widened }.deserialize(&mut deserializer)?;
+        JsonRecordSeed { fields: self, line, widened: &mut widened }.deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok(widened)
     }
@@ -147,13 +147,13 @@ impl JsonType {
 }
 
 /// A record that is looked at.
-struct Record<'a> {
+struct JsonRecordSeed<'a> {
     fields: &'a mut JsonFields,
     line: u64,
     widened: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Record<'_> {
+impl<'de> DeserializeSeed<'de> for JsonRecordSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -161,7 +161,7 @@ impl<'de> DeserializeSeed<'de> for Record<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Record<'_> {
+impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,7 +173,7 @@ impl<'de> Visitor<'de> for Record<'_> {
             let mut is_wider = false;
             let (of_field, is_new) =
                 self.fields.get_or_add(name.clone()).ok_or_else(|| A::Error::custom("a field is missing"))?;
-            map.next_value_seed(Value { of: of_field, line: self.line, is_wider: &mut is_wider })?;
+            map.next_value_seed(JsonValueSeed { of: of_field, line: self.line, is_wider: &mut is_wider })?;
             if is_wider || is_new {
                 self.widened.push(name);
             }
@@ -183,20 +183,20 @@ impl<'de> Visitor<'de> for Record<'_> {
 }
 
 /// A value that is looked at.
-struct Value<'a> {
+struct JsonValueSeed<'a> {
     of: &'a mut JsonType,
     line: u64,
     is_wider: &'a mut bool,
 }
 
-impl Value<'_> {
+impl JsonValueSeed<'_> {
     fn scalar<E>(self, value: JsonType) -> Result<(), E> {
         *self.is_wider |= self.of.widen(value, self.line);
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_> {
+impl<'de> DeserializeSeed<'de> for JsonValueSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -204,7 +204,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_> {
+impl<'de> Visitor<'de> for JsonValueSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,7 +246,7 @@ impl<'de> Visitor<'de> for Value<'_> {
             Some(item) => {
                 let (line, is_wider) = (self.line, self.is_wider);
                 while items
-                    .next_element_seed(Value { of: &mut *item, line, is_wider: &mut *is_wider })?
+                    .next_element_seed(JsonValueSeed { of: &mut *item, line, is_wider: &mut *is_wider })?
                     .is_some()
                 {}
             }
@@ -266,7 +266,11 @@ impl<'de> Visitor<'de> for Value<'_> {
             let (of_field, is_new) =
                 fields.get_or_add(name).ok_or_else(|| A::Error::custom("a field is missing"))?;
             *self.is_wider |= is_new;
-            map.next_value_seed(Value { of: of_field, line: self.line, is_wider: &mut *self.is_wider })?;
+            map.next_value_seed(JsonValueSeed {
+                of: of_field,
+                line: self.line,
+                is_wider: &mut *self.is_wider,
+            })?;
         }
         Ok(())
     }

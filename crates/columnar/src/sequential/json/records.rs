@@ -20,19 +20,19 @@ pub(crate) struct JsonRecords<R> {
     /// What of the buffer is not yet looked at.
     unread: Range<usize>,
     has_begun: bool,
-    layout: Layout,
+    layout: JsonLayout,
     /// The line of the next byte.
     line: u64,
     record: Vec<u8>,
     first_line: u64,
-    nesting: Nesting,
+    nesting: JsonNesting,
     max_record_bytes: usize,
     bytes_read: u64,
 }
 
 /// How records stand in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+enum JsonLayout {
     /// There was none yet.
     Unknown,
     /// With white space between them, if anything.
@@ -45,7 +45,7 @@ enum Layout {
 
 /// Where within a record the next byte is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Nesting {
+struct JsonNesting {
     /// Open braces and brackets; 0 between records.
     depth: usize,
     in_string: bool,
@@ -59,11 +59,11 @@ impl<R: Read> JsonRecords<R> {
             buffer: Vec::new(),
             unread: 0..0,
             has_begun: false,
-            layout: Layout::Unknown,
+            layout: JsonLayout::Unknown,
             line: 1,
             record: Vec::new(),
             first_line: 1,
-            nesting: Nesting::default(),
+            nesting: JsonNesting::default(),
             max_record_bytes,
             bytes_read: 0,
         }
@@ -72,7 +72,7 @@ impl<R: Read> JsonRecords<R> {
     /// Reads the next record; whether there was one.
     pub(crate) fn next(&mut self) -> Result<bool, RecordError> {
         self.record.clear();
-        self.nesting = Nesting::default();
+        self.nesting = JsonNesting::default();
         loop {
             let buffer = std::mem::take(&mut self.buffer);
             let pushed = self.push(buffer.get(self.unread.clone()).unwrap_or_default());
@@ -140,22 +140,22 @@ impl<R: Read> JsonRecords<R> {
                 return Ok(false);
             }
             (b' ' | b'\t' | b'\r', _) => return Ok(false),
-            (b'{', Layout::Unknown | Layout::Lines | Layout::BeforeElement) => {
+            (b'{', JsonLayout::Unknown | JsonLayout::Lines | JsonLayout::BeforeElement) => {
                 self.nesting.depth = 1;
                 self.first_line = self.line;
                 self.layout = match self.layout {
-                    Layout::BeforeElement => Layout::AfterElement,
-                    _ => Layout::Lines,
+                    JsonLayout::BeforeElement => JsonLayout::AfterElement,
+                    _ => JsonLayout::Lines,
                 };
                 return Ok(true);
             }
-            (b'[', Layout::Unknown) => Layout::BeforeElement,
-            (b',', Layout::AfterElement) => Layout::BeforeElement,
-            (b']', Layout::AfterElement | Layout::BeforeElement) => Layout::AfterArray,
-            (_, Layout::AfterElement) => {
+            (b'[', JsonLayout::Unknown) => JsonLayout::BeforeElement,
+            (b',', JsonLayout::AfterElement) => JsonLayout::BeforeElement,
+            (b']', JsonLayout::AfterElement | JsonLayout::BeforeElement) => JsonLayout::AfterArray,
+            (_, JsonLayout::AfterElement) => {
                 return Err(self.wrong(self.line, "a comma is missing between objects"));
             }
-            (_, Layout::AfterArray) => {
+            (_, JsonLayout::AfterArray) => {
                 return Err(
                     self.wrong(self.line, "there is more after the array: write one array, or only objects")
                 );
@@ -176,8 +176,8 @@ impl<R: Read> JsonRecords<R> {
             return Err(self.wrong(self.first_line, "the object that begins here is not closed"));
         }
         match self.layout {
-            Layout::Unknown | Layout::Lines | Layout::AfterArray => Ok(false),
-            Layout::BeforeElement | Layout::AfterElement => {
+            JsonLayout::Unknown | JsonLayout::Lines | JsonLayout::AfterArray => Ok(false),
+            JsonLayout::BeforeElement | JsonLayout::AfterElement => {
                 Err(self.wrong(self.line, "the array is not closed before the end of the file"))
             }
         }
@@ -223,7 +223,7 @@ impl<R: Read> JsonRecords<R> {
     }
 }
 
-impl Nesting {
+impl JsonNesting {
     /// Takes a byte of a record; whether the record ends with it.
     fn take(&mut self, byte: u8) -> bool {
         if self.in_string {
@@ -259,9 +259,9 @@ mod tests {
     use super::*;
 
     /// Hands out a few bytes at a time.
-    struct Slowly<'a>(&'a [u8], usize);
+    struct SlowJsonInput<'a>(&'a [u8], usize);
 
-    impl Read for Slowly<'_> {
+    impl Read for SlowJsonInput<'_> {
         fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
             let count = self.1.min(self.0.len()).min(to.len());
             to[..count].copy_from_slice(&self.0[..count]);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn split(text: &str, piece: usize, max: usize) -> Result<Vec<(u64, String)>, (u64, String)> {
-        let mut records = JsonRecords::new(Slowly(text.as_bytes(), piece), max);
+        let mut records = JsonRecords::new(SlowJsonInput(text.as_bytes(), piece), max);
         let mut all = Vec::new();
         loop {
             match records.next() {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     adjacency::{Adjacency, AdjacencyOrder, Side},
-    flaw::Flaw,
+    flaw::InfoKeyError,
     prefix,
     property::{self, Cardinality, Property, PropertyGroup},
     strictness::Strictness,
@@ -96,41 +96,41 @@ impl EdgeInfo {
         self.adjacencies.iter().find(|adjacency| adjacency.order == order)
     }
 
-    pub(super) fn check(&self, strictness: Strictness) -> Result<(), Flaw> {
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), InfoKeyError> {
         check_name("src_type", &self.src_type)?;
         check_name("edge_type", &self.edge_type)?;
         check_name("dst_type", &self.dst_type)?;
         check_size("chunk_size", self.chunk_size)?;
         check_size("src_chunk_size", self.src_chunk_size)?;
         check_size("dst_chunk_size", self.dst_chunk_size)?;
-        prefix::usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        prefix::usable(&self.prefix).map_err(|reason| InfoKeyError::new("prefix", reason))?;
         self.check_adjacencies()?;
         property::check_groups(&self.groups, strictness)?;
         self.check_cardinalities()
     }
 
-    fn check_adjacencies(&self) -> Result<(), Flaw> {
+    fn check_adjacencies(&self) -> Result<(), InfoKeyError> {
         if self.adjacencies.is_empty() {
-            return Err(Flaw::new("adj_lists", "is empty"));
+            return Err(InfoKeyError::new("adj_lists", "is empty"));
         }
         for (i, adjacency) in self.adjacencies.iter().enumerate() {
             prefix::usable(&adjacency.prefix)
-                .map_err(|reason| Flaw::new(format!("adj_lists[{i}].prefix"), reason))?;
+                .map_err(|reason| InfoKeyError::new(format!("adj_lists[{i}].prefix"), reason))?;
             let first = self.adjacencies.iter().position(|other| other.order == adjacency.order).unwrap_or(i);
             if first != i {
                 let reason = format!("adj_lists[{first}] is {} too", adjacency.order);
-                return Err(Flaw::new(format!("adj_lists[{i}]"), reason));
+                return Err(InfoKeyError::new(format!("adj_lists[{i}]"), reason));
             }
         }
         Ok(())
     }
 
     /// Only vertices have properties of several values by cardinality: those of an edge say so by their type.
-    fn check_cardinalities(&self) -> Result<(), Flaw> {
+    fn check_cardinalities(&self) -> Result<(), InfoKeyError> {
         for (i, group) in self.groups.iter().enumerate() {
             if let Some(j) = group.properties.iter().position(|it| it.cardinality != Cardinality::Single) {
                 let key = format!("property_groups[{i}].properties[{j}].cardinality");
-                return Err(Flaw::new(key, "properties of edges have one value"));
+                return Err(InfoKeyError::new(key, "properties of edges have one value"));
             }
         }
         Ok(())

@@ -4,22 +4,22 @@
 //! a list with a colon is a mapping, unless that is the only one in double quotes. Nothing is ever unescaped, and
 //! `""` is an error. So there are texts that cannot be written.
 
-use super::flaw::Flaw;
+use super::flaw::InfoKeyError;
 
 /// Lines of YAML that are being written.
 #[derive(Debug, Default)]
-pub(super) struct Yaml {
+pub(super) struct InfoYamlWriter {
     text: String,
 }
 
 /// Where a scalar stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum YamlScalarPosition {
     Value,
     Entry,
 }
 
-impl Yaml {
+impl InfoYamlWriter {
     /// `key: value`, where the value is a number, a flag or a name of the format. `key` has its indentation, and the
     /// dash of the list that it begins an entry of.
     pub(super) fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
@@ -27,13 +27,13 @@ impl Yaml {
     }
 
     /// `key: value`, where the value is any text.
-    pub(super) fn value(&mut self, key: &str, value: &str) -> Result<(), Flaw> {
+    pub(super) fn value(&mut self, key: &str, value: &str) -> Result<(), InfoKeyError> {
         if value.is_empty() {
             self.opens(key);
             return Ok(());
         }
-        let value = scalar(value, Place::Value)
-            .map_err(|reason| Flaw::new(key.trim_start_matches([' ', '-']), reason))?;
+        let value = scalar(value, YamlScalarPosition::Value)
+            .map_err(|reason| InfoKeyError::new(key.trim_start_matches([' ', '-']), reason))?;
         self.plain(key, value);
         Ok(())
     }
@@ -44,13 +44,13 @@ impl Yaml {
     }
 
     /// A list of texts below `key`; nothing where it is empty.
-    pub(super) fn list(&mut self, key: &str, entries: &[String]) -> Result<(), Flaw> {
+    pub(super) fn list(&mut self, key: &str, entries: &[String]) -> Result<(), InfoKeyError> {
         if !entries.is_empty() {
             self.opens(key);
         }
         for (i, entry) in entries.iter().enumerate() {
-            let entry =
-                scalar(entry, Place::Entry).map_err(|reason| Flaw::new(format!("{key}[{i}]"), reason))?;
+            let entry = scalar(entry, YamlScalarPosition::Entry)
+                .map_err(|reason| InfoKeyError::new(format!("{key}[{i}]"), reason))?;
             self.text += &format!("  - {entry}\n");
         }
         Ok(())
@@ -62,7 +62,7 @@ impl Yaml {
 }
 
 /// `text` in quotes if need be.
-fn scalar(text: &str, place: Place) -> Result<String, String> {
+fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
@@ -72,7 +72,7 @@ fn scalar(text: &str, place: Place) -> Result<String, String> {
         return Err(format!("{text:?} has characters that YAML cannot hold as they are"));
     }
     let hashes = text.matches('#').count();
-    let colons = if place == Place::Entry { text.matches(':').count() } else { 0 };
+    let colons = if place == YamlScalarPosition::Entry { text.matches(':').count() } else { 0 };
     if !text.contains(['"', '\\']) && hashes <= 1 && colons <= 1 {
         return Ok(format!("\"{text}\""));
     }
@@ -110,16 +110,16 @@ mod tests {
             ("a#b", "\"a#b\""),
             ("größe", "\"größe\""),
         ] {
-            assert_eq!(scalar(text, Place::Entry).as_deref(), Ok(written), "{text}");
+            assert_eq!(scalar(text, YamlScalarPosition::Entry).as_deref(), Ok(written), "{text}");
         }
-        assert_eq!(scalar("s3://a:1/b", Place::Value).as_deref(), Ok("\"s3://a:1/b\""));
-        assert_eq!(scalar("{\"a\": 1}", Place::Value).as_deref(), Ok("'{\"a\": 1}'"));
+        assert_eq!(scalar("s3://a:1/b", YamlScalarPosition::Value).as_deref(), Ok("\"s3://a:1/b\""));
+        assert_eq!(scalar("{\"a\": 1}", YamlScalarPosition::Value).as_deref(), Ok("'{\"a\": 1}'"));
     }
 
     #[test]
     fn what_an_official_reader_would_take_for_something_else_is_not_written() {
         for text in ["a\nb", "a#b#c", "\"'", "'\\", "\\", "\"#", "\u{feff}a", "a:b:c", "\":"] {
-            assert!(scalar(text, Place::Entry).is_err(), "{text:?}");
+            assert!(scalar(text, YamlScalarPosition::Entry).is_err(), "{text:?}");
         }
     }
 }

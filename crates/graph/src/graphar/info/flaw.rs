@@ -4,12 +4,12 @@ use crate::Error;
 
 /// A key and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
+pub(super) struct InfoKeyError {
     pub(super) key: String,
     pub(super) reason: String,
 }
 
-impl Flaw {
+impl InfoKeyError {
     pub(super) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: key.into(), reason: reason.into() }
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     edge::EdgeInfo,
-    flaw::Flaw,
+    flaw::InfoKeyError,
     prefix,
     strictness::Strictness,
     vertex::{VertexInfo, check_distinct, check_name},
@@ -33,7 +33,7 @@ pub struct GraphInfo {
 
 /// The part of a graph that a flaw is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum GraphInfoPart {
     Graph,
     Vertex(usize),
     Edge(usize),
@@ -57,35 +57,35 @@ impl GraphInfo {
     }
 
     /// The first flaw, with the part that it is in and the key in that part's file.
-    pub(super) fn check(&self, strictness: Strictness) -> Result<(), (Part, Flaw)> {
-        self.check_graph(strictness).map_err(|flaw| (Part::Graph, flaw))?;
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), (GraphInfoPart, InfoKeyError)> {
+        self.check_graph(strictness).map_err(|flaw| (GraphInfoPart::Graph, flaw))?;
         let mut vertices: HashMap<&str, &VertexInfo> = HashMap::new();
         for (i, vertex) in self.vertices.iter().enumerate() {
-            vertex.check(strictness).map_err(|flaw| (Part::Vertex(i), flaw))?;
+            vertex.check(strictness).map_err(|flaw| (GraphInfoPart::Vertex(i), flaw))?;
             if vertices.insert(&vertex.vertex_type, vertex).is_some() {
                 let reason = format!("there is a vertex type {:?} already", vertex.vertex_type);
-                return Err((Part::Vertex(i), Flaw::new("type", reason)));
+                return Err((GraphInfoPart::Vertex(i), InfoKeyError::new("type", reason)));
             }
         }
         let mut edges = HashSet::new();
         for (i, edge) in self.edges.iter().enumerate() {
-            let wrong = |flaw| (Part::Edge(i), flaw);
+            let wrong = |flaw| (GraphInfoPart::Edge(i), flaw);
             edge.check(strictness).map_err(wrong)?;
             check_end("src", &edge.src_type, edge.src_chunk_size, &vertices, strictness).map_err(wrong)?;
             check_end("dst", &edge.dst_type, edge.dst_chunk_size, &vertices, strictness).map_err(wrong)?;
             if !edges.insert(names(edge)) {
                 let (src, name, dst) = names(edge);
                 let reason = format!("there is an edge type {name:?} from {src:?} to {dst:?} already");
-                return Err(wrong(Flaw::new("edge_type", reason)));
+                return Err(wrong(InfoKeyError::new("edge_type", reason)));
             }
         }
         Ok(())
     }
 
-    fn check_graph(&self, strictness: Strictness) -> Result<(), Flaw> {
+    fn check_graph(&self, strictness: Strictness) -> Result<(), InfoKeyError> {
         check_name("name", &self.name)?;
         let usable = if self.has_absolute_prefix() { prefix::leads_up } else { prefix::usable };
-        usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        usable(&self.prefix).map_err(|reason| InfoKeyError::new("prefix", reason))?;
         if strictness.is_strict() {
             check_distinct("labels", self.labels.iter().map(String::as_str))?;
             check_distinct("extra_info", self.extra.iter().map(|(key, _)| key.as_str()))?;
@@ -105,17 +105,17 @@ fn check_end(
     chunk_size: u64,
     vertices: &HashMap<&str, &VertexInfo>,
     strictness: Strictness,
-) -> Result<(), Flaw> {
+) -> Result<(), InfoKeyError> {
     let Some(vertex) = vertices.get(vertex_type) else {
         let mut types: Vec<&str> = vertices.keys().copied().collect();
         types.sort_unstable();
         let types = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
         let reason = format!("there is no vertex type {vertex_type:?}: there are {types}");
-        return Err(Flaw::new(format!("{end}_type"), reason));
+        return Err(InfoKeyError::new(format!("{end}_type"), reason));
     };
     if strictness.is_strict() && chunk_size != vertex.chunk_size {
         let reason = format!("is {chunk_size}, but chunks of {vertex_type} have {}", vertex.chunk_size);
-        return Err(Flaw::new(format!("{end}_chunk_size"), reason));
+        return Err(InfoKeyError::new(format!("{end}_chunk_size"), reason));
     }
     Ok(())
 }

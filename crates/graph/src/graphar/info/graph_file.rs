@@ -1,12 +1,12 @@
 //! Reads the YAML files of a graph. Whoever calls fetches them.
 
 use super::{
-    flaw::Flaw,
-    graph::{GraphInfo, Part},
+    flaw::InfoKeyError,
+    graph::{GraphInfo, GraphInfoPart},
     prefix,
     read::{self, check_unknown, check_version, each, missing, required},
     strictness::Strictness,
-    yaml::{self, GraphYaml},
+    yaml::{self, GraphInfoYaml},
 };
 use crate::Result;
 
@@ -46,9 +46,9 @@ impl GraphFile {
     /// [`Error::Info`](crate::Error::Info), with `file` as its file. Its key is the line and column where the text is
     /// not YAML, or holds lists and text in each other's places.
     pub fn parse(file: &str, text: &str, strictness: Strictness) -> Result<Self> {
-        let yaml: GraphYaml = yaml::read(file, text)?;
+        let yaml: GraphInfoYaml = yaml::read(file, text)?;
         if strictness.is_strict() && !file.ends_with(ENDING) {
-            return Err(Flaw::new("file name", format!("does not end with {ENDING}")).in_file(file));
+            return Err(InfoKeyError::new("file name", format!("does not end with {ENDING}")).in_file(file));
         }
         Self::make(file, yaml, strictness).map_err(|flaw| flaw.in_file(file))
     }
@@ -86,16 +86,16 @@ impl GraphFile {
         }
         info.check(strictness).map_err(|(part, flaw)| {
             let of_type = match part {
-                Part::Graph => None,
-                Part::Vertex(i) => vertices.get(i),
-                Part::Edge(i) => edges.get(i),
+                GraphInfoPart::Graph => None,
+                GraphInfoPart::Vertex(i) => vertices.get(i),
+                GraphInfoPart::Edge(i) => edges.get(i),
             };
             flaw.in_file(of_type.map_or(&file, |(file, _)| file))
         })?;
         Ok(info)
     }
 
-    fn make(file: &str, yaml: GraphYaml, strictness: Strictness) -> Result<Self, Flaw> {
+    fn make(file: &str, yaml: GraphInfoYaml, strictness: Strictness) -> Result<Self, InfoKeyError> {
         check_unknown(&yaml.unknown, strictness)?;
         check_version(yaml.version.as_deref(), strictness)?;
         let extra = each("extra_info", yaml.extra_info.unwrap_or_default(), |entry| {
@@ -121,8 +121,9 @@ impl GraphFile {
 }
 
 /// An absolute prefix stays as it is but for the slash at its end.
-fn graph_prefix(written: String, strictness: Strictness) -> Result<String, Flaw> {
-    prefix::leads_up(&written).map_err(|reason| Flaw::new("prefix", format!("{written:?} {reason}")))?;
+fn graph_prefix(written: String, strictness: Strictness) -> Result<String, InfoKeyError> {
+    prefix::leads_up(&written)
+        .map_err(|reason| InfoKeyError::new("prefix", format!("{written:?} {reason}")))?;
     if written.is_empty() {
         return Ok(written);
     }
@@ -135,15 +136,18 @@ fn graph_prefix(written: String, strictness: Strictness) -> Result<String, Flaw>
 }
 
 /// Names of files that lie with the graph's own or below.
-fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<String>, Flaw> {
+fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<String>, InfoKeyError> {
     for (i, name) in names.iter().enumerate() {
         let key = format!("{key}[{i}]");
         if name.is_empty() {
-            return Err(Flaw::new(key, "is empty"));
+            return Err(InfoKeyError::new(key, "is empty"));
         }
-        prefix::leads_out(name).map_err(|reason| Flaw::new(&key, format!("{name:?} {reason}")))?;
+        prefix::leads_out(name).map_err(|reason| InfoKeyError::new(&key, format!("{name:?} {reason}")))?;
         if strictness.is_strict() && (name.starts_with("./") || !name.ends_with(ENDING)) {
-            return Err(Flaw::new(key, format!("{name:?} begins with ./ or does not end with {ENDING}")));
+            return Err(InfoKeyError::new(
+                key,
+                format!("{name:?} begins with ./ or does not end with {ENDING}"),
+            ));
         }
     }
     Ok(names)

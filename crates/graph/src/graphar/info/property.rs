@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, Field};
 use serde::Serialize;
 
 use super::{
-    flaw::Flaw, prefix, property_type::PropertyType, strictness::Strictness, unknown_name::UnknownNameError,
+    flaw::InfoKeyError, prefix, property_type::PropertyType, strictness::Strictness,
+    unknown_name::UnknownNameError,
 };
 
 /// How many values of a property a vertex has. Properties of edges have one.
@@ -138,16 +139,16 @@ impl Property {
         self.property_type.is_list() || self.cardinality != Cardinality::Single
     }
 
-    fn check(&self, file_type: FileType, strictness: Strictness) -> Result<(), Flaw> {
+    fn check(&self, file_type: FileType, strictness: Strictness) -> Result<(), InfoKeyError> {
         if self.name.is_empty() {
-            return Err(Flaw::new("name", "is empty"));
+            return Err(InfoKeyError::new("name", "is empty"));
         }
         if let PropertyType::List(item) = &self.property_type {
             if item.is_list() {
-                return Err(Flaw::new("data_type", "is a list of lists"));
+                return Err(InfoKeyError::new("data_type", "is a list of lists"));
             }
             if self.cardinality != Cardinality::Single {
-                return Err(Flaw::new(
+                return Err(InfoKeyError::new(
                     "cardinality",
                     format!("makes a list of lists of a {}", self.property_type),
                 ));
@@ -157,7 +158,7 @@ impl Property {
             return Ok(());
         }
         if !self.property_type.is_official() {
-            return Err(Flaw::new(
+            return Err(InfoKeyError::new(
                 "data_type",
                 format!("the official readers have no {}", self.property_type),
             ));
@@ -165,10 +166,10 @@ impl Property {
         if self.has_several_values() && file_type == FileType::Csv {
             let key = if self.property_type.is_list() { "data_type" } else { "cardinality" };
             let reason = format!("CSV files hold one value of each property, and {} has several", self.name);
-            return Err(Flaw::new(key, reason));
+            return Err(InfoKeyError::new(key, reason));
         }
         if self.is_primary && self.is_nullable {
-            return Err(Flaw::new("is_nullable", "a primary key is never null"));
+            return Err(InfoKeyError::new("is_nullable", "a primary key is never null"));
         }
         Ok(())
     }
@@ -203,25 +204,25 @@ pub(super) fn find<'a>(groups: &'a [PropertyGroup], name: &str) -> Option<(usize
 }
 
 /// What is wrong with the groups of one type, by their keys in its file.
-pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> Result<(), Flaw> {
+pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> Result<(), InfoKeyError> {
     let mut keys: HashMap<&str, String> = HashMap::new();
     let mut primary = false;
     for (i, group) in groups.iter().enumerate() {
         let at = format!("property_groups[{i}].");
         if group.properties.is_empty() {
-            return Err(Flaw::new("properties", "is empty").within(&at));
+            return Err(InfoKeyError::new("properties", "is empty").within(&at));
         }
-        prefix::usable(&group.prefix).map_err(|reason| Flaw::new("prefix", reason).within(&at))?;
+        prefix::usable(&group.prefix).map_err(|reason| InfoKeyError::new("prefix", reason).within(&at))?;
         for (j, property) in group.properties.iter().enumerate() {
             let at = format!("{at}properties[{j}].");
             property.check(group.file_type, strictness).map_err(|flaw| flaw.within(&at))?;
             if strictness.is_strict() && property.is_primary && primary {
-                return Err(Flaw::new("is_primary", "there is a primary key already").within(&at));
+                return Err(InfoKeyError::new("is_primary", "there is a primary key already").within(&at));
             }
             primary |= property.is_primary;
             if let Some(first) = keys.get(property.name.as_str()) {
                 let reason = format!("{:?} is the name of {first} too", property.name);
-                return Err(Flaw::new("name", reason).within(&at));
+                return Err(InfoKeyError::new("name", reason).within(&at));
             }
             keys.insert(&property.name, format!("property_groups[{i}].properties[{j}]"));
         }

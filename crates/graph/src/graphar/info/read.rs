@@ -5,18 +5,20 @@ use std::str::FromStr;
 use super::{
     adjacency::{Adjacency, AdjacencyOrder, Side},
     edge::EdgeInfo,
-    flaw::Flaw,
+    flaw::InfoKeyError,
     prefix,
     property::{Cardinality, FileType, Property, PropertyGroup},
     property_type::PropertyType,
     strictness::Strictness,
     unknown_name::UnknownNameError,
     vertex::VertexInfo,
-    yaml::{AdjacencyYaml, EdgeYaml, GroupYaml, PropertyYaml, Unknown, VertexYaml},
+    yaml::{
+        AdjacencyInfoYaml, EdgeInfoYaml, PropertyGroupYaml, PropertyInfoYaml, UnknownYamlKeys, VertexInfoYaml,
+    },
 };
 
 /// The vertices of one type, except for what `VertexInfo::check` looks at.
-pub(super) fn vertex(yaml: VertexYaml, strictness: Strictness) -> Result<VertexInfo, Flaw> {
+pub(super) fn vertex(yaml: VertexInfoYaml, strictness: Strictness) -> Result<VertexInfo, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     check_version(yaml.version.as_deref(), strictness)?;
     let vertex_type = renamed("type", yaml.vertex_type, "label", yaml.label, strictness)?;
@@ -30,7 +32,7 @@ pub(super) fn vertex(yaml: VertexYaml, strictness: Strictness) -> Result<VertexI
 }
 
 /// The edges of one type, except for what `EdgeInfo::check` looks at.
-pub(super) fn edge(yaml: EdgeYaml, strictness: Strictness) -> Result<EdgeInfo, Flaw> {
+pub(super) fn edge(yaml: EdgeInfoYaml, strictness: Strictness) -> Result<EdgeInfo, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     check_version(yaml.version.as_deref(), strictness)?;
 
@@ -58,7 +60,7 @@ pub(super) fn edge(yaml: EdgeYaml, strictness: Strictness) -> Result<EdgeInfo, F
 }
 
 /// Whether the version is there and is ours: `gar/v1`, then types of the user's own in parentheses.
-pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Result<(), Flaw> {
+pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Result<(), InfoKeyError> {
     let Some(version) = version else {
         return if strictness.is_strict() { Err(missing("version")) } else { Ok(()) };
     };
@@ -66,11 +68,14 @@ pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Re
     let rest =
         version.trim().strip_prefix("gar/v1").filter(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
     let Some(rest) = rest.map(str::trim) else {
-        return Err(Flaw::new("version", format!("{version:?} is not gar/v1, the version that is read")));
+        return Err(InfoKeyError::new(
+            "version",
+            format!("{version:?} is not gar/v1, the version that is read"),
+        ));
     };
 
     if strictness.is_strict() && !rest.is_empty() && !(rest.starts_with('(') && rest.ends_with(')')) {
-        return Err(Flaw::new(
+        return Err(InfoKeyError::new(
             "version",
             format!("{version:?} is neither gar/v1 nor gar/v1 with types in parentheses"),
         ));
@@ -78,9 +83,9 @@ pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Re
     Ok(())
 }
 
-pub(super) fn check_unknown(unknown: &Unknown, strictness: Strictness) -> Result<(), Flaw> {
+pub(super) fn check_unknown(unknown: &UnknownYamlKeys, strictness: Strictness) -> Result<(), InfoKeyError> {
     match unknown.keys().next() {
-        Some(key) if strictness.is_strict() => Err(Flaw::new(key, "is no key of the format")),
+        Some(key) if strictness.is_strict() => Err(InfoKeyError::new(key, "is no key of the format")),
         _ => Ok(()),
     }
 }
@@ -89,40 +94,40 @@ pub(super) fn check_unknown(unknown: &Unknown, strictness: Strictness) -> Result
 pub(super) fn each<T, U>(
     key: &str,
     list: Vec<T>,
-    read: impl Fn(T) -> Result<U, Flaw>,
-) -> Result<Vec<U>, Flaw> {
+    read: impl Fn(T) -> Result<U, InfoKeyError>,
+) -> Result<Vec<U>, InfoKeyError> {
     let read = |(i, item)| read(item).map_err(|flaw| flaw.within(&format!("{key}[{i}].")));
     list.into_iter().enumerate().map(read).collect()
 }
 
-pub(super) fn missing(key: &str) -> Flaw {
-    Flaw::new(key, "is missing")
+pub(super) fn missing(key: &str) -> InfoKeyError {
+    InfoKeyError::new(key, "is missing")
 }
 
 /// The text behind `key`, which must be there.
-pub(super) fn required(key: &str, text: Option<String>) -> Result<String, Flaw> {
+pub(super) fn required(key: &str, text: Option<String>) -> Result<String, InfoKeyError> {
     text.filter(|text| !text.is_empty()).ok_or_else(|| missing(key))
 }
 
 /// A prefix as it is written, in its one spelling.
-pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, Flaw> {
+pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, InfoKeyError> {
     if strictness.is_strict() && !prefix.ends_with('/') {
-        return Err(Flaw::new("prefix", format!("{prefix:?} has no slash at its end")));
+        return Err(InfoKeyError::new("prefix", format!("{prefix:?} has no slash at its end")));
     }
 
     let normal = prefix::normal(prefix);
     // Nothing else says that it is the folder itself: an empty prefix is the usual one.
     let is_own = prefix == "./";
     if strictness.is_strict() && !is_own && !prefix::is_absolute(prefix) && normal != prefix {
-        return Err(Flaw::new("prefix", format!("{prefix:?} is written {normal:?}")));
+        return Err(InfoKeyError::new("prefix", format!("{prefix:?} is written {normal:?}")));
     }
     Ok(normal)
 }
 
-fn adjacency(yaml: AdjacencyYaml, strictness: Strictness) -> Result<Adjacency, Flaw> {
+fn adjacency(yaml: AdjacencyInfoYaml, strictness: Strictness) -> Result<Adjacency, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     if strictness.is_strict() && yaml.property_groups.is_some() {
-        return Err(Flaw::new(
+        return Err(InfoKeyError::new(
             "property_groups",
             "is no key of a list: the groups are those of the edge type",
         ));
@@ -132,7 +137,7 @@ fn adjacency(yaml: AdjacencyYaml, strictness: Strictness) -> Result<Adjacency, F
     let aligned_by = match required("aligned_by", yaml.aligned_by)?.as_str() {
         "src" => Side::Source,
         "dst" => Side::Dest,
-        other => return Err(Flaw::new("aligned_by", format!("{other:?} is neither src nor dst"))),
+        other => return Err(InfoKeyError::new("aligned_by", format!("{other:?} is neither src nor dst"))),
     };
 
     let order = AdjacencyOrder::new(ordered, aligned_by);
@@ -145,7 +150,10 @@ fn adjacency(yaml: AdjacencyYaml, strictness: Strictness) -> Result<Adjacency, F
 
 /// The groups of an edge type whose file has them in each list, as files once had. Where lists differ nothing can be
 /// said of the type, and the official readers look at none of them.
-fn groups_of_lists(lists: &mut [AdjacencyYaml], strictness: Strictness) -> Result<Vec<PropertyGroup>, Flaw> {
+fn groups_of_lists(
+    lists: &mut [AdjacencyInfoYaml],
+    strictness: Strictness,
+) -> Result<Vec<PropertyGroup>, InfoKeyError> {
     if strictness.is_strict() {
         return Ok(Vec::new());
     }
@@ -163,13 +171,13 @@ fn groups_of_lists(lists: &mut [AdjacencyYaml], strictness: Strictness) -> Resul
     Ok(common.unwrap_or_default())
 }
 
-fn groups(yaml: Vec<GroupYaml>, strictness: Strictness) -> Result<Vec<PropertyGroup>, Flaw> {
+fn groups(yaml: Vec<PropertyGroupYaml>, strictness: Strictness) -> Result<Vec<PropertyGroup>, InfoKeyError> {
     each("property_groups", yaml, |group| {
         check_unknown(&group.unknown, strictness)?;
         let file_type: FileType = named("file_type", group.file_type)?;
         let properties = group.properties.ok_or_else(|| missing("properties"))?;
         if properties.is_empty() {
-            return Err(Flaw::new("properties", "is empty"));
+            return Err(InfoKeyError::new("properties", "is empty"));
         }
 
         let properties = each("properties", properties, |yaml| property(yaml, strictness))?;
@@ -182,7 +190,7 @@ fn groups(yaml: Vec<GroupYaml>, strictness: Strictness) -> Result<Vec<PropertyGr
     })
 }
 
-fn property(yaml: PropertyYaml, strictness: Strictness) -> Result<Property, Flaw> {
+fn property(yaml: PropertyInfoYaml, strictness: Strictness) -> Result<Property, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     let name = required("name", yaml.name)?;
     let property_type: PropertyType = named("data_type", yaml.data_type)?;
@@ -205,38 +213,38 @@ fn renamed(
     old_key: &str,
     old: Option<String>,
     strictness: Strictness,
-) -> Result<String, Flaw> {
+) -> Result<String, InfoKeyError> {
     match old {
-        Some(_) if strictness.is_strict() => Err(Flaw::new(old_key, format!("is called {key} now"))),
+        Some(_) if strictness.is_strict() => Err(InfoKeyError::new(old_key, format!("is called {key} now"))),
         old => required(key, text.or(old)),
     }
 }
 
 /// A prefix within the graph. Where none is written it is the usual one.
-fn prefix_or(prefix: Option<String>, usual: &str, strictness: Strictness) -> Result<String, Flaw> {
+fn prefix_or(prefix: Option<String>, usual: &str, strictness: Strictness) -> Result<String, InfoKeyError> {
     let written = prefix.filter(|prefix| !prefix.is_empty()).unwrap_or_else(|| format!("{usual}/"));
-    prefix::leads_out(&written).map_err(|reason| Flaw::new("prefix", format!("{written:?} {reason}")))?;
+    prefix::leads_out(&written)
+        .map_err(|reason| InfoKeyError::new("prefix", format!("{written:?} {reason}")))?;
     slashed(&written, strictness)
 }
 
 /// A chunk size. It is 1 at least, which is told together with what the file says instead.
-fn size(key: &str, text: Option<String>) -> Result<u64, Flaw> {
+fn size(key: &str, text: Option<String>) -> Result<u64, InfoKeyError> {
     let text = required(key, text)?;
-    let number: i64 = text
-        .trim()
-        .parse()
-        .map_err(|_| Flaw::new(key, format!("{text:?} is not a whole number of at most {}", i64::MAX)))?;
+    let number: i64 = text.trim().parse().map_err(|_| {
+        InfoKeyError::new(key, format!("{text:?} is not a whole number of at most {}", i64::MAX))
+    })?;
     match u64::try_from(number) {
         Ok(size) if size > 0 => Ok(size),
-        _ => Err(Flaw::new(key, format!("must be at least 1, not {number}"))),
+        _ => Err(InfoKeyError::new(key, format!("must be at least 1, not {number}"))),
     }
 }
 
-fn named<T: FromStr<Err = UnknownNameError>>(key: &str, text: Option<String>) -> Result<T, Flaw> {
-    required(key, text)?.parse().map_err(|error: UnknownNameError| Flaw::new(key, error.to_string()))
+fn named<T: FromStr<Err = UnknownNameError>>(key: &str, text: Option<String>) -> Result<T, InfoKeyError> {
+    required(key, text)?.parse().map_err(|error: UnknownNameError| InfoKeyError::new(key, error.to_string()))
 }
 
-fn flag(key: &str, text: &str, strictness: Strictness) -> Result<bool, Flaw> {
+fn flag(key: &str, text: &str, strictness: Strictness) -> Result<bool, InfoKeyError> {
     match text {
         "true" => return Ok(true),
         "false" => return Ok(false),
@@ -247,10 +255,10 @@ fn flag(key: &str, text: &str, strictness: Strictness) -> Result<bool, Flaw> {
             _ => {}
         },
     }
-    Err(Flaw::new(key, format!("{text:?} is neither true nor false")))
+    Err(InfoKeyError::new(key, format!("{text:?} is neither true nor false")))
 }
 
-fn flag_or_false(key: &str, text: Option<String>, strictness: Strictness) -> Result<bool, Flaw> {
+fn flag_or_false(key: &str, text: Option<String>, strictness: Strictness) -> Result<bool, InfoKeyError> {
     match text {
         Some(text) => flag(key, &text, strictness),
         None if strictness.is_strict() => Err(missing(key)),

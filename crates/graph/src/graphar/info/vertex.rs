@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::{
-    flaw::Flaw,
+    flaw::InfoKeyError,
     prefix,
     property::{self, Property, PropertyGroup},
     strictness::Strictness,
@@ -71,10 +71,10 @@ impl VertexInfo {
         vertices.div_ceil(self.chunk_size.max(1))
     }
 
-    pub(super) fn check(&self, strictness: Strictness) -> Result<(), Flaw> {
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), InfoKeyError> {
         check_name("type", &self.vertex_type)?;
         check_size("chunk_size", self.chunk_size)?;
-        prefix::usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        prefix::usable(&self.prefix).map_err(|reason| InfoKeyError::new("prefix", reason))?;
         if strictness.is_strict() {
             check_distinct("labels", self.labels.iter().map(String::as_str))?;
         }
@@ -82,26 +82,29 @@ impl VertexInfo {
     }
 }
 
-pub(super) fn check_name(key: &str, name: &str) -> Result<(), Flaw> {
-    if name.is_empty() { Err(Flaw::new(key, "is empty")) } else { Ok(()) }
+pub(super) fn check_name(key: &str, name: &str) -> Result<(), InfoKeyError> {
+    if name.is_empty() { Err(InfoKeyError::new(key, "is empty")) } else { Ok(()) }
 }
 
 /// Chunk sizes are counted in 63 bits by all readers.
-pub(super) fn check_size(key: &str, size: u64) -> Result<(), Flaw> {
+pub(super) fn check_size(key: &str, size: u64) -> Result<(), InfoKeyError> {
     match i64::try_from(size) {
-        Ok(0) => Err(Flaw::new(key, "must be at least 1, not 0")),
+        Ok(0) => Err(InfoKeyError::new(key, "must be at least 1, not 0")),
         Ok(_) => Ok(()),
-        Err(_) => Err(Flaw::new(key, format!("must be at most {}, not {size}", i64::MAX))),
+        Err(_) => Err(InfoKeyError::new(key, format!("must be at most {}, not {size}", i64::MAX))),
     }
 }
 
 /// The position of each flaw is part of its key.
-pub(super) fn check_distinct<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Flaw> {
+pub(super) fn check_distinct<'a>(
+    key: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), InfoKeyError> {
     let mut seen = HashSet::new();
     for (i, name) in names.enumerate() {
         check_name(&format!("{key}[{i}]"), name)?;
         if !seen.insert(name) {
-            return Err(Flaw::new(format!("{key}[{i}]"), format!("{name:?} is there twice")));
+            return Err(InfoKeyError::new(format!("{key}[{i}]"), format!("{name:?} is there twice")));
         }
     }
     Ok(())

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::{
     adjacency::Side,
     edge::EdgeInfo,
-    emit::Yaml,
-    flaw::Flaw,
-    graph::{GraphInfo, Part},
+    emit::InfoYamlWriter,
+    flaw::InfoKeyError,
+    graph::{GraphInfo, GraphInfoPart},
     prefix,
     property::{Cardinality, Property, PropertyGroup},
     strictness::Strictness,
@@ -46,36 +46,36 @@ impl GraphInfo {
         self.files().map_err(|(part, flaw)| flaw.unwritable(self.called(part)))
     }
 
-    fn files(&self) -> Result<Vec<(String, String)>, (Part, Flaw)> {
+    fn files(&self) -> Result<Vec<(String, String)>, (GraphInfoPart, InfoKeyError)> {
         self.check(Strictness::Strict)?;
         let mut files: Vec<(String, String)> = Vec::new();
-        let mut taken = Taken::new();
+        let mut taken = ClaimedPaths::new();
         for (i, vertex) in self.vertices.iter().enumerate() {
-            files.push(vertex_file(vertex, &mut taken).map_err(|flaw| (Part::Vertex(i), flaw))?);
+            files.push(vertex_file(vertex, &mut taken).map_err(|flaw| (GraphInfoPart::Vertex(i), flaw))?);
         }
         for (i, edge) in self.edges.iter().enumerate() {
-            files.push(edge_file(edge, &mut taken).map_err(|flaw| (Part::Edge(i), flaw))?);
+            files.push(edge_file(edge, &mut taken).map_err(|flaw| (GraphInfoPart::Edge(i), flaw))?);
         }
-        files.push(graph_file(self, &files).map_err(|flaw| (Part::Graph, flaw))?);
+        files.push(graph_file(self, &files).map_err(|flaw| (GraphInfoPart::Graph, flaw))?);
         Ok(files)
     }
 
-    fn called(&self, part: Part) -> String {
+    fn called(&self, part: GraphInfoPart) -> String {
         let name = match part {
-            Part::Graph => None,
-            Part::Vertex(i) => {
+            GraphInfoPart::Graph => None,
+            GraphInfoPart::Vertex(i) => {
                 self.vertices.get(i).map(|vertex| format!("vertices of type {}", vertex.vertex_type))
             }
-            Part::Edge(i) => self.edges.get(i).map(|edge| format!("edges of type {}", edge.name())),
+            GraphInfoPart::Edge(i) => self.edges.get(i).map(|edge| format!("edges of type {}", edge.name())),
         };
         name.unwrap_or_else(|| format!("graph {}", self.name))
     }
 }
 
 /// Each path with the key that says it and the file that the key is in.
-type Taken = HashMap<String, String>;
+type ClaimedPaths = HashMap<String, String>;
 
-fn vertex_file(vertex: &VertexInfo, taken: &mut Taken) -> Result<(String, String), Flaw> {
+fn vertex_file(vertex: &VertexInfo, taken: &mut ClaimedPaths) -> Result<(String, String), InfoKeyError> {
     let file = file_name("type", &vertex.vertex_type, "vertex")?;
     check_reserved(&vertex.groups)?;
     let own = ("type".to_owned(), file.clone());
@@ -83,7 +83,7 @@ fn vertex_file(vertex: &VertexInfo, taken: &mut Taken) -> Result<(String, String
     Ok((file, vertex_yaml(vertex)?))
 }
 
-fn edge_file(edge: &EdgeInfo, taken: &mut Taken) -> Result<(String, String), Flaw> {
+fn edge_file(edge: &EdgeInfo, taken: &mut ClaimedPaths) -> Result<(String, String), InfoKeyError> {
     let file = file_name("edge_type", &edge.name(), "edge")?;
     check_reserved(&edge.groups)?;
     let own = ("edge_type".to_owned(), file.clone());
@@ -91,13 +91,14 @@ fn edge_file(edge: &EdgeInfo, taken: &mut Taken) -> Result<(String, String), Fla
     Ok((file, edge_yaml(edge)?))
 }
 
-fn graph_file(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<(String, String), Flaw> {
+fn graph_file(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<(String, String), InfoKeyError> {
     Ok((file_name("name", &graph.name, "graph")?, graph_yaml(graph, of_types)?))
 }
 
-fn file_name(key: &str, name: &str, kind: &str) -> Result<String, Flaw> {
-    let wrong =
-        |reason: &str| Err(Flaw::new(key, format!("{name:?} cannot be the name of a file: it {reason}")));
+fn file_name(key: &str, name: &str, kind: &str) -> Result<String, InfoKeyError> {
+    let wrong = |reason: &str| {
+        Err(InfoKeyError::new(key, format!("{name:?} cannot be the name of a file: it {reason}")))
+    };
     if matches!(name, "" | "." | "..") {
         return wrong("is the name of a folder");
     }
@@ -114,11 +115,14 @@ fn file_name(key: &str, name: &str, kind: &str) -> Result<String, Flaw> {
     if file.len() > LONGEST_FILE_NAME { wrong("is too long") } else { Ok(file) }
 }
 
-fn check_reserved(groups: &[PropertyGroup]) -> Result<(), Flaw> {
+fn check_reserved(groups: &[PropertyGroup]) -> Result<(), InfoKeyError> {
     for (i, group) in groups.iter().enumerate() {
         if let Some(j) = group.properties.iter().position(|property| property.name.starts_with(RESERVED)) {
             let key = format!("property_groups[{i}].properties[{j}].name");
-            return Err(Flaw::new(key, format!("columns of the format itself begin with {RESERVED}")));
+            return Err(InfoKeyError::new(
+                key,
+                format!("columns of the format itself begin with {RESERVED}"),
+            ));
         }
     }
     Ok(())
@@ -126,11 +130,15 @@ fn check_reserved(groups: &[PropertyGroup]) -> Result<(), Flaw> {
 
 /// Notes the paths that `owner`, the YAML file of a type, describes, and the file itself. A second owner of a path
 /// would overwrite what the first has there.
-fn take(taken: &mut Taken, paths: impl Iterator<Item = (String, String)>, owner: &str) -> Result<(), Flaw> {
+fn take(
+    taken: &mut ClaimedPaths,
+    paths: impl Iterator<Item = (String, String)>,
+    owner: &str,
+) -> Result<(), InfoKeyError> {
     for (key, path) in paths {
         let reason = format!("{path} would belong to {key} of {owner}");
         if let Some(other) = taken.insert(path, format!("{key} of {owner}")) {
-            return Err(Flaw::new(key, format!("{reason} and to {other}")));
+            return Err(InfoKeyError::new(key, format!("{reason} and to {other}")));
         }
     }
     Ok(())
@@ -157,8 +165,8 @@ fn edge_paths(edge: &EdgeInfo) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-fn vertex_yaml(vertex: &VertexInfo) -> Result<String, Flaw> {
-    let mut yaml = Yaml::default();
+fn vertex_yaml(vertex: &VertexInfo) -> Result<String, InfoKeyError> {
+    let mut yaml = InfoYamlWriter::default();
     yaml.value("type", &vertex.vertex_type)?;
     yaml.plain("chunk_size", vertex.chunk_size);
     yaml.value("prefix", written(&vertex.prefix))?;
@@ -167,7 +175,7 @@ fn vertex_yaml(vertex: &VertexInfo) -> Result<String, Flaw> {
         yaml.opens("property_groups");
     }
     for (i, group) in vertex.groups.iter().enumerate() {
-        let at = |flaw: Flaw| flaw.within(&format!("property_groups[{i}]."));
+        let at = |flaw: InfoKeyError| flaw.within(&format!("property_groups[{i}]."));
         yaml.opens("  - properties");
         properties(&mut yaml, &group.properties).map_err(at)?;
         yaml.value("    prefix", written(&group.prefix)).map_err(at)?;
@@ -177,8 +185,8 @@ fn vertex_yaml(vertex: &VertexInfo) -> Result<String, Flaw> {
     Ok(yaml.into_text())
 }
 
-fn edge_yaml(edge: &EdgeInfo) -> Result<String, Flaw> {
-    let mut yaml = Yaml::default();
+fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
+    let mut yaml = InfoYamlWriter::default();
     yaml.value("src_type", &edge.src_type)?;
     yaml.value("edge_type", &edge.edge_type)?;
     yaml.value("dst_type", &edge.dst_type)?;
@@ -205,7 +213,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, Flaw> {
         yaml.opens("property_groups");
     }
     for (i, group) in edge.groups.iter().enumerate() {
-        let at = |flaw: Flaw| flaw.within(&format!("property_groups[{i}]."));
+        let at = |flaw: InfoKeyError| flaw.within(&format!("property_groups[{i}]."));
         yaml.value("  - prefix", written(&group.prefix)).map_err(at)?;
         yaml.plain("    file_type", group.file_type);
         yaml.opens("    properties");
@@ -215,9 +223,9 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, Flaw> {
     Ok(yaml.into_text())
 }
 
-fn properties(yaml: &mut Yaml, properties: &[Property]) -> Result<(), Flaw> {
+fn properties(yaml: &mut InfoYamlWriter, properties: &[Property]) -> Result<(), InfoKeyError> {
     for (j, property) in properties.iter().enumerate() {
-        let at = |flaw: Flaw| flaw.within(&format!("properties[{j}]."));
+        let at = |flaw: InfoKeyError| flaw.within(&format!("properties[{j}]."));
         yaml.value("      - name", &property.name).map_err(at)?;
         yaml.plain("        data_type", &property.property_type);
         yaml.plain("        is_primary", property.is_primary);
@@ -230,10 +238,10 @@ fn properties(yaml: &mut Yaml, properties: &[Property]) -> Result<(), Flaw> {
 }
 
 /// `of_types` are the files of the types, those of vertices first.
-fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String, Flaw> {
+fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String, InfoKeyError> {
     let names: Vec<String> = of_types.iter().map(|(name, _)| name.clone()).collect();
     let (vertices, edges) = names.split_at_checked(graph.vertices.len()).unwrap_or((&names, &[]));
-    let mut yaml = Yaml::default();
+    let mut yaml = InfoYamlWriter::default();
     yaml.value("name", &graph.name)?;
     if !graph.prefix.is_empty() {
         yaml.value("prefix", &graph.prefix)?;
@@ -246,7 +254,7 @@ fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String
         yaml.opens("extra_info");
     }
     for (i, (key, value)) in graph.extra.iter().enumerate() {
-        let at = |flaw: Flaw| flaw.within(&format!("extra_info[{i}]."));
+        let at = |flaw: InfoKeyError| flaw.within(&format!("extra_info[{i}]."));
         yaml.value("  - key", key).map_err(at)?;
         yaml.value("    value", value).map_err(at)?;
     }

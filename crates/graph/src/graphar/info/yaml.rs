@@ -14,34 +14,34 @@ use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 use crate::{Error, Result};
 
 /// Keys that the format does not have.
-pub(super) type Unknown = BTreeMap<String, IgnoredAny>;
+pub(super) type UnknownYamlKeys = BTreeMap<String, IgnoredAny>;
 
 /// `*.graph.yml`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct GraphYaml {
+pub(super) struct GraphInfoYaml {
     pub(super) name: Option<String>,
     pub(super) prefix: Option<String>,
     pub(super) vertices: Option<Vec<String>>,
     pub(super) edges: Option<Vec<String>>,
     pub(super) labels: Option<Vec<String>>,
     pub(super) version: Option<String>,
-    pub(super) extra_info: Option<Vec<ExtraYaml>>,
+    pub(super) extra_info: Option<Vec<ExtraInfoYaml>>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// One entry of `extra_info`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct ExtraYaml {
+pub(super) struct ExtraInfoYaml {
     pub(super) key: Option<String>,
     pub(super) value: Option<String>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// `*.vertex.yml`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct VertexYaml {
+pub(super) struct VertexInfoYaml {
     #[serde(rename = "type")]
     pub(super) vertex_type: Option<String>,
     /// What `type` was called once.
@@ -49,15 +49,15 @@ pub(super) struct VertexYaml {
     pub(super) chunk_size: Option<String>,
     pub(super) prefix: Option<String>,
     pub(super) labels: Option<Vec<String>>,
-    pub(super) property_groups: Option<Vec<GroupYaml>>,
+    pub(super) property_groups: Option<Vec<PropertyGroupYaml>>,
     pub(super) version: Option<String>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// `*.edge.yml`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct EdgeYaml {
+pub(super) struct EdgeInfoYaml {
     pub(super) src_type: Option<String>,
     pub(super) edge_type: Option<String>,
     pub(super) dst_type: Option<String>,
@@ -72,46 +72,46 @@ pub(super) struct EdgeYaml {
     pub(super) dst_chunk_size: Option<String>,
     pub(super) directed: Option<String>,
     pub(super) prefix: Option<String>,
-    pub(super) adj_lists: Option<Vec<AdjacencyYaml>>,
-    pub(super) property_groups: Option<Vec<GroupYaml>>,
+    pub(super) adj_lists: Option<Vec<AdjacencyInfoYaml>>,
+    pub(super) property_groups: Option<Vec<PropertyGroupYaml>>,
     pub(super) version: Option<String>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// One entry of `adj_lists`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct AdjacencyYaml {
+pub(super) struct AdjacencyInfoYaml {
     pub(super) ordered: Option<String>,
     pub(super) aligned_by: Option<String>,
     pub(super) prefix: Option<String>,
     pub(super) file_type: Option<String>,
     /// Where the groups of the edge type stood once.
-    pub(super) property_groups: Option<Vec<GroupYaml>>,
+    pub(super) property_groups: Option<Vec<PropertyGroupYaml>>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// One entry of `property_groups`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct GroupYaml {
+pub(super) struct PropertyGroupYaml {
     pub(super) prefix: Option<String>,
     pub(super) file_type: Option<String>,
-    pub(super) properties: Option<Vec<PropertyYaml>>,
+    pub(super) properties: Option<Vec<PropertyInfoYaml>>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// One entry of `properties`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct PropertyYaml {
+pub(super) struct PropertyInfoYaml {
     pub(super) name: Option<String>,
     pub(super) data_type: Option<String>,
     pub(super) is_primary: Option<String>,
     pub(super) is_nullable: Option<String>,
     pub(super) cardinality: Option<String>,
     #[serde(flatten)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownYamlKeys,
 }
 
 /// What `text`, the content of `file`, holds. Errors of syntax, and of lists where there should be text or the other

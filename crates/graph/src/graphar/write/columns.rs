@@ -14,7 +14,7 @@ pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// What arrives.
 #[derive(Clone, Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct InputColumns {
     /// Vertices or edges of this type, as errors call them.
     of: String,
     schema: SchemaRef,
@@ -22,7 +22,7 @@ pub(crate) struct Arriving {
 
 /// A column, and what it becomes.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub(crate) struct InputColumnCast {
     at: usize,
     name: String,
     from: DataType,
@@ -30,7 +30,7 @@ pub(crate) struct Column {
     is_nullable: bool,
 }
 
-impl Arriving {
+impl InputColumns {
     pub(super) fn new(of: &str, schema: &SchemaRef) -> Self {
         Self { of: of.to_owned(), schema: schema.clone() }
     }
@@ -49,21 +49,21 @@ impl Arriving {
     }
 
     /// A column that is to have this type.
-    pub(super) fn column(&self, name: &str, to: DataType) -> Result<Column> {
+    pub(super) fn column(&self, name: &str, to: DataType) -> Result<InputColumnCast> {
         let (at, field) = self.field(name)?;
         let from = field.data_type().clone();
-        Ok(Column { at, name: name.to_owned(), from, to, is_nullable: field.is_nullable() })
+        Ok(InputColumnCast { at, name: name.to_owned(), from, to, is_nullable: field.is_nullable() })
     }
 
     /// The column of a property.
-    pub(super) fn column_of(&self, property: &Property) -> Result<Column> {
+    pub(super) fn column_of(&self, property: &Property) -> Result<InputColumnCast> {
         let column = self.column(&property.name, property.arrow())?;
-        Ok(Column { is_nullable: property.is_nullable, ..column })
+        Ok(InputColumnCast { is_nullable: property.is_nullable, ..column })
     }
 
     /// A column of which whoever takes its values sees to nulls.
-    pub(super) fn nullable_column(&self, name: &str, to: DataType) -> Result<Column> {
-        Ok(Column { is_nullable: true, ..self.column(name, to)? })
+    pub(super) fn nullable_column(&self, name: &str, to: DataType) -> Result<InputColumnCast> {
+        Ok(InputColumnCast { is_nullable: true, ..self.column(name, to)? })
     }
 
     /// What a column is as a property.
@@ -102,8 +102,13 @@ impl Arriving {
     }
 
     /// The column's values in their new type. `first_row` is the number of the batch's first row, for errors.
-    pub(super) fn values(&self, column: &Column, batch: &RecordBatch, first_row: u64) -> Result<ArrayRef> {
-        let Column { at, name, from, to, is_nullable } = column;
+    pub(super) fn values(
+        &self,
+        column: &InputColumnCast,
+        batch: &RecordBatch,
+        first_row: u64,
+    ) -> Result<ArrayRef> {
+        let InputColumnCast { at, name, from, to, is_nullable } = column;
         let wrong = |reason: String| unwritable(&self.of, format!("column {name}: {reason}"));
         let array = batch.columns().get(*at).ok_or_else(|| wrong("it is missing".to_owned()))?;
         let row = |row: usize| first_row + row as u64;
@@ -119,7 +124,7 @@ impl Arriving {
     }
 }
 
-impl Column {
+impl InputColumnCast {
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -9,44 +9,44 @@ use arrow::array::RecordBatch;
 use futures::{Stream, TryStreamExt};
 
 use self::{
-    list_writer::{ListWriter, WrittenList},
-    request::EdgePlan,
+    list_writer::{AdjacencyListWriter, WrittenAdjacencyList},
+    request::EdgeWritePlan,
 };
 use super::{
     arriving_rows::numbered,
-    columns::{Arriving, Column},
-    files::{blocking::blocking, encoders::Encoders},
-    keys::ends::Ends,
-    progress::Progress,
-    sort::{SortPlan, Sorter, order::Arrangement},
+    columns::{InputColumnCast, InputColumns},
+    files::{blocking::blocking, encoders::ChunkEncoderPool},
+    keys::ends::EndpointResolver,
+    progress::WriteProgressTracker,
+    sort::{EdgeSortPlan, EdgeSorter, order::AdjacencyLayout},
 };
 use crate::{Error, Result};
 
 /// Writes edges, when all of them have arrived.
 #[derive(Debug)]
 pub(super) struct EdgeWriter<'a> {
-    pub(super) encoders: &'a mut Encoders,
-    pub(super) progress: Progress,
+    pub(super) encoders: &'a mut ChunkEncoderPool,
+    pub(super) progress: WriteProgressTracker,
     pub(super) threads: usize,
 }
 
 /// What becomes of the columns that arrive.
-struct Casts {
-    arriving: Arriving,
-    ends: Ends,
-    properties: Vec<Column>,
+struct EdgeBatchConverter {
+    arriving: InputColumns,
+    ends: EndpointResolver,
+    properties: Vec<InputColumnCast>,
     schema: arrow::datatypes::SchemaRef,
 }
 
 /// Edges of a batch as files have them.
-struct Prepared {
+struct ConvertedEdgeBatch {
     source: Vec<u64>,
     destination: Vec<u64>,
     properties: RecordBatch,
 }
 
-impl Casts {
-    fn prepare(&self, first_row: u64, batch: &RecordBatch) -> Result<Prepared> {
+impl EdgeBatchConverter {
+    fn prepare(&self, first_row: u64, batch: &RecordBatch) -> Result<ConvertedEdgeBatch> {
         self.arriving.check(batch)?;
         let (source, destination) = self.ends.find(&self.arriving, batch, first_row)?;
         let columns = self.properties.iter().map(|column| self.arriving.values(column, batch, first_row));
@@ -56,7 +56,7 @@ impl Casts {
             false => RecordBatch::try_new(self.schema.clone(), columns),
         };
         let properties = properties.map_err(super::sort::buffer::failed)?;
-        Ok(Prepared { source, destination, properties })
+        Ok(ConvertedEdgeBatch { source, destination, properties })
     }
 }
 
@@ -64,14 +64,14 @@ impl EdgeWriter<'_> {
     /// Returns how many edges there are.
     pub(super) async fn write(
         &mut self,
-        plan: &EdgePlan,
-        ends: Ends,
-        sort: SortPlan,
+        plan: &EdgeWritePlan,
+        ends: EndpointResolver,
+        sort: EdgeSortPlan,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
-    ) -> Result<(u64, Vec<WrittenList>)> {
+    ) -> Result<(u64, Vec<WrittenAdjacencyList>)> {
         let schema = sort.schema.clone();
         let arrangements = sort.arrangements.clone();
-        let casts = Arc::new(Casts {
+        let casts = Arc::new(EdgeBatchConverter {
             arriving: plan.arriving.clone(),
             ends,
             properties: plan.columns.clone(),
@@ -82,7 +82,7 @@ impl EdgeWriter<'_> {
             blocking(move || casts.prepare(first_row, &batch))
         });
         let mut prepared = pin!(prepared.try_buffered(self.threads));
-        let mut sorter = Sorter::new(sort);
+        let mut sorter = EdgeSorter::new(sort);
         let mut count = 0;
         while let Some(edges) = prepared.try_next().await? {
             let rows = edges.source.len() as u64;
@@ -97,7 +97,7 @@ impl EdgeWriter<'_> {
         let mut lists = Vec::new();
         let mut sorted = blocking(move || sorter.finish()).await?;
         for (number, (list, arrangement)) in plan.info.adjacencies.iter().zip(arrangements).enumerate() {
-            let mut writer = ListWriter::new(self.encoders, &plan.info, list, &schema, arrangement);
+            let mut writer = AdjacencyListWriter::new(self.encoders, &plan.info, list, &schema, arrangement);
             let mut edges = sorted.take(number).await?;
             while let Some(batch) = edges.try_next().await? {
                 writer.write(&batch).await?;
@@ -116,8 +116,8 @@ impl EdgeWriter<'_> {
 }
 
 /// How each list of these edges arranges them.
-pub(super) fn arrangements(plan: &EdgePlan, (from, to): (u64, u64)) -> Vec<Arrangement> {
-    let arrangement = |list: &crate::Adjacency| Arrangement {
+pub(super) fn arrangements(plan: &EdgeWritePlan, (from, to): (u64, u64)) -> Vec<AdjacencyLayout> {
+    let arrangement = |list: &crate::Adjacency| AdjacencyLayout {
         order: list.order,
         part_size: plan.info.part_size(list.order),
         vertices: match list.order.aligned_by() {

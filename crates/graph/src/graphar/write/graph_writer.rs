@@ -8,16 +8,16 @@ use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::Destination;
 
 use super::{
-    edges::{EdgeWriter, arrangements, list_writer::WrittenList, request::EdgeWrite},
-    files::{encoders::Encoders, output::Output},
+    edges::{EdgeWriter, arrangements, list_writer::WrittenAdjacencyList, request::EdgeWrite},
+    files::{encoders::ChunkEncoderPool, output::GraphOutput},
     keys::{
-        Keys,
-        ends::{Ends, Named},
+        VertexKeyIndex,
+        ends::{EndpointResolver, EndpointVertices},
     },
     names::unwritable,
     options::GraphWriteOptions,
-    progress::Progress,
-    sort::{SortPlan, shares::Shares},
+    progress::WriteProgressTracker,
+    sort::{EdgeSortPlan, shares::WriterMemoryBudget},
     vertices::{VertexWriter, WrittenVertices, request::VertexWrite},
 };
 use crate::{EdgeInfo, Error, GraphInfo, Result};
@@ -62,21 +62,21 @@ pub struct GraphWriter {
     name: String,
     options: GraphWriteOptions,
     /// Gone when something went wrong.
-    parts: Option<Parts>,
-    progress: Progress,
+    parts: Option<GraphWritePipeline>,
+    progress: WriteProgressTracker,
     vertices: Vec<WrittenVertices>,
     edges: Vec<(EdgeInfo, u64)>,
     /// Of the edges that were written last.
-    lists: Vec<WrittenList>,
+    lists: Vec<WrittenAdjacencyList>,
     /// Something went wrong, or was dropped before its end.
     is_broken: bool,
 }
 
 /// What there is for as long as nothing went wrong. Encoders come first, so that they are dropped first.
 #[derive(Debug)]
-struct Parts {
-    encoders: Encoders,
-    output: Arc<Output>,
+struct GraphWritePipeline {
+    encoders: ChunkEncoderPool,
+    output: Arc<GraphOutput>,
 }
 
 /// A graph that was written.
@@ -119,11 +119,11 @@ impl GraphWriter {
         options: GraphWriteOptions,
     ) -> Result<Self> {
         GraphInfo { name: name.clone(), extra: options.extra.clone(), ..GraphInfo::default() }.validate()?;
-        let output = Output::create(destination, options.overwrite, options.durability).await?;
+        let output = GraphOutput::create(destination, options.overwrite, options.durability).await?;
         let output = Arc::new(output);
-        let progress = Progress::new(options.listener.clone());
-        let encoders = Encoders::new(output.clone(), &options, progress.clone());
-        let parts = Some(Parts { encoders, output });
+        let progress = WriteProgressTracker::new(options.listener.clone());
+        let encoders = ChunkEncoderPool::new(output.clone(), &options, progress.clone());
+        let parts = Some(GraphWritePipeline { encoders, output });
         Ok(Self {
             name,
             options,
@@ -177,7 +177,7 @@ impl GraphWriter {
     }
 
     /// What is known of the lists of the edges that were written last.
-    pub(crate) fn lists(&self) -> &[WrittenList] {
+    pub(crate) fn lists(&self) -> &[WrittenAdjacencyList] {
         &self.lists
     }
 
@@ -191,7 +191,7 @@ impl GraphWriter {
             Err(error) => return Err(self.give_up(error).await),
         };
         let ended = || Error::Ended { reason: "files are still being written".to_owned() };
-        let Parts { encoders, output } = self.parts.take().ok_or_else(ended)?;
+        let GraphWritePipeline { encoders, output } = self.parts.take().ok_or_else(ended)?;
         let sealed = encoders.into_sealed();
         let output = Arc::into_inner(output).ok_or_else(ended)?;
         let files = self.progress.so_far().files + texts.len() as u64;
@@ -242,7 +242,7 @@ impl GraphWriter {
 
     /// Removes what was written.
     async fn give_up(&mut self, error: Error) -> Error {
-        if let Some(Parts { mut encoders, output }) = self.parts.take() {
+        if let Some(GraphWritePipeline { mut encoders, output }) = self.parts.take() {
             encoders.give_up().await;
             drop(encoders);
             if let Some(output) = Arc::into_inner(output) {
@@ -253,7 +253,7 @@ impl GraphWriter {
     }
 
     fn keys_memory(&self) -> usize {
-        self.vertices.iter().filter_map(|vertices| vertices.keys.as_deref()).map(Keys::memory).sum()
+        self.vertices.iter().filter_map(|vertices| vertices.keys.as_deref()).map(VertexKeyIndex::memory).sum()
     }
 
     async fn write_vertices(
@@ -267,7 +267,7 @@ impl GraphWriter {
         with.validate()?;
         let (memory, threads) = (self.options.memory, self.options.threads);
         let used = self.keys_memory();
-        let shares = Shares::new(memory, used);
+        let shares = WriterMemoryBudget::new(memory, used);
         let progress = self.progress.clone();
         let encoders = self.encoders()?;
         let groups = plan.info.groups.len();
@@ -294,10 +294,10 @@ impl GraphWriter {
         with.edges.push(plan.info.clone());
         with.validate()?;
         let columns = (plan.source.as_str(), plan.destination.as_str());
-        let ends = Ends::new(&plan.arriving, columns, (named(from), named(to)), by_index)?;
-        let shares = Shares::new(self.options.memory, self.keys_memory());
+        let ends = EndpointResolver::new(&plan.arriving, columns, (named(from), named(to)), by_index)?;
+        let shares = WriterMemoryBudget::new(self.options.memory, self.keys_memory());
         let threads = self.options.threads;
-        let sort = SortPlan {
+        let sort = EdgeSortPlan {
             schema: plan.schema(),
             properties: plan.properties(),
             arrangements: arrangements(&plan, counts),
@@ -317,7 +317,7 @@ impl GraphWriter {
         Ok(count)
     }
 
-    fn encoders(&mut self) -> Result<&mut Encoders> {
+    fn encoders(&mut self) -> Result<&mut ChunkEncoderPool> {
         let ended = || unwritable("the graph", "an earlier write failed or was given up");
         self.parts.as_mut().map(|parts| &mut parts.encoders).ok_or_else(ended)
     }
@@ -332,8 +332,8 @@ impl GraphWriter {
     }
 }
 
-fn named(vertices: &WrittenVertices) -> Named {
-    Named {
+fn named(vertices: &WrittenVertices) -> EndpointVertices {
+    EndpointVertices {
         vertex_type: vertices.info.vertex_type.clone(),
         count: vertices.count,
         keys: vertices.keys.clone(),

@@ -11,23 +11,23 @@ use arrow::{
     datatypes::{DataType, Int64Type},
 };
 
-use self::{numbers::KeyNumbers, room::Refused, texts::KeyTexts};
+use self::{numbers::IntKeyIndex, room::KeyInsertError, texts::StringKeyIndex};
 use super::columns::first_null;
 use crate::PropertyType;
 
 /// The keys of all vertices of a type, in the order of their indexes.
 #[derive(Debug)]
-pub(crate) enum Keys {
-    Numbers(KeyNumbers),
-    Texts(KeyTexts),
+pub(crate) enum VertexKeyIndex {
+    Numbers(IntKeyIndex),
+    Texts(StringKeyIndex),
 }
 
-impl Keys {
+impl VertexKeyIndex {
     /// No keys yet, of values of this type; `None` where these cannot be keys.
     pub(crate) fn of(property_type: &PropertyType) -> Option<Self> {
         match property_type {
-            PropertyType::Int32 | PropertyType::Int64 => Some(Self::Numbers(KeyNumbers::default())),
-            PropertyType::String => Some(Self::Texts(KeyTexts::default())),
+            PropertyType::Int32 | PropertyType::Int64 => Some(Self::Numbers(IntKeyIndex::default())),
+            PropertyType::String => Some(Self::Texts(StringKeyIndex::default())),
             _ => None,
         }
     }
@@ -53,14 +53,14 @@ impl Keys {
 
     /// Adds the keys of the next vertices, all of them or, where one is refused, some. They take `limit` bytes at
     /// most, also while they grow.
-    pub(crate) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), Refused> {
+    pub(crate) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), KeyInsertError> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));
         match self {
             Self::Numbers(numbers) => numbers.insert(whole.as_primitive::<Int64Type>().values(), limit)?,
             Self::Texts(texts) => texts.insert(whole.as_string::<i32>(), limit)?,
         }
-        null.map_or(Ok(()), |row| Err(Refused::Null { row }))
+        null.map_or(Ok(()), |row| Err(KeyInsertError::Null { row }))
     }
 
     /// The indexes that keys have, or the first row whose key no vertex has, or which has none.
@@ -85,8 +85,8 @@ impl Keys {
     /// Bytes that so many would take, with texts of so many bytes.
     pub(crate) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
         match self {
-            Self::Numbers(_) => KeyNumbers::needed(count),
-            Self::Texts(_) => KeyTexts::needed(count, text_bytes),
+            Self::Numbers(_) => IntKeyIndex::needed(count),
+            Self::Texts(_) => StringKeyIndex::needed(count, text_bytes),
         }
     }
 }
@@ -113,10 +113,10 @@ mod tests {
 
     type MakeKeys = fn(&[Option<i64>]) -> ArrayRef;
 
-    fn kinds() -> [(Keys, MakeKeys); 2] {
+    fn kinds() -> [(VertexKeyIndex, MakeKeys); 2] {
         [
-            (Keys::of(&PropertyType::Int64).unwrap(), numbers),
-            (Keys::of(&PropertyType::String).unwrap(), texts),
+            (VertexKeyIndex::of(&PropertyType::Int64).unwrap(), numbers),
+            (VertexKeyIndex::of(&PropertyType::String).unwrap(), texts),
         ]
     }
 
@@ -153,14 +153,18 @@ mod tests {
     fn the_first_row_that_is_wrong_is_named() {
         for (mut keys, array) in kinds() {
             keys.insert(&array(&[Some(1), Some(2), Some(3)]), usize::MAX).unwrap();
-            let insert =
-                |keys: &mut Keys, batch: &[Option<i64>]| keys.insert(&array(batch), usize::MAX).unwrap_err();
+            let insert = |keys: &mut VertexKeyIndex, batch: &[Option<i64>]| {
+                keys.insert(&array(batch), usize::MAX).unwrap_err()
+            };
             assert_eq!(
                 insert(&mut keys, &[Some(4), Some(2), None]),
-                Refused::Repeated { row: 1, earlier: 1 }
+                KeyInsertError::Repeated { row: 1, earlier: 1 }
             );
-            assert_eq!(insert(&mut keys, &[Some(9), None, Some(9)]), Refused::Null { row: 1 });
-            assert_eq!(insert(&mut keys, &[Some(7), Some(7)]), Refused::Repeated { row: 1, earlier: 5 });
+            assert_eq!(insert(&mut keys, &[Some(9), None, Some(9)]), KeyInsertError::Null { row: 1 });
+            assert_eq!(
+                insert(&mut keys, &[Some(7), Some(7)]),
+                KeyInsertError::Repeated { row: 1, earlier: 5 }
+            );
         }
     }
 
@@ -168,10 +172,10 @@ mod tests {
     fn keys_that_do_not_fit_are_refused_before_they_take_memory() {
         for (mut keys, array) in kinds() {
             let batch: Vec<Option<i64>> = (0..1000).map(|key| Some(key * 3)).collect();
-            assert_eq!(keys.insert(&array(&batch), 1000), Err(Refused::TooLarge));
+            assert_eq!(keys.insert(&array(&batch), 1000), Err(KeyInsertError::TooLarge));
             assert!(keys.memory() <= 1000, "{}", keys.memory());
         }
-        let mut range = Keys::of(&PropertyType::Int32).unwrap();
+        let mut range = VertexKeyIndex::of(&PropertyType::Int32).unwrap();
         let batch: Vec<Option<i64>> = (500..9000).map(Some).collect();
         range.insert(&numbers(&batch), 100).unwrap();
         assert_eq!(range.find(&numbers(&[Some(8999), Some(500)])), Ok(vec![8499, 0]));

@@ -23,11 +23,11 @@ mod vertices;
 
 /// What the graph store makes use of.
 pub(crate) use self::{
-    edges::list_writer::WrittenList,
+    edges::list_writer::WrittenAdjacencyList,
     files::blocking::blocking,
-    keys::{Keys, room::Refused},
+    keys::{VertexKeyIndex, room::KeyInsertError},
     names::unwritable,
-    sort::runs::{Run, RunReader},
+    sort::runs::{SortRun, SortRunReader},
 };
 pub use self::{
     edges::request::EdgeWrite,

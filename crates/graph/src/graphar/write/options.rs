@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use stylobate_columnar::{Compression, OrcCompression};
 use stylobate_storage::{ByteSize, Durability, Overwrite};
 
-use super::progress::{Listener, WriteProgress};
+use super::progress::{WriteProgress, WriteProgressListener};
 use crate::FileType;
 
 /// Vertices of a chunk.
@@ -30,7 +30,7 @@ pub struct GraphWriteOptions {
     pub(super) overwrite: Overwrite,
     pub(super) durability: Durability,
     pub(super) temporary_folder: Option<PathBuf>,
-    pub(super) listener: Option<Listener>,
+    pub(super) listener: Option<WriteProgressListener>,
     pub(super) extra: Vec<(String, String)>,
 }
 

@@ -16,17 +16,17 @@ pub struct WriteProgress {
 }
 
 /// Hears how far a write is.
-pub(super) type Listener = Arc<dyn Fn(WriteProgress) + Send + Sync>;
+pub(super) type WriteProgressListener = Arc<dyn Fn(WriteProgress) + Send + Sync>;
 
 /// Counts. Cheap to clone: all clones count together.
 #[derive(Clone, Default)]
-pub(super) struct Progress {
-    listener: Option<Listener>,
+pub(super) struct WriteProgressTracker {
+    listener: Option<WriteProgressListener>,
     so_far: Arc<Mutex<WriteProgress>>,
 }
 
-impl Progress {
-    pub(super) fn new(listener: Option<Listener>) -> Self {
+impl WriteProgressTracker {
+    pub(super) fn new(listener: Option<WriteProgressListener>) -> Self {
         Self { listener, so_far: Arc::default() }
     }
 
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for WriteProgressTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.so_far().fmt(f)
     }

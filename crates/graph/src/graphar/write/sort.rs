@@ -24,10 +24,10 @@ use futures::{Stream, StreamExt, stream::BoxStream};
 use stylobate_columnar::stream_from_thread;
 
 use self::{
-    buffer::{Buffer, Edges},
-    merge::Merge,
-    order::Arrangement,
-    runs::Run,
+    buffer::{BufferedEdges, EdgeSortBuffer},
+    merge::EdgeMergeIterator,
+    order::AdjacencyLayout,
+    runs::SortRun,
 };
 use super::files::blocking::blocking;
 use crate::{Error, Result};
@@ -43,10 +43,10 @@ const AHEAD: usize = 2;
 
 /// Takes edges in the order in which they arrive.
 #[derive(Debug)]
-pub(super) struct Sorter {
-    buffer: Buffer,
+pub(super) struct EdgeSorter {
+    buffer: EdgeSortBuffer,
     schema: SchemaRef,
-    lists: Vec<List>,
+    lists: Vec<ListSortRuns>,
     /// Bytes that edges may take in memory.
     share: usize,
     /// Rows of a batch of a run.
@@ -57,17 +57,17 @@ pub(super) struct Sorter {
 
 /// What was sorted of a list so far.
 #[derive(Debug)]
-struct List {
-    arrangement: Arrangement,
+struct ListSortRuns {
+    arrangement: AdjacencyLayout,
     /// Runs of each level, in the order in which their edges arrived; those of higher levels before all others.
-    levels: Vec<Vec<Run>>,
+    levels: Vec<Vec<SortRun>>,
 }
 
 /// All edges, which can be had in the order of each list.
 #[derive(Debug)]
-pub(super) struct Sorted {
-    held: Option<Arc<Edges>>,
-    lists: Vec<List>,
+pub(super) struct SortedEdges {
+    held: Option<Arc<BufferedEdges>>,
+    lists: Vec<ListSortRuns>,
     schema: SchemaRef,
     share: usize,
     rows: usize,
@@ -76,11 +76,11 @@ pub(super) struct Sorted {
 
 /// How the edges of a type are sorted.
 #[derive(Debug)]
-pub(super) struct SortPlan {
+pub(super) struct EdgeSortPlan {
     /// The columns of edges: both ends, and properties.
     pub(super) schema: SchemaRef,
     pub(super) properties: Schema,
-    pub(super) arrangements: Vec<Arrangement>,
+    pub(super) arrangements: Vec<AdjacencyLayout>,
     /// How many vertices edges begin and end at.
     pub(super) vertices: (u64, u64),
     pub(super) memory: usize,
@@ -89,11 +89,11 @@ pub(super) struct SortPlan {
     pub(super) folder: PathBuf,
 }
 
-impl Sorter {
-    pub(super) fn new(plan: SortPlan) -> Self {
-        let SortPlan { schema, properties, arrangements, vertices, memory, threads, folder } = plan;
-        let buffer = Buffer::new(schema.clone(), &properties, vertices, memory);
-        let list = |arrangement| List { arrangement, levels: Vec::new() };
+impl EdgeSorter {
+    pub(super) fn new(plan: EdgeSortPlan) -> Self {
+        let EdgeSortPlan { schema, properties, arrangements, vertices, memory, threads, folder } = plan;
+        let buffer = EdgeSortBuffer::new(schema.clone(), &properties, vertices, memory);
+        let list = |arrangement| ListSortRuns { arrangement, levels: Vec::new() };
         let lists = arrangements.into_iter().map(list).collect();
         Self { buffer, schema, lists, share: memory, rows: ROWS, threads, folder }
     }
@@ -123,7 +123,7 @@ impl Sorter {
         for list in &mut self.lists {
             let order = list.arrangement.sort(&edges, self.threads);
             let batches = order.chunks(rows).map(|rows| edges.gather(rows));
-            let run = Run::write(&self.folder, &self.schema, batches)?;
+            let run = SortRun::write(&self.folder, &self.schema, batches)?;
             list.add(run, 0);
             list.merge_full(&self.folder, &self.schema, rows)?;
         }
@@ -132,7 +132,7 @@ impl Sorter {
     }
 
     /// There are no more edges.
-    pub(super) fn finish(mut self) -> Result<Sorted> {
+    pub(super) fn finish(mut self) -> Result<SortedEdges> {
         let has_runs = self.lists.iter().any(|list| !list.levels.is_empty());
         let held = match has_runs {
             true => {
@@ -145,12 +145,12 @@ impl Sorter {
         for list in &mut lists {
             list.merge_to(FAN_IN, &folder, &schema, rows)?;
         }
-        Ok(Sorted { held, lists, schema, share, rows, threads })
+        Ok(SortedEdges { held, lists, schema, share, rows, threads })
     }
 }
 
-impl List {
-    fn add(&mut self, run: Run, level: usize) {
+impl ListSortRuns {
+    fn add(&mut self, run: SortRun, level: usize) {
         while self.levels.len() <= level {
             self.levels.push(Vec::new());
         }
@@ -163,8 +163,8 @@ impl List {
     fn merge_full(&mut self, folder: &Path, schema: &SchemaRef, rows: usize) -> Result<()> {
         let mut level = 0;
         while let Some(runs) = self.levels.get_mut(level).filter(|runs| runs.len() >= FAN_IN) {
-            let merge = Merge::new(std::mem::take(runs), self.arrangement, schema, rows)?;
-            let run = Run::write(folder, schema, merge)?;
+            let merge = EdgeMergeIterator::new(std::mem::take(runs), self.arrangement, schema, rows)?;
+            let run = SortRun::write(folder, schema, merge)?;
             level += 1;
             self.add(run, level);
         }
@@ -179,15 +179,15 @@ impl List {
             let runs = std::mem::take(runs);
             level += 1;
             if !runs.is_empty() {
-                let merge = Merge::new(runs, self.arrangement, schema, rows)?;
-                self.add(Run::write(folder, schema, merge)?, level);
+                let merge = EdgeMergeIterator::new(runs, self.arrangement, schema, rows)?;
+                self.add(SortRun::write(folder, schema, merge)?, level);
             }
         }
         Ok(())
     }
 }
 
-impl Sorted {
+impl SortedEdges {
     /// The edges in the order of a list, which can be asked for once. Batches are not empty.
     pub(super) async fn take(&mut self, list: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let Some(list) = self.lists.get_mut(list) else { return Ok(futures::stream::empty().boxed()) };
@@ -202,14 +202,14 @@ impl Sorted {
             let rows = batch_rows(self.share, edges.row_bytes());
             return Ok(gathered(edges, order, rows, threads).boxed());
         }
-        let runs: Vec<Run> = levels.into_iter().rev().flatten().collect();
+        let runs: Vec<SortRun> = levels.into_iter().rev().flatten().collect();
         Ok(merged(runs, arrangement, self.schema.clone(), self.rows))
     }
 }
 
 /// Edges that are in memory, put together by several threads and taken in order.
 fn gathered(
-    edges: Arc<Edges>,
+    edges: Arc<BufferedEdges>,
     order: Vec<u32>,
     rows: usize,
     threads: usize,
@@ -228,13 +228,13 @@ fn gathered(
 
 /// Edges of runs, merged by a thread of their own.
 fn merged(
-    runs: Vec<Run>,
-    arrangement: Arrangement,
+    runs: Vec<SortRun>,
+    arrangement: AdjacencyLayout,
     schema: SchemaRef,
     rows: usize,
 ) -> BoxStream<'static, Result<RecordBatch>> {
     let merge = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
-        for batch in Merge::new(runs, arrangement, &schema, rows)? {
+        for batch in EdgeMergeIterator::new(runs, arrangement, &schema, rows)? {
             if !give(batch?) {
                 break;
             }

@@ -13,18 +13,18 @@ use arrow::{
 use futures::{Stream, TryStreamExt};
 use stylobate_storage::ByteSize;
 
-use self::{known::Known, labels::LabelColumns, request::VertexPlan};
+use self::{known::KeyAndLabelBuilder, labels::LabelColumns, request::VertexWritePlan};
 use super::{
     arriving_rows::numbered,
-    columns::{Arriving, Column},
+    columns::{InputColumnCast, InputColumns},
     files::{
         blocking::blocking,
-        chunk_file::FilePlan,
-        encoders::{Encoders, OpenChunk},
+        chunk_file::ChunkFileSpec,
+        encoders::{ChunkEncoderPool, OpenChunk},
     },
-    keys::Keys,
+    keys::VertexKeyIndex,
     names::unwritable,
-    progress::Progress,
+    progress::WriteProgressTracker,
 };
 use crate::{FileType, Result, VertexInfo};
 
@@ -34,14 +34,14 @@ pub(super) struct WrittenVertices {
     pub(super) info: VertexInfo,
     pub(super) count: u64,
     /// There are none where vertices have no keys.
-    pub(super) keys: Option<Arc<Keys>>,
+    pub(super) keys: Option<Arc<VertexKeyIndex>>,
 }
 
 /// Writes vertices as they arrive.
 #[derive(Debug)]
 pub(super) struct VertexWriter<'a> {
-    pub(super) encoders: &'a mut Encoders,
-    pub(super) progress: Progress,
+    pub(super) encoders: &'a mut ChunkEncoderPool,
+    pub(super) progress: WriteProgressTracker,
     pub(super) memory: ByteSize,
     /// Bytes that keys and labels may take.
     pub(super) keys_share: usize,
@@ -49,7 +49,7 @@ pub(super) struct VertexWriter<'a> {
 }
 
 /// Rows of a batch as files have them.
-struct Prepared {
+struct ConvertedVertexBatch {
     first_row: u64,
     batch: RecordBatch,
     properties: Vec<ArrayRef>,
@@ -57,39 +57,40 @@ struct Prepared {
 }
 
 /// What becomes of the columns that arrive.
-struct Casts {
-    arriving: Arriving,
-    properties: Vec<Column>,
-    key: Option<Column>,
+struct VertexBatchConverter {
+    arriving: InputColumns,
+    properties: Vec<InputColumnCast>,
+    key: Option<InputColumnCast>,
 }
 
-impl Casts {
-    fn prepare(&self, first_row: u64, batch: RecordBatch) -> Result<Prepared> {
+impl VertexBatchConverter {
+    fn prepare(&self, first_row: u64, batch: RecordBatch) -> Result<ConvertedVertexBatch> {
         self.arriving.check(&batch)?;
-        let cast = |column: &Column| self.arriving.values(column, &batch, first_row);
+        let cast = |column: &InputColumnCast| self.arriving.values(column, &batch, first_row);
         let keys = self.key.as_ref().map(cast).transpose()?;
         let properties = self.properties.iter().map(cast).collect::<Result<_>>()?;
-        Ok(Prepared { first_row, batch, properties, keys })
+        Ok(ConvertedVertexBatch { first_row, batch, properties, keys })
     }
 }
 
 impl VertexWriter<'_> {
     pub(super) async fn write(
         &mut self,
-        mut plan: VertexPlan,
+        mut plan: VertexWritePlan,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
     ) -> Result<WrittenVertices> {
         let schema = plan.schema();
         let arriving = plan.arriving.clone();
         let key = plan.key.as_ref().map(|key| key.column.clone());
-        let casts = Casts { arriving: arriving.clone(), properties: plan.columns.clone(), key };
+        let casts =
+            VertexBatchConverter { arriving: arriving.clone(), properties: plan.columns.clone(), key };
         let casts = Arc::new(casts);
         let prepared = numbered(batches).map_ok(move |(first_row, batch)| {
             let casts = casts.clone();
             blocking(move || casts.prepare(first_row, batch))
         });
         let mut prepared = pin!(prepared.try_buffered(self.threads));
-        let mut known = Known::new(plan.key.take(), plan.labels.take(), self.keys_share);
+        let mut known = KeyAndLabelBuilder::new(plan.key.take(), plan.labels.take(), self.keys_share);
         let mut open = None;
         let mut count = 0;
         while let Some(rows) = prepared.try_next().await? {
@@ -126,10 +127,10 @@ impl VertexWriter<'_> {
     /// Adds rows to the chunk that is open, and to those behind it.
     async fn write_rows(
         &mut self,
-        plan: &VertexPlan,
+        plan: &VertexWritePlan,
         schema: &SchemaRef,
         open: &mut Option<OpenChunk>,
-        rows: Prepared,
+        rows: ConvertedVertexBatch,
     ) -> Result<()> {
         let end = rows.first_row + rows.batch.num_rows() as u64;
         let index: Int64Array = (rows.first_row as i64..end as i64).collect::<Vec<i64>>().into();
@@ -165,7 +166,7 @@ impl VertexWriter<'_> {
         for number in 0..info.chunks(count) {
             let start = number * info.chunk_size;
             let rows = info.chunk_size.min(count - start);
-            let plan = FilePlan {
+            let plan = ChunkFileSpec {
                 file: info.label_path(number),
                 file_type: FileType::Parquet,
                 schema: labels.schema.clone(),

@@ -9,12 +9,14 @@ use arrow::{
 use futures::{StreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
-use super::{EdgeBaseInfo, Selection, find::Found, list::List, read::EdgeColumns};
+use super::{
+    BaseColumnSelection, EdgeBaseInfo, find::EdgeBaseMatch, list::BaseAdjacencyList, read::NeighborColumns,
+};
 use crate::{
     Direction, Result,
-    graphar::{Place, ahead},
+    graphar::{GraphFolder, ahead},
     store::{
-        budgeted::{Budgeted, Weighed},
+        budgeted::{Budgeted, MemoryFootprint},
         take::CHUNKS_AHEAD,
     },
 };
@@ -24,15 +26,15 @@ use crate::{
 /// Edges have ordinals: their places in the list of a direction. Of each vertex they are sorted by the neighbour, and
 /// parallel ones are in the order in which they were added.
 pub(crate) struct EdgeBase {
-    place: Place,
+    place: GraphFolder,
     fields: Vec<FieldRef>,
     info: EdgeBaseInfo,
-    out: List,
-    into: List,
+    out: BaseAdjacencyList,
+    into: BaseAdjacencyList,
 }
 
 /// Edges that are read together.
-pub(crate) struct EdgeRows {
+pub(crate) struct EdgeBaseRows {
     /// The ordinal of the first.
     pub(crate) first: u64,
     /// The vertices that the list is ordered by.
@@ -47,8 +49,8 @@ impl Budgeted<EdgeBase> {
     pub(crate) fn stream(
         self: &Arc<Self>,
         direction: Direction,
-        selection: &Selection,
-    ) -> BoxStream<'static, Result<EdgeRows>> {
+        selection: &BaseColumnSelection,
+    ) -> BoxStream<'static, Result<EdgeBaseRows>> {
         let (base, passing) = (self.clone(), Arc::new(self.passing()));
         let selection = Arc::new(selection.clone());
         let chunks = self.list(direction).chunks();
@@ -64,7 +66,7 @@ impl Budgeted<EdgeBase> {
     }
 }
 
-impl Weighed for EdgeBase {
+impl MemoryFootprint for EdgeBase {
     fn bytes(&self) -> u64 {
         self.out.bytes() + self.into.bytes()
     }
@@ -72,8 +74,8 @@ impl Weighed for EdgeBase {
 
 impl EdgeBase {
     /// `fields` are the properties of the type, with the types that answers have.
-    pub(crate) fn open(place: &Place, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
-        let list = |direction| List::open(place, info, direction, fields);
+    pub(crate) fn open(place: &GraphFolder, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
+        let list = |direction| BaseAdjacencyList::open(place, info, direction, fields);
         let (out, into) = (list(Direction::Out), list(Direction::In));
         Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), out, into }
     }
@@ -84,20 +86,20 @@ impl EdgeBase {
 
     /// Of the files that say where the edges of each vertex are.
     pub(crate) fn offsets_use(&self) -> ColumnsUse {
-        [&self.out, &self.into].map(List::offsets_use).into_iter().sum()
+        [&self.out, &self.into].map(BaseAdjacencyList::offsets_use).into_iter().sum()
     }
 
     /// Of the files of neighbours and properties.
     pub(crate) fn columns_use(&self) -> ColumnsUse {
-        [&self.out, &self.into].map(List::columns_use).into_iter().sum()
+        [&self.out, &self.into].map(BaseAdjacencyList::columns_use).into_iter().sum()
     }
 
-    pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
-        Selection::new(&self.out.groups, fields)
+    pub(crate) fn select(&self, fields: &[FieldRef]) -> BaseColumnSelection {
+        BaseColumnSelection::new(&self.out.groups, fields)
     }
 
     #[inline]
-    pub(crate) fn list(&self, direction: Direction) -> &List {
+    pub(crate) fn list(&self, direction: Direction) -> &BaseAdjacencyList {
         match direction {
             Direction::Out => &self.out,
             Direction::In => &self.into,
@@ -129,8 +131,8 @@ impl EdgeBase {
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
-        selection: &Selection,
-    ) -> Result<EdgeColumns> {
+        selection: &BaseColumnSelection,
+    ) -> Result<NeighborColumns> {
         self.list(direction).read(ranges, selection).await
     }
 
@@ -140,8 +142,8 @@ impl EdgeBase {
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<NeighborColumns>> {
         self.list(direction).read_cached(ranges, selection)
     }
 
@@ -152,8 +154,8 @@ impl EdgeBase {
         direction: Direction,
         vertex: i64,
         edges: &Range<u64>,
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<NeighborColumns>> {
         self.list(direction).read_one_cached(vertex, edges, selection)
     }
 
@@ -163,8 +165,8 @@ impl EdgeBase {
         direction: Direction,
         vertex: i64,
         neighbor: i64,
-        selection: &Selection,
-    ) -> Result<Found> {
+        selection: &BaseColumnSelection,
+    ) -> Result<EdgeBaseMatch> {
         self.list(direction).find(vertex, neighbor, selection).await
     }
 
@@ -175,8 +177,8 @@ impl EdgeBase {
         direction: Direction,
         vertex: i64,
         neighbor: i64,
-        selection: &Selection,
-    ) -> Option<Result<Found>> {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<EdgeBaseMatch>> {
         self.list(direction).find_cached(vertex, neighbor, selection)
     }
 
@@ -199,7 +201,7 @@ impl EdgeBase {
         &self,
         direction: Direction,
         chunk: u64,
-        selection: &Selection,
+        selection: &BaseColumnSelection,
     ) -> Result<Vec<ArrayRef>> {
         let list = self.list(direction);
         let loaded = futures::future::try_join(list.ends(chunk, &[0]), list.properties(chunk, selection));
@@ -212,8 +214,8 @@ impl EdgeBase {
         &self,
         direction: Direction,
         chunk: u64,
-        selection: &Selection,
-    ) -> Result<EdgeRows> {
+        selection: &BaseColumnSelection,
+    ) -> Result<EdgeBaseRows> {
         let list = self.list(direction);
         let loaded = futures::future::try_join(list.ends(chunk, &[0, 1]), list.properties(chunk, selection));
         let (ends, columns) = loaded.await?;
@@ -226,6 +228,6 @@ impl EdgeBase {
             array.or_else(|| selection.missing(at, neighbors.values().len()))
         };
         let columns = columns.into_iter().enumerate().filter_map(column).collect();
-        Ok(EdgeRows { first: list.first_of(chunk), vertices, neighbors, columns })
+        Ok(EdgeBaseRows { first: list.first_of(chunk), vertices, neighbors, columns })
     }
 }

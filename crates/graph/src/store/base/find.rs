@@ -7,18 +7,18 @@ use arrow::{
     datatypes::Int64Type,
 };
 
-use super::{Selection, list::List, read::EdgeColumns};
-use crate::{Result, store::delta::rows::Arrays};
+use super::{BaseColumnSelection, list::BaseAdjacencyList, read::NeighborColumns};
+use crate::{Result, store::delta::rows::ColumnArrays};
 
 /// Edges of one vertex to one other.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct EdgeBaseMatch {
     pub(crate) ordinals: Range<u64>,
     pub(crate) neighbors: Int64Array,
-    pub(crate) columns: Arrays,
+    pub(crate) columns: ColumnArrays,
 }
 
-impl List {
+impl BaseAdjacencyList {
     /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
     /// neighbour lie on both sides of its beginning.
     fn candidates(&self, vertex: i64, edges: Range<u64>, neighbor: i64) -> Range<u64> {
@@ -52,8 +52,8 @@ impl List {
         &self,
         vertex: i64,
         neighbor: i64,
-        selection: &Selection,
-    ) -> Option<Result<Found>> {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<EdgeBaseMatch>> {
         let edges = match self.slice_cached(vertex)? {
             Ok(edges) => self.candidates(vertex, edges, neighbor),
             Err(error) => return Some(Err(error)),
@@ -65,14 +65,19 @@ impl List {
             let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;
             let rows = within.start + rows.start..within.start + rows.end;
             let (neighbors, columns) = self.slice_of_chunk(chunk, &ends, rows, selection)?;
-            return Some(Ok(Found { ordinals, neighbors, columns }));
+            return Some(Ok(EdgeBaseMatch { ordinals, neighbors, columns }));
         }
         let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
         Some(read.map(|read| found(&edges, read, neighbor)))
     }
 
     /// The edges of a vertex to another: after the offsets, one chunk is read.
-    pub(crate) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
+    pub(crate) async fn find(
+        &self,
+        vertex: i64,
+        neighbor: i64,
+        selection: &BaseColumnSelection,
+    ) -> Result<EdgeBaseMatch> {
         if let Some(found) = self.find_cached(vertex, neighbor, selection) {
             return found;
         }
@@ -82,10 +87,10 @@ impl List {
     }
 }
 
-fn found(edges: &Range<u64>, (neighbors, columns): EdgeColumns, neighbor: i64) -> Found {
+fn found(edges: &Range<u64>, (neighbors, columns): NeighborColumns, neighbor: i64) -> EdgeBaseMatch {
     let rows = equal_range(neighbors.values(), neighbor);
     let columns = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
-    Found {
+    EdgeBaseMatch {
         ordinals: edges.start + rows.start as u64..edges.start + rows.end as u64,
         neighbors: neighbors.slice(rows.start, rows.len()),
         columns,

@@ -14,8 +14,8 @@ use stylobate_columnar::{Columns, ColumnsUse};
 
 use crate::{
     Error, FileType, Result,
-    graphar::{ChunkFiles, Place, Rows, gathering, unwritable},
-    store::take::{CHUNKS_AT_ONCE, Chunks},
+    graphar::{ChunkFiles, ExpectedRowCount, GraphFolder, gathering, unwritable},
+    store::take::{CHUNKS_AT_ONCE, ChunkInterner},
 };
 
 /// The column of keys.
@@ -29,25 +29,25 @@ pub(crate) struct KeysInfo {
     pub(crate) count: u64,
     /// Keys of a chunk at most.
     pub(crate) chunk_size: u64,
-    pub(crate) fences: Fences,
+    pub(crate) fences: KeyFences,
 }
 
 /// The first key of each chunk, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Fences {
+pub(crate) enum KeyFences {
     Numbers(Vec<i64>),
     /// In the order of their bytes.
     Texts(Vec<String>),
 }
 
 /// Keys as they are looked for.
-pub(crate) enum Wanted {
+pub(crate) enum LookupKeys {
     Numbers(Int64Array),
     Texts(StringArray),
 }
 
-impl Fences {
+impl KeyFences {
     /// What keys are looked for as.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
@@ -72,7 +72,7 @@ impl Fences {
     }
 
     /// Keys in the type that they are kept in; those that cannot be any of them become null.
-    pub(crate) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<Wanted> {
+    pub(crate) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<LookupKeys> {
         let from = match keys.data_type() {
             DataType::Dictionary(_, values) => values.as_ref(),
             other => other,
@@ -91,19 +91,19 @@ impl Fences {
             false => cast(keys, &to).map_err(gathering)?,
         };
         Ok(match self {
-            Self::Numbers(_) => Wanted::Numbers(keys.as_primitive::<Int64Type>().clone()),
-            Self::Texts(_) => Wanted::Texts(keys.as_string::<i32>().clone()),
+            Self::Numbers(_) => LookupKeys::Numbers(keys.as_primitive::<Int64Type>().clone()),
+            Self::Texts(_) => LookupKeys::Texts(keys.as_string::<i32>().clone()),
         })
     }
 
     /// The chunk that a key would be in.
-    fn chunk(&self, wanted: &Wanted, row: usize) -> Option<u64> {
+    fn chunk(&self, wanted: &LookupKeys, row: usize) -> Option<u64> {
         let after = match (self, wanted) {
-            (Self::Numbers(fences), Wanted::Numbers(keys)) if keys.is_valid(row) => {
+            (Self::Numbers(fences), LookupKeys::Numbers(keys)) if keys.is_valid(row) => {
                 let key = keys.value(row);
                 fences.partition_point(|fence| *fence <= key)
             }
-            (Self::Texts(fences), Wanted::Texts(keys)) if keys.is_valid(row) => {
+            (Self::Texts(fences), LookupKeys::Texts(keys)) if keys.is_valid(row) => {
                 let key = keys.value(row);
                 fences.partition_point(|fence| fence.as_str() <= key)
             }
@@ -113,7 +113,7 @@ impl Fences {
     }
 }
 
-impl Wanted {
+impl LookupKeys {
     fn len(&self) -> usize {
         match self {
             Self::Numbers(keys) => keys.len(),
@@ -160,15 +160,15 @@ pub(crate) struct KeyFiles {
 }
 
 /// Which chunk each key would be in.
-struct Located {
-    chunks: Chunks,
+struct LocatedKeys {
+    chunks: ChunkInterner,
     /// For each key which of the chunks; nothing for one that is in none.
     places: Vec<Option<u32>>,
 }
 
 impl KeyFiles {
     /// The keys of the base that is at `path`.
-    pub(crate) fn open(place: &Place, path: &str, info: &KeysInfo) -> Self {
+    pub(crate) fn open(place: &GraphFolder, path: &str, info: &KeysInfo) -> Self {
         let field = |name, data_type| -> FieldRef { Arc::new(Field::new(name, data_type, false)) };
         let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
         let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
@@ -190,7 +190,7 @@ impl KeyFiles {
 
     /// Keys and indexes of a chunk.
     pub(crate) async fn chunk(&self, chunk: u64) -> Result<Columns> {
-        let rows = Rows::Between(1, self.info.chunk_size);
+        let rows = ExpectedRowCount::Between(1, self.info.chunk_size);
         let columns = self.files.get(chunk, || self.file(chunk), rows, &[0, 1]).await?;
         let has_nulls = columns.iter().any(|column| column.null_count() > 0);
         match has_nulls {
@@ -205,15 +205,15 @@ impl KeyFiles {
         columns.iter().all(|column| column.null_count() == 0).then_some(columns)
     }
 
-    fn locate(&self, wanted: &Wanted) -> Located {
+    fn locate(&self, wanted: &LookupKeys) -> LocatedKeys {
         let rows = wanted.len();
-        let mut chunks = Chunks::new(rows, self.info.fences.chunks() as u64);
+        let mut chunks = ChunkInterner::new(rows, self.info.fences.chunks() as u64);
         let place = |row| {
             let chunk = self.info.fences.chunk(wanted, row)?;
             Some(chunks.place(chunk) as u32)
         };
         let places = (0..rows).map(place).collect();
-        Located { chunks, places }
+        LocatedKeys { chunks, places }
     }
 
     /// The indexes of keys, if all chunks that are needed are in the cache.
@@ -222,7 +222,7 @@ impl KeyFiles {
             Ok(wanted) => wanted,
             Err(error) => return Some(Err(error)),
         };
-        let Located { chunks, places } = self.locate(&wanted);
+        let LocatedKeys { chunks, places } = self.locate(&wanted);
         let mut cached = Vec::with_capacity(chunks.numbers().len());
         for chunk in chunks.numbers() {
             cached.push(self.cached(*chunk)?);
@@ -241,7 +241,7 @@ impl KeyFiles {
 
     async fn load_and_find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let wanted = self.info.fences.wanted(of, keys)?;
-        let Located { chunks, places } = self.locate(&wanted);
+        let LocatedKeys { chunks, places } = self.locate(&wanted);
         let mut shares: Vec<Vec<usize>> = vec![Vec::new(); chunks.numbers().len()];
         for (row, place) in places.iter().enumerate() {
             if let Some(share) = place.and_then(|place| shares.get_mut(place as usize)) {

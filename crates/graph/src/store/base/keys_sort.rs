@@ -15,7 +15,7 @@ use arrow::{
 use super::keys::{INDEX, KEY};
 use crate::{
     Result,
-    graphar::{Run, RunReader, gathering, unwritable},
+    graphar::{SortRun, SortRunReader, gathering, unwritable},
 };
 
 /// Runs that are merged at a time.
@@ -27,17 +27,17 @@ pub(crate) const CHUNK_BYTES: usize = 512 << 10;
 
 /// Takes the keys of vertices in the order of their indexes, which are counted from 0.
 pub(crate) struct KeySorter {
-    held: Held,
+    held: KeySortBuffer,
     next: u64,
     taken: u64,
-    runs: Vec<Run>,
+    runs: Vec<SortRun>,
     schema: SchemaRef,
     /// Bytes that keys may take in memory.
     share: usize,
     folder: PathBuf,
 }
 
-enum Held {
+enum KeySortBuffer {
     Numbers(Vec<(i64, u64)>),
     Texts {
         all: String,
@@ -46,7 +46,7 @@ enum Held {
     },
 }
 
-impl Held {
+impl KeySortBuffer {
     fn new(data_type: &DataType) -> Self {
         match data_type {
             DataType::Int64 => Self::Numbers(Vec::new()),
@@ -102,11 +102,11 @@ impl Held {
         }
         let mut at = 0;
         Box::new(std::iter::from_fn(move || {
-            let mut batch = Batch::new(&schema);
+            let mut batch = KeyBatchBuilder::new(&schema);
             while !batch.is_full(most) {
                 let is_there = match &self {
                     Self::Numbers(keys) => {
-                        keys.get(at).map(|(key, index)| batch.push(Key::Number(*key), *index))
+                        keys.get(at).map(|(key, index)| batch.push(KeyRunValue::Number(*key), *index))
                     }
                     Self::Texts { all, entries } => entries.get(at).map(|(start, end, index)| {
                         batch.push_text(all.get(*start..*end).unwrap_or_default(), *index)
@@ -124,20 +124,20 @@ impl Held {
 
 /// A key of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum KeyRunValue {
     Number(i64),
     Text(String),
 }
 
 /// A batch that is being filled.
-struct Batch {
+struct KeyBatchBuilder {
     numbers: Option<Vec<i64>>,
     texts: StringBuilder,
     bytes: usize,
     indexes: Vec<i64>,
 }
 
-impl Batch {
+impl KeyBatchBuilder {
     fn new(schema: &Schema) -> Self {
         let is_number = schema.fields().first().is_some_and(|field| *field.data_type() == DataType::Int64);
         let numbers = is_number.then(Vec::new);
@@ -148,13 +148,13 @@ impl Batch {
         self.indexes.len() >= most || self.bytes >= CHUNK_BYTES
     }
 
-    fn push(&mut self, key: Key, index: u64) {
+    fn push(&mut self, key: KeyRunValue, index: u64) {
         match key {
-            Key::Number(key) => {
+            KeyRunValue::Number(key) => {
                 self.numbers.get_or_insert_default().push(key);
                 self.indexes.push(index as i64);
             }
-            Key::Text(key) => self.push_text(&key, index),
+            KeyRunValue::Text(key) => self.push_text(&key, index),
         }
     }
 
@@ -183,7 +183,15 @@ impl KeySorter {
         let fields =
             vec![Field::new(KEY, data_type.clone(), false), Field::new(INDEX, DataType::Int64, false)];
         let schema = Arc::new(Schema::new(fields));
-        Self { held: Held::new(data_type), next: 0, taken: 0, runs: Vec::new(), schema, share, folder }
+        Self {
+            held: KeySortBuffer::new(data_type),
+            next: 0,
+            taken: 0,
+            runs: Vec::new(),
+            schema,
+            share,
+            folder,
+        }
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -213,13 +221,13 @@ impl KeySorter {
         if self.held.len() == 0 {
             return Ok(());
         }
-        let fresh = Held::new(self.schema.field(0).data_type());
+        let fresh = KeySortBuffer::new(self.schema.field(0).data_type());
         let sorted = std::mem::replace(&mut self.held, fresh).sorted(self.schema.clone(), RUN_ROWS);
-        self.runs.push(Run::write(&self.folder, &self.schema, sorted)?);
+        self.runs.push(SortRun::write(&self.folder, &self.schema, sorted)?);
         if self.runs.len() >= FAN_IN {
             let runs = std::mem::take(&mut self.runs);
-            let merge = Merge::new(runs, self.schema.clone(), RUN_ROWS)?;
-            self.runs.push(Run::write(&self.folder, &self.schema, merge)?);
+            let merge = KeyMergeIterator::new(runs, self.schema.clone(), RUN_ROWS)?;
+            self.runs.push(SortRun::write(&self.folder, &self.schema, merge)?);
         }
         Ok(())
     }
@@ -233,26 +241,26 @@ impl KeySorter {
             return Ok(self.held.sorted(self.schema, most));
         }
         self.spill()?;
-        Ok(Box::new(Merge::new(self.runs, self.schema, most)?))
+        Ok(Box::new(KeyMergeIterator::new(self.runs, self.schema, most)?))
     }
 }
 
 /// The keys of some runs.
-struct Merge {
-    runs: Vec<Cursor>,
-    next: BinaryHeap<Reverse<(Key, u64, usize)>>,
+struct KeyMergeIterator {
+    runs: Vec<KeyRunCursor>,
+    next: BinaryHeap<Reverse<(KeyRunValue, u64, usize)>>,
     schema: SchemaRef,
     most: usize,
 }
 
-struct Cursor {
-    reader: RunReader,
+struct KeyRunCursor {
+    reader: SortRunReader,
     batch: Option<RecordBatch>,
     at: usize,
 }
 
-impl Cursor {
-    fn next(&mut self) -> Result<Option<(Key, u64)>> {
+impl KeyRunCursor {
+    fn next(&mut self) -> Result<Option<(KeyRunValue, u64)>> {
         let is_used_up = |batch: &RecordBatch| self.at >= batch.num_rows();
         if self.batch.as_ref().is_none_or(is_used_up) {
             let read = self.reader.next().transpose();
@@ -265,16 +273,16 @@ impl Cursor {
         self.at += 1;
         let keys = batch.column(0);
         let key = match keys.as_primitive_opt::<Int64Type>() {
-            Some(keys) => Key::Number(keys.value(at)),
-            None => Key::Text(keys.as_string::<i32>().value(at).to_owned()),
+            Some(keys) => KeyRunValue::Number(keys.value(at)),
+            None => KeyRunValue::Text(keys.as_string::<i32>().value(at).to_owned()),
         };
         Ok(Some((key, batch.column(1).as_primitive::<Int64Type>().value(at) as u64)))
     }
 }
 
-impl Merge {
-    fn new(runs: Vec<Run>, schema: SchemaRef, most: usize) -> Result<Self> {
-        let cursor = |run: Run| Ok(Cursor { reader: run.read()?, batch: None, at: 0 });
+impl KeyMergeIterator {
+    fn new(runs: Vec<SortRun>, schema: SchemaRef, most: usize) -> Result<Self> {
+        let cursor = |run: SortRun| Ok(KeyRunCursor { reader: run.read()?, batch: None, at: 0 });
         let runs = runs.into_iter().map(cursor).collect::<Result<Vec<_>>>()?;
         let mut merge = Self { next: BinaryHeap::with_capacity(runs.len()), runs, schema, most };
         for run in 0..merge.runs.len() {
@@ -293,11 +301,11 @@ impl Merge {
     }
 }
 
-impl Iterator for Merge {
+impl Iterator for KeyMergeIterator {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut batch = Batch::new(&self.schema);
+        let mut batch = KeyBatchBuilder::new(&self.schema);
         while !batch.is_full(self.most) {
             let Some(Reverse((key, index, run))) = self.next.pop() else { break };
             batch.push(key, index);

@@ -9,19 +9,19 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt};
 use stylobate_columnar::ColumnsUse;
 
-use super::{ChunkSize, EdgeBaseInfo, Group, ListInfo};
+use super::{AdjacencyListInfo, ChunkSize, EdgeBaseInfo, PropertyGroupFiles};
 use crate::{
     Direction, Error, FileType, Result,
-    graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE, has_no_nulls},
+    graphar::{ChunkFiles, DESTINATION, ExpectedRowCount, GraphFolder, OFFSET, SOURCE, has_no_nulls},
     store::{
-        budgeted::Weighed,
-        take::{CHUNKS_AT_ONCE, Chunks, Run},
+        budgeted::MemoryFootprint,
+        take::{CHUNKS_AT_ONCE, ChunkInterner, ChunkRun},
     },
 };
 
-impl Weighed for List {
+impl MemoryFootprint for BaseAdjacencyList {
     fn bytes(&self) -> u64 {
-        let ListInfo { parts, firsts, continued } = &self.info;
+        let AdjacencyListInfo { parts, firsts, continued } = &self.info;
         let numbers =
             parts.len() + firsts.len() + continued.len() + self.starts.len() + self.first_chunks.len();
         8 * numbers as u64
@@ -29,7 +29,7 @@ impl Weighed for List {
 }
 
 /// Files of a list, and where the edges of each are among all.
-pub(crate) struct List {
+pub(crate) struct BaseAdjacencyList {
     /// What errors call its edges.
     of: String,
     /// Where its files are, with a slash at its end.
@@ -41,16 +41,16 @@ pub(crate) struct List {
     starts: Vec<u64>,
     /// Chunks before each part, and all chunks at last.
     pub(crate) first_chunks: Vec<u64>,
-    pub(crate) info: ListInfo,
+    pub(crate) info: AdjacencyListInfo,
     offsets: ChunkFiles,
     /// The neighbour, then the vertex itself.
     pub(crate) ends: ChunkFiles,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<PropertyGroupFiles>,
 }
 
 /// A chunk of a list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChunkAt {
+pub(crate) struct ListChunkPosition {
     pub(crate) part: u64,
     /// Within the part.
     pub(crate) chunk: u64,
@@ -58,14 +58,19 @@ pub(crate) struct ChunkAt {
 }
 
 /// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
-pub(crate) struct Located {
-    pub(crate) chunks: Chunks,
-    pub(crate) runs: Vec<Run>,
+pub(crate) struct LocatedEdges {
+    pub(crate) chunks: ChunkInterner,
+    pub(crate) runs: Vec<ChunkRun>,
     pub(crate) rows: usize,
 }
 
-impl List {
-    pub(crate) fn open(place: &Place, of: &EdgeBaseInfo, direction: Direction, fields: &[FieldRef]) -> Self {
+impl BaseAdjacencyList {
+    pub(crate) fn open(
+        place: &GraphFolder,
+        of: &EdgeBaseInfo,
+        direction: Direction,
+        fields: &[FieldRef],
+    ) -> Self {
         let (info, folder, vertices, part_size, names) = match direction {
             Direction::Out => {
                 let names = [DESTINATION, SOURCE];
@@ -98,7 +103,7 @@ impl List {
             info: info.clone(),
             offsets: files(&[number(OFFSET)]),
             ends: files(&names.map(number)),
-            groups: Group::open_all(place, &of.groups, fields),
+            groups: PropertyGroupFiles::open_all(place, &of.groups, fields),
         }
     }
 
@@ -176,8 +181,8 @@ impl List {
     }
 
     /// The parts of vertices, and for each vertex which of these and the row in it; nothing for one without edges.
-    fn parts_of(&self, vertices: &[i64]) -> (Chunks, Vec<Option<(usize, u64)>>) {
-        let mut parts = Chunks::new(vertices.len(), self.parts());
+    fn parts_of(&self, vertices: &[i64]) -> (ChunkInterner, Vec<Option<(usize, u64)>>) {
+        let mut parts = ChunkInterner::new(vertices.len(), self.parts());
         let place = |vertex: &i64| {
             let vertex = *vertex as u64;
             let (part, row) = self.part_size.split(vertex);
@@ -189,7 +194,7 @@ impl List {
 
     fn ranges(
         &self,
-        parts: &Chunks,
+        parts: &ChunkInterner,
         places: &[Option<(usize, u64)>],
         offsets: &[ArrayRef],
     ) -> Result<Vec<Range<u64>>> {
@@ -220,7 +225,7 @@ impl List {
 
     pub(crate) async fn offsets(&self, part: u64) -> Result<ArrayRef> {
         let rest = self.vertices.saturating_sub(part.saturating_mul(self.part_size.get()));
-        let rows = Rows::Exactly(rest.min(self.part_size.get()) + 1);
+        let rows = ExpectedRowCount::Exactly(rest.min(self.part_size.get()) + 1);
         let columns = self.offsets.get(part, || self.offset_file(part), rows, &[0]).await?;
         let missing = || Error::Missing { file: self.offset_file(part) };
         let offsets = columns.into_iter().next().ok_or_else(missing)?;
@@ -259,8 +264,8 @@ impl List {
         self.part_size.split(vertex as u64).0 as usize
     }
 
-    pub(crate) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
-        let mut chunks = Chunks::new(ranges.len(), self.chunks());
+    pub(crate) fn locate(&self, ranges: &[Range<u64>]) -> Result<LocatedEdges> {
+        let mut chunks = ChunkInterner::new(ranges.len(), self.chunks());
         let mut runs = Vec::with_capacity(ranges.len());
         let (mut rows, mut part) = (0, 0);
         for range in ranges.iter().filter(|range| range.start < range.end) {
@@ -276,11 +281,11 @@ impl List {
                 let place = chunks.place(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
                 let end = range.end.min(end).min(first + (chunk + 1) * self.chunk_size.get());
                 let row = row as usize;
-                runs.push(Run { chunk: place, rows: row..row + (end - start) as usize });
+                runs.push(ChunkRun { chunk: place, rows: row..row + (end - start) as usize });
                 start = end;
             }
         }
-        Ok(Located { chunks, runs, rows })
+        Ok(LocatedEdges { chunks, runs, rows })
     }
 
     /// Where the part of an edge begins and ends. Often it is that of the edge before.
@@ -298,17 +303,17 @@ impl List {
         of(*part)
     }
 
-    pub(crate) fn chunk_at(&self, number: u64) -> ChunkAt {
+    pub(crate) fn chunk_at(&self, number: u64) -> ListChunkPosition {
         let part = self.first_chunks.partition_point(|first| *first <= number).saturating_sub(1);
         let chunk = number - self.first_chunks.get(part).copied().unwrap_or(0);
         let edges = self.info.parts.get(part).copied().unwrap_or(0);
         let size = self.chunk_size.get();
-        ChunkAt { part: part as u64, chunk, rows: edges.saturating_sub(chunk * size).min(size) }
+        ListChunkPosition { part: part as u64, chunk, rows: edges.saturating_sub(chunk * size).min(size) }
     }
 
     /// The edge that a chunk begins with, among all.
     pub(crate) fn first_of(&self, number: u64) -> u64 {
-        let ChunkAt { part, chunk, .. } = self.chunk_at(number);
+        let ListChunkPosition { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
     }
 }

@@ -10,25 +10,25 @@ use futures::{StreamExt, TryStreamExt};
 use stylobate_columnar::Columns;
 
 use super::{
-    Selection,
-    list::{ChunkAt, List, Located},
+    BaseColumnSelection,
+    list::{BaseAdjacencyList, ListChunkPosition, LocatedEdges},
 };
 use crate::{
     Error, Result,
-    graphar::{Rows, has_no_nulls},
+    graphar::{ExpectedRowCount, has_no_nulls},
     store::{
-        delta::rows::Arrays,
-        take::{CHUNKS_AT_ONCE, Run, gather_runs, runs_by_chunk},
+        delta::rows::ColumnArrays,
+        take::{CHUNKS_AT_ONCE, ChunkRun, gather_runs, runs_by_chunk},
     },
 };
 
 /// What is read of some edges: the neighbours, and columns.
-pub(crate) type EdgeColumns = (Int64Array, Arrays);
+pub(crate) type NeighborColumns = (Int64Array, ColumnArrays);
 
 /// What a chunk has of the neighbour and of a selection.
-type Loaded = (ArrayRef, Vec<Option<ArrayRef>>);
+type LoadedEdgeChunk = (ArrayRef, Vec<Option<ArrayRef>>);
 
-impl List {
+impl BaseAdjacencyList {
     /// The neighbours of a chunk.
     #[inline]
     pub(crate) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
@@ -41,8 +41,8 @@ impl List {
         &self,
         vertex: i64,
         edges: &Range<u64>,
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<NeighborColumns>> {
         match self.within_chunk(self.part_of(vertex), edges) {
             Some((chunk, rows)) => {
                 let neighbors = self.neighbors_cached(chunk)?;
@@ -56,9 +56,9 @@ impl List {
     pub(crate) fn read_cached(
         &self,
         ranges: &[Range<u64>],
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
-        let Located { chunks, runs, rows } = match self.locate(ranges) {
+        selection: &BaseColumnSelection,
+    ) -> Option<Result<NeighborColumns>> {
+        let LocatedEdges { chunks, runs, rows } = match self.locate(ranges) {
             Ok(located) => located,
             Err(error) => return Some(Err(error)),
         };
@@ -76,10 +76,10 @@ impl List {
         chunk: u64,
         neighbors: &ArrayRef,
         rows: Range<usize>,
-        selection: &Selection,
-    ) -> Option<EdgeColumns> {
+        selection: &BaseColumnSelection,
+    ) -> Option<NeighborColumns> {
         let neighbors = neighbors.as_primitive_opt::<Int64Type>()?.slice(rows.start, rows.len());
-        let mut columns = Arrays::new();
+        let mut columns = ColumnArrays::new();
         for (at, column) in selection.columns.iter().enumerate() {
             columns.push(match column.stored {
                 Some((group, place)) => {
@@ -92,12 +92,12 @@ impl List {
     }
 
     /// Whether all of a chunk that is selected is in the cache.
-    pub(crate) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
+    pub(crate) fn is_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> bool {
         self.ends.cached(chunk, 1).is_some_and(|vertices| has_no_nulls(&vertices))
             && self.chunk_cached(chunk, selection).is_some()
     }
 
-    fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<Loaded> {
+    fn chunk_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> Option<LoadedEdgeChunk> {
         let neighbors = self.neighbors_cached(chunk)?;
         let mut columns = Vec::with_capacity(selection.columns.len());
         for column in &selection.columns {
@@ -109,7 +109,11 @@ impl List {
         Some((neighbors, columns))
     }
 
-    pub(crate) async fn read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
+    pub(crate) async fn read(
+        &self,
+        ranges: &[Range<u64>],
+        selection: &BaseColumnSelection,
+    ) -> Result<NeighborColumns> {
         match self.read_cached(ranges, selection) {
             Some(read) => read,
             None => Box::pin(self.load_and_read(ranges, selection)).await,
@@ -117,8 +121,12 @@ impl List {
     }
 
     /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
-    async fn load_and_read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
-        let Located { chunks, runs, rows } = self.locate(ranges)?;
+    async fn load_and_read(
+        &self,
+        ranges: &[Range<u64>],
+        selection: &BaseColumnSelection,
+    ) -> Result<NeighborColumns> {
+        let LocatedEdges { chunks, runs, rows } = self.locate(ranges)?;
         let (shares, left) = runs_by_chunk(&runs, chunks.numbers().len());
         let loads = chunks
             .numbers()
@@ -126,12 +134,13 @@ impl List {
             .copied()
             .zip(shares)
             .map(|(chunk, runs)| async move { piece(self.load(chunk, selection).await?, &runs) });
-        let pieces: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let pieces: Vec<LoadedEdgeChunk> =
+            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         gather(&pieces, &left, rows, selection)
     }
 
     /// The neighbours and what is selected of a chunk: files of all groups are asked for side by side.
-    async fn load(&self, number: u64, selection: &Selection) -> Result<Loaded> {
+    async fn load(&self, number: u64, selection: &BaseColumnSelection) -> Result<LoadedEdgeChunk> {
         let neighbors = async {
             let neighbors = self.ends(number, &[0]).await?;
             neighbors.into_iter().next().ok_or_else(|| Error::Missing { file: self.ends_file(number) })
@@ -141,7 +150,7 @@ impl List {
 
     /// Neighbours (0) and vertices (1) of a chunk.
     pub(crate) async fn ends(&self, number: u64, columns: &[usize]) -> Result<Columns> {
-        let rows = Rows::Exactly(self.chunk_at(number).rows);
+        let rows = ExpectedRowCount::Exactly(self.chunk_at(number).rows);
         let ends = self.ends.get(number, || self.ends_file(number), rows, columns).await?;
         match ends.iter().all(has_no_nulls) {
             true => Ok(ends),
@@ -152,13 +161,13 @@ impl List {
     }
 
     fn ends_file(&self, number: u64) -> String {
-        let ChunkAt { part, chunk, .. } = self.chunk_at(number);
+        let ListChunkPosition { part, chunk, .. } = self.chunk_at(number);
         format!("{}adj_list/part{part}/chunk{chunk}", self.folder)
     }
 
     /// The vertices and the neighbours of edges.
     pub(crate) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
-        let Located { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
+        let LocatedEdges { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
         let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
         let loaded: Vec<Columns> =
             futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
@@ -173,17 +182,17 @@ impl List {
     pub(crate) async fn properties(
         &self,
         number: u64,
-        selection: &Selection,
+        selection: &BaseColumnSelection,
     ) -> Result<Vec<Option<ArrayRef>>> {
         let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
-        let ChunkAt { part, chunk, rows } = self.chunk_at(number);
+        let ListChunkPosition { part, chunk, rows } = self.chunk_at(number);
         let groups = self.groups.iter().enumerate().map(|(at, group)| async move {
             let (columns, at) = selection.of_group(at);
             if columns.is_empty() {
                 return Ok::<_, Error>((at, Columns::new()));
             }
             let path = || format!("{}{}part{part}/chunk{chunk}", self.folder, group.prefix);
-            Ok((at, group.files.get(number, path, Rows::Exactly(rows), &columns).await?))
+            Ok((at, group.files.get(number, path, ExpectedRowCount::Exactly(rows), &columns).await?))
         });
         for (at, arrays) in futures::future::try_join_all(groups).await? {
             for (at, array) in at.into_iter().zip(arrays) {
@@ -197,7 +206,7 @@ impl List {
 }
 
 /// These rows of a chunk.
-fn piece((neighbors, columns): Loaded, runs: &[Run]) -> Result<Loaded> {
+fn piece((neighbors, columns): LoadedEdgeChunk, runs: &[ChunkRun]) -> Result<LoadedEdgeChunk> {
     let rows = runs.iter().map(|run| run.rows.len()).sum();
     let of = |array: ArrayRef| {
         let data_type = array.data_type().clone();
@@ -207,10 +216,15 @@ fn piece((neighbors, columns): Loaded, runs: &[Run]) -> Result<Loaded> {
     Ok((of(neighbors)?, columns.collect::<Result<_>>()?))
 }
 
-fn gather(loaded: &[Loaded], runs: &[Run], rows: usize, selection: &Selection) -> Result<EdgeColumns> {
+fn gather(
+    loaded: &[LoadedEdgeChunk],
+    runs: &[ChunkRun],
+    rows: usize,
+    selection: &BaseColumnSelection,
+) -> Result<NeighborColumns> {
     let neighbors: Vec<ArrayRef> = loaded.iter().map(|(neighbors, _)| neighbors.clone()).collect();
     let neighbors = gather_runs(&neighbors, runs, rows, &DataType::Int64)?;
-    let mut columns = Arrays::with_capacity(selection.columns.len());
+    let mut columns = ColumnArrays::with_capacity(selection.columns.len());
     for (at, column) in selection.columns.iter().enumerate() {
         columns.push(match selection.missing(at, rows) {
             Some(nulls) => nulls,

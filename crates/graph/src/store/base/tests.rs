@@ -19,35 +19,35 @@ use super::{
     VertexBaseInfo,
     edges::EdgeBase,
     vertices::VertexBase,
-    write::{BaseSizes, BaseWriter},
+    write::{BaseChunkSizes, BaseWriter},
 };
 use crate::{
-    AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::Place,
+    AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::GraphFolder,
     store::budgeted::Budgeted,
 };
 
-struct Lake {
+struct BaseFixture {
     _folder: tempfile::TempDir,
-    place: Place,
+    place: GraphFolder,
     writer: BaseWriter,
 }
 
-async fn lake(memory: ByteSize, sizes: BaseSizes) -> Lake {
+async fn lake(memory: ByteSize, sizes: BaseChunkSizes) -> BaseFixture {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(CacheOptions::new(memory)).await.unwrap();
     let store = cache.store("file:///", &[]).unwrap();
     let base = format!("{}/", folder.path().to_str().unwrap().trim_start_matches('/'));
-    let place = Place { cache, store, base, strictness: Strictness::Tolerant };
+    let place = GraphFolder { cache, store, base, strictness: Strictness::Tolerant };
     let writer = BaseWriter {
         sizes,
         durability: stylobate_storage::Durability::None,
         ..BaseWriter::new(Destination::File(folder.path().to_owned()), ByteSize::mib(64))
     };
-    Lake { _folder: folder, place, writer }
+    BaseFixture { _folder: folder, place, writer }
 }
 
-fn sizes(rows: u64) -> BaseSizes {
-    BaseSizes { vertex_chunk: rows, edge_chunk: rows, keys_chunk: rows }
+fn sizes(rows: u64) -> BaseChunkSizes {
+    BaseChunkSizes { vertex_chunk: rows, edge_chunk: rows, keys_chunk: rows }
 }
 
 fn field(name: &str, data_type: DataType) -> FieldRef {
@@ -77,7 +77,7 @@ fn persons(range: std::ops::Range<i64>, is_text: bool) -> RecordBatch {
         .unwrap()
 }
 
-async fn write_persons(lake: &Lake, count: i64, first: u64, is_text: bool) -> Result<VertexBaseInfo> {
+async fn write_persons(lake: &BaseFixture, count: i64, first: u64, is_text: bool) -> Result<VertexBaseInfo> {
     let fields = person_fields(if is_text { DataType::Utf8 } else { DataType::Int64 });
     let batches = (0..count).step_by(700).map(|start| Ok(persons(start..count.min(start + 700), is_text)));
     let batches: Vec<_> = batches.collect();
@@ -342,6 +342,6 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
     assert_eq!(base.indexes_of(&keys).await.unwrap(), [None]);
 }
 
-async fn write_empty(lake: &Lake) -> Result<super::EdgeBaseInfo> {
+async fn write_empty(lake: &BaseFixture) -> Result<super::EdgeBaseInfo> {
     lake.writer.edges(("A", "e", "B"), (10, 70), &edge_fields(), stream::iter([])).await
 }

@@ -6,43 +6,48 @@ use arrow::{array::ArrayRef, datatypes::FieldRef};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
-use super::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo, keys::KeyFiles};
+use super::{
+    BaseColumnSelection, ChunkSize, PropertyGroupFiles, SelectedBaseColumn, VertexBaseInfo, keys::KeyFiles,
+};
 use crate::{
     Error, Result,
-    graphar::{Place, Rows, ahead},
+    graphar::{ExpectedRowCount, GraphFolder, ahead},
     store::{
-        budgeted::{Budgeted, Weighed},
-        take::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, gather_rows, rows_by_chunk},
+        budgeted::{Budgeted, MemoryFootprint},
+        take::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, ChunkInterner, gather_rows, rows_by_chunk},
     },
 };
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
 pub(crate) struct VertexBase {
-    place: Place,
+    place: GraphFolder,
     fields: Vec<FieldRef>,
     info: VertexBaseInfo,
-    groups: Vec<Group>,
+    groups: Vec<PropertyGroupFiles>,
     size: ChunkSize,
     keys: Option<KeyFiles>,
 }
 
 /// Rows of a chunk: the index of the first, how many there are, and what was selected of them.
-pub(crate) struct VertexRows {
+pub(crate) struct VertexBaseRows {
     pub(crate) first: i64,
     pub(crate) rows: usize,
     pub(crate) columns: Vec<ArrayRef>,
 }
 
 /// Where vertices are: the chunks that they are in, and for each of them which of these, and the row in it.
-struct Located {
-    chunks: Chunks,
+struct LocatedVertices {
+    chunks: ChunkInterner,
     rows: Vec<(u32, u32)>,
 }
 
 impl Budgeted<VertexBase> {
     /// All vertices in the order of their indexes, a chunk at a time. What is not in the cache stays there only if there
     /// is room.
-    pub(crate) fn stream(self: &Arc<Self>, selection: &Selection) -> BoxStream<'static, Result<VertexRows>> {
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        selection: &BaseColumnSelection,
+    ) -> BoxStream<'static, Result<VertexBaseRows>> {
         let (base, passing) = (self.clone(), Arc::new(self.passing()));
         let selection = Arc::new(selection.clone());
         let read = move |chunk| {
@@ -59,7 +64,7 @@ impl Budgeted<VertexBase> {
     }
 }
 
-impl Weighed for VertexBase {
+impl MemoryFootprint for VertexBase {
     fn bytes(&self) -> u64 {
         self.info.keys.as_ref().map_or(0, |keys| keys.fences.bytes())
     }
@@ -67,8 +72,8 @@ impl Weighed for VertexBase {
 
 impl VertexBase {
     /// `fields` are the properties of the type, with the types that answers have.
-    pub(crate) fn open(place: &Place, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
-        let groups = Group::open_all(place, &info.groups, fields);
+    pub(crate) fn open(place: &GraphFolder, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
+        let groups = PropertyGroupFiles::open_all(place, &info.groups, fields);
         let size = ChunkSize::new(info.chunk_size);
         let keys = info.keys.as_ref().map(|keys| KeyFiles::open(place, &info.path, keys));
         Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), groups, size, keys }
@@ -88,8 +93,8 @@ impl VertexBase {
         self.keys.as_ref().map(KeyFiles::usage).unwrap_or_default()
     }
 
-    pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
-        Selection::new(&self.groups, fields)
+    pub(crate) fn select(&self, fields: &[FieldRef]) -> BaseColumnSelection {
+        BaseColumnSelection::new(&self.groups, fields)
     }
 
     /// Chunks that there are.
@@ -102,7 +107,11 @@ impl VertexBase {
     }
 
     /// Columns of the vertices with these indexes, which must be in the base, in this order.
-    pub(crate) async fn take(&self, indexes: &[i64], selection: &Selection) -> Result<Vec<ArrayRef>> {
+    pub(crate) async fn take(
+        &self,
+        indexes: &[i64],
+        selection: &BaseColumnSelection,
+    ) -> Result<Vec<ArrayRef>> {
         match self.take_cached(indexes, selection) {
             Some(taken) => taken,
             None => Box::pin(self.load_and_take(indexes, selection)).await,
@@ -113,9 +122,9 @@ impl VertexBase {
     pub(crate) fn take_cached(
         &self,
         indexes: &[i64],
-        selection: &Selection,
+        selection: &BaseColumnSelection,
     ) -> Option<Result<Vec<ArrayRef>>> {
-        let Located { chunks, rows } = match self.locate(indexes) {
+        let LocatedVertices { chunks, rows } = match self.locate(indexes) {
             Ok(located) => located,
             Err(error) => return Some(Err(error)),
         };
@@ -139,9 +148,9 @@ impl VertexBase {
         Some(Ok(taken))
     }
 
-    fn locate(&self, indexes: &[i64]) -> Result<Located> {
+    fn locate(&self, indexes: &[i64]) -> Result<LocatedVertices> {
         let VertexBaseInfo { first, count, .. } = self.info;
-        let mut chunks = Chunks::new(indexes.len(), self.chunks());
+        let mut chunks = ChunkInterner::new(indexes.len(), self.chunks());
         let mut rows = Vec::with_capacity(indexes.len());
         for index in indexes {
             let row = (*index as u64).wrapping_sub(first);
@@ -151,7 +160,7 @@ impl VertexBase {
             let (chunk, row) = self.size.split(row);
             rows.push((chunks.place(chunk) as u32, row as u32));
         }
-        Ok(Located { chunks, rows })
+        Ok(LocatedVertices { chunks, rows })
     }
 
     fn outside(&self, index: i64) -> Error {
@@ -160,8 +169,8 @@ impl VertexBase {
     }
 
     /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
-    async fn load_and_take(&self, indexes: &[i64], selection: &Selection) -> Result<Vec<ArrayRef>> {
-        let Located { chunks, rows } = self.locate(indexes)?;
+    async fn load_and_take(&self, indexes: &[i64], selection: &BaseColumnSelection) -> Result<Vec<ArrayRef>> {
+        let LocatedVertices { chunks, rows } = self.locate(indexes)?;
         let (shares, left) = rows_by_chunk(&rows, chunks.numbers().len());
         let loads = chunks.numbers().iter().copied().zip(shares).map(|(chunk, rows)| async move {
             let loaded = self.load(chunk, selection).await?;
@@ -172,7 +181,7 @@ impl VertexBase {
             columns.collect::<Result<Vec<Option<ArrayRef>>>>()
         });
         let pieces: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-        let column = |(at, column): (usize, &SelectedColumn)| {
+        let column = |(at, column): (usize, &SelectedBaseColumn)| {
             if let Some(nulls) = selection.missing(at, left.len()) {
                 return Ok(nulls);
             }
@@ -187,7 +196,7 @@ impl VertexBase {
     }
 
     /// What is selected and stored of all vertices of a chunk.
-    async fn load(&self, chunk: u64, selection: &Selection) -> Result<Vec<Option<ArrayRef>>> {
+    async fn load(&self, chunk: u64, selection: &BaseColumnSelection) -> Result<Vec<Option<ArrayRef>>> {
         let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
         let groups = self.groups.iter().enumerate().map(|(number, group)| async move {
             let (columns, at) = selection.of_group(number);
@@ -208,11 +217,11 @@ impl VertexBase {
 
     async fn read(
         &self,
-        group: &Group,
+        group: &PropertyGroupFiles,
         chunk: u64,
         columns: &[usize],
     ) -> Result<stylobate_columnar::Columns> {
-        let rows = Rows::Exactly(self.rows(chunk));
+        let rows = ExpectedRowCount::Exactly(self.rows(chunk));
         group.files.get(chunk, || self.file(&group.prefix, chunk), rows, columns).await
     }
 
@@ -228,23 +237,23 @@ impl VertexBase {
     }
 
     /// What is selected of all vertices of a chunk.
-    pub(crate) async fn chunk(&self, chunk: u64, selection: &Selection) -> Result<VertexRows> {
+    pub(crate) async fn chunk(&self, chunk: u64, selection: &BaseColumnSelection) -> Result<VertexBaseRows> {
         let rows = self.rows(chunk) as usize;
         let loaded = self.load(chunk, selection).await?;
         let column = |(at, array): (usize, Option<ArrayRef>)| array.or_else(|| selection.missing(at, rows));
         let columns = loaded.into_iter().enumerate().filter_map(column).collect();
-        Ok(VertexRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
+        Ok(VertexBaseRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
     /// The same, if all of it is in the cache.
-    fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<VertexRows> {
+    fn chunk_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> Option<VertexBaseRows> {
         let rows = self.rows(chunk) as usize;
-        let column = |(at, column): (usize, &SelectedColumn)| match column.stored {
+        let column = |(at, column): (usize, &SelectedBaseColumn)| match column.stored {
             Some((group, place)) => self.groups.get(group)?.files.cached(chunk, place),
             None => selection.missing(at, rows),
         };
         let columns = selection.columns.iter().enumerate().map(column).collect::<Option<_>>()?;
-        Some(VertexRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
+        Some(VertexBaseRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
     /// The same base with nothing kept of what is read.

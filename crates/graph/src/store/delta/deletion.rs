@@ -10,7 +10,7 @@ use stylobate_storage::{Destination, Error as StorageError, Overwrite, Sinks};
 use crate::{
     Result,
     store::{
-        budgeted::{Budgeted, Weighed},
+        budgeted::{Budgeted, MemoryFootprint},
         names::uuid7,
     },
 };
@@ -20,15 +20,15 @@ const CHECKSUM: usize = 4;
 
 /// A set of ordinals of edges, or of indexes of vertices, that are not there any more.
 #[derive(Debug, Default)]
-pub(crate) struct Deleted {
+pub(crate) struct DeletionSet {
     all: RoaringTreemap,
     /// The least and one past the greatest: most questions end here.
     span: Range<u64>,
     /// What it was made of stays open as long as it does, for versions that add to it.
-    _of: Vec<Arc<Budgeted<Deleted>>>,
+    _of: Vec<Arc<Budgeted<DeletionSet>>>,
 }
 
-impl Deleted {
+impl DeletionSet {
     pub(crate) fn new(all: RoaringTreemap) -> Self {
         let span = match (all.min(), all.max()) {
             (Some(first), Some(last)) => first..last.saturating_add(1),
@@ -117,14 +117,14 @@ impl Deleted {
     }
 }
 
-impl Weighed for Deleted {
+impl MemoryFootprint for DeletionSet {
     fn bytes(&self) -> u64 {
         // In memory its containers take about what they take in a file.
         self.all.serialized_size() as u64
     }
 }
 
-impl FromIterator<u64> for Deleted {
+impl FromIterator<u64> for DeletionSet {
     fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> Self {
         Self::new(values.into_iter().collect())
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_range_lies_between_what_was_deleted() {
-        let deleted: Deleted = [3, 4, 9, 1 << 40].into_iter().collect();
+        let deleted: DeletionSet = [3, 4, 9, 1 << 40].into_iter().collect();
         let left = |range: Range<u64>| {
             let mut parts = Vec::new();
             deleted.left(range, |part| parts.push(part));
@@ -177,27 +177,27 @@ mod tests {
 
     #[test]
     fn a_set_comes_back_from_bytes_and_other_bytes_are_an_error() {
-        let deleted: Deleted = (0..1_000).step_by(7).chain([u64::MAX]).collect();
-        assert_eq!(Deleted::from_bytes(&deleted.to_bytes()).unwrap().set(), deleted.set());
+        let deleted: DeletionSet = (0..1_000).step_by(7).chain([u64::MAX]).collect();
+        assert_eq!(DeletionSet::from_bytes(&deleted.to_bytes()).unwrap().set(), deleted.set());
         let text = BASE64.encode(deleted.to_bytes());
-        assert_eq!(Deleted::from_text(&text).unwrap().set(), deleted.set());
-        Deleted::from_bytes(b"nothing of that kind").unwrap_err();
+        assert_eq!(DeletionSet::from_text(&text).unwrap().set(), deleted.set());
+        DeletionSet::from_bytes(b"nothing of that kind").unwrap_err();
         let mut bytes = deleted.to_bytes();
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            Deleted::from_bytes(&bytes).unwrap_err();
+            DeletionSet::from_bytes(&bytes).unwrap_err();
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        Deleted::from_text("%%").unwrap_err();
+        DeletionSet::from_text("%%").unwrap_err();
     }
 
     #[tokio::test]
     async fn several_sets_are_one_and_count_in_the_budget() {
         let cache = Cache::open(CacheOptions::new(ByteSize::mib(1))).await.unwrap();
         let held =
-            |values: &[u64]| Arc::new(Budgeted::new(&cache, values.iter().copied().collect::<Deleted>()));
+            |values: &[u64]| Arc::new(Budgeted::new(&cache, values.iter().copied().collect::<DeletionSet>()));
         let (one, two) = (held(&[1]), held(&[1, 2]));
-        let union = Deleted::union(vec![one.clone(), two.clone()]);
+        let union = DeletionSet::union(vec![one.clone(), two.clone()]);
         assert_eq!(union.set(), two.set());
         assert_eq!(cache.stats().held_bytes, one.bytes() + two.bytes());
         drop((one, two));

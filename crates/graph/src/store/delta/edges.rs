@@ -9,20 +9,20 @@ use arrow::{
 };
 
 use super::{
-    deletion::Deleted,
-    rows::{Arrays, Rows, arrow_error},
+    deletion::DeletionSet,
+    rows::{ColumnArrays, DeltaRows, arrow_error},
 };
 use crate::{
     Direction, Result,
     store::{
-        budgeted::Weighed,
+        budgeted::MemoryFootprint,
         schema::{DESTINATION, SOURCE},
     },
 };
 
 /// An immutable set of edges, as one commit or one compaction wrote it.
 pub(crate) struct EdgeDelta {
-    rows: Rows,
+    rows: DeltaRows,
     /// Ascending, and for one source its destinations are.
     sources: Int64Array,
     destinations: Int64Array,
@@ -75,7 +75,7 @@ impl EdgeDelta {
     ///
     /// What is wrong with the rows.
     pub(crate) fn new(
-        rows: Rows,
+        rows: DeltaRows,
         sources: &ArrayRef,
         destinations: &ArrayRef,
     ) -> std::result::Result<Self, String> {
@@ -108,7 +108,7 @@ impl EdgeDelta {
         self.sources.len() as u64
     }
 
-    pub(crate) fn rows(&self) -> &Rows {
+    pub(crate) fn rows(&self) -> &DeltaRows {
         &self.rows
     }
 
@@ -161,9 +161,9 @@ impl EdgeDelta {
     }
 
     /// What was deleted by ordinals of sources, in the order of destinations.
-    pub(crate) fn by_destination(&self, deleted: &Deleted) -> Deleted {
+    pub(crate) fn by_destination(&self, deleted: &DeletionSet) -> DeletionSet {
         if deleted.is_empty() {
-            return Deleted::default();
+            return DeletionSet::default();
         }
         let places = self.by_destination.values().iter().enumerate();
         places.filter(|(_, at)| deleted.contains(u64::from(**at))).map(|(place, _)| place as u64).collect()
@@ -174,8 +174,8 @@ impl EdgeDelta {
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
-        columns: &Arrays,
-    ) -> Result<(Int64Array, Arrays)> {
+        columns: &ColumnArrays,
+    ) -> Result<(Int64Array, ColumnArrays)> {
         let neighbors = self.neighbors(direction);
         if let [range] = ranges {
             let (start, len) = (range.start as usize, (range.end - range.start) as usize);
@@ -201,7 +201,7 @@ impl EdgeDelta {
                 Some(ordinals.values().iter().filter_map(|at| places.get(*at as usize).copied()).collect())
             }
         };
-        let mut properties = Arrays::new();
+        let mut properties = ColumnArrays::new();
         for column in columns {
             if let Some(places) = &places {
                 properties.push(take(column, places, None).map_err(sorting)?);
@@ -211,12 +211,12 @@ impl EdgeDelta {
     }
 }
 
-impl Weighed for EdgeDelta {
+impl MemoryFootprint for EdgeDelta {
     fn bytes(&self) -> u64 {
         // Its own ends are not counted twice where the rows are in memory.
         let ends = match &self.rows {
-            Rows::Decoded(_) => 0,
-            Rows::File { .. } => 2,
+            DeltaRows::Decoded(_) => 0,
+            DeltaRows::File { .. } => 2,
         };
         self.rows.bytes() + self.len() * (ends * 8 + 4 + 2 * 8)
     }
@@ -234,12 +234,12 @@ mod tests {
         // Parallel edges from 5 to 2, and one from 7 to itself.
         let batch = sorted(&[5, 7, 5, 1, 7, 5], &[2, 7, 2, 9, 2, 1], &[field], &[names]).unwrap();
         let (sources, destinations) = (batch.column(0).clone(), batch.column(1).clone());
-        EdgeDelta::new(Rows::Decoded(batch), &sources, &destinations).unwrap()
+        EdgeDelta::new(DeltaRows::Decoded(batch), &sources, &destinations).unwrap()
     }
 
     fn names(delta: &EdgeDelta, direction: Direction, ranges: &[Range<u64>]) -> (Vec<i64>, String) {
         let column = delta.rows().cached(2).unwrap();
-        let (neighbors, columns) = delta.read(direction, ranges, &Arrays::from_iter([column])).unwrap();
+        let (neighbors, columns) = delta.read(direction, ranges, &ColumnArrays::from_iter([column])).unwrap();
         let names = columns[0].as_string::<i32>().iter().flatten().collect();
         (neighbors.values().to_vec(), names)
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn what_was_deleted_is_known_in_both_orders() {
         let delta = delta();
-        let deleted: Deleted = delta.find(Direction::Out, 5, 2).collect();
+        let deleted: DeletionSet = delta.find(Direction::Out, 5, 2).collect();
         let other = delta.by_destination(&deleted);
         assert_eq!(other.len(), 2);
         let mut left = Vec::new();
@@ -282,6 +282,6 @@ mod tests {
             RecordBatch::try_from_iter([(SOURCE, column(vec![2, 1])), (DESTINATION, column(vec![0, 0]))]);
         let batch = batch.unwrap();
         let (sources, destinations) = (batch.column(0).clone(), batch.column(1).clone());
-        assert!(EdgeDelta::new(Rows::Decoded(batch), &sources, &destinations).is_err());
+        assert!(EdgeDelta::new(DeltaRows::Decoded(batch), &sources, &destinations).is_err());
     }
 }

@@ -18,20 +18,20 @@ use stylobate_storage::{Destination, Overwrite, Sinks};
 
 use crate::{
     Error, FileType, Result,
-    graphar::Place,
-    store::budgeted::{Weighed, bytes_of},
+    graphar::GraphFolder,
+    store::budgeted::{MemoryFootprint, bytes_of},
 };
 
 /// Arrays of columns that were asked for together.
-pub(crate) type Arrays = SmallVec<[ArrayRef; 4]>;
+pub(crate) type ColumnArrays = SmallVec<[ArrayRef; 4]>;
 
 /// Columns of a delta, each in one piece.
-pub(crate) enum Rows {
+pub(crate) enum DeltaRows {
     Decoded(RecordBatch),
     File { columns: FileColumns, fields: Arc<[FieldRef]> },
 }
 
-impl Rows {
+impl DeltaRows {
     /// Rows that came with a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
@@ -55,7 +55,7 @@ impl Rows {
     }
 
     /// Rows in a file. Those of its columns are found that are among `fields`.
-    pub(crate) async fn open(place: &Place, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
+    pub(crate) async fn open(place: &GraphFolder, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
         let columns = place.open(path, FileType::Parquet, fields).await?;
         if place.is_settled(path).await? {
             return Ok(Self::File { columns, fields: fields.clone() });
@@ -113,7 +113,7 @@ impl Rows {
     }
 
     /// All rows of several columns.
-    pub(crate) async fn get(&self, wanted: &[usize]) -> Result<Arrays> {
+    pub(crate) async fn get(&self, wanted: &[usize]) -> Result<ColumnArrays> {
         match self {
             Self::Decoded(batch) => {
                 Ok(wanted.iter().filter_map(|at| batch.columns().get(*at).cloned()).collect())
@@ -123,7 +123,7 @@ impl Rows {
     }
 
     /// All rows of columns, null where there is no such column.
-    pub(crate) async fn all(&self, places: &[Option<usize>], fields: &[FieldRef]) -> Result<Arrays> {
+    pub(crate) async fn all(&self, places: &[Option<usize>], fields: &[FieldRef]) -> Result<ColumnArrays> {
         let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
         let mut found = self.get(&wanted).await?.into_iter();
         let rows = self.len();
@@ -142,7 +142,7 @@ impl Rows {
     }
 }
 
-impl Weighed for Rows {
+impl MemoryFootprint for DeltaRows {
     fn bytes(&self) -> u64 {
         match self {
             Self::Decoded(batch) => bytes_of(batch.columns()),
@@ -201,11 +201,11 @@ mod tests {
         .unwrap();
         let text = to_text(&batch).unwrap();
         assert!(text.len() < 1_200, "{}", text.len());
-        let rows = Rows::from_text(&text).unwrap();
+        let rows = DeltaRows::from_text(&text).unwrap();
         assert_eq!((rows.len(), rows.position("name"), rows.position("x")), (2, Some(1), None));
         assert_eq!(rows.cached(0).unwrap().as_primitive::<Int64Type>().values(), &[1, 2]);
         for wrong in ["", "AAAA", "%", text.get(..text.len() / 2 / 4 * 4).unwrap()] {
-            assert!(Rows::from_text(wrong).is_err());
+            assert!(DeltaRows::from_text(wrong).is_err());
         }
     }
 }

@@ -7,8 +7,8 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type},
 };
 
-use super::rows::Rows;
-use crate::store::budgeted::Weighed;
+use super::rows::DeltaRows;
+use crate::store::budgeted::MemoryFootprint;
 
 /// The column of a patch that says which vertices it is about.
 pub(crate) const INDEX: &str = "_store_index";
@@ -16,24 +16,24 @@ pub(crate) const INDEX: &str = "_store_index";
 /// Vertices of consecutive indexes, as one commit or one compaction wrote them.
 pub(crate) struct VertexDelta {
     first: u64,
-    rows: Rows,
-    keys: Keys,
+    rows: DeltaRows,
+    keys: VertexDeltaKeys,
 }
 
 /// Rows in the order of their keys.
-enum Keys {
+enum VertexDeltaKeys {
     Ints { sorted: Vec<i64>, rows: Vec<u32> },
     Texts { texts: StringArray, rows: Vec<u32> },
 }
 
 /// A key that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Key<'a> {
+pub(crate) enum VertexKeyRef<'a> {
     Int(i64),
     Text(&'a str),
 }
 
-impl std::fmt::Display for Key<'_> {
+impl std::fmt::Display for VertexKeyRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Int(value) => value.fmt(f),
@@ -43,13 +43,13 @@ impl std::fmt::Display for Key<'_> {
 }
 
 /// Reads keys of a column of keys, which has been cast to the type of the key.
-pub(crate) enum KeyColumn<'a> {
+pub(crate) enum KeyColumnReader<'a> {
     Ints(&'a [i64]),
     Narrow(&'a [i32]),
     Texts(&'a StringArray),
 }
 
-impl<'a> KeyColumn<'a> {
+impl<'a> KeyColumnReader<'a> {
     /// Nothing where the column has another type than keys have.
     pub(crate) fn new(array: &'a ArrayRef) -> Option<Self> {
         match array.data_type() {
@@ -61,11 +61,11 @@ impl<'a> KeyColumn<'a> {
     }
 
     #[inline]
-    pub(crate) fn at(&self, row: usize) -> Key<'a> {
+    pub(crate) fn at(&self, row: usize) -> VertexKeyRef<'a> {
         match self {
-            Self::Ints(values) => Key::Int(values.get(row).copied().unwrap_or_default()),
-            Self::Narrow(values) => Key::Int(values.get(row).copied().unwrap_or_default().into()),
-            Self::Texts(texts) => Key::Text(texts.value(row)),
+            Self::Ints(values) => VertexKeyRef::Int(values.get(row).copied().unwrap_or_default()),
+            Self::Narrow(values) => VertexKeyRef::Int(values.get(row).copied().unwrap_or_default().into()),
+            Self::Texts(texts) => VertexKeyRef::Text(texts.value(row)),
         }
     }
 }
@@ -74,23 +74,23 @@ impl VertexDelta {
     /// # Errors
     ///
     /// What is wrong with the rows.
-    pub(crate) fn new(first: u64, rows: Rows, keys: &ArrayRef) -> Result<Self, String> {
+    pub(crate) fn new(first: u64, rows: DeltaRows, keys: &ArrayRef) -> Result<Self, String> {
         if keys.null_count() > 0 || keys.len() != rows.len() || u32::try_from(keys.len()).is_err() {
             return Err("a vertex has no key".to_owned());
         }
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-        let keys = match KeyColumn::new(keys).ok_or_else(|| format!("keys are {}", keys.data_type()))? {
-            KeyColumn::Texts(texts) => {
+        let keys = match KeyColumnReader::new(keys).ok_or_else(|| format!("keys are {}", keys.data_type()))? {
+            KeyColumnReader::Texts(texts) => {
                 order.sort_by_key(|row| texts.value(*row as usize));
-                Keys::Texts { texts: texts.clone(), rows: order }
+                VertexDeltaKeys::Texts { texts: texts.clone(), rows: order }
             }
             ints => {
                 let value = |row: &u32| match ints.at(*row as usize) {
-                    Key::Int(value) => value,
-                    Key::Text(_) => 0,
+                    VertexKeyRef::Int(value) => value,
+                    VertexKeyRef::Text(_) => 0,
                 };
                 order.sort_by_key(value);
-                Keys::Ints { sorted: order.iter().map(value).collect(), rows: order }
+                VertexDeltaKeys::Ints { sorted: order.iter().map(value).collect(), rows: order }
             }
         };
         Ok(Self { first, rows, keys })
@@ -101,24 +101,26 @@ impl VertexDelta {
         self.first..self.first + self.rows.len() as u64
     }
 
-    pub(crate) fn rows(&self) -> &Rows {
+    pub(crate) fn rows(&self) -> &DeltaRows {
         &self.rows
     }
 
     /// The index of the last vertex with a key for which `is_there` holds.
-    pub(crate) fn find(&self, key: Key<'_>, is_there: impl Fn(u64) -> bool) -> Option<i64> {
+    pub(crate) fn find(&self, key: VertexKeyRef<'_>, is_there: impl Fn(u64) -> bool) -> Option<i64> {
         let (start, rows) = match (&self.keys, key) {
-            (Keys::Ints { sorted, rows }, Key::Int(key)) => {
+            (VertexDeltaKeys::Ints { sorted, rows }, VertexKeyRef::Int(key)) => {
                 (sorted.partition_point(|other| *other < key), rows)
             }
-            (Keys::Texts { texts, rows }, Key::Text(key)) => {
+            (VertexDeltaKeys::Texts { texts, rows }, VertexKeyRef::Text(key)) => {
                 (rows.partition_point(|row| texts.value(*row as usize) < key), rows)
             }
             _ => return None,
         };
         let same = |place: usize, row: u32| match (&self.keys, key) {
-            (Keys::Ints { sorted, .. }, Key::Int(key)) => sorted.get(place) == Some(&key),
-            (Keys::Texts { texts, .. }, Key::Text(key)) => texts.value(row as usize) == key,
+            (VertexDeltaKeys::Ints { sorted, .. }, VertexKeyRef::Int(key)) => sorted.get(place) == Some(&key),
+            (VertexDeltaKeys::Texts { texts, .. }, VertexKeyRef::Text(key)) => {
+                texts.value(row as usize) == key
+            }
             _ => false,
         };
         let rest = rows.iter().enumerate().skip(start).take_while(|(place, row)| same(*place, **row));
@@ -127,19 +129,19 @@ impl VertexDelta {
     }
 }
 
-impl Weighed for VertexDelta {
+impl MemoryFootprint for VertexDelta {
     fn bytes(&self) -> u64 {
         let keys = match &self.keys {
-            Keys::Ints { sorted, rows } => 8 * sorted.len() + 4 * rows.len(),
-            Keys::Texts { texts, rows } => texts.value_data().len() + (4 + 4) * rows.len(),
+            VertexDeltaKeys::Ints { sorted, rows } => 8 * sorted.len() + 4 * rows.len(),
+            VertexDeltaKeys::Texts { texts, rows } => texts.value_data().len() + (4 + 4) * rows.len(),
         };
         self.rows.bytes() + keys as u64
     }
 }
 
 /// New values of some properties, by index.
-pub(crate) struct Patch {
-    rows: Rows,
+pub(crate) struct VertexPatch {
+    rows: DeltaRows,
     /// Ascending, each once.
     indexes: Int64Array,
 }
@@ -150,11 +152,11 @@ pub(crate) fn patch_fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
     std::iter::once(index).chain(properties.iter().cloned()).collect()
 }
 
-impl Patch {
+impl VertexPatch {
     /// # Errors
     ///
     /// What is wrong with the rows.
-    pub(crate) fn new(rows: Rows, indexes: &ArrayRef) -> Result<Self, String> {
+    pub(crate) fn new(rows: DeltaRows, indexes: &ArrayRef) -> Result<Self, String> {
         match indexes.as_primitive_opt::<Int64Type>() {
             Some(indexes)
                 if indexes.null_count() == 0
@@ -166,7 +168,7 @@ impl Patch {
         }
     }
 
-    pub(crate) fn rows(&self) -> &Rows {
+    pub(crate) fn rows(&self) -> &DeltaRows {
         &self.rows
     }
 
@@ -187,7 +189,7 @@ impl Patch {
     }
 }
 
-impl Weighed for Patch {
+impl MemoryFootprint for VertexPatch {
     fn bytes(&self) -> u64 {
         self.rows.bytes() + 8 * self.indexes.len() as u64
     }
@@ -201,21 +203,21 @@ mod tests {
 
     fn delta(keys: ArrayRef) -> VertexDelta {
         let batch = RecordBatch::try_from_iter([("id", keys.clone())]).unwrap();
-        VertexDelta::new(100, Rows::Decoded(batch), &keys).unwrap()
+        VertexDelta::new(100, DeltaRows::Decoded(batch), &keys).unwrap()
     }
 
     #[test]
     fn the_last_vertex_of_a_key_that_is_there_is_found() {
         let ints = delta(Arc::new(Int64Array::from(vec![7, 3, 7, -1])));
-        assert_eq!(ints.find(Key::Int(7), |_| true), Some(102));
-        assert_eq!(ints.find(Key::Int(7), |index| index != 102), Some(100));
-        assert_eq!(ints.find(Key::Int(7), |_| false), None);
-        assert_eq!(ints.find(Key::Int(8), |_| true), None);
-        assert_eq!(ints.find(Key::Text("7"), |_| true), None);
+        assert_eq!(ints.find(VertexKeyRef::Int(7), |_| true), Some(102));
+        assert_eq!(ints.find(VertexKeyRef::Int(7), |index| index != 102), Some(100));
+        assert_eq!(ints.find(VertexKeyRef::Int(7), |_| false), None);
+        assert_eq!(ints.find(VertexKeyRef::Int(8), |_| true), None);
+        assert_eq!(ints.find(VertexKeyRef::Text("7"), |_| true), None);
         let texts = delta(Arc::new(StringArray::from(vec!["b", "", "a", "b"])));
-        assert_eq!(texts.find(Key::Text("b"), |_| true), Some(103));
-        assert_eq!(texts.find(Key::Text(""), |_| true), Some(101));
-        assert_eq!(texts.find(Key::Text("zz"), |_| true), None);
+        assert_eq!(texts.find(VertexKeyRef::Text("b"), |_| true), Some(103));
+        assert_eq!(texts.find(VertexKeyRef::Text(""), |_| true), Some(101));
+        assert_eq!(texts.find(VertexKeyRef::Text("zz"), |_| true), None);
         assert_eq!(texts.range(), 100..104);
     }
 
@@ -223,12 +225,12 @@ mod tests {
     fn a_patch_knows_its_vertices() {
         let indexes: ArrayRef = Arc::new(Int64Array::from(vec![2, 5, 9]));
         let batch = RecordBatch::try_from_iter([(INDEX, indexes.clone())]).unwrap();
-        let patch = Patch::new(Rows::Decoded(batch.clone()), &indexes).unwrap();
+        let patch = VertexPatch::new(DeltaRows::Decoded(batch.clone()), &indexes).unwrap();
         assert_eq!(
             [1, 2, 5, 6, 9, 10].map(|index| patch.row(index)),
             [None, Some(0), Some(1), None, Some(2), None]
         );
         let twice: ArrayRef = Arc::new(Int64Array::from(vec![2, 2, 9]));
-        assert!(Patch::new(Rows::Decoded(batch), &twice).is_err());
+        assert!(VertexPatch::new(DeltaRows::Decoded(batch), &twice).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! How records follow one another, and how their schema grows.
 
-use super::record::{EdgeState, FORMAT, Location, Record, VertexState};
+use super::record::{DataLocation, EdgeState, FORMAT, VersionRecord, VertexState};
 use crate::{
     Error, Result,
     store::{
@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-impl Record {
+impl VersionRecord {
     /// The next version with the same state, as a commit of its own.
     pub(crate) fn next(&self, operation: &str, epoch: u64) -> Self {
         Self {
@@ -110,8 +110,8 @@ impl Record {
         Ok(())
     }
 
-    /// The same as [`Record::locations`], to be changed.
-    pub(crate) fn locations_mut(&mut self) -> impl Iterator<Item = &mut Location> {
+    /// The same as [`VersionRecord::locations`], to be changed.
+    pub(crate) fn locations_mut(&mut self) -> impl Iterator<Item = &mut DataLocation> {
         let vertices = self.vertices.iter_mut().flat_map(|state| {
             let deltas = state.deltas.iter_mut().map(|delta| &mut delta.at);
             deltas.chain(state.patches.iter_mut().map(|patch| &mut patch.at)).chain(&mut state.deleted)

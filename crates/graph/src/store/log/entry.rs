@@ -1,6 +1,6 @@
 //! What the log says of a version, in short.
 
-use super::record::Record;
+use super::record::VersionRecord;
 
 /// What the log says of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &VersionRecord) -> Self {
         Self {
             version: record.version,
             epoch: record.epoch,

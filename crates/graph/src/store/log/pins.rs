@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 /// How many snapshots hold each version.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct SnapshotPins {
     by_version: Mutex<BTreeMap<u64, usize>>,
 }
 
-impl Live {
+impl SnapshotPins {
     pub(crate) fn add(&self, version: u64) {
         *self.by_version.lock().entry(version).or_default() += 1;
     }

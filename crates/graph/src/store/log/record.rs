@@ -26,7 +26,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// Where immutable data is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Location {
+pub(crate) enum DataLocation {
     /// In the record of a version.
     Inline {
         /// The version.
@@ -41,13 +41,13 @@ pub(crate) enum Location {
     },
 }
 
-impl Location {
+impl DataLocation {
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self, Self::Inline { .. })
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for DataLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inline { version, slot } => write!(f, "{} slot {slot}", file_name(*version)),
@@ -63,7 +63,7 @@ pub(crate) fn file_name(version: u64) -> String {
 
 /// A version of a store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct VersionRecord {
     pub(crate) format: u32,
     pub(crate) version: u64,
     /// Of the writer that is the last one: only it may commit.
@@ -97,16 +97,16 @@ pub(crate) struct VertexState {
     pub(crate) deltas: Vec<VertexDeltaInfo>,
     /// Later ones win.
     #[serde(default)]
-    pub(crate) patches: Vec<PatchInfo>,
+    pub(crate) patches: Vec<VertexPatchInfo>,
     /// Indexes that were deleted: all of these together.
     #[serde(default)]
-    pub(crate) deleted: Vec<Location>,
+    pub(crate) deleted: Vec<DataLocation>,
 }
 
 /// Vertices that commits added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct VertexDeltaInfo {
-    pub(crate) at: Location,
+    pub(crate) at: DataLocation,
     /// The index of its first vertex.
     pub(crate) first: u64,
     pub(crate) rows: u64,
@@ -114,8 +114,8 @@ pub(crate) struct VertexDeltaInfo {
 
 /// New values of some properties of some vertices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PatchInfo {
-    pub(crate) at: Location,
+pub(crate) struct VertexPatchInfo {
+    pub(crate) at: DataLocation,
     pub(crate) rows: u64,
     /// The properties that it has.
     pub(crate) columns: Vec<String>,
@@ -138,30 +138,30 @@ pub(crate) struct EdgeState {
 pub(crate) struct EdgeBaseState {
     pub(crate) info: EdgeBaseInfo,
     #[serde(default)]
-    pub(crate) deleted: Vec<DeletedPair>,
+    pub(crate) deleted: Vec<EdgeDeletionPair>,
 }
 
 /// The same deleted edges in both orders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct DeletedPair {
-    pub(crate) by_source: Location,
-    pub(crate) by_destination: Location,
+pub(crate) struct EdgeDeletionPair {
+    pub(crate) by_source: DataLocation,
+    pub(crate) by_destination: DataLocation,
     pub(crate) count: u64,
 }
 
 /// Edges that commits added, and what was deleted of them since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EdgeDeltaInfo {
-    pub(crate) at: Location,
+    pub(crate) at: DataLocation,
     pub(crate) rows: u64,
     /// Ordinals in the order of sources: all of these together.
     #[serde(default)]
-    pub(crate) deleted: Vec<Location>,
+    pub(crate) deleted: Vec<DataLocation>,
     #[serde(default)]
     pub(crate) deleted_count: u64,
 }
 
-impl Record {
+impl VersionRecord {
     /// What is wrong with it, if it was read as the record of `version`.
     pub(crate) fn flaw(&self, version: u64) -> Option<String> {
         if self.format > FORMAT {
@@ -215,7 +215,7 @@ impl Record {
     }
 
     /// All places outside of bases that it refers to.
-    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let vertices = self.vertices.iter().flat_map(VertexState::locations);
         vertices.chain(self.edges.iter().flat_map(EdgeState::locations))
     }
@@ -223,7 +223,7 @@ impl Record {
 
 impl EdgeState {
     /// All places outside of bases that it refers to.
-    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().flat_map(|delta| std::iter::once(&delta.at).chain(&delta.deleted));
         let pairs = self.bases.iter().flat_map(|base| &base.deleted);
         deltas.chain(pairs.flat_map(|pair| [&pair.by_source, &pair.by_destination]))
@@ -232,7 +232,7 @@ impl EdgeState {
 
 impl VertexState {
     /// All places outside of bases that it refers to.
-    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().map(|delta| &delta.at);
         deltas.chain(self.patches.iter().map(|patch| &patch.at)).chain(&self.deleted)
     }

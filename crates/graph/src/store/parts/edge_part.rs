@@ -13,44 +13,44 @@ use smallvec::SmallVec;
 use crate::{
     Direction, Result,
     store::{
-        base::{Selection, edges::EdgeBase},
+        base::{BaseColumnSelection, edges::EdgeBase},
         budgeted::Budgeted,
         delta::{
-            deletion::Deleted,
+            deletion::DeletionSet,
             edges::EdgeDelta,
-            rows::{Arrays, arrow_error},
+            rows::{ColumnArrays, arrow_error},
         },
     },
 };
 
 /// A base or a delta, and what was deleted of it.
 pub(crate) struct EdgePart {
-    pub(crate) of: EdgePartOf,
+    pub(crate) of: EdgePartSource,
     /// Ordinals in the order of each direction.
-    pub(crate) out_deleted: Arc<Budgeted<Deleted>>,
-    pub(crate) in_deleted: Arc<Budgeted<Deleted>>,
+    pub(crate) out_deleted: Arc<Budgeted<DeletionSet>>,
+    pub(crate) in_deleted: Arc<Budgeted<DeletionSet>>,
 }
 
-pub(crate) enum EdgePartOf {
+pub(crate) enum EdgePartSource {
     Base(Arc<Budgeted<EdgeBase>>),
     Delta(Arc<Budgeted<EdgeDelta>>),
 }
 
 /// Where a part has the columns that are wanted: resolved once, for a view.
-pub(crate) enum PartColumns {
-    Base(Selection),
+pub(crate) enum EdgePartColumns {
+    Base(BaseColumnSelection),
     Delta(SmallVec<[Option<usize>; 4]>),
 }
 
 /// Neighbours and their edges' properties.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct NeighborRows {
     pub(crate) neighbors: Int64Array,
-    pub(crate) columns: Arrays,
+    pub(crate) columns: ColumnArrays,
 }
 
 /// What is left of slices: ranges of ordinals, and how many of these each position has.
-pub(crate) struct Left {
+pub(crate) struct LiveEdgeRanges {
     pub(crate) ranges: Vec<Range<u64>>,
     /// Rows of each position.
     pub(crate) rows: Vec<u32>,
@@ -62,16 +62,16 @@ impl EdgePart {
     pub(crate) async fn find(
         &self,
         (source, destination): (i64, i64),
-        columns: &PartColumns,
+        columns: &EdgePartColumns,
         fields: &[FieldRef],
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<NeighborRows>> {
         match (&self.of, columns) {
-            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+            (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
                 let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
                 let columns = found.columns;
-                self.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })
+                self.without_deleted(found.ordinals, NeighborRows { neighbors: found.neighbors, columns })
             }
-            (EdgePartOf::Delta(delta), columns) => {
+            (EdgePartSource::Delta(delta), columns) => {
                 let left = self.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
                 match left.total {
                     0 => Ok(None),
@@ -82,7 +82,7 @@ impl EdgePart {
         }
     }
 
-    pub(crate) fn deleted(&self, direction: Direction) -> &Deleted {
+    pub(crate) fn deleted(&self, direction: Direction) -> &DeletionSet {
         match direction {
             Direction::Out => &self.out_deleted,
             Direction::In => &self.in_deleted,
@@ -92,8 +92,8 @@ impl EdgePart {
     /// Its edges, deleted ones among them.
     pub(crate) fn len(&self) -> u64 {
         match &self.of {
-            EdgePartOf::Base(base) => base.info().count,
-            EdgePartOf::Delta(delta) => delta.len(),
+            EdgePartSource::Base(base) => base.info().count,
+            EdgePartSource::Delta(delta) => delta.len(),
         }
     }
 
@@ -101,17 +101,17 @@ impl EdgePart {
     #[inline]
     pub(crate) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
         match &self.of {
-            EdgePartOf::Base(_) => true,
-            EdgePartOf::Delta(delta) => delta.may_have(direction, vertices),
+            EdgePartSource::Base(_) => true,
+            EdgePartSource::Delta(delta) => delta.may_have(direction, vertices),
         }
     }
 
-    pub(crate) fn columns(&self, fields: &[FieldRef]) -> PartColumns {
+    pub(crate) fn columns(&self, fields: &[FieldRef]) -> EdgePartColumns {
         match &self.of {
-            EdgePartOf::Base(base) => PartColumns::Base(base.select(fields)),
-            EdgePartOf::Delta(delta) => {
-                PartColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
-            }
+            EdgePartSource::Base(base) => EdgePartColumns::Base(base.select(fields)),
+            EdgePartSource::Delta(delta) => EdgePartColumns::Delta(
+                fields.iter().map(|field| delta.rows().position(field.name())).collect(),
+            ),
         }
     }
 
@@ -121,8 +121,8 @@ impl EdgePart {
         vertices: &[i64],
     ) -> Option<Result<Vec<Range<u64>>>> {
         match &self.of {
-            EdgePartOf::Base(base) => base.slices_cached(direction, vertices),
-            EdgePartOf::Delta(delta) => {
+            EdgePartSource::Base(base) => base.slices_cached(direction, vertices),
+            EdgePartSource::Delta(delta) => {
                 Some(Ok(vertices.iter().map(|vertex| delta.slice(direction, *vertex)).collect()))
             }
         }
@@ -131,8 +131,8 @@ impl EdgePart {
     pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
         match (&self.of, self.slices_cached(direction, vertices)) {
             (_, Some(found)) => found,
-            (EdgePartOf::Base(base), None) => base.slices(direction, vertices).await,
-            (EdgePartOf::Delta(_), None) => Ok(Vec::new()),
+            (EdgePartSource::Base(base), None) => base.slices(direction, vertices).await,
+            (EdgePartSource::Delta(_), None) => Ok(Vec::new()),
         }
     }
 
@@ -143,9 +143,9 @@ impl EdgePart {
         }
     }
 
-    pub(crate) fn left(&self, direction: Direction, slices: Vec<Range<u64>>) -> Left {
+    pub(crate) fn left(&self, direction: Direction, slices: Vec<Range<u64>>) -> LiveEdgeRanges {
         let deleted = self.deleted(direction);
-        let mut left = Left {
+        let mut left = LiveEdgeRanges {
             ranges: Vec::with_capacity(slices.len()),
             rows: Vec::with_capacity(slices.len()),
             total: 0,
@@ -165,16 +165,16 @@ impl EdgePart {
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
-        columns: &PartColumns,
+        columns: &EdgePartColumns,
         fields: &[FieldRef],
-    ) -> Option<Result<Found>> {
+    ) -> Option<Result<NeighborRows>> {
         match (&self.of, columns) {
-            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+            (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
                 let read = base.read_cached(direction, ranges, selection)?;
-                Some(read.map(|(neighbors, columns)| Found { neighbors, columns }))
+                Some(read.map(|(neighbors, columns)| NeighborRows { neighbors, columns }))
             }
-            (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
-                let mut whole = Arrays::new();
+            (EdgePartSource::Delta(delta), EdgePartColumns::Delta(places)) => {
+                let mut whole = ColumnArrays::new();
                 for place in places.iter().flatten() {
                     whole.push(delta.rows().cached(*place)?);
                 }
@@ -188,28 +188,32 @@ impl EdgePart {
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
-        columns: &PartColumns,
+        columns: &EdgePartColumns,
         fields: &[FieldRef],
-    ) -> Result<Found> {
+    ) -> Result<NeighborRows> {
         if let Some(found) = self.read_cached(direction, ranges, columns, fields) {
             return found;
         }
         match (&self.of, columns) {
-            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+            (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
                 let (neighbors, columns) = base.read(direction, ranges, selection).await?;
-                Ok(Found { neighbors, columns })
+                Ok(NeighborRows { neighbors, columns })
             }
-            (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
+            (EdgePartSource::Delta(delta), EdgePartColumns::Delta(places)) => {
                 let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
                 let whole = delta.rows().get(&wanted).await?;
                 of_delta(delta, direction, ranges, whole, places, fields)
             }
-            _ => Ok(Found::empty(fields)),
+            _ => Ok(NeighborRows::empty(fields)),
         }
     }
 
     /// Rows of these ordinals by source, without those that were deleted.
-    pub(crate) fn without_deleted(&self, ordinals: Range<u64>, found: Found) -> Result<Option<Found>> {
+    pub(crate) fn without_deleted(
+        &self,
+        ordinals: Range<u64>,
+        found: NeighborRows,
+    ) -> Result<Option<NeighborRows>> {
         let gone = self.out_deleted.count(&ordinals);
         if ordinals.is_empty() || gone == ordinals.end - ordinals.start {
             return Ok(None);
@@ -224,7 +228,7 @@ impl EdgePart {
         };
         let neighbors = keep(&found.neighbors)?.as_primitive::<Int64Type>().clone();
         let columns = found.columns.iter().map(|column| keep(column)).collect::<Result<_>>()?;
-        Ok(Some(Found { neighbors, columns }))
+        Ok(Some(NeighborRows { neighbors, columns }))
     }
 }
 
@@ -233,10 +237,10 @@ fn of_delta(
     delta: &EdgeDelta,
     direction: Direction,
     ranges: &[Range<u64>],
-    whole: Arrays,
+    whole: ColumnArrays,
     places: &[Option<usize>],
     fields: &[FieldRef],
-) -> Result<Found> {
+) -> Result<NeighborRows> {
     let (neighbors, found) = delta.read(direction, ranges, &whole)?;
     let mut found = found.into_iter();
     let columns = places.iter().zip(fields).map(|(place, field)| match place {
@@ -244,10 +248,10 @@ fn of_delta(
         None => new_null_array(field.data_type(), neighbors.len()),
     });
     let columns = columns.collect();
-    Ok(Found { neighbors, columns })
+    Ok(NeighborRows { neighbors, columns })
 }
 
-impl Found {
+impl NeighborRows {
     pub(crate) fn empty(fields: &[FieldRef]) -> Self {
         let columns = fields.iter().map(|field| new_empty_array(field.data_type())).collect();
         Self { neighbors: Vec::<i64>::new().into(), columns }

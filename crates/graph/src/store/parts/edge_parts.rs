@@ -14,11 +14,11 @@ use async_recursion::async_recursion as boxed;
 use futures::{FutureExt, future::try_join_all};
 use smallvec::SmallVec;
 
-use super::edge_part::{EdgePart, EdgePartOf, Found, PartColumns};
+use super::edge_part::{EdgePart, EdgePartColumns, EdgePartSource, NeighborRows};
 use crate::{
     Direction, Result,
     store::{
-        delta::rows::{Arrays, arrow_error},
+        delta::rows::{ColumnArrays, arrow_error},
         log::record::EdgeState,
     },
 };
@@ -34,9 +34,9 @@ pub(crate) struct EdgeParts {
 }
 
 /// Edges of vertices, in the order of positions: how many each has, and all of them.
-pub(crate) struct Gathered {
+pub(crate) struct EdgeBatch {
     pub(crate) counts: Vec<u32>,
-    pub(crate) found: Found,
+    pub(crate) found: NeighborRows,
 }
 
 impl EdgeParts {
@@ -45,10 +45,10 @@ impl EdgeParts {
         &self,
         direction: Direction,
         vertices: &[i64],
-        columns: &[PartColumns],
+        columns: &[EdgePartColumns],
         fields: &[FieldRef],
-    ) -> Option<Result<Gathered>> {
-        let mut pieces: Pieces = SmallVec::new();
+    ) -> Option<Result<EdgeBatch>> {
+        let mut pieces: EdgePartPieces = SmallVec::new();
         for (part, columns) in self.parts.iter().zip(columns) {
             if !part.may_have(direction, vertices) {
                 continue;
@@ -74,9 +74,9 @@ impl EdgeParts {
         &self,
         direction: Direction,
         vertices: &[i64],
-        columns: &[PartColumns],
+        columns: &[EdgePartColumns],
         fields: &[FieldRef],
-    ) -> Result<Gathered> {
+    ) -> Result<EdgeBatch> {
         if let Some(found) = self.gather_cached(direction, vertices, columns, fields) {
             return found;
         }
@@ -87,9 +87,9 @@ impl EdgeParts {
         &self,
         direction: Direction,
         vertices: &[i64],
-        columns: &[PartColumns],
+        columns: &[EdgePartColumns],
         fields: &[FieldRef],
-    ) -> Result<Gathered> {
+    ) -> Result<EdgeBatch> {
         let parts = self.parts.iter().zip(columns).filter(|(part, _)| part.may_have(direction, vertices));
         let load = parts.map(|(part, columns)| async move {
             let left = part.left(direction, part.slices(direction, vertices).await?);
@@ -141,15 +141,15 @@ impl EdgeParts {
         &self,
         source: i64,
         destination: i64,
-        columns: &[PartColumns],
+        columns: &[EdgePartColumns],
         fields: &[FieldRef],
-    ) -> Result<Found> {
+    ) -> Result<NeighborRows> {
         if let Some(found) = self.find_cached(source, destination, columns, fields) {
             return found;
         }
         let parts = self.parts.iter().zip(columns);
         let found = parts.map(|(part, columns)| part.find((source, destination), columns, fields).boxed());
-        let pieces: Pieces = try_join_all(found).await?.into_iter().flatten().map(one).collect();
+        let pieces: EdgePartPieces = try_join_all(found).await?.into_iter().flatten().map(one).collect();
         merged(pieces, 1, fields).map(|gathered| gathered.found)
     }
 
@@ -158,33 +158,33 @@ impl EdgeParts {
         &self,
         source: i64,
         destination: i64,
-        columns: &[PartColumns],
+        columns: &[EdgePartColumns],
         fields: &[FieldRef],
-    ) -> Option<Result<Found>> {
+    ) -> Option<Result<NeighborRows>> {
         // Most stores are one base.
-        if let ([part], [PartColumns::Base(selection)]) = (self.parts.as_slice(), columns)
-            && let EdgePartOf::Base(base) = &part.of
+        if let ([part], [EdgePartColumns::Base(selection)]) = (self.parts.as_slice(), columns)
+            && let EdgePartSource::Base(base) = &part.of
         {
             let found = match base.find_cached(Direction::Out, source, destination, selection)? {
                 Ok(found) => found,
                 Err(error) => return Some(Err(error)),
             };
             let (neighbors, columns) = (found.neighbors, found.columns);
-            let left = part.without_deleted(found.ordinals, Found { neighbors, columns });
-            return Some(left.map(|left| left.unwrap_or_else(|| Found::empty(fields))));
+            let left = part.without_deleted(found.ordinals, NeighborRows { neighbors, columns });
+            return Some(left.map(|left| left.unwrap_or_else(|| NeighborRows::empty(fields))));
         }
-        let mut pieces: Pieces = SmallVec::new();
+        let mut pieces: EdgePartPieces = SmallVec::new();
         for (part, columns) in self.parts.iter().zip(columns) {
             let found = match (&part.of, columns) {
-                (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+                (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
                     let found = match base.find_cached(Direction::Out, source, destination, selection)? {
                         Ok(found) => found,
                         Err(error) => return Some(Err(error)),
                     };
                     let columns = found.columns;
-                    part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })
+                    part.without_deleted(found.ordinals, NeighborRows { neighbors: found.neighbors, columns })
                 }
-                (EdgePartOf::Delta(delta), columns) => {
+                (EdgePartSource::Delta(delta), columns) => {
                     let left =
                         part.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
                     match left.total {
@@ -203,19 +203,19 @@ impl EdgeParts {
     }
 }
 
-type Pieces = SmallVec<[(Found, Vec<u32>); 2]>;
+type EdgePartPieces = SmallVec<[(NeighborRows, Vec<u32>); 2]>;
 
-fn one(found: Found) -> (Found, Vec<u32>) {
+fn one(found: NeighborRows) -> (NeighborRows, Vec<u32>) {
     let rows = found.neighbors.len() as u32;
     (found, vec![rows])
 }
 
 /// Rows of several parts, by position and then by part.
-fn merged(mut pieces: Pieces, positions: usize, fields: &[FieldRef]) -> Result<Gathered> {
+fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> Result<EdgeBatch> {
     if pieces.len() < 2 {
         return Ok(match pieces.pop() {
-            Some((found, counts)) => Gathered { counts, found },
-            None => Gathered { counts: vec![0; positions], found: Found::empty(fields) },
+            Some((found, counts)) => EdgeBatch { counts, found },
+            None => EdgeBatch { counts: vec![0; positions], found: NeighborRows::empty(fields) },
         });
     }
     let mut counts = vec![0_u32; positions];
@@ -244,7 +244,7 @@ fn merged(mut pieces: Pieces, positions: usize, fields: &[FieldRef]) -> Result<G
             pieces.get(*piece).and_then(|(found, _)| found.neighbors.values().get(*start..start + rows));
         neighbors.extend_from_slice(from.unwrap_or_default());
     }
-    let mut columns = Arrays::new();
+    let mut columns = ColumnArrays::new();
     for at in 0..fields.len() {
         let of: Vec<_> =
             pieces.iter().filter_map(|(found, _)| Some(found.columns.get(at)?.to_data())).collect();
@@ -255,5 +255,5 @@ fn merged(mut pieces: Pieces, positions: usize, fields: &[FieldRef]) -> Result<G
         }
         columns.push(make_array(made.freeze()) as ArrayRef);
     }
-    Ok(Gathered { counts, found: Found { neighbors: neighbors.into(), columns } })
+    Ok(EdgeBatch { counts, found: NeighborRows { neighbors: neighbors.into(), columns } })
 }

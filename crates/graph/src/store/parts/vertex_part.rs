@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 use crate::{
     Result,
     store::{
-        base::{Selection, vertices::VertexBase},
+        base::{BaseColumnSelection, vertices::VertexBase},
         budgeted::Budgeted,
         delta::{
-            rows::{Arrays, arrow_error},
+            rows::{ColumnArrays, arrow_error},
             vertices::VertexDelta,
         },
     },
@@ -28,8 +28,8 @@ pub(crate) enum VertexPart {
 }
 
 /// Where a part has the columns that are wanted: resolved once, for a view.
-pub(crate) enum VertexColumns {
-    Base(Selection),
+pub(crate) enum VertexPartColumns {
+    Base(BaseColumnSelection),
     Delta(SmallVec<[Option<usize>; 4]>),
 }
 
@@ -41,27 +41,27 @@ impl VertexPart {
         }
     }
 
-    pub(crate) fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
+    pub(crate) fn columns(&self, fields: &[FieldRef]) -> VertexPartColumns {
         match self {
-            Self::Base(base) => VertexColumns::Base(base.select(fields)),
-            Self::Delta(delta) => {
-                VertexColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
-            }
+            Self::Base(base) => VertexPartColumns::Base(base.select(fields)),
+            Self::Delta(delta) => VertexPartColumns::Delta(
+                fields.iter().map(|field| delta.rows().position(field.name())).collect(),
+            ),
         }
     }
 
     pub(crate) fn take_cached(
         &self,
         indexes: &[i64],
-        columns: &VertexColumns,
+        columns: &VertexPartColumns,
         fields: &[FieldRef],
-    ) -> Option<Result<Arrays>> {
+    ) -> Option<Result<ColumnArrays>> {
         match (self, columns) {
-            (Self::Base(base), VertexColumns::Base(selection)) => {
-                Some(base.take_cached(indexes, selection)?.map(Arrays::from))
+            (Self::Base(base), VertexPartColumns::Base(selection)) => {
+                Some(base.take_cached(indexes, selection)?.map(ColumnArrays::from))
             }
-            (Self::Delta(delta), VertexColumns::Delta(places)) => {
-                let mut whole = Arrays::new();
+            (Self::Delta(delta), VertexPartColumns::Delta(places)) => {
+                let mut whole = ColumnArrays::new();
                 for place in places.iter().flatten() {
                     whole.push(delta.rows().cached(*place)?);
                 }
@@ -74,19 +74,19 @@ impl VertexPart {
     pub(crate) async fn take(
         &self,
         indexes: &[i64],
-        columns: &VertexColumns,
+        columns: &VertexPartColumns,
         fields: &[FieldRef],
-    ) -> Result<Arrays> {
+    ) -> Result<ColumnArrays> {
         match (self, columns) {
-            (Self::Base(base), VertexColumns::Base(selection)) => {
+            (Self::Base(base), VertexPartColumns::Base(selection)) => {
                 Ok(base.take(indexes, selection).await?.into())
             }
-            (Self::Delta(delta), VertexColumns::Delta(places)) => {
+            (Self::Delta(delta), VertexPartColumns::Delta(places)) => {
                 let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
                 let whole = delta.rows().get(&wanted).await?;
                 of_delta(delta, indexes, &whole, places, fields)
             }
-            _ => Ok(Arrays::new()),
+            _ => Ok(ColumnArrays::new()),
         }
     }
 }
@@ -97,7 +97,7 @@ fn of_delta(
     whole: &[ArrayRef],
     places: &[Option<usize>],
     fields: &[FieldRef],
-) -> Result<Arrays> {
+) -> Result<ColumnArrays> {
     let first = delta.range().start as i64;
     let rows: UInt32Array = indexes.iter().map(|index| (index - first) as u32).collect::<Vec<_>>().into();
     let mut whole = whole.iter();

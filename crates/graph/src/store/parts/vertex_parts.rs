@@ -11,15 +11,15 @@ use arrow::{
 use async_recursion::async_recursion as boxed;
 use smallvec::SmallVec;
 
-use super::vertex_part::{VertexColumns, VertexPart};
+use super::vertex_part::{VertexPart, VertexPartColumns};
 use crate::{
     Error, Result,
     store::{
         budgeted::Budgeted,
         delta::{
-            deletion::Deleted,
-            rows::{Arrays, arrow_error},
-            vertices::Patch,
+            deletion::DeletionSet,
+            rows::{ColumnArrays, arrow_error},
+            vertices::VertexPatch,
         },
         log::record::VertexState,
     },
@@ -31,27 +31,27 @@ pub(crate) struct VertexParts {
     /// Disjoint ranges of indexes, ascending.
     pub(crate) parts: Vec<VertexPart>,
     /// Later ones win.
-    pub(crate) patches: Vec<Arc<Budgeted<Patch>>>,
-    pub(crate) deleted: Arc<Budgeted<Deleted>>,
+    pub(crate) patches: Vec<Arc<Budgeted<VertexPatch>>>,
+    pub(crate) deleted: Arc<Budgeted<DeletionSet>>,
 }
 
 /// Columns of vertices, where parts and patches have them.
 pub(crate) struct VertexSelection {
     pub(crate) fields: Arc<[FieldRef]>,
-    parts: Vec<VertexColumns>,
+    parts: Vec<VertexPartColumns>,
     /// For each field, the patches that have it and where, newest first.
     patches: Vec<Vec<(usize, usize)>>,
 }
 
 /// Which vertices are taken of a part, and where in the answer they go.
-struct Share<'a> {
+struct PartVertexIndexes<'a> {
     part: usize,
     indexes: std::borrow::Cow<'a, [i64]>,
 }
 
 impl VertexSelection {
     /// Where a part has the columns.
-    pub(crate) fn columns(&self, part: usize) -> Option<&VertexColumns> {
+    pub(crate) fn columns(&self, part: usize) -> Option<&VertexPartColumns> {
         self.parts.get(part)
     }
 }
@@ -102,13 +102,13 @@ impl VertexParts {
 
     /// Vertices by part, and for each where it is: which share, which row of it. One share has them all if the second
     /// is empty.
-    fn shares<'a>(&self, indexes: &'a [i64]) -> (SmallVec<[Share<'a>; 4]>, Vec<(usize, usize)>) {
-        let mut shares: SmallVec<[Share<'a>; 4]> = SmallVec::new();
+    fn shares<'a>(&self, indexes: &'a [i64]) -> (SmallVec<[PartVertexIndexes<'a>; 4]>, Vec<(usize, usize)>) {
+        let mut shares: SmallVec<[PartVertexIndexes<'a>; 4]> = SmallVec::new();
         let Some(first) = indexes.first() else { return (shares, Vec::new()) };
         let part = self.part_of(*first);
         let range = self.parts.get(part).map_or(0..0, VertexPart::range);
         if indexes.iter().all(|index| range.contains(&(*index as u64))) {
-            shares.push(Share { part, indexes: indexes.into() });
+            shares.push(PartVertexIndexes { part, indexes: indexes.into() });
             return (shares, Vec::new());
         }
         let mut rows = Vec::with_capacity(indexes.len());
@@ -117,7 +117,7 @@ impl VertexParts {
             let part = self.part_of(*index);
             let Some(known) = share_of.get_mut(part) else { continue };
             let at = *known.get_or_insert_with(|| {
-                shares.push(Share { part, indexes: Vec::new().into() });
+                shares.push(PartVertexIndexes { part, indexes: Vec::new().into() });
                 shares.len() - 1
             });
             if let Some(share) = shares.get_mut(at) {
@@ -129,12 +129,12 @@ impl VertexParts {
     }
 
     /// Columns of these vertices, if all that is needed is in memory.
-    pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<Arrays>> {
+    pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<ColumnArrays>> {
         if let Err(error) = self.check(indexes) {
             return Some(Err(error));
         }
         let (shares, rows) = self.shares(indexes);
-        let mut taken: SmallVec<[Arrays; 2]> = SmallVec::new();
+        let mut taken: SmallVec<[ColumnArrays; 2]> = SmallVec::new();
         for share in &shares {
             let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
             match part.take_cached(&share.indexes, columns, &of.fields)? {
@@ -146,7 +146,7 @@ impl VertexParts {
             Ok(joined) => joined,
             Err(error) => return Some(Err(error)),
         };
-        let mut patched = Arrays::new();
+        let mut patched = ColumnArrays::new();
         for (at, column) in joined.into_iter().enumerate() {
             let hits = self.hits(indexes, of, at);
             let mut news = Vec::with_capacity(hits.columns.len());
@@ -166,7 +166,7 @@ impl VertexParts {
     /// # Errors
     ///
     /// [`Error::NoSuchVertex`] and [`Error::OutOfRange`].
-    pub(crate) async fn take(&self, indexes: &[i64], of: &VertexSelection) -> Result<Arrays> {
+    pub(crate) async fn take(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
         if let Some(taken) = self.take_cached(indexes, of) {
             return taken;
         }
@@ -174,7 +174,7 @@ impl VertexParts {
     }
 
     #[boxed]
-    async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<Arrays> {
+    async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
         let (shares, rows) = self.shares(indexes);
         let load = shares.iter().filter_map(|share| {
             let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
@@ -188,10 +188,10 @@ impl VertexParts {
     pub(crate) async fn patched(
         &self,
         indexes: &[i64],
-        columns: Arrays,
+        columns: ColumnArrays,
         of: &VertexSelection,
-    ) -> Result<Arrays> {
-        let mut patched = Arrays::new();
+    ) -> Result<ColumnArrays> {
+        let mut patched = ColumnArrays::new();
         for (at, column) in columns.into_iter().enumerate() {
             let hits = self.hits(indexes, of, at);
             let mut news = Vec::with_capacity(hits.columns.len());
@@ -206,9 +206,9 @@ impl VertexParts {
     }
 
     /// Which rows of which patches replace values of a column.
-    fn hits(&self, indexes: &[i64], of: &VertexSelection, field: usize) -> Hits {
+    fn hits(&self, indexes: &[i64], of: &VertexSelection, field: usize) -> PatchHits {
         let patches = of.patches.get(field).map(Vec::as_slice).unwrap_or_default();
-        let mut hits = Hits::default();
+        let mut hits = PatchHits::default();
         if patches.is_empty() {
             return hits;
         }
@@ -232,12 +232,12 @@ impl VertexParts {
 
 /// Values that patches replace: row of the column, which patch's column, row in that.
 #[derive(Default)]
-struct Hits {
+struct PatchHits {
     columns: SmallVec<[(usize, usize); 4]>,
     rows: Vec<(usize, usize, usize)>,
 }
 
-impl Hits {
+impl PatchHits {
     fn apply(&self, column: ArrayRef, news: &[ArrayRef]) -> Result<ArrayRef> {
         if self.rows.is_empty() {
             return Ok(column);
@@ -254,12 +254,16 @@ impl Hits {
 }
 
 /// Rows of shares in the order in which they were asked for.
-fn joined(mut taken: SmallVec<[Arrays; 2]>, rows: &[(usize, usize)], fields: &[FieldRef]) -> Result<Arrays> {
+fn joined(
+    mut taken: SmallVec<[ColumnArrays; 2]>,
+    rows: &[(usize, usize)],
+    fields: &[FieldRef],
+) -> Result<ColumnArrays> {
     if rows.is_empty() {
         let empty = || fields.iter().map(|field| new_empty_array(field.data_type())).collect();
         return Ok(taken.pop().unwrap_or_else(empty));
     }
-    let mut columns = Arrays::new();
+    let mut columns = ColumnArrays::new();
     for at in 0..fields.len() {
         let of: Vec<&dyn Array> =
             taken.iter().filter_map(|arrays| arrays.get(at)).map(AsRef::as_ref).collect();

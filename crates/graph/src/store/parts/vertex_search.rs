@@ -11,26 +11,26 @@ use crate::{
     Error, Result,
     store::delta::{
         rows::arrow_error,
-        vertices::{KeyColumn, VertexDelta},
+        vertices::{KeyColumnReader, VertexDelta},
     },
 };
 
 /// Keys that are looked for, newest part first.
-struct Search<'a> {
+struct VertexKeySearch<'a> {
     of: &'a VertexParts,
     keys: &'a ArrayRef,
-    column: KeyColumn<'a>,
+    column: KeyColumnReader<'a>,
     found: Vec<Option<i64>>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> VertexKeySearch<'a> {
     fn new(of: &'a VertexParts, keys: &'a ArrayRef) -> Result<Self> {
         let wrong = || Error::Column {
             of: format!("vertices of type {}", of.name()),
             column: of.state.schema.key.clone(),
             reason: format!("keys are {}, not {}", of.state.schema.key_type(), keys.data_type()),
         };
-        let column = KeyColumn::new(keys).ok_or_else(wrong)?;
+        let column = KeyColumnReader::new(keys).ok_or_else(wrong)?;
         Ok(Self { of, keys, column, found: vec![None; keys.len()] })
     }
 
@@ -68,7 +68,7 @@ impl<'a> Search<'a> {
 impl VertexParts {
     /// The index of the vertex of each key, if all that is needed is in memory.
     pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
-        let mut search = match Search::new(self, keys) {
+        let mut search = match VertexKeySearch::new(self, keys) {
             Ok(search) => search,
             Err(error) => return Some(Err(error)),
         };
@@ -97,7 +97,7 @@ impl VertexParts {
         if let Some(found) = self.indexes_of_cached(keys) {
             return found;
         }
-        let mut search = Search::new(self, keys)?;
+        let mut search = VertexKeySearch::new(self, keys)?;
         for part in self.parts.iter().rev() {
             match part {
                 VertexPart::Delta(delta) => search.in_delta(delta),

@@ -11,10 +11,10 @@ use super::vertex_view::{batch, pick};
 use crate::{
     Direction, Error, Result,
     store::{
-        delta::rows::Arrays,
+        delta::rows::ColumnArrays,
         parts::{
-            edge_part::{EdgePartOf, Found, PartColumns},
-            edge_parts::{EdgeParts, Gathered},
+            edge_part::{EdgePartColumns, EdgePartSource, NeighborRows},
+            edge_parts::{EdgeBatch, EdgeParts},
         },
         snapshot::Snapshot,
     },
@@ -26,15 +26,15 @@ use crate::{
 /// wait. The others try that first.
 #[derive(Clone)]
 pub struct EdgeView {
-    inner: Arc<Inner>,
+    inner: Arc<EdgeViewInner>,
 }
 
-struct Inner {
+struct EdgeViewInner {
     /// Keeps what the version needs.
     snapshot: Snapshot,
     parts: Arc<EdgeParts>,
     fields: Arc<[FieldRef]>,
-    columns: Vec<PartColumns>,
+    columns: Vec<EdgePartColumns>,
     /// `neighbor` and the properties.
     schema: SchemaRef,
     /// `position`, `neighbor` and the properties.
@@ -48,11 +48,11 @@ pub struct EdgeRows {
     /// The indexes of the vertices at the other ends.
     pub neighbors: Int64Array,
     /// The properties of the edges.
-    pub columns: Arrays,
+    pub columns: ColumnArrays,
 }
 
-impl From<Found> for EdgeRows {
-    fn from(found: Found) -> Self {
+impl From<NeighborRows> for EdgeRows {
+    fn from(found: NeighborRows) -> Self {
         Self { neighbors: found.neighbors, columns: found.columns }
     }
 }
@@ -67,7 +67,7 @@ impl EdgeView {
         let schema = std::iter::once(neighbor).chain(fields.iter().cloned()).collect::<Vec<_>>();
         let expanded = std::iter::once(position).chain(schema.iter().cloned()).collect::<Vec<_>>();
         let (schema, expanded) = (Arc::new(Schema::new(schema)), Arc::new(Schema::new(expanded)));
-        Ok(Self { inner: Arc::new(Inner { snapshot, parts, fields, columns, schema, expanded }) })
+        Ok(Self { inner: Arc::new(EdgeViewInner { snapshot, parts, fields, columns, schema, expanded }) })
     }
 
     /// The version that it is of.
@@ -128,16 +128,16 @@ impl EdgeView {
         }
         let inner = &*self.inner;
         // Most stores are one base, of which little was deleted.
-        if let ([part], [PartColumns::Base(selection)]) =
+        if let ([part], [EdgePartColumns::Base(selection)]) =
             (inner.parts.parts.as_slice(), inner.columns.as_slice())
-            && let EdgePartOf::Base(base) = &part.of
+            && let EdgePartSource::Base(base) = &part.of
         {
             let slice = match base.slice_cached(direction, vertex)? {
                 Ok(slice) => slice,
                 Err(error) => return Some(Err(error)),
             };
             if slice.is_empty() {
-                return Some(Ok(Found::empty(&inner.fields).into()));
+                return Some(Ok(NeighborRows::empty(&inner.fields).into()));
             }
             if part.deleted(direction).count(&slice) == 0 {
                 let read = base.read_one_cached(direction, vertex, &slice, selection)?;
@@ -230,7 +230,7 @@ impl EdgeView {
         Some(gathered.and_then(|gathered| self.expanded(gathered)))
     }
 
-    fn expanded(&self, gathered: Gathered) -> Result<RecordBatch> {
+    fn expanded(&self, gathered: EdgeBatch) -> Result<RecordBatch> {
         let rows = gathered.found.neighbors.len();
         let positions: ArrayRef = Arc::new(UInt32Array::from(gathered.positions()));
         let neighbors: ArrayRef = Arc::new(gathered.found.neighbors);
@@ -238,13 +238,13 @@ impl EdgeView {
         batch(&self.inner.expanded, columns, rows)
     }
 
-    pub(crate) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<Gathered> {
+    pub(crate) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<EdgeBatch> {
         self.check(direction, vertices)?;
         let inner = &*self.inner;
         inner.parts.gather(direction, vertices, &inner.columns, &inner.fields).await
     }
 
-    pub(crate) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Gathered>> {
+    pub(crate) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<EdgeBatch>> {
         if let Err(error) = self.check(direction, vertices) {
             return Some(Err(error));
         }
@@ -264,7 +264,7 @@ impl EdgeView {
     }
 }
 
-impl Gathered {
+impl EdgeBatch {
     /// For each row, which of the vertices it is of.
     pub(crate) fn positions(&self) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.found.neighbors.len());

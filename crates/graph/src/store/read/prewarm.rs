@@ -8,10 +8,11 @@ use stylobate_storage::ByteSize;
 use crate::{
     Direction, Result,
     store::{
-        delta::rows::Rows,
+        delta::rows::DeltaRows,
         graph_store::GraphStore,
         parts::{
-            edge_part::EdgePartOf, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
+            edge_part::EdgePartSource, edge_parts::EdgeParts, vertex_part::VertexPart,
+            vertex_parts::VertexParts,
         },
         snapshot::Snapshot,
     },
@@ -61,7 +62,7 @@ impl PrewarmOptions {
 }
 
 /// A type by its place in the schema, and some of its properties.
-enum Wanted {
+enum PrewarmTarget {
     Edges(usize, Vec<FieldRef>),
     Vertices(usize, Vec<FieldRef>),
 }
@@ -125,26 +126,26 @@ impl Snapshot {
     }
 
     /// What was named.
-    fn wanted(&self, options: &PrewarmOptions) -> Result<Vec<Wanted>> {
+    fn wanted(&self, options: &PrewarmOptions) -> Result<Vec<PrewarmTarget>> {
         let record = self.record();
         let found = options.types.iter().map(|(name, columns)| {
             if let Some((at, state)) =
                 record.edge_type(name).ok().and_then(|at| Some((at, record.edges.get(at)?)))
             {
                 let schema = &state.schema;
-                return Ok(Wanted::Edges(
+                return Ok(PrewarmTarget::Edges(
                     at,
                     chosen(schema.fields(), columns.as_deref(), &schema.full_name())?,
                 ));
             }
             let at = record.vertex_type(name)?;
             let fields = record.vertices.get(at).map(|state| state.schema.fields()).unwrap_or_default();
-            Ok(Wanted::Vertices(at, chosen(fields, columns.as_deref(), name)?))
+            Ok(PrewarmTarget::Vertices(at, chosen(fields, columns.as_deref(), name)?))
         });
         found.collect()
     }
 
-    async fn warm(&self, wanted: &[Wanted], limit: ByteSize) -> Result<Prewarmed> {
+    async fn warm(&self, wanted: &[PrewarmTarget], limit: ByteSize) -> Result<Prewarmed> {
         let mut warmed = Prewarmed::default();
         for at in 0..self.record().vertices.len() {
             self.vertex_parts(at).await?;
@@ -157,10 +158,10 @@ impl Snapshot {
         }
         for wanted in wanted {
             let goes_on = match wanted {
-                Wanted::Edges(at, fields) => {
+                PrewarmTarget::Edges(at, fields) => {
                     edges(&*self.edge_parts(*at).await?, fields, &mut warmed, limit).await?
                 }
-                Wanted::Vertices(at, fields) => {
+                PrewarmTarget::Vertices(at, fields) => {
                     vertices(&*self.vertex_parts(*at).await?, fields, &mut warmed, limit).await?
                 }
             };
@@ -174,7 +175,7 @@ impl Snapshot {
 
 async fn offsets(parts: &EdgeParts, warmed: &mut Prewarmed, limit: ByteSize) -> Result<bool> {
     for part in &parts.parts {
-        let EdgePartOf::Base(base) = &part.of else { continue };
+        let EdgePartSource::Base(base) = &part.of else { continue };
         for direction in [Direction::Out, Direction::In] {
             let list = base.list(direction);
             let read = (0..list.parts()).map(|part| list.offsets(part));
@@ -196,12 +197,12 @@ async fn edges(
     limit: ByteSize,
 ) -> Result<bool> {
     for part in &parts.parts {
-        if let EdgePartOf::Delta(delta) = &part.of
+        if let EdgePartSource::Delta(delta) = &part.of
             && !rows(delta.rows(), fields, warmed, limit).await?
         {
             return Ok(false);
         }
-        let EdgePartOf::Base(base) = &part.of else { continue };
+        let EdgePartSource::Base(base) = &part.of else { continue };
         let selection = base.select(fields);
         for direction in [Direction::Out, Direction::In] {
             let read =
@@ -255,8 +256,13 @@ async fn vertices(
 }
 
 /// Columns of what commits left behind: those that came with records are in memory once that is open.
-async fn rows(rows: &Rows, fields: &[FieldRef], warmed: &mut Prewarmed, limit: ByteSize) -> Result<bool> {
-    if matches!(rows, Rows::Decoded(_)) {
+async fn rows(
+    rows: &DeltaRows,
+    fields: &[FieldRef],
+    warmed: &mut Prewarmed,
+    limit: ByteSize,
+) -> Result<bool> {
+    if matches!(rows, DeltaRows::Decoded(_)) {
         return Ok(true);
     }
     let wanted: Vec<usize> = fields.iter().filter_map(|field| rows.position(field.name())).collect();

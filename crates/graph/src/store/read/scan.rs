@@ -16,12 +16,12 @@ use super::vertex_view::{batch, pick};
 use crate::{
     Direction, Result,
     store::{
-        delta::rows::{Arrays, arrow_error},
+        delta::rows::{ColumnArrays, arrow_error},
         names::INDEX,
         parts::{
-            edge_part::{EdgePart, EdgePartOf, PartColumns},
+            edge_part::{EdgePart, EdgePartColumns, EdgePartSource},
             edge_parts::EdgeParts,
-            vertex_part::{VertexColumns, VertexPart},
+            vertex_part::{VertexPart, VertexPartColumns},
             vertex_parts::{VertexParts, VertexSelection},
         },
         schema::{DESTINATION, SOURCE},
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// What a scan reads, keeps and hands out.
-struct Wanted {
+struct StoreScanPlan {
     /// All columns that are read: those of the filter behind those that are handed out.
     schema: SchemaRef,
     /// So many columns are handed out.
@@ -38,7 +38,7 @@ struct Wanted {
     filter: Option<(RowFilter, Vec<usize>)>,
 }
 
-impl Wanted {
+impl StoreScanPlan {
     /// `own` columns come first and are handed out always.
     fn new(
         of: &str,
@@ -114,7 +114,7 @@ impl Snapshot {
         let of = format!("vertices of type {vertex_type}");
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
         let (wanted, fields) =
-            Wanted::new(&of, vec![index], &parts.state.schema.fields(), columns, predicate)?;
+            StoreScanPlan::new(&of, vec![index], &parts.state.schema.fields(), columns, predicate)?;
         let shown = Arc::new(wanted.schema.project(&wanted.shown).map_err(scanning)?);
         let selection = Arc::new(parts.select(fields));
         let wanted = Arc::new(wanted);
@@ -150,7 +150,7 @@ impl Snapshot {
         let of = format!("edges of type {}", parts.state.schema.full_name());
         let own = [SOURCE, DESTINATION].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
         let (wanted, fields) =
-            Wanted::new(&of, own.to_vec(), &parts.state.schema.fields(), columns, predicate)?;
+            StoreScanPlan::new(&of, own.to_vec(), &parts.state.schema.fields(), columns, predicate)?;
         let shown = Arc::new(wanted.schema.project(&wanted.shown).map_err(scanning)?);
         let wanted = Arc::new(wanted);
         let snapshot = self.clone();
@@ -175,16 +175,16 @@ fn rows_of(
     parts: Arc<VertexParts>,
     at: usize,
     selection: Arc<VertexSelection>,
-) -> BoxStream<'static, Result<(u64, usize, Arrays)>> {
+) -> BoxStream<'static, Result<(u64, usize, ColumnArrays)>> {
     match (parts.parts.get(at), selection.columns(at)) {
-        (Some(VertexPart::Base(base)), Some(VertexColumns::Base(columns))) => {
+        (Some(VertexPart::Base(base)), Some(VertexPartColumns::Base(columns))) => {
             base.stream(columns).map_ok(|rows| (rows.first as u64, rows.rows, rows.columns.into())).boxed()
         }
-        (Some(VertexPart::Delta(delta)), Some(VertexColumns::Delta(_))) => {
+        (Some(VertexPart::Delta(delta)), Some(VertexPartColumns::Delta(_))) => {
             let (delta, range) = (delta.clone(), delta.range());
             let whole = async move {
-                let Some(VertexColumns::Delta(places)) = selection.columns(at) else {
-                    return Ok((0, 0, Arrays::new()));
+                let Some(VertexPartColumns::Delta(places)) = selection.columns(at) else {
+                    return Ok((0, 0, ColumnArrays::new()));
                 };
                 let rows = delta.rows().len();
                 Ok((range.start, rows, delta.rows().all(places, &selection.fields).await?))
@@ -198,9 +198,9 @@ fn rows_of(
 async fn of_vertices(
     parts: &VertexParts,
     selection: &VertexSelection,
-    wanted: &Wanted,
+    wanted: &StoreScanPlan,
     first: u64,
-    (rows, columns): (usize, Arrays),
+    (rows, columns): (usize, ColumnArrays),
 ) -> Result<RecordBatch> {
     let range = first..first + rows as u64;
     let mut indexes: Vec<i64> = range.clone().map(|index| index as i64).collect();
@@ -226,7 +226,7 @@ fn edges_of(
 ) -> BoxStream<'static, Result<Vec<ArrayRef>>> {
     let Some(part) = parts.parts.get(at) else { return futures::stream::empty().boxed() };
     match (&part.of, part.columns(&fields)) {
-        (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+        (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
             let rows = base.stream(Direction::Out, &selection);
             rows.and_then(move |rows| {
                 let ends: [ArrayRef; 2] = [Arc::new(rows.vertices), Arc::new(rows.neighbors)];
@@ -238,10 +238,10 @@ fn edges_of(
             })
             .boxed()
         }
-        (EdgePartOf::Delta(delta), columns) => {
+        (EdgePartSource::Delta(delta), columns) => {
             let delta = delta.clone();
             let whole = async move {
-                let (Some(part), PartColumns::Delta(places)) = (parts.parts.get(at), columns) else {
+                let (Some(part), EdgePartColumns::Delta(places)) = (parts.parts.get(at), columns) else {
                     return Ok(Vec::new());
                 };
                 let found = delta.rows().all(&places, &fields).await?;

@@ -12,8 +12,8 @@ use crate::{
     Error, Result,
     store::{
         delta::{
-            rows::{Arrays, arrow_error},
-            vertices::KeyColumn,
+            rows::{ColumnArrays, arrow_error},
+            vertices::KeyColumnReader,
         },
         log::alter::joined,
         names::INDEX,
@@ -92,12 +92,12 @@ impl VertexView {
     }
 
     /// The properties alone, a column for each.
-    pub(crate) async fn columns(&self, indexes: &[i64]) -> Result<Arrays> {
+    pub(crate) async fn columns(&self, indexes: &[i64]) -> Result<ColumnArrays> {
         self.parts.take(indexes, &self.selection).await
     }
 
     /// The same, if all that is needed is in memory.
-    pub(crate) fn columns_cached(&self, indexes: &[i64]) -> Option<Result<Arrays>> {
+    pub(crate) fn columns_cached(&self, indexes: &[i64]) -> Option<Result<ColumnArrays>> {
         self.parts.take_cached(indexes, &self.selection)
     }
 
@@ -107,7 +107,7 @@ impl VertexView {
         Some(taken.and_then(|columns| self.answer(indexes, columns)))
     }
 
-    pub(crate) fn answer(&self, indexes: &[i64], columns: Arrays) -> Result<RecordBatch> {
+    pub(crate) fn answer(&self, indexes: &[i64], columns: ColumnArrays) -> Result<RecordBatch> {
         let index: ArrayRef = Arc::new(Int64Array::from(indexes.to_vec()));
         batch(&self.schema, std::iter::once(index).chain(columns).collect(), indexes.len())
     }
@@ -176,7 +176,7 @@ impl VertexView {
 }
 
 pub(crate) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error {
-    let vertex = match KeyColumn::new(keys) {
+    let vertex = match KeyColumnReader::new(keys) {
         Some(column) if keys.is_valid(row) => format!("with key {}", column.at(row)),
         _ => "with key null".to_owned(),
     };

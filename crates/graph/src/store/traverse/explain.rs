@@ -6,13 +6,13 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
-    plan::{Names, Place, Plan},
+    plan::{TraversalColumnSource, TraversalNames, TraversalPlan},
     traversal::Traversal,
 };
 use crate::{
     Direction, Result,
     store::parts::{
-        edge_part::EdgePartOf, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
+        edge_part::EdgePartSource, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
     },
 };
 
@@ -24,14 +24,14 @@ impl Traversal {
     /// As [`Self::collect`], but for starts that are not there.
     #[boxed]
     pub async fn explain(&self) -> Result<String> {
-        let plan = Plan::new(self).boxed().await?;
+        let plan = TraversalPlan::new(self).boxed().await?;
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = self.write(&plan, &mut text);
         Ok(text)
     }
 
-    fn write(&self, plan: &Plan, text: &mut String) -> std::fmt::Result {
+    fn write(&self, plan: &TraversalPlan, text: &mut String) -> std::fmt::Result {
         let (steps, edges) = (&plan.names.steps, &plan.names.edges);
         let named = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
         let by = match &self.ids {
@@ -69,15 +69,17 @@ impl Traversal {
     }
 }
 
-impl Plan {
-    fn of(&self, place: &Place) -> String {
-        let Names { steps, edges, .. } = &self.names;
+impl TraversalPlan {
+    fn of(&self, place: &TraversalColumnSource) -> String {
+        let TraversalNames { steps, edges, .. } = &self.names;
         let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
         match place {
-            Place::Position => "which start".to_owned(),
-            Place::Index { step } => format!("index of {}", name(steps, *step)),
-            Place::Edge { hop, .. } => format!("column of edges {}", name(edges, *hop)),
-            Place::Property { step, .. } => format!("property of {}, gathered", name(steps, *step)),
+            TraversalColumnSource::Position => "which start".to_owned(),
+            TraversalColumnSource::Index { step } => format!("index of {}", name(steps, *step)),
+            TraversalColumnSource::Edge { hop, .. } => format!("column of edges {}", name(edges, *hop)),
+            TraversalColumnSource::Property { step, .. } => {
+                format!("property of {}, gathered", name(steps, *step))
+            }
         }
     }
 }
@@ -90,7 +92,7 @@ fn of_vertices(parts: &VertexParts) -> String {
 }
 
 fn of_edges(parts: &EdgeParts) -> String {
-    let bases = parts.parts.iter().filter(|part| matches!(part.of, EdgePartOf::Base(_))).count();
+    let bases = parts.parts.iter().filter(|part| matches!(part.of, EdgePartSource::Base(_))).count();
     let deltas = parts.parts.len() - bases;
     let deleted: u64 = parts.parts.iter().map(|part| part.out_deleted.len()).sum();
     format!("{bases} bases and {deltas} deltas of {} edges, {deleted} deleted", parts.state.count)

@@ -1,6 +1,6 @@
 //! What the names of a traversal mean: types, columns, and where each value of the answer comes from.
 
-use super::traversal::{Hop, Traversal};
+use super::traversal::{Traversal, TraversalHop};
 use crate::{
     Direction, Error, Result,
     store::{
@@ -13,13 +13,13 @@ use crate::{
 };
 
 /// A traversal whose names were found.
-pub(crate) struct Plan {
+pub(crate) struct TraversalPlan {
     pub(crate) start: VertexView,
     pub(crate) hops: Vec<PlannedHop>,
-    pub(crate) names: Names,
+    pub(crate) names: TraversalNames,
     /// What `top` orders by.
-    pub(crate) by: Option<Place>,
-    pub(crate) shown: Vec<(String, Place)>,
+    pub(crate) by: Option<TraversalColumnSource>,
+    pub(crate) shown: Vec<(String, TraversalColumnSource)>,
     /// One property of one step each.
     pub(crate) views: Vec<VertexView>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct PlannedHop {
 
 /// Where values come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TraversalColumnSource {
     /// Which of the first vertices a row began at.
     Position,
     /// The index of the vertex of a step.
@@ -42,7 +42,7 @@ pub(crate) enum Place {
     Property { view: usize, step: usize },
 }
 
-impl Plan {
+impl TraversalPlan {
     pub(crate) async fn new(traversal: &Traversal) -> Result<Self> {
         let snapshot = &traversal.snapshot;
         let start = snapshot.vertices(&traversal.vertex_type, Some(&[])).await?;
@@ -70,7 +70,7 @@ impl Plan {
             let edges = EdgeView::new(snapshot.clone(), snapshot.edge_parts(at).await?, Some(&columns))?;
             hops.push(PlannedHop { edges, direction: hop.direction });
         }
-        let names = Names::new(traversal, types);
+        let names = TraversalNames::new(traversal, types);
         let mut plan = Self { start, hops, names, by: None, shown: Vec::new(), views: Vec::new() };
         if let Some(top) = &traversal.top {
             plan.by = Some(plan.find(traversal, &top.by).await?);
@@ -102,24 +102,24 @@ impl Plan {
         }
     }
 
-    fn by_default(&self, traversal: &Traversal) -> Vec<(String, Place)> {
-        let mut shown = vec![("position".to_owned(), Place::Position)];
+    fn by_default(&self, traversal: &Traversal) -> Vec<(String, TraversalColumnSource)> {
+        let mut shown = vec![("position".to_owned(), TraversalColumnSource::Position)];
         let all = || traversal.hops.iter().flat_map(|hop| &hop.columns);
         for (hop, (said, edge)) in traversal.hops.iter().zip(&self.names.edges).enumerate() {
             for (column, name) in said.columns.iter().enumerate() {
                 let is_shared = all().filter(|one| *one == name).count() > 1;
                 let shown_as = if is_shared { format!("{edge}.{name}") } else { name.clone() };
-                shown.push((shown_as, Place::Edge { hop, column }));
+                shown.push((shown_as, TraversalColumnSource::Edge { hop, column }));
             }
         }
         let last = self.names.steps.last().cloned().unwrap_or_default();
-        shown.push((format!("{last}._index"), Place::Index { step: traversal.hops.len() }));
+        shown.push((format!("{last}._index"), TraversalColumnSource::Index { step: traversal.hops.len() }));
         shown
     }
 
-    async fn find(&mut self, traversal: &Traversal, name: &str) -> Result<Place> {
+    async fn find(&mut self, traversal: &Traversal, name: &str) -> Result<TraversalColumnSource> {
         if name == "position" {
-            return Ok(Place::Position);
+            return Ok(TraversalColumnSource::Position);
         }
         if let Some((of, column)) = name.split_once('.') {
             if let Some(step) = self.names.steps.iter().position(|step| step == of) {
@@ -128,7 +128,7 @@ impl Plan {
             if let Some(hop) = self.names.edges.iter().position(|edge| edge == of) {
                 let columns = traversal.hops.get(hop).map(|hop| hop.columns.as_slice()).unwrap_or_default();
                 return match columns.iter().position(|known| known == column) {
-                    Some(column) => Ok(Place::Edge { hop, column }),
+                    Some(column) => Ok(TraversalColumnSource::Edge { hop, column }),
                     None => Err(no_property(of, column, columns.iter().cloned())),
                 };
             }
@@ -137,25 +137,30 @@ impl Plan {
         }
         for (hop, said) in traversal.hops.iter().enumerate().rev() {
             if let Some(column) = said.columns.iter().position(|known| known == name) {
-                return Ok(Place::Edge { hop, column });
+                return Ok(TraversalColumnSource::Edge { hop, column });
             }
         }
         self.property(traversal, traversal.hops.len(), name).await
     }
 
-    async fn property(&mut self, traversal: &Traversal, step: usize, name: &str) -> Result<Place> {
+    async fn property(
+        &mut self,
+        traversal: &Traversal,
+        step: usize,
+        name: &str,
+    ) -> Result<TraversalColumnSource> {
         if name == INDEX {
-            return Ok(Place::Index { step });
+            return Ok(TraversalColumnSource::Index { step });
         }
         let vertex_type = self.names.types.get(step).cloned().unwrap_or_default();
         let view = traversal.snapshot.vertices(&vertex_type, Some(&[name])).await?;
         self.views.push(view);
-        Ok(Place::Property { view: self.views.len() - 1, step })
+        Ok(TraversalColumnSource::Property { view: self.views.len() - 1, step })
     }
 }
 
 /// What steps and edges are called.
-pub(crate) struct Names {
+pub(crate) struct TraversalNames {
     /// The type of the vertices of each step.
     types: Vec<String>,
     pub(crate) steps: Vec<String>,
@@ -163,7 +168,7 @@ pub(crate) struct Names {
     pub(crate) edges: Vec<String>,
 }
 
-impl Names {
+impl TraversalNames {
     fn new(traversal: &Traversal, types: Vec<String>) -> Self {
         let said = std::iter::once(&traversal.name).chain(traversal.hops.iter().map(|hop| &hop.name));
         let step = |(step, (said, of)): (usize, (&Option<String>, &String))| match said {
@@ -172,7 +177,7 @@ impl Names {
             None => of.clone(),
         };
         let steps = said.zip(&types).enumerate().map(step).collect();
-        let edge = |(at, hop): (usize, &Hop)| {
+        let edge = |(at, hop): (usize, &TraversalHop)| {
             let same = traversal.hops.iter().filter(|other| other.edge_type == hop.edge_type).count();
             if same > 1 { format!("{}_{}", hop.edge_type, at + 1) } else { hop.edge_type.clone() }
         };
@@ -181,7 +186,7 @@ impl Names {
     }
 }
 
-fn named(error: Error, from: &str, hop: &Hop) -> Error {
+fn named(error: Error, from: &str, hop: &TraversalHop) -> Error {
     match error {
         Error::NoSuchEdgeType { available, .. } => {
             let way = match hop.direction {

@@ -11,15 +11,15 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
-    plan::{Place, Plan},
+    plan::{TraversalColumnSource, TraversalPlan},
     top::first_rows,
-    traversal::{Top, Traversal},
+    traversal::{Traversal, TraversalTopK},
 };
 use crate::{
     Result,
     store::{
-        delta::rows::{Arrays, arrow_error},
-        parts::edge_parts::Gathered,
+        delta::rows::{ColumnArrays, arrow_error},
+        parts::edge_parts::EdgeBatch,
         read::vertex_view,
         snapshot::Snapshot,
         write::changes::VertexIds,
@@ -27,13 +27,13 @@ use crate::{
 };
 
 /// Rows of one hop.
-pub(crate) struct Step {
+pub(crate) struct HopRows {
     /// The vertex at the end of each row.
     pub(crate) vertices: Int64Array,
     /// The row of the step before that it goes on from.
     parents: Vec<u32>,
     /// Columns of the edges that were followed.
-    columns: Arrays,
+    columns: ColumnArrays,
 }
 
 impl Traversal {
@@ -45,12 +45,17 @@ impl Traversal {
     /// way, [`crate::Error::NoSuchProperty`] for columns that are not there.
     #[boxed]
     pub async fn prepare(&self) -> Result<PreparedTraversal> {
-        let plan = Plan::new(self).boxed().await?;
+        let plan = TraversalPlan::new(self).boxed().await?;
         let fields = plan.shown.iter().map(|(name, place)| Field::new(name, plan.type_of(place), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let snapshot = self.snapshot.clone();
         Ok(PreparedTraversal {
-            inner: Arc::new(Inner { plan, top: self.top.clone(), schema, _snapshot: snapshot }),
+            inner: Arc::new(PreparedTraversalInner {
+                plan,
+                top: self.top.clone(),
+                schema,
+                _snapshot: snapshot,
+            }),
         })
     }
 
@@ -69,12 +74,12 @@ impl Traversal {
 /// A traversal of which everything was found by its name, to be run from any vertices of its first type. Cheap to clone.
 #[derive(Clone)]
 pub struct PreparedTraversal {
-    inner: Arc<Inner>,
+    inner: Arc<PreparedTraversalInner>,
 }
 
-struct Inner {
-    plan: Plan,
-    top: Option<Top>,
+struct PreparedTraversalInner {
+    plan: TraversalPlan,
+    top: Option<TraversalTopK>,
     schema: SchemaRef,
     /// Keeps what the version needs.
     _snapshot: Snapshot,
@@ -110,7 +115,7 @@ impl PreparedTraversal {
         let plan = &self.inner.plan;
         let Some(first) = plan.start(ids, cached).await? else { return Ok(None) };
         let mut steps = Vec::with_capacity(plan.hops.len() + 1);
-        steps.push(Step { vertices: first.into(), parents: Vec::new(), columns: Arrays::new() });
+        steps.push(HopRows { vertices: first.into(), parents: Vec::new(), columns: ColumnArrays::new() });
         for hop in &plan.hops {
             let Some(before) = steps.last() else { break };
             let vertices = before.vertices.values();
@@ -122,8 +127,8 @@ impl PreparedTraversal {
                 false => hop.edges.gather(hop.direction, vertices).await?,
             };
             let parents = gathered.positions();
-            let Gathered { found, .. } = gathered;
-            steps.push(Step { vertices: found.neighbors, parents, columns: found.columns });
+            let EdgeBatch { found, .. } = gathered;
+            steps.push(HopRows { vertices: found.neighbors, parents, columns: found.columns });
         }
         let all = steps.last().map_or(0, |step| step.vertices.len()) as u32;
         let mut rows: Vec<u32> = (0..all).collect();
@@ -135,7 +140,7 @@ impl PreparedTraversal {
         let count = rows.len();
         let traced = traced(&steps, rows);
         let (steps, traced) = (steps.as_slice(), traced.as_slice());
-        let places: Vec<&Place> = plan.shown.iter().map(|(_, place)| place).collect();
+        let places: Vec<&TraversalColumnSource> = plan.shown.iter().map(|(_, place)| place).collect();
         let columns = places.into_iter().map(|place| plan.values(steps, place, traced, cached));
         let columns = futures::future::try_join_all(columns).await?;
         let Some(columns) = columns.into_iter().collect::<Option<Vec<ArrayRef>>>() else { return Ok(None) };
@@ -144,7 +149,7 @@ impl PreparedTraversal {
 }
 
 /// For each step, which of its rows each row of the answer comes from.
-fn traced(steps: &[Step], last: Vec<u32>) -> Vec<Vec<u32>> {
+fn traced(steps: &[HopRows], last: Vec<u32>) -> Vec<Vec<u32>> {
     let mut traced = vec![last];
     for step in steps.iter().skip(1).rev() {
         let rows = traced.last().map(Vec::as_slice).unwrap_or_default();
@@ -156,16 +161,16 @@ fn traced(steps: &[Step], last: Vec<u32>) -> Vec<Vec<u32>> {
     traced
 }
 
-impl Plan {
-    fn type_of(&self, place: &Place) -> DataType {
+impl TraversalPlan {
+    fn type_of(&self, place: &TraversalColumnSource) -> DataType {
         match place {
-            Place::Position => DataType::UInt32,
-            Place::Index { .. } => DataType::Int64,
-            Place::Edge { hop, column } => {
+            TraversalColumnSource::Position => DataType::UInt32,
+            TraversalColumnSource::Index { .. } => DataType::Int64,
+            TraversalColumnSource::Edge { hop, column } => {
                 let field = self.hops.get(*hop).and_then(|hop| hop.edges.fields().get(*column));
                 field.map_or(DataType::Null, |field| field.data_type().clone())
             }
-            Place::Property { view, .. } => {
+            TraversalColumnSource::Property { view, .. } => {
                 let field = self.views.get(*view).and_then(|view| view.selection().fields.first());
                 field.map_or(DataType::Null, |field| field.data_type().clone())
             }
@@ -175,8 +180,8 @@ impl Plan {
     /// A column for rows that were traced; with `cached` nothing where it is not in memory.
     async fn values(
         &self,
-        steps: &[Step],
-        place: &Place,
+        steps: &[HopRows],
+        place: &TraversalColumnSource,
         traced: &[Vec<u32>],
         cached: bool,
     ) -> Result<Option<ArrayRef>> {
@@ -187,15 +192,15 @@ impl Plan {
             rows_of(step).iter().filter_map(|row| values.get(*row as usize).copied()).collect()
         };
         let column: Option<ArrayRef> = match place {
-            Place::Position => Some(Arc::new(UInt32Array::from(rows_of(0).to_vec()))),
-            Place::Index { step } => Some(Arc::new(Int64Array::from(vertices_of(*step)))),
-            Place::Edge { hop, column } => {
+            TraversalColumnSource::Position => Some(Arc::new(UInt32Array::from(rows_of(0).to_vec()))),
+            TraversalColumnSource::Index { step } => Some(Arc::new(Int64Array::from(vertices_of(*step)))),
+            TraversalColumnSource::Edge { hop, column } => {
                 let rows = UInt32Array::from(rows_of(hop + 1).to_vec());
                 let found = steps.get(hop + 1).and_then(|step| step.columns.get(*column));
                 let taken = found.map(|found| take(found, &rows, None));
                 taken.transpose().map_err(|error| arrow_error("rows of a traversal", error))?
             }
-            Place::Property { view, step } => {
+            TraversalColumnSource::Property { view, step } => {
                 let Some(view) = self.views.get(*view) else { return Ok(None) };
                 let vertices = vertices_of(*step);
                 match cached {

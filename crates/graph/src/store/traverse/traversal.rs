@@ -15,7 +15,7 @@ use crate::{
 
 /// A hop, as it is said.
 #[derive(Clone, Debug)]
-pub(crate) struct Hop {
+pub(crate) struct TraversalHop {
     pub(crate) edge_type: String,
     pub(crate) direction: Direction,
     /// Nothing where the edges say it.
@@ -26,7 +26,7 @@ pub(crate) struct Hop {
 
 /// The rows that are left of all: the first ones by a column.
 #[derive(Clone, Debug)]
-pub(crate) struct Top {
+pub(crate) struct TraversalTopK {
     pub(crate) rows: usize,
     pub(crate) by: String,
     pub(crate) descending: bool,
@@ -45,8 +45,8 @@ pub struct Traversal {
     pub(crate) vertex_type: String,
     pub(crate) ids: VertexIds,
     pub(crate) name: Option<String>,
-    pub(crate) hops: Vec<Hop>,
-    pub(crate) top: Option<Top>,
+    pub(crate) hops: Vec<TraversalHop>,
+    pub(crate) top: Option<TraversalTopK>,
     pub(crate) selected: Option<Vec<String>>,
 }
 
@@ -79,7 +79,7 @@ impl Traversal {
 
     fn hop(mut self, direction: Direction, edge_type: &str, vertex_type: Option<&str>) -> Self {
         let (edge_type, vertex_type) = (edge_type.to_owned(), vertex_type.map(str::to_owned));
-        self.hops.push(Hop { edge_type, direction, vertex_type, columns: Vec::new(), name: None });
+        self.hops.push(TraversalHop { edge_type, direction, vertex_type, columns: Vec::new(), name: None });
         self
     }
 
@@ -102,7 +102,7 @@ impl Traversal {
 
     /// Leaves the first rows by a column; nulls come last, and rows of equal values in the order of the hops.
     pub fn top(mut self, rows: usize, by: &str, descending: bool) -> Self {
-        self.top = Some(Top { rows, by: by.to_owned(), descending });
+        self.top = Some(TraversalTopK { rows, by: by.to_owned(), descending });
         self
     }
 

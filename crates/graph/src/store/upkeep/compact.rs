@@ -10,13 +10,13 @@ use async_recursion::async_recursion as boxed;
 use crate::{
     Result,
     store::{
-        delta::deletion::{self, Deleted},
+        delta::deletion::{self, DeletionSet},
         graph_store::GraphStore,
         lease::{self, Lease},
-        log::record::{Location, Record},
-        opened::Core,
+        log::record::{DataLocation, VersionRecord},
+        opened::StoreCore,
         snapshot::Snapshot,
-        write::plan::{Parts, Plan},
+        write::plan::{CompactionAction, CompactionStats},
     },
 };
 
@@ -72,7 +72,7 @@ impl CompactOptions {
         self.of_writer
     }
 
-    pub(crate) fn plan(&self, parts: Parts) -> Plan {
+    pub(crate) fn plan(&self, parts: CompactionStats) -> CompactionAction {
         match self.of_writer {
             true => parts.plan_of_writer(),
             false => parts.plan(self.share, self.force),
@@ -97,14 +97,14 @@ pub struct Compacted {
 }
 
 /// What came of one try.
-pub(crate) enum Outcome {
+pub(crate) enum CompactionOutcome {
     Nothing,
     Done(Compacted),
     /// Somebody else rewrote the same meanwhile.
     Overtaken,
 }
 
-impl Outcome {
+impl CompactionOutcome {
     /// Parts of a type became few.
     pub(crate) fn merged(of: &str, version: u64, rows: u64) -> Self {
         Self::Done(Compacted { of: of.to_owned(), version, rewritten: false, rows, bytes: 0 })
@@ -162,9 +162,9 @@ impl GraphStore {
         for name in vertices.iter().filter(|name| is_wanted(name)) {
             for _ in 0..TRIES {
                 match self.compact_vertices(lease, name, options).await? {
-                    Outcome::Overtaken => continue,
-                    Outcome::Done(done) => compacted.push(done),
-                    Outcome::Nothing => {}
+                    CompactionOutcome::Overtaken => continue,
+                    CompactionOutcome::Done(done) => compacted.push(done),
+                    CompactionOutcome::Nothing => {}
                 }
                 break;
             }
@@ -173,9 +173,9 @@ impl GraphStore {
         for name in edges.iter().filter(|name| is_wanted(name)) {
             for _ in 0..TRIES {
                 match self.compact_edges(lease, name, options).await? {
-                    Outcome::Overtaken => continue,
-                    Outcome::Done(done) => compacted.push(done),
-                    Outcome::Nothing => {}
+                    CompactionOutcome::Overtaken => continue,
+                    CompactionOutcome::Done(done) => compacted.push(done),
+                    CompactionOutcome::Nothing => {}
                 }
                 break;
             }
@@ -196,22 +196,22 @@ impl GraphStore {
 }
 
 /// The record that follows a version by compaction.
-pub(crate) fn next(head: &Snapshot) -> Record {
+pub(crate) fn next(head: &Snapshot) -> VersionRecord {
     let before = head.record();
     before.next(OPERATION, before.epoch)
 }
 
-impl Core {
+impl StoreCore {
     /// Writes a set of deletions to a file.
-    pub(crate) async fn write_deleted(&self, deleted: &Deleted) -> Result<Location> {
+    pub(crate) async fn write_deleted(&self, deleted: &DeletionSet) -> Result<DataLocation> {
         let bytes = deleted.to_bytes();
         let path = deletion::write(self.log.sinks(), &self.log.destination(), bytes).await?;
-        Ok(Location::File { path })
+        Ok(DataLocation::File { path })
     }
 
     /// Removes a file that became part of no version, as well as it can be done.
-    pub(crate) async fn give_up_file(&self, location: &Location) {
-        let Location::File { path } = location else { return };
+    pub(crate) async fn give_up_file(&self, location: &DataLocation) {
+        let DataLocation::File { path } = location else { return };
         if let Err(error) = crate::store::base::write::remove_file(&self.log.destination(), path).await {
             tracing::warn!(path, %error, "file of a compaction that others overtook not removed");
         }

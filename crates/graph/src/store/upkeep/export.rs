@@ -16,7 +16,7 @@ use crate::{
     EdgeWrite, Error, GraphWriteOptions, GraphWriter, Result, VertexWrite, WrittenGraph,
     store::{
         budgeted::Budgeted,
-        delta::{deletion::Deleted, rows::arrow_error},
+        delta::{deletion::DeletionSet, rows::arrow_error},
         parts::vertex_parts::VertexParts,
         schema::{DESTINATION, SOURCE},
         snapshot::Snapshot,
@@ -38,10 +38,10 @@ impl Snapshot {
         options: GraphWriteOptions,
     ) -> Result<WrittenGraph> {
         let mut writer = GraphWriter::create(destination, name, options).await?;
-        let mut dense: Vec<(String, Arc<Dense>)> = Vec::new();
+        let mut dense: Vec<(String, Arc<DenseIndexMap>)> = Vec::new();
         for (at, state) in self.record().vertices.iter().enumerate() {
             let parts = self.vertex_parts(at).await?;
-            dense.push((state.schema.name.clone(), Arc::new(Dense::new(parts.deleted.clone()))));
+            dense.push((state.schema.name.clone(), Arc::new(DenseIndexMap::new(parts.deleted.clone()))));
             let fields: Arc<[FieldRef]> = state.schema.fields().into();
             let write = VertexWrite::new(&state.schema.name, Arc::new(Schema::new(fields.to_vec())));
             let write = write.with_primary(&state.schema.key);
@@ -93,7 +93,7 @@ fn left(parts: Arc<VertexParts>, fields: Arc<[FieldRef]>) -> impl Stream<Item = 
     })
 }
 
-fn renumbered(batch: &RecordBatch, from: &Dense, to: &Dense) -> Result<RecordBatch> {
+fn renumbered(batch: &RecordBatch, from: &DenseIndexMap, to: &DenseIndexMap) -> Result<RecordBatch> {
     let mut columns = batch.columns().to_vec();
     for (column, dense) in columns.iter_mut().zip([from, to]) {
         if !dense.deleted.is_empty() {
@@ -106,8 +106,8 @@ fn renumbered(batch: &RecordBatch, from: &Dense, to: &Dense) -> Result<RecordBat
 }
 
 /// Indexes without holes.
-struct Dense {
-    deleted: Arc<Budgeted<Deleted>>,
+struct DenseIndexMap {
+    deleted: Arc<Budgeted<DeletionSet>>,
     /// Vertices that were deleted before each block.
     before: Vec<u64>,
 }
@@ -115,8 +115,8 @@ struct Dense {
 /// Vertices of a block.
 const BLOCK: u64 = 1 << 16;
 
-impl Dense {
-    fn new(deleted: Arc<Budgeted<Deleted>>) -> Self {
+impl DenseIndexMap {
+    fn new(deleted: Arc<Budgeted<DeletionSet>>) -> Self {
         let blocks = deleted.set().max().map_or(0, |last| last / BLOCK + 1);
         let mut sum = 0;
         let before = (0..blocks).map(|block| {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn indexes_close_up_behind_those_that_are_gone() {
         let gone = [0, 5, 6, BLOCK + 3, 3 * BLOCK];
-        let dense = Dense::new(Arc::new(Deleted::from_iter(gone).into()));
+        let dense = DenseIndexMap::new(Arc::new(DeletionSet::from_iter(gone).into()));
         let mut next = 0;
         for index in 0..4 * BLOCK {
             if !gone.contains(&index) {
@@ -153,6 +153,6 @@ mod tests {
                 next += 1;
             }
         }
-        assert_eq!(Dense::new(Arc::default()).index(7), 7);
+        assert_eq!(DenseIndexMap::new(Arc::default()).index(7), 7);
     }
 }

@@ -11,20 +11,20 @@ use futures::TryStreamExt;
 use roaring::RoaringTreemap;
 
 use super::{
-    compact::{Outcome, next},
-    rewrite_edges::{Pairs, all_edges, deleted_since},
+    compact::{CompactionOutcome, next},
+    rewrite_edges::{EndpointPairSet, all_edges, deleted_since},
 };
 use crate::{
     Direction, Error, Result,
     store::{
         delta::{
-            deletion::Deleted,
+            deletion::DeletionSet,
             edges::{self as delta, EdgeDelta},
-            rows::{Rows, arrow_error},
+            rows::{DeltaRows, arrow_error},
         },
         graph_store::GraphStore,
         lease::Lease,
-        log::record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, Location},
+        log::record::{DataLocation, EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo},
         parts::edge_parts::EdgeParts,
         snapshot::Snapshot,
         write::plan::first_of_latest,
@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// A new delta, and where it is; without a place it has no row.
-struct Merged {
+struct MergedEdgeDelta {
     delta: EdgeDelta,
-    at: Option<Location>,
+    at: Option<DataLocation>,
 }
 
 impl GraphStore {
@@ -46,7 +46,7 @@ impl GraphStore {
         from: &Snapshot,
         parts: Arc<EdgeParts>,
         of_writer: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let state = &parts.state;
         let rows = state.deltas.iter().map(|info| info.rows);
         let skip = first_of_latest(rows, of_writer);
@@ -57,7 +57,7 @@ impl GraphStore {
         };
         let has_sets = state.bases.iter().any(has_sets);
         if merged.is_none() && !has_sets {
-            return Ok(Outcome::Nothing);
+            return Ok(CompactionOutcome::Nothing);
         }
         let replace = |head: Snapshot| {
             let (merged, parts) = (merged.clone(), parts.clone());
@@ -82,14 +82,14 @@ impl GraphStore {
             if let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref()) {
                 self.core().give_up_file(location).await;
             }
-            return Ok(Outcome::Overtaken);
+            return Ok(CompactionOutcome::Overtaken);
         };
         let rows = merged.map_or(0, |merged| merged.delta.len());
-        Ok(Outcome::merged(name, done.version(), rows))
+        Ok(CompactionOutcome::merged(name, done.version(), rows))
     }
 
     /// The edges of deltas from `skip` on that were not deleted, in a file.
-    async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<Merged> {
+    async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<MergedEdgeDelta> {
         let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
         let skip = parts.state.bases.len() + skip;
         let batches: Vec<RecordBatch> = all_edges(parts.clone(), skip, fields.clone()).try_collect().await?;
@@ -104,15 +104,15 @@ impl GraphStore {
         };
         let (sources, destinations) = (sorted.column(0).clone(), sorted.column(1).clone());
         let wrong = |reason| Error::Data { file: "deltas of edges".to_owned(), reason };
-        let delta = EdgeDelta::new(Rows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
-        Ok(Merged { delta, at })
+        let delta = EdgeDelta::new(DeltaRows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
+        Ok(MergedEdgeDelta { delta, at })
     }
 
     /// Puts a new delta in the place of others, without the edges between pairs that were deleted since.
     async fn replace_deltas(
         &self,
-        merged: &Merged,
-        pairs: &Pairs,
+        merged: &MergedEdgeDelta,
+        pairs: &EndpointPairSet,
         deltas: &mut Vec<EdgeDeltaInfo>,
         replaced: Range<usize>,
     ) -> Result<()> {
@@ -125,7 +125,7 @@ impl GraphStore {
         if let Some(at) = merged.at.clone().filter(|_| deleted_count < rows) {
             let mut info = EdgeDeltaInfo { at, rows, deleted: Vec::new(), deleted_count };
             if !gone.is_empty() {
-                info.deleted.push(self.core().write_deleted(&Deleted::new(gone)).await?);
+                info.deleted.push(self.core().write_deleted(&DeletionSet::new(gone)).await?);
             }
             new = Some(info);
         }
@@ -136,7 +136,7 @@ impl GraphStore {
     /// What was deleted of bases, each as one set of its own, for which no record of an earlier version is needed.
     async fn merge_sets(&self, now: &EdgeParts, bases: &mut [EdgeBaseState]) -> Result<()> {
         for (base, part) in bases.iter_mut().zip(&now.parts).filter(|(base, _)| has_sets(base)) {
-            base.deleted = vec![DeletedPair {
+            base.deleted = vec![EdgeDeletionPair {
                 by_source: self.core().write_deleted(&part.out_deleted).await?,
                 by_destination: self.core().write_deleted(&part.in_deleted).await?,
                 count: part.out_deleted.set().len(),
@@ -148,6 +148,6 @@ impl GraphStore {
 
 /// Whether what was deleted of a base is in several sets, or in records of the log.
 fn has_sets(base: &EdgeBaseState) -> bool {
-    let is_inline = |pair: &DeletedPair| pair.by_source.is_inline() || pair.by_destination.is_inline();
+    let is_inline = |pair: &EdgeDeletionPair| pair.by_source.is_inline() || pair.by_destination.is_inline();
     base.deleted.len() > 1 || base.deleted.iter().any(is_inline)
 }

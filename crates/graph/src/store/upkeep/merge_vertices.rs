@@ -9,16 +9,16 @@ use arrow::{
 };
 
 use super::{
-    compact::{Outcome, next},
+    compact::{CompactionOutcome, next},
     rewrite_vertices::{batch, follows, whole},
 };
 use crate::{
     Result,
     store::{
-        delta::rows::{self, Arrays, arrow_error},
+        delta::rows::{self, ColumnArrays, arrow_error},
         graph_store::GraphStore,
         lease::Lease,
-        log::record::{Location, PatchInfo, VertexDeltaInfo},
+        log::record::{DataLocation, VertexDeltaInfo, VertexPatchInfo},
         names::uuid7,
         parts::{vertex_part::VertexPart, vertex_parts::VertexParts},
         snapshot::Snapshot,
@@ -27,9 +27,9 @@ use crate::{
 };
 
 /// Deltas or patches that follow on one another, some of which are new files.
-struct Merged<T> {
+struct MergedSegments<T> {
     infos: Vec<T>,
-    written: Vec<Location>,
+    written: Vec<DataLocation>,
     rows: u64,
 }
 
@@ -42,7 +42,7 @@ impl GraphStore {
         from: &Snapshot,
         parts: &VertexParts,
         of_writer: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let before = &parts.state;
         let first = |rows: Vec<u64>| first_of_latest(rows.into_iter(), of_writer);
         let deltas = first(before.deltas.iter().map(|info| info.rows).collect());
@@ -50,10 +50,10 @@ impl GraphStore {
         let deltas = self.merged_deltas(parts, deltas).await?;
         let patches = self.merged_patches(parts, patches).await?;
         let written = || deltas.written.iter().chain(&patches.written);
-        let has_sets = before.deleted.len() > 1 || before.deleted.iter().any(Location::is_inline);
+        let has_sets = before.deleted.len() > 1 || before.deleted.iter().any(DataLocation::is_inline);
         let are_fewer = patches.infos.len() < before.patches.len();
         if written().next().is_none() && !has_sets && !are_fewer {
-            return Ok(Outcome::Nothing);
+            return Ok(CompactionOutcome::Nothing);
         }
         let replace = |head: Snapshot| {
             let (deltas, patches) = (deltas.infos.clone(), patches.infos.clone());
@@ -79,16 +79,20 @@ impl GraphStore {
             for location in written() {
                 self.core().give_up_file(location).await;
             }
-            return Ok(Outcome::Overtaken);
+            return Ok(CompactionOutcome::Overtaken);
         };
-        Ok(Outcome::merged(name, done.version(), deltas.rows + patches.rows))
+        Ok(CompactionOutcome::merged(name, done.version(), deltas.rows + patches.rows))
     }
 
     /// Deltas of which those from `skip` on are one where their indexes follow on one another, each in a file.
-    async fn merged_deltas(&self, parts: &VertexParts, skip: usize) -> Result<Merged<VertexDeltaInfo>> {
+    async fn merged_deltas(
+        &self,
+        parts: &VertexParts,
+        skip: usize,
+    ) -> Result<MergedSegments<VertexDeltaInfo>> {
         let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
         let (before, latest) = parts.state.deltas.split_at_checked(skip).unwrap_or_default();
-        let mut merged = Merged { infos: before.to_vec(), written: Vec::new(), rows: 0 };
+        let mut merged = MergedSegments { infos: before.to_vec(), written: Vec::new(), rows: 0 };
         let adjacent = |a: &VertexDeltaInfo, b: &VertexDeltaInfo| a.first + a.rows == b.first;
         for run in latest.chunk_by(adjacent) {
             if let [alone] = run
@@ -118,10 +122,14 @@ impl GraphStore {
     }
 
     /// Patches of which those from `skip` on are one where they are about the same properties, each in a file.
-    async fn merged_patches(&self, parts: &VertexParts, skip: usize) -> Result<Merged<PatchInfo>> {
+    async fn merged_patches(
+        &self,
+        parts: &VertexParts,
+        skip: usize,
+    ) -> Result<MergedSegments<VertexPatchInfo>> {
         let (before, latest) = parts.state.patches.split_at_checked(skip).unwrap_or_default();
-        let mut merged = Merged { infos: before.to_vec(), written: Vec::new(), rows: 0 };
-        let properties = |info: &PatchInfo| info.columns.iter().cloned().collect::<BTreeSet<String>>();
+        let mut merged = MergedSegments { infos: before.to_vec(), written: Vec::new(), rows: 0 };
+        let properties = |info: &VertexPatchInfo| info.columns.iter().cloned().collect::<BTreeSet<String>>();
         let all_properties: BTreeSet<BTreeSet<String>> = latest.iter().map(properties).collect();
         let mut new = Vec::new();
         for columns in all_properties {
@@ -143,10 +151,10 @@ impl GraphStore {
             let rows = patch.num_rows() as u64;
             merged.written.push(at.clone());
             merged.rows += rows;
-            new.push(PatchInfo { at, rows, columns: columns.into_iter().collect() });
+            new.push(VertexPatchInfo { at, rows, columns: columns.into_iter().collect() });
         }
         // What the new ones say holds now: they go before those that are left, which may say what held before.
-        let is_left = |info: &&PatchInfo| {
+        let is_left = |info: &&VertexPatchInfo| {
             let is_alone = latest.iter().filter(|other| properties(other) == properties(info)).count() == 1;
             is_alone && !info.at.is_inline()
         };
@@ -156,11 +164,11 @@ impl GraphStore {
     }
 
     /// Writes rows to a file.
-    pub(crate) async fn write_rows(&self, rows: &RecordBatch) -> Result<Location> {
+    pub(crate) async fn write_rows(&self, rows: &RecordBatch) -> Result<DataLocation> {
         let path = format!("delta/{}.parquet", uuid7());
         let log = &self.core().log;
         rows::write(log.sinks(), &log.destination(), &path, rows).await?;
-        Ok(Location::File { path })
+        Ok(DataLocation::File { path })
     }
 }
 
@@ -168,7 +176,7 @@ impl GraphStore {
 async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64]) -> Result<RecordBatch> {
     let fields = parts.state.schema.fields();
     let fields: Vec<FieldRef> = fields.into_iter().filter(|field| columns.contains(field.name())).collect();
-    let nothing: Arrays =
+    let nothing: ColumnArrays =
         fields.iter().map(|field| new_null_array(field.data_type(), indexes.len())).collect();
     let selection = parts.select(fields.clone().into());
     let values = parts.patched(indexes, nothing, &selection).await?;

@@ -11,31 +11,31 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
 
 use super::{
-    compact::{CompactOptions, Compacted, Outcome, next},
+    compact::{CompactOptions, Compacted, CompactionOutcome, next},
     rewrite_vertices::ROWS_AT_ONCE,
 };
 use crate::{
     Direction, Error, Result,
     store::{
-        base::{Selection, edges::EdgeBase},
-        delta::{deletion::Deleted, edges::EdgeDelta, rows::arrow_error},
+        base::{BaseColumnSelection, edges::EdgeBase},
+        delta::{deletion::DeletionSet, edges::EdgeDelta, rows::arrow_error},
         graph_store::GraphStore,
         lease::Lease,
-        log::record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState},
+        log::record::{EdgeBaseState, EdgeDeletionPair, EdgeDeltaInfo, EdgeState},
         parts::{
-            edge_part::{EdgePart, EdgePartOf},
+            edge_part::{EdgePart, EdgePartSource},
             edge_parts::EdgeParts,
         },
         snapshot::Snapshot,
         write::{
             load::edge_batch,
-            plan::{Parts, Plan},
+            plan::{CompactionAction, CompactionStats},
         },
     },
 };
 
 /// Ends of edges.
-pub(crate) type Pairs = BTreeSet<(i64, i64)>;
+pub(crate) type EndpointPairSet = BTreeSet<(i64, i64)>;
 
 impl GraphStore {
     pub(crate) async fn compact_edges(
@@ -43,13 +43,15 @@ impl GraphStore {
         lease: &Lease,
         name: &str,
         options: &CompactOptions,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.edge_parts(snapshot.record().edge_type(name)?).await?;
         match options.plan(counted(&parts.state)) {
-            Plan::Nothing => Ok(Outcome::Nothing),
-            Plan::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
-            Plan::Merge => self.merge_edges(lease, name, &snapshot, parts, options.is_of_writer()).await,
+            CompactionAction::Nothing => Ok(CompactionOutcome::Nothing),
+            CompactionAction::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
+            CompactionAction::Merge => {
+                self.merge_edges(lease, name, &snapshot, parts, options.is_of_writer()).await
+            }
         }
     }
 
@@ -59,7 +61,7 @@ impl GraphStore {
         name: &str,
         from: &Snapshot,
         parts: Arc<EdgeParts>,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let schema = &parts.state.schema;
         let fields = schema.fields();
         let writer = self.core().base_writer();
@@ -90,19 +92,25 @@ impl GraphStore {
         match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
-                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
+                Ok(CompactionOutcome::Done(Compacted {
+                    of: name.to_owned(),
+                    version,
+                    rewritten: true,
+                    rows,
+                    bytes,
+                }))
             }
             None => {
                 writer.give_up(&path).await;
-                Ok(Outcome::Overtaken)
+                Ok(CompactionOutcome::Overtaken)
             }
         }
     }
 
     /// What is deleted of a new base: all edges of these pairs.
-    async fn deleted_of(&self, base: &EdgeBase, pairs: &Pairs) -> Result<Vec<DeletedPair>> {
+    async fn deleted_of(&self, base: &EdgeBase, pairs: &EndpointPairSet) -> Result<Vec<EdgeDeletionPair>> {
         let (mut by_source, mut by_destination) = (RoaringTreemap::new(), RoaringTreemap::new());
-        let none = Selection::default();
+        let none = BaseColumnSelection::default();
         for (source, destination) in pairs {
             by_source.insert_range(base.find(Direction::Out, *source, *destination, &none).await?.ordinals);
             by_destination
@@ -112,15 +120,15 @@ impl GraphStore {
             return Ok(Vec::new());
         }
         let count = by_source.len();
-        let by_source = self.core().write_deleted(&Deleted::new(by_source)).await?;
-        let by_destination = self.core().write_deleted(&Deleted::new(by_destination)).await?;
-        Ok(vec![DeletedPair { by_source, by_destination, count }])
+        let by_source = self.core().write_deleted(&DeletionSet::new(by_source)).await?;
+        let by_destination = self.core().write_deleted(&DeletionSet::new(by_destination)).await?;
+        Ok(vec![EdgeDeletionPair { by_source, by_destination, count }])
     }
 }
 
-fn counted(state: &EdgeState) -> Parts {
+fn counted(state: &EdgeState) -> CompactionStats {
     let gone = state.bases.iter().flat_map(|base| &base.deleted).map(|pair| pair.count).sum();
-    Parts {
+    CompactionStats {
         bases: state.bases.len(),
         base_rows: state.bases.iter().map(|base| base.info.count).sum(),
         changed_rows: gone,
@@ -138,7 +146,7 @@ pub(crate) async fn deleted_since(
     before: &EdgeParts,
     skip: usize,
     now: &EdgeParts,
-) -> Result<Option<(Pairs, Range<usize>)>> {
+) -> Result<Option<(EndpointPairSet, Range<usize>)>> {
     let (bases, deltas) = (&before.state.bases, &before.state.deltas);
     let same = bases.iter().zip(&now.state.bases).all(|(a, b)| a.info.path == b.info.path);
     if !same || bases.len() > now.state.bases.len() {
@@ -152,7 +160,7 @@ pub(crate) async fn deleted_since(
     }
     let skipped = skip.saturating_sub(bases.len());
     let first = now.state.deltas.iter().map_while(known).take_while(|at| *at < skipped).count();
-    let mut pairs = Pairs::new();
+    let mut pairs = EndpointPairSet::new();
     for (at, part) in before.parts.iter().enumerate().skip(skip) {
         let later = match at.checked_sub(bases.len()) {
             None => now.parts.get(at),
@@ -195,8 +203,8 @@ impl EdgePart {
     /// Both ends of edges, by their ordinals in the order of sources.
     async fn ends(&self, ordinals: Range<u64>) -> Result<(Int64Array, Int64Array)> {
         match &self.of {
-            EdgePartOf::Base(base) => base.ends(Direction::Out, ordinals).await,
-            EdgePartOf::Delta(delta) => {
+            EdgePartSource::Base(base) => base.ends(Direction::Out, ordinals).await,
+            EdgePartSource::Delta(delta) => {
                 let (start, len) = (ordinals.start as usize, (ordinals.end - ordinals.start) as usize);
                 let ends = |array: &Int64Array| array.slice(start, len);
                 Ok((ends(delta.keys(Direction::Out)), ends(delta.neighbors(Direction::Out))))
@@ -218,9 +226,9 @@ pub(crate) fn all_edges(
             let Some(part) = parts.parts.get(at) else { return Ok(futures::stream::empty().boxed()) };
             let deleted = part.out_deleted.clone();
             Ok(match &part.of {
-                EdgePartOf::Base(base) => {
+                EdgePartSource::Base(base) => {
                     let rows = base.stream(Direction::Out, &base.select(&fields));
-                    let batch = move |rows: crate::store::base::edges::EdgeRows| {
+                    let batch = move |rows: crate::store::base::edges::EdgeBaseRows| {
                         let ends = [Arc::new(rows.vertices) as ArrayRef, Arc::new(rows.neighbors)];
                         let columns = ends.into_iter().chain(rows.columns).collect();
                         let batch =
@@ -229,7 +237,7 @@ pub(crate) fn all_edges(
                     };
                     rows.and_then(batch).boxed()
                 }
-                EdgePartOf::Delta(delta) => {
+                EdgePartSource::Delta(delta) => {
                     let batch = of_delta(delta, &fields).await?;
                     let pieces = (0..batch.num_rows()).step_by(ROWS_AT_ONCE).map(|start| {
                         let rows = ROWS_AT_ONCE.min(batch.num_rows() - start);
@@ -258,7 +266,7 @@ async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch>
 }
 
 /// What is left of edges with ordinals from `first` on.
-fn left(batch: &RecordBatch, first: u64, deleted: &Deleted) -> Result<RecordBatch> {
+fn left(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
     let range = first..first + batch.num_rows() as u64;
     if deleted.count(&range) == 0 {
         return Ok(batch.clone());

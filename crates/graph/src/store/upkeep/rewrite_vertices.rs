@@ -9,12 +9,12 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use super::compact::{CompactOptions, Compacted, Outcome, next};
+use super::compact::{CompactOptions, Compacted, CompactionOutcome, next};
 use crate::{
     Error, Result,
     store::{
         delta::{
-            rows::{Arrays, arrow_error},
+            rows::{ColumnArrays, arrow_error},
             vertices::VertexDelta,
         },
         graph_store::GraphStore,
@@ -25,7 +25,7 @@ use crate::{
             vertex_parts::{VertexParts, VertexSelection},
         },
         snapshot::Snapshot,
-        write::plan::{Parts, Plan},
+        write::plan::{CompactionAction, CompactionStats},
     },
 };
 
@@ -38,13 +38,15 @@ impl GraphStore {
         lease: &Lease,
         name: &str,
         options: &CompactOptions,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.vertex_parts(snapshot.record().vertex_type(name)?).await?;
         match options.plan(counted(&parts)) {
-            Plan::Nothing => Ok(Outcome::Nothing),
-            Plan::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
-            Plan::Merge => self.merge_vertices(lease, name, &snapshot, &parts, options.is_of_writer()).await,
+            CompactionAction::Nothing => Ok(CompactionOutcome::Nothing),
+            CompactionAction::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
+            CompactionAction::Merge => {
+                self.merge_vertices(lease, name, &snapshot, &parts, options.is_of_writer()).await
+            }
         }
     }
 
@@ -54,7 +56,7 @@ impl GraphStore {
         name: &str,
         from: &Snapshot,
         parts: Arc<VertexParts>,
-    ) -> Result<Outcome> {
+    ) -> Result<CompactionOutcome> {
         let schema = &parts.state.schema;
         let fields = schema.fields();
         let writer = self.core().base_writer();
@@ -92,17 +94,23 @@ impl GraphStore {
         match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
-                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
+                Ok(CompactionOutcome::Done(Compacted {
+                    of: name.to_owned(),
+                    version,
+                    rewritten: true,
+                    rows,
+                    bytes,
+                }))
             }
             None => {
                 writer.give_up(&path).await;
-                Ok(Outcome::Overtaken)
+                Ok(CompactionOutcome::Overtaken)
             }
         }
     }
 }
 
-fn counted(parts: &VertexParts) -> Parts {
+fn counted(parts: &VertexParts) -> CompactionStats {
     let state = &parts.state;
     let mut changed = 0;
     for base in &state.bases {
@@ -112,7 +120,7 @@ fn counted(parts: &VertexParts) -> Parts {
         changed += gone.saturating_sub(known);
     }
 
-    Parts {
+    CompactionStats {
         bases: state.bases.len(),
         base_rows: state.bases.iter().map(|base| base.count).sum(),
         changed_rows: changed + state.patches.iter().map(|patch| patch.rows).sum::<u64>(),
@@ -136,7 +144,7 @@ pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
 }
 
 /// All columns of a delta, null where it is older than a property.
-pub(crate) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Arrays> {
+pub(crate) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<ColumnArrays> {
     let rows = delta.rows();
     let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
     let wanted: Vec<usize> = places.iter().flatten().copied().collect();
@@ -153,13 +161,13 @@ pub(crate) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<Recor
 }
 
 /// Some vertices of a part as they are now: the index of the first, and columns. Deleted ones are among them.
-pub(crate) type Rows = (i64, Arrays);
+pub(crate) type PatchedVertexRows = (i64, ColumnArrays);
 
 /// All vertices of a type in the order of their indexes, whether they were deleted or not, with what patches say.
 pub(crate) fn all_vertices(
     parts: Arc<VertexParts>,
     fields: Arc<[FieldRef]>,
-) -> impl Stream<Item = Result<Rows>> + Send {
+) -> impl Stream<Item = Result<PatchedVertexRows>> + Send {
     let selection = Arc::new(parts.select(fields.clone()));
     let numbers = futures::stream::iter(0..parts.parts.len());
     let (of, with) = (parts.clone(), fields.clone());
@@ -170,7 +178,7 @@ pub(crate) fn all_vertices(
             Ok(match parts.parts.get(at) {
                 Some(VertexPart::Base(base)) => {
                     let rows = base.stream(&base.select(&fields));
-                    rows.map_ok(|rows| (rows.first, Arrays::from(rows.columns))).boxed()
+                    rows.map_ok(|rows| (rows.first, ColumnArrays::from(rows.columns))).boxed()
                 }
                 Some(VertexPart::Delta(delta)) => {
                     let (columns, range) = (whole(delta, &fields).await?, delta.range());
@@ -187,7 +195,7 @@ pub(crate) fn all_vertices(
         }
     });
 
-    raw.try_flatten().and_then(move |(first, columns): Rows| {
+    raw.try_flatten().and_then(move |(first, columns): PatchedVertexRows| {
         let (parts, selection) = (parts.clone(), selection.clone());
         async move { patched(&parts, &selection, first, columns).await }
     })
@@ -197,8 +205,8 @@ async fn patched(
     parts: &VertexParts,
     selection: &VertexSelection,
     first: i64,
-    columns: Arrays,
-) -> Result<Rows> {
+    columns: ColumnArrays,
+) -> Result<PatchedVertexRows> {
     let rows = columns.first().map_or(0, |column| column.len()) as i64;
     if parts.patches.is_empty() {
         return Ok((first, columns));

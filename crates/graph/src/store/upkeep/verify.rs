@@ -14,13 +14,13 @@ use stylobate_storage::{ByteSize, CacheOptions, PageCache};
 
 use crate::{
     Direction, Result,
-    graphar::Place,
+    graphar::GraphFolder,
     store::{
-        base::{Selection, edges::EdgeBase, keys::Fences, vertices::VertexBase},
-        delta::deletion::Deleted,
-        opened::Core,
+        base::{BaseColumnSelection, edges::EdgeBase, keys::KeyFences, vertices::VertexBase},
+        delta::deletion::DeletionSet,
+        opened::StoreCore,
         parts::{
-            edge_part::{EdgePart, EdgePartOf},
+            edge_part::{EdgePart, EdgePartSource},
             edge_parts::EdgeParts,
             vertex_part::VertexPart,
             vertex_parts::VertexParts,
@@ -86,7 +86,7 @@ impl Snapshot {
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
         let store = core.place.store.anew(core.place.store.origin().clone(), pages.clone());
         let cache = Cache::passing(pages);
-        let core = Core::new(Place { store, cache, ..core.place.clone() }, core.options.clone())?;
+        let core = StoreCore::new(GraphFolder { store, cache, ..core.place.clone() }, core.options.clone())?;
         let record = core.log.read(self.version()).await?;
         Ok(Self::new(Arc::new(core), record))
     }
@@ -147,14 +147,14 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
         let Some(keys) = columns.first() else { continue };
         count += keys.len() as u64;
         let in_order = match &info.fences {
-            Fences::Numbers(fences) => {
+            KeyFences::Numbers(fences) => {
                 let keys = keys.as_primitive::<Int64Type>().values();
                 let ascends =
                     keys.is_sorted() && keys.first().is_some_and(|first| chunk == 0 || *first > last_number);
                 last_number = keys.last().copied().unwrap_or(last_number);
                 ascends && keys.first() == fences.get(chunk)
             }
-            Fences::Texts(fences) => {
+            KeyFences::Texts(fences) => {
                 let keys = keys.as_string::<i32>();
                 let texts = || (0..keys.len()).map(|row| keys.value(row));
                 let after =
@@ -184,12 +184,12 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
         left += part.len().saturating_sub(part.out_deleted.len());
         check_deleted(found, &name, part);
         match &part.of {
-            EdgePartOf::Base(base) => {
+            EdgePartSource::Base(base) => {
                 for direction in [Direction::Out, Direction::In] {
                     list(found, base, direction, &base.select(&fields)).await;
                 }
             }
-            EdgePartOf::Delta(delta) => {
+            EdgePartSource::Delta(delta) => {
                 let wanted: Vec<usize> =
                     fields.iter().filter_map(|field| delta.rows().position(field.name())).collect();
                 found.take(delta.rows().get(&wanted).await);
@@ -210,13 +210,18 @@ fn check_deleted(found: &mut Verification, name: &str, part: &EdgePart) {
     found.check(same, || {
         format!("edges of type {name}: other edges were deleted by source than by destination")
     });
-    let inside = |deleted: &Deleted| deleted.set().max().is_none_or(|most| most < part.len());
+    let inside = |deleted: &DeletionSet| deleted.set().max().is_none_or(|most| most < part.len());
     let all = inside(&part.out_deleted) && inside(&part.in_deleted);
     found.check(all, || format!("edges of type {name}: edges were deleted that were never there"));
 }
 
 /// One list of a base: its offsets, and all chunks in their order.
-async fn list(found: &mut Verification, base: &EdgeBase, direction: Direction, selection: &Selection) {
+async fn list(
+    found: &mut Verification,
+    base: &EdgeBase,
+    direction: Direction,
+    selection: &BaseColumnSelection,
+) {
     let (path, list) = (base.info().path.clone(), base.list(direction));
     for part in 0..list.parts() {
         if let Some(offsets) = found.take(list.offsets(part).await) {

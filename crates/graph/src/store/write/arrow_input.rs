@@ -9,12 +9,12 @@ use stylobate_columnar::{Inexact, exact_cast};
 use crate::{Error, Result};
 
 /// A batch for a type, and what to call it in errors.
-pub(crate) struct Arriving<'a> {
+pub(crate) struct ArrowInput<'a> {
     pub(crate) of: String,
     pub(crate) batch: &'a RecordBatch,
 }
 
-impl Arriving<'_> {
+impl ArrowInput<'_> {
     pub(crate) fn wrong_row(&self, column: &str, row: usize, reason: impl Into<String>) -> Error {
         Error::Row { of: self.of.clone(), column: column.to_owned(), row, reason: reason.into() }
     }

@@ -8,15 +8,15 @@ use async_recursion::async_recursion as boxed;
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use super::{
-    arrow_input::Arriving,
+    arrow_input::ArrowInput,
     commit::patch,
-    pending::{OwnedKey, PendingVertices},
+    pending::{OwnedVertexKey, PendingVertices},
     writer::StoreWriter,
 };
 use crate::{
     Error, Result,
     store::{
-        delta::{rows::arrow_error, vertices::KeyColumn},
+        delta::{rows::arrow_error, vertices::KeyColumnReader},
         names::INDEX,
         parts::vertex_parts::VertexParts,
         schema::{DESTINATION, SOURCE, VertexType},
@@ -43,14 +43,14 @@ pub enum VertexIds {
 }
 
 /// Vertices as a writer sees them: committed ones and pending ones.
-struct Known<'a> {
+struct VertexResolver<'a> {
     schema: VertexType,
     /// Nothing for a type that is new.
     parts: Option<Arc<VertexParts>>,
     pending: Option<&'a PendingVertices>,
 }
 
-impl Known<'_> {
+impl VertexResolver<'_> {
     fn is_there(&self, index: i64) -> bool {
         let Ok(known) = u64::try_from(index) else { return false };
         if self.pending.is_some_and(|pending| pending.deleted.contains(known)) {
@@ -68,20 +68,22 @@ impl Known<'_> {
             Some(parts) => parts.indexes_of(keys).await?,
             None => vec![None; keys.len()],
         };
-        let (Some(pending), Some(column)) = (self.pending, KeyColumn::new(keys)) else { return Ok(found) };
+        let (Some(pending), Some(column)) = (self.pending, KeyColumnReader::new(keys)) else {
+            return Ok(found);
+        };
         for (row, found) in found.iter_mut().enumerate() {
             if found.is_some_and(|index| pending.deleted.contains(index as u64)) {
                 *found = None;
             }
             if found.is_none() && !pending.keys.is_empty() {
-                *found = pending.keys.get(&OwnedKey::from(column.at(row))).copied();
+                *found = pending.keys.get(&OwnedVertexKey::from(column.at(row))).copied();
             }
         }
         Ok(found)
     }
 
     /// The vertices that a column of a batch names.
-    async fn resolve(&self, arriving: &Arriving<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
+    async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
         if ends == Ends::Indexes {
             let indexes = arriving.indexes(name)?;
             let lost = indexes.values().iter().position(|index| !self.is_there(*index));
@@ -99,7 +101,8 @@ impl Known<'_> {
         let found = self.find(&keys).await?;
         let index = |(row, found): (usize, Option<i64>)| {
             found.ok_or_else(|| {
-                let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+                let key =
+                    KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
                 let reason = format!("there is no vertex of type {} with key {key}", self.schema.name);
                 arriving.wrong_row(name, row, reason)
             })
@@ -109,7 +112,7 @@ impl Known<'_> {
 }
 
 impl StoreWriter {
-    async fn known(&self, at: usize) -> Result<Known<'_>> {
+    async fn known(&self, at: usize) -> Result<VertexResolver<'_>> {
         let schema = self.record.vertices.get(at).map(|state| state.schema.clone());
         let schema =
             schema.ok_or_else(|| Error::Ended { reason: "a type that is in no record".to_owned() })?;
@@ -117,7 +120,7 @@ impl StoreWriter {
             true => Some(self.head.vertex_parts(at).await?),
             false => None,
         };
-        Ok(Known { schema, parts, pending: self.pending.vertices.get(&at) })
+        Ok(VertexResolver { schema, parts, pending: self.pending.vertices.get(&at) })
     }
 
     /// Adds vertices: a column for the key, and one for each property that is not null throughout. Returns the indexes
@@ -133,14 +136,15 @@ impl StoreWriter {
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
         let of = format!("vertices of type {vertex_type}");
-        let arriving = Arriving { of, batch };
+        let arriving = ArrowInput { of, batch };
         let fields = known.schema.fields();
         arriving.check_names(&[], &fields)?;
         let keys = arriving.keys(&known.schema.key, &known.schema.key_type())?;
         let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
         let name = known.schema.key.clone();
         let twice = |row: usize| {
-            let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+            let key =
+                KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
             arriving.wrong_row(&name, row, format!("there is a vertex with key {key} already"))
         };
         if let Some(row) = known.find(&keys).await?.iter().position(Option::is_some) {
@@ -148,8 +152,8 @@ impl StoreWriter {
         }
         let first = self.pending.vertices.get(&at).map(|pending| pending.first + pending.rows);
         let first = first.unwrap_or_else(|| self.record.vertices.get(at).map_or(0, |state| state.next));
-        let mut new: HashMap<OwnedKey, i64> = HashMap::with_capacity(keys.len());
-        if let Some(column) = KeyColumn::new(&keys) {
+        let mut new: HashMap<OwnedVertexKey, i64> = HashMap::with_capacity(keys.len());
+        if let Some(column) = KeyColumnReader::new(&keys) {
             for row in 0..keys.len() {
                 if new.insert(column.at(row).into(), first as i64 + row as i64).is_some() {
                     return Err(twice(row));
@@ -181,7 +185,7 @@ impl StoreWriter {
         self.begin().await?;
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
-        let arriving = Arriving { of: format!("vertices of type {vertex_type}"), batch };
+        let arriving = ArrowInput { of: format!("vertices of type {vertex_type}"), batch };
         let fields = known.schema.fields();
         arriving.check_names(&[INDEX], &fields)?;
         let key = known.schema.key.clone();
@@ -220,7 +224,7 @@ impl StoreWriter {
             }
         };
         let batch = one_column(&name, column)?;
-        let arriving = Arriving { of: format!("vertices of type {vertex_type}"), batch: &batch };
+        let arriving = ArrowInput { of: format!("vertices of type {vertex_type}"), batch: &batch };
         let indexes = known.resolve(&arriving, &name, ends).await?;
         if !indexes.is_empty() {
             self.touch();
@@ -243,7 +247,7 @@ impl StoreWriter {
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else { return Ok(0) };
-        let arriving = Arriving { of: format!("edges of type {}", schema.full_name()), batch };
+        let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
         let fields = schema.fields();
         arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
         let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
@@ -287,7 +291,7 @@ impl StoreWriter {
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else {
             return Ok((Vec::new(), Vec::new()));
         };
-        let arriving = Arriving { of: format!("edges of type {}", schema.full_name()), batch };
+        let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
         let from = self.known(self.record.vertex_type(&schema.source)?).await?;
         let to = self.known(self.record.vertex_type(&schema.destination)?).await?;
         let sources = from.resolve(&arriving, SOURCE, ends).await?;

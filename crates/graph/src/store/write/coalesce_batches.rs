@@ -15,7 +15,7 @@ const SHARE: u64 = 16;
 const MOST: u64 = 64 << 20;
 
 /// The rows of small batches, put together.
-struct Gathered<'a> {
+struct CoalesceBatchesState<'a> {
     batches: BoxStream<'a, Result<RecordBatch>>,
     most: u64,
     /// The first of the next ones.
@@ -29,11 +29,11 @@ pub(crate) fn gathered(
 ) -> BoxStream<'_, Result<RecordBatch>> {
     let most = (memory.as_u64() / SHARE).min(MOST);
     // Asked once more behind its end.
-    let gathered = Gathered { batches: batches.fuse().boxed(), most, first: None };
-    futures::stream::try_unfold(gathered, Gathered::next).boxed()
+    let gathered = CoalesceBatchesState { batches: batches.fuse().boxed(), most, first: None };
+    futures::stream::try_unfold(gathered, CoalesceBatchesState::next).boxed()
 }
 
-impl Gathered<'_> {
+impl CoalesceBatchesState<'_> {
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
         let mut some: Vec<RecordBatch> = self.first.take().into_iter().collect();
         let mut bytes: u64 = some.iter().map(|batch| bytes_of(batch.columns())).sum();

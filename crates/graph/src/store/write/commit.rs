@@ -9,20 +9,23 @@ use arrow::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use roaring::RoaringTreemap;
 
-use super::pending::{Pending, PendingVertices};
+use super::pending::{PendingChanges, PendingVertices};
 use crate::{
     Direction, Error, Result,
     store::{
         delta::{
-            deletion::{self, Deleted},
+            deletion::{self, DeletionSet},
             edges as delta,
             rows::{self, arrow_error},
         },
-        log::record::{DeletedPair, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo},
+        log::record::{
+            DataLocation, EdgeDeletionPair, EdgeDeltaInfo, EdgeState, VersionRecord, VertexDeltaInfo,
+            VertexPatchInfo,
+        },
         names::uuid7,
-        opened::Core,
+        opened::StoreCore,
         parts::{
-            edge_part::{EdgePart, EdgePartOf},
+            edge_part::{EdgePart, EdgePartSource},
             edge_parts::EdgeParts,
         },
         snapshot::Snapshot,
@@ -36,25 +39,30 @@ const SETS: usize = 16;
 const UNPLACED: u64 = u64::MAX;
 
 /// A record without its data's places.
-pub(crate) struct Draft {
-    pub(crate) record: Record,
-    items: Vec<Item>,
+pub(crate) struct CommitBuilder {
+    pub(crate) record: VersionRecord,
+    items: Vec<CommitPayload>,
 }
 
 /// Data of a commit: as it rides in a record, and as it is in a file.
-struct Item {
+struct CommitPayload {
     text: String,
-    form: Form,
+    form: CommitPayloadFile,
 }
 
-enum Form {
+enum CommitPayloadFile {
     Rows(RecordBatch),
     Deleted(Vec<u8>),
 }
 
-impl Draft {
+impl CommitBuilder {
     /// Makes a record of what is pending, on top of a version. Indexes that were given must be free in it.
-    pub(crate) async fn new(head: &Snapshot, pending: &Pending, epoch: u64, operation: &str) -> Result<Self> {
+    pub(crate) async fn new(
+        head: &Snapshot,
+        pending: &PendingChanges,
+        epoch: u64,
+        operation: &str,
+    ) -> Result<Self> {
         let mut draft = Self { record: head.record().next(operation, epoch), items: Vec::new() };
         draft.record.alter_all(&pending.changes)?;
         for (at, vertices) in &pending.vertices {
@@ -66,19 +74,19 @@ impl Draft {
         Ok(draft)
     }
 
-    fn item(&mut self, text: String, form: Form) -> Location {
-        self.items.push(Item { text, form });
-        Location::Inline { version: UNPLACED, slot: self.items.len() as u32 - 1 }
+    fn item(&mut self, text: String, form: CommitPayloadFile) -> DataLocation {
+        self.items.push(CommitPayload { text, form });
+        DataLocation::Inline { version: UNPLACED, slot: self.items.len() as u32 - 1 }
     }
 
-    fn rows(&mut self, batch: RecordBatch) -> Result<Location> {
+    fn rows(&mut self, batch: RecordBatch) -> Result<DataLocation> {
         let text = rows::to_text(&batch)?;
-        Ok(self.item(text, Form::Rows(batch)))
+        Ok(self.item(text, CommitPayloadFile::Rows(batch)))
     }
 
-    fn deleted(&mut self, deleted: RoaringTreemap) -> Location {
-        let bytes = Deleted::new(deleted).to_bytes();
-        self.item(BASE64.encode(&bytes), Form::Deleted(bytes))
+    fn deleted(&mut self, deleted: RoaringTreemap) -> DataLocation {
+        let bytes = DeletionSet::new(deleted).to_bytes();
+        self.item(BASE64.encode(&bytes), CommitPayloadFile::Deleted(bytes))
     }
 
     fn vertices(&mut self, at: usize, pending: &PendingVertices) -> Result<()> {
@@ -106,7 +114,7 @@ impl Draft {
                 patch.schema_ref().fields().iter().skip(1).map(|field| field.name().clone()).collect();
             let rows = patch.num_rows() as u64;
             let at = self.rows(patch.clone())?;
-            state.patches.push(PatchInfo { at, rows, columns });
+            state.patches.push(VertexPatchInfo { at, rows, columns });
         }
         if !pending.deleted.is_empty() {
             state.count = state.count.saturating_sub(pending.deleted.len());
@@ -119,7 +127,7 @@ impl Draft {
         Ok(())
     }
 
-    async fn edges(&mut self, at: usize, head: &Snapshot, pending: &Pending) -> Result<()> {
+    async fn edges(&mut self, at: usize, head: &Snapshot, pending: &PendingChanges) -> Result<()> {
         let Some(mut state) = self.record.edges.get(at).cloned() else { return Ok(()) };
         let gone_at = |name: &str| {
             let at = head.record().vertices.iter().position(|state| state.schema.name == name);
@@ -176,7 +184,7 @@ impl Draft {
             }
             state.count = state.count.saturating_sub(count);
             match (&part.of, at.checked_sub(bases)) {
-                (EdgePartOf::Base(_), _) => {
+                (EdgePartSource::Base(_), _) => {
                     let turned = pairs.iter().map(|(source, destination)| (*destination, *source));
                     let by_destination = part.ordinals(Direction::In, turned).await?;
                     let Some(base) = state.bases.get_mut(at) else { continue };
@@ -184,14 +192,18 @@ impl Draft {
                         let before: u64 = base.deleted.drain(..).map(|pair| pair.count).sum();
                         let by_source = self.deleted(by_source | part.out_deleted.set());
                         let by_destination = self.deleted(by_destination | part.in_deleted.set());
-                        base.deleted.push(DeletedPair { by_source, by_destination, count: before + count });
+                        base.deleted.push(EdgeDeletionPair {
+                            by_source,
+                            by_destination,
+                            count: before + count,
+                        });
                     } else {
                         let by_source = self.deleted(by_source);
                         let by_destination = self.deleted(by_destination);
-                        base.deleted.push(DeletedPair { by_source, by_destination, count });
+                        base.deleted.push(EdgeDeletionPair { by_source, by_destination, count });
                     }
                 }
-                (EdgePartOf::Delta(_), Some(delta)) => {
+                (EdgePartSource::Delta(_), Some(delta)) => {
                     let Some(info) = state.deltas.get_mut(delta) else { continue };
                     info.deleted_count += count;
                     if info.deleted_count == info.rows {
@@ -206,7 +218,7 @@ impl Draft {
                     let set = self.deleted(set);
                     info.deleted.push(set);
                 }
-                (EdgePartOf::Delta(_), None) => {}
+                (EdgePartSource::Delta(_), None) => {}
             }
         }
         let mut delta = 0;
@@ -218,29 +230,29 @@ impl Draft {
     }
 
     /// Gives all data its place: files are written now, small data rides in the record. What is left is to put it.
-    pub(crate) async fn place(mut self, core: &Core) -> Result<Record> {
+    pub(crate) async fn place(mut self, core: &StoreCore) -> Result<VersionRecord> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();
         by_size.sort_by_key(|at| std::cmp::Reverse(self.items.get(*at).map_or(0, |item| item.text.len())));
-        let mut places: Vec<Option<Location>> = vec![None; self.items.len()];
+        let mut places: Vec<Option<DataLocation>> = vec![None; self.items.len()];
         for at in by_size {
             let Some(item) = self.items.get(at).filter(|_| inline > limit) else { break };
             inline -= item.text.len();
             let path = item.write(core).await?;
             if let Some(place) = places.get_mut(at) {
-                *place = Some(Location::File { path });
+                *place = Some(DataLocation::File { path });
             }
         }
         let version = self.record.version;
         for (item, place) in self.items.into_iter().zip(&mut places) {
             if place.is_none() {
-                *place = Some(Location::Inline { version, slot: self.record.inline.len() as u32 });
+                *place = Some(DataLocation::Inline { version, slot: self.record.inline.len() as u32 });
                 self.record.inline.push(item.text);
             }
         }
         for location in self.record.locations_mut() {
-            if let Location::Inline { version: UNPLACED, slot } = location
+            if let DataLocation::Inline { version: UNPLACED, slot } = location
                 && let Some(Some(place)) = places.get(*slot as usize)
             {
                 *location = place.clone();
@@ -250,16 +262,18 @@ impl Draft {
     }
 }
 
-impl Item {
-    async fn write(&self, core: &Core) -> Result<String> {
+impl CommitPayload {
+    async fn write(&self, core: &StoreCore) -> Result<String> {
         let root = core.log.destination();
         match &self.form {
-            Form::Rows(batch) => {
+            CommitPayloadFile::Rows(batch) => {
                 let path = format!("delta/{}.parquet", uuid7());
                 rows::write(core.log.sinks(), &root, &path, batch).await?;
                 Ok(path)
             }
-            Form::Deleted(bytes) => deletion::write(core.log.sinks(), &root, bytes.clone()).await,
+            CommitPayloadFile::Deleted(bytes) => {
+                deletion::write(core.log.sinks(), &root, bytes.clone()).await
+            }
         }
     }
 }
@@ -293,10 +307,10 @@ impl EdgePart {
         let mut ordinals = RoaringTreemap::new();
         for (vertex, neighbor) in pairs {
             let found = match &self.of {
-                EdgePartOf::Base(base) => {
+                EdgePartSource::Base(base) => {
                     base.find(direction, vertex, neighbor, &base.select(&[])).await?.ordinals
                 }
-                EdgePartOf::Delta(delta) => delta.find(direction, vertex, neighbor),
+                EdgePartSource::Delta(delta) => delta.find(direction, vertex, neighbor),
             };
             self.deleted(direction).left(found, |range| {
                 ordinals.insert_range(range);

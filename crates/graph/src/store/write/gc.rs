@@ -22,7 +22,7 @@ use crate::{
         base::write::{REQUESTS, remove_all},
         graph_store::GraphStore,
         lease,
-        log::record::{Location, Record, file_name},
+        log::record::{DataLocation, VersionRecord, file_name},
         names::now_ms,
     },
 };
@@ -84,10 +84,10 @@ pub struct Collected {
 }
 
 /// The versions of a log.
-type Logged = BTreeMap<u64, LoggedRecord>;
+type LoggedRecords = BTreeMap<u64, LoggedRecord>;
 
 struct LoggedRecord {
-    record: Arc<Record>,
+    record: Arc<VersionRecord>,
     /// By the clock of the store: that of whoever committed it may have been set since.
     put_ms: i64,
 }
@@ -140,14 +140,14 @@ impl GraphStore {
         }
         let kept = kept(&records, &held, before);
         let record = |version: &u64| records.get(version).map(|logged| &logged.record);
-        let needed = Needed::of(kept.iter().filter_map(record));
+        let needed = LiveFiles::of(kept.iter().filter_map(record));
         let gone: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
         let base = self.core().place.base.clone();
         let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
         let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
-        let named = Needed::of(gone.iter().filter_map(record));
+        let named = LiveFiles::of(gone.iter().filter_map(record));
         let is_garbage = |path: String| !needed.has(&path) && (!is_leased || named.has(&path));
         let unneeded: Vec<&ObjectMeta> =
             files.iter().filter(is_old).filter(|file| below(file).is_some_and(is_garbage)).collect();
@@ -169,7 +169,7 @@ impl GraphStore {
     }
 
     /// The versions that are kept.
-    async fn records(&self) -> Result<Logged> {
+    async fn records(&self) -> Result<LoggedRecords> {
         let log = &self.core().log;
         let read = log.list(None).await?.into_iter().map(|listed| async move {
             let read = log.read(listed.version).await;
@@ -195,7 +195,7 @@ impl GraphStore {
     }
 
     /// Folders of this machine, which do not go with the last of their files.
-    async fn remove_folders(&self, removed: impl Iterator<Item = String>, needed: &Needed) -> Result<()> {
+    async fn remove_folders(&self, removed: impl Iterator<Item = String>, needed: &LiveFiles) -> Result<()> {
         let root = self.core().log.destination();
         if !matches!(root, Destination::File(_)) {
             return Ok(());
@@ -217,7 +217,7 @@ fn base_of(path: &str) -> Option<&str> {
 
 /// The versions that stay: the newest, those that are held, those that are not old, and those whose records have what
 /// these need.
-fn kept(records: &Logged, held: &[u64], before: i64) -> BTreeSet<u64> {
+fn kept(records: &LoggedRecords, held: &[u64], before: i64) -> BTreeSet<u64> {
     let newest = records.keys().next_back().copied();
     let stays = |(version, logged): &(&u64, &LoggedRecord)| {
         Some(**version) == newest || held.contains(version) || logged.put_ms >= before
@@ -227,7 +227,7 @@ fn kept(records: &Logged, held: &[u64], before: i64) -> BTreeSet<u64> {
     while let Some(version) = left.pop() {
         let locations = records.get(&version).into_iter().flat_map(|logged| logged.record.locations());
         for location in locations {
-            if let Location::Inline { version, .. } = location
+            if let DataLocation::Inline { version, .. } = location
                 && kept.insert(*version)
             {
                 left.push(*version);
@@ -239,20 +239,20 @@ fn kept(records: &Logged, held: &[u64], before: i64) -> BTreeSet<u64> {
 
 /// Files that versions need.
 #[derive(Default)]
-struct Needed {
+struct LiveFiles {
     bases: HashSet<String>,
     files: HashSet<String>,
 }
 
-impl Needed {
-    fn of<'a>(records: impl Iterator<Item = &'a Arc<Record>>) -> Self {
+impl LiveFiles {
+    fn of<'a>(records: impl Iterator<Item = &'a Arc<VersionRecord>>) -> Self {
         let mut needed = Self::default();
         for record in records {
             let vertices = record.vertices.iter().flat_map(|state| &state.bases).map(|base| &base.path);
             let edges = record.edges.iter().flat_map(|state| &state.bases).map(|base| &base.info.path);
             needed.bases.extend(vertices.chain(edges).cloned());
             for location in record.locations() {
-                if let Location::File { path } = location {
+                if let DataLocation::File { path } = location {
                     needed.files.insert(path.clone());
                 }
             }

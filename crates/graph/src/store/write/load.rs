@@ -9,7 +9,7 @@ use arrow::{
 use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::ByteSize;
 
-use super::{arrow_input::Arriving, changes::Ends, coalesce_batches::gathered, writer::StoreWriter};
+use super::{arrow_input::ArrowInput, changes::Ends, coalesce_batches::gathered, writer::StoreWriter};
 use crate::{
     Error, Result,
     graphar::blocking,
@@ -17,12 +17,12 @@ use crate::{
         base::{
             EdgeBaseInfo, VertexBaseInfo,
             vertices::VertexBase,
-            write::{BaseSizes, BaseWriter, vertices::KeyMap},
+            write::{BaseChunkSizes, BaseWriter, vertices::VertexKeyMap},
         },
-        delta::{rows::arrow_error, vertices::KeyColumn},
+        delta::{rows::arrow_error, vertices::KeyColumnReader},
         lease::Lease,
-        log::record::{EdgeBaseState, Record},
-        opened::Core,
+        log::record::{EdgeBaseState, VersionRecord},
+        opened::StoreCore,
         parts::vertex_parts::VertexParts,
         schema::{DESTINATION, EdgeType, SOURCE, SchemaChange, VertexType},
         snapshot::{Snapshot, no_such},
@@ -90,29 +90,29 @@ impl<'a> BulkLoad<'a> {
 }
 
 /// Vertices of a type while a load goes on.
-struct Loading {
+struct VertexLoadState {
     schema: VertexType,
     /// Those that were there before.
     parts: Arc<VertexParts>,
     /// Those that are new.
     base: Option<VertexBase>,
-    keys: Option<KeyMap>,
+    keys: Option<VertexKeyMap>,
     /// Indexes given out, new ones among them.
     next: u64,
 }
 
 /// Bases by the numbers of their types.
 #[derive(Default)]
-struct Bases {
+struct LoadedBases {
     vertices: Vec<(usize, VertexBaseInfo)>,
     edges: Vec<(usize, EdgeBaseInfo)>,
 }
 
-impl Core {
+impl StoreCore {
     /// A writer of bases of the store.
     pub(crate) fn base_writer(&self) -> BaseWriter {
         BaseWriter {
-            sizes: BaseSizes {
+            sizes: BaseChunkSizes {
                 vertex_chunk: self.options.vertex_chunk_size,
                 edge_chunk: self.options.edge_chunk_size,
                 keys_chunk: self.options.vertex_chunk_size,
@@ -149,12 +149,17 @@ impl StoreWriter {
         loaded
     }
 
-    async fn load_under(&mut self, lease: &Lease, core: &Core, mut load: BulkLoad<'_>) -> Result<Loaded> {
+    async fn load_under(
+        &mut self,
+        lease: &Lease,
+        core: &StoreCore,
+        mut load: BulkLoad<'_>,
+    ) -> Result<Loaded> {
         let writer = core.base_writer();
         let changes = std::mem::take(&mut load.changes);
-        let mut altered = Record::clone(self.snapshot().record());
+        let mut altered = VersionRecord::clone(self.snapshot().record());
         altered.alter_all(&changes)?;
-        let mut bases = Bases::default();
+        let mut bases = LoadedBases::default();
         if let Err(error) = self.load_all(core, &altered, &writer, load, &mut bases).await {
             let vertices = bases.vertices.iter().map(|(_, info)| &info.path);
             for path in vertices.chain(bases.edges.iter().map(|(_, info)| &info.path)) {
@@ -172,7 +177,7 @@ impl StoreWriter {
             loaded.bytes += info.bytes;
         }
         let (bases, changes, schema) = (&bases, &changes, &altered.schema());
-        let with_bases = |_, mut record: Record| async move {
+        let with_bases = |_, mut record: VersionRecord| async move {
             lease.check()?;
             record.alter_all(changes)?;
             if record.schema() != *schema {
@@ -187,15 +192,15 @@ impl StoreWriter {
 
     async fn load_all(
         &self,
-        core: &Core,
-        record: &Record,
+        core: &StoreCore,
+        record: &VersionRecord,
         writer: &BaseWriter,
         load: BulkLoad<'_>,
-        bases: &mut Bases,
+        bases: &mut LoadedBases,
     ) -> Result<()> {
         let head = self.snapshot();
         let mut writer = writer.clone();
-        let mut loading: HashMap<usize, Loading> = HashMap::new();
+        let mut loading: HashMap<usize, VertexLoadState> = HashMap::new();
         for (name, batches) in load.vertices {
             let at = record.vertex_type(&name)?;
             let by_key = load.edges.iter().any(|(edge, ends, _)| {
@@ -207,7 +212,7 @@ impl StoreWriter {
                 *ends == Ends::Keys
                     && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
             });
-            let known = Loading::new(head, record, at).await?;
+            let known = VertexLoadState::new(head, record, at).await?;
             if loading.contains_key(&at) {
                 return Err(twice(format!("vertices of type {name}")));
             }
@@ -218,10 +223,10 @@ impl StoreWriter {
             let base = VertexBase::open(&core.place, &written.info, &fields);
             let next = first + written.info.count;
             // Keys stay until all edges have named vertices by them.
-            let kept = written.keys.as_ref().map_or(0, KeyMap::memory) as u64;
+            let kept = written.keys.as_ref().map_or(0, VertexKeyMap::memory) as u64;
             writer.memory = ByteSize::bytes(writer.memory.as_u64().saturating_sub(kept));
             bases.vertices.push((at, written.info));
-            loading.insert(at, Loading { base: Some(base), keys: written.keys, next, ..known });
+            loading.insert(at, VertexLoadState { base: Some(base), keys: written.keys, next, ..known });
         }
         let mut seen: Vec<usize> = Vec::new();
         for (name, ends, batches) in load.edges {
@@ -234,7 +239,7 @@ impl StoreWriter {
             let (from, to) = (record.vertex_type(&schema.source)?, record.vertex_type(&schema.destination)?);
             for end in [from, to] {
                 if let std::collections::hash_map::Entry::Vacant(entry) = loading.entry(end) {
-                    entry.insert(Loading::new(head, record, end).await?);
+                    entry.insert(VertexLoadState::new(head, record, end).await?);
                 }
             }
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
@@ -254,9 +259,9 @@ fn twice(of: String) -> Error {
     Error::Unwritable { of, reason: "they are there twice in one load".to_owned() }
 }
 
-impl Loading {
+impl VertexLoadState {
     /// `record` has the types of the version and those that are new.
-    async fn new(head: &Snapshot, record: &Record, at: usize) -> Result<Self> {
+    async fn new(head: &Snapshot, record: &VersionRecord, at: usize) -> Result<Self> {
         let state = record.vertices.get(at).ok_or_else(no_such)?;
         let parts = match at < head.record().vertices.len() {
             true => head.vertex_parts(at).await?,
@@ -266,7 +271,7 @@ impl Loading {
     }
 
     /// The vertices that a column names.
-    async fn resolve(&self, arriving: &Arriving<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
+    async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
         if ends == Ends::Indexes {
             let indexes = arriving.indexes(name)?;
             let is_there = |index: &i64| {
@@ -300,7 +305,8 @@ impl Loading {
         match found.iter().position(Option::is_none) {
             None => Ok(Arc::new(found.into_iter().collect::<Int64Array>())),
             Some(row) => {
-                let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+                let key =
+                    KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
                 let reason = format!("there is no vertex of type {} with key {key}", self.schema.name);
                 Err(arriving.wrong_row(name, row, reason))
             }
@@ -315,14 +321,14 @@ async fn prepared_vertices(
     parts: &VertexParts,
 ) -> Result<RecordBatch> {
     let batch = batch?;
-    let arriving = Arriving { of: format!("vertices of type {}", schema.name), batch: &batch };
+    let arriving = ArrowInput { of: format!("vertices of type {}", schema.name), batch: &batch };
     let fields = schema.fields();
     arriving.check_names(&[], &fields)?;
     let keys = arriving.keys(&schema.key, &schema.key_type())?;
     if parts.state.count > 0
         && let Some(row) = parts.indexes_of(&keys).await?.iter().position(Option::is_some)
     {
-        let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+        let key = KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
         return Err(arriving.wrong_row(
             &schema.key,
             row,
@@ -339,10 +345,10 @@ async fn prepared_edges(
     batch: Result<RecordBatch>,
     schema: &EdgeType,
     ends: Ends,
-    (from, to): (&Loading, &Loading),
+    (from, to): (&VertexLoadState, &VertexLoadState),
 ) -> Result<RecordBatch> {
     let batch = batch?;
-    let arriving = Arriving { of: format!("edges of type {}", schema.full_name()), batch: &batch };
+    let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch: &batch };
     let fields = schema.fields();
     arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
     let sources = from.resolve(&arriving, SOURCE, ends).await?;
@@ -359,9 +365,9 @@ pub(crate) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<
     RecordBatch::try_new(Arc::new(schema), columns).map_err(|error| arrow_error("edges", error))
 }
 
-impl Bases {
+impl LoadedBases {
     /// The state with them.
-    fn add_to(&self, mut record: Record) -> Result<Record> {
+    fn add_to(&self, mut record: VersionRecord) -> Result<VersionRecord> {
         let object = crate::store::log::record::file_name(record.version);
         for (at, info) in &self.vertices {
             let Some(state) = record.vertices.get_mut(*at) else { continue };

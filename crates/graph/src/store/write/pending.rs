@@ -13,31 +13,31 @@ use roaring::RoaringTreemap;
 use crate::{
     Result,
     store::{
-        delta::{rows::arrow_error, vertices::Key},
-        log::record::Record,
+        delta::{rows::arrow_error, vertices::VertexKeyRef},
+        log::record::VersionRecord,
         schema::SchemaChange,
     },
 };
 
 /// A key that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum OwnedKey {
+pub(crate) enum OwnedVertexKey {
     Int(i64),
     Text(Box<str>),
 }
 
-impl From<Key<'_>> for OwnedKey {
-    fn from(key: Key<'_>) -> Self {
+impl From<VertexKeyRef<'_>> for OwnedVertexKey {
+    fn from(key: VertexKeyRef<'_>) -> Self {
         match key {
-            Key::Int(value) => Self::Int(value),
-            Key::Text(text) => Self::Text(text.into()),
+            VertexKeyRef::Int(value) => Self::Int(value),
+            VertexKeyRef::Text(text) => Self::Text(text.into()),
         }
     }
 }
 
 /// What is to be committed.
 #[derive(Clone, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingChanges {
     pub(crate) changes: Vec<SchemaChange>,
     /// By the number of the type in the record.
     pub(crate) vertices: BTreeMap<usize, PendingVertices>,
@@ -52,7 +52,7 @@ pub(crate) struct PendingVertices {
     pub(crate) rows: u64,
     pub(crate) batches: Vec<RecordBatch>,
     /// Of new ones that are there.
-    pub(crate) keys: HashMap<OwnedKey, i64>,
+    pub(crate) keys: HashMap<OwnedVertexKey, i64>,
     /// New ones and others.
     pub(crate) deleted: RoaringTreemap,
     /// Later ones win; each has the column of indexes first.
@@ -71,7 +71,7 @@ pub(crate) struct PendingEdges {
     pub(crate) pairs: HashSet<(i64, i64)>,
 }
 
-impl Pending {
+impl PendingChanges {
     pub(crate) fn is_empty(&self) -> bool {
         let no_vertices = |pending: &PendingVertices| {
             pending.rows == 0 && pending.deleted.is_empty() && pending.patches.is_empty()
@@ -83,7 +83,7 @@ impl Pending {
     }
 
     /// The vertices of a type. New ones follow those of the record.
-    pub(crate) fn vertices_of(&mut self, at: usize, record: &Record) -> &mut PendingVertices {
+    pub(crate) fn vertices_of(&mut self, at: usize, record: &VersionRecord) -> &mut PendingVertices {
         let first = record.vertices.get(at).map_or(0, |state| state.next);
         self.vertices.entry(at).or_insert_with(|| PendingVertices { first, ..PendingVertices::default() })
     }
@@ -104,7 +104,7 @@ impl Pending {
     }
 
     /// Deletes vertices, and the new edges that begin or end there.
-    pub(crate) fn delete_vertices(&mut self, at: usize, record: &Record, indexes: &[i64]) {
+    pub(crate) fn delete_vertices(&mut self, at: usize, record: &VersionRecord, indexes: &[i64]) {
         let vertices = self.vertices_of(at, record);
         vertices.deleted.extend(indexes.iter().map(|index| *index as u64));
         let deleted = vertices.deleted.clone();

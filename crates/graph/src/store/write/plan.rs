@@ -9,7 +9,7 @@ const MOST_MERGED: u64 = 1 << 18;
 
 /// What there is of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct CompactionStats {
     pub(crate) bases: usize,
     /// Rows of all bases.
     pub(crate) base_rows: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Parts {
 
 /// What is done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum CompactionAction {
     /// It is well as it is.
     Nothing,
     /// Deltas become one delta, patches one patch, and sets of deletions one set, each in a file.
@@ -35,27 +35,27 @@ pub(crate) enum Plan {
     Rewrite,
 }
 
-impl Parts {
+impl CompactionStats {
     /// `share` is how much of the rows of bases may lie in deltas or have changed before they are rewritten.
-    pub(crate) fn plan(self, share: f64, force: bool) -> Plan {
+    pub(crate) fn plan(self, share: f64, force: bool) -> CompactionAction {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
         let is_much = self.deltas.max(self.patches) > MOST_LOOSE && loose > MOST_MERGED;
         let is_loose = self.deltas.max(self.patches).max(self.sets) > 1 || self.inline > 0;
         match () {
-            () if is_one && !is_loose => Plan::Nothing,
-            () if !is_one && (force || self.bases > MOST_BASES || is_much) => Plan::Rewrite,
-            () if loose > 0 && loose as f64 >= self.base_rows as f64 * share => Plan::Rewrite,
-            () if is_loose => Plan::Merge,
-            () => Plan::Nothing,
+            () if is_one && !is_loose => CompactionAction::Nothing,
+            () if !is_one && (force || self.bases > MOST_BASES || is_much) => CompactionAction::Rewrite,
+            () if loose > 0 && loose as f64 >= self.base_rows as f64 * share => CompactionAction::Rewrite,
+            () if is_loose => CompactionAction::Merge,
+            () => CompactionAction::Nothing,
         }
     }
 
     /// The same for a writer that goes on committing, and does no more than that costs little beside its commits.
-    pub(crate) fn plan_of_writer(self) -> Plan {
+    pub(crate) fn plan_of_writer(self) -> CompactionAction {
         match self.deltas.max(self.patches).max(self.sets) >= MOST_LOOSE {
-            true => Plan::Merge,
-            false => Plan::Nothing,
+            true => CompactionAction::Merge,
+            false => CompactionAction::Nothing,
         }
     }
 }
@@ -88,33 +88,59 @@ mod tests {
 
     #[test]
     fn bases_are_rewritten_where_a_share_of_them_changed_and_small_deltas_become_one() {
-        let base = Parts { bases: 1, base_rows: 1_000, ..Parts::default() };
-        assert_eq!(base.plan(0.2, true), Plan::Nothing);
-        assert_eq!(Parts::default().plan(0.2, true), Plan::Nothing);
-        let few = Parts { deltas: 2, delta_rows: 20, ..base };
-        assert_eq!(few.plan(0.2, false), Plan::Merge);
-        assert_eq!(few.plan(0.2, true), Plan::Rewrite);
-        assert_eq!(Parts { deltas: 1, delta_rows: 20, ..base }.plan(0.2, false), Plan::Nothing);
-        assert_eq!(Parts { deltas: 1, delta_rows: 20, inline: 1, ..base }.plan(0.2, false), Plan::Merge);
-        assert_eq!(Parts { changed_rows: 190, ..few }.plan(0.2, false), Plan::Rewrite);
-        assert_eq!(Parts { changed_rows: 200, ..base }.plan(0.2, false), Plan::Rewrite);
-        assert_eq!(Parts { deltas: 1, delta_rows: 1, ..Parts::default() }.plan(0.2, false), Plan::Rewrite);
-        assert_eq!(Parts { bases: 9, ..base }.plan(0.2, false), Plan::Rewrite);
-        let large =
-            Parts { bases: 1, base_rows: 1 << 30, deltas: 65, delta_rows: 1 << 20, ..Parts::default() };
-        assert_eq!(large.plan(0.2, false), Plan::Rewrite, "more than is merged in memory");
-        assert_eq!(Parts { delta_rows: 65, ..large }.plan(0.2, false), Plan::Merge);
-        assert_eq!(Parts { patches: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
-        assert_eq!(Parts { sets: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
+        let base = CompactionStats { bases: 1, base_rows: 1_000, ..CompactionStats::default() };
+        assert_eq!(base.plan(0.2, true), CompactionAction::Nothing);
+        assert_eq!(CompactionStats::default().plan(0.2, true), CompactionAction::Nothing);
+        let few = CompactionStats { deltas: 2, delta_rows: 20, ..base };
+        assert_eq!(few.plan(0.2, false), CompactionAction::Merge);
+        assert_eq!(few.plan(0.2, true), CompactionAction::Rewrite);
+        assert_eq!(
+            CompactionStats { deltas: 1, delta_rows: 20, ..base }.plan(0.2, false),
+            CompactionAction::Nothing
+        );
+        assert_eq!(
+            CompactionStats { deltas: 1, delta_rows: 20, inline: 1, ..base }.plan(0.2, false),
+            CompactionAction::Merge
+        );
+        assert_eq!(CompactionStats { changed_rows: 190, ..few }.plan(0.2, false), CompactionAction::Rewrite);
+        assert_eq!(CompactionStats { changed_rows: 200, ..base }.plan(0.2, false), CompactionAction::Rewrite);
+        assert_eq!(
+            CompactionStats { deltas: 1, delta_rows: 1, ..CompactionStats::default() }.plan(0.2, false),
+            CompactionAction::Rewrite
+        );
+        assert_eq!(CompactionStats { bases: 9, ..base }.plan(0.2, false), CompactionAction::Rewrite);
+        let large = CompactionStats {
+            bases: 1,
+            base_rows: 1 << 30,
+            deltas: 65,
+            delta_rows: 1 << 20,
+            ..CompactionStats::default()
+        };
+        assert_eq!(large.plan(0.2, false), CompactionAction::Rewrite, "more than is merged in memory");
+        assert_eq!(CompactionStats { delta_rows: 65, ..large }.plan(0.2, false), CompactionAction::Merge);
+        assert_eq!(
+            CompactionStats { patches: 2, changed_rows: 2, ..base }.plan(0.2, false),
+            CompactionAction::Merge
+        );
+        assert_eq!(
+            CompactionStats { sets: 2, changed_rows: 2, ..base }.plan(0.2, false),
+            CompactionAction::Merge
+        );
         // A base without what was deleted, of which the log still has the sets.
-        assert_eq!(Parts { sets: 1, inline: 1, ..base }.plan(0.2, true), Plan::Merge);
-        assert_eq!(Parts { sets: 1, ..base }.plan(0.2, true), Plan::Nothing);
+        assert_eq!(CompactionStats { sets: 1, inline: 1, ..base }.plan(0.2, true), CompactionAction::Merge);
+        assert_eq!(CompactionStats { sets: 1, ..base }.plan(0.2, true), CompactionAction::Nothing);
     }
 
     #[test]
     fn a_writer_merges_the_latest_and_writes_no_row_often() {
-        assert_eq!(Parts { deltas: 63, ..Parts::default() }.plan_of_writer(), Plan::Nothing);
-        assert_eq!(Parts { patches: 64, ..Parts::default() }.plan_of_writer(), Plan::Merge);
+        assert_eq!(
+            CompactionStats { deltas: 63, ..CompactionStats::default() }.plan_of_writer(),
+            CompactionAction::Nothing
+        );
+        assert_eq!(
+            CompactionStats { patches: 64, ..CompactionStats::default() }.plan_of_writer(),
+            CompactionAction::Merge
+        );
         let first = |rows: &[u64]| first_of_latest(rows.iter().copied(), true);
         assert_eq!(first(&[]), 0);
         let ones = [1; 40];

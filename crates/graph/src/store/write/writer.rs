@@ -6,14 +6,14 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use stylobate_storage::SteadyInstant;
 
-use super::{commit::Draft, gc::LEAST_AGE, pending::Pending, plan::MOST_LOOSE};
+use super::{commit::CommitBuilder, gc::LEAST_AGE, pending::PendingChanges, plan::MOST_LOOSE};
 use crate::{
     Error, Result,
     store::{
         graph_store::{ATTEMPTS, GraphStore},
         log::{
-            Put,
-            record::{Location, Record},
+            RecordPutOutcome,
+            record::{DataLocation, VersionRecord},
         },
         names::uuid7,
         schema::SchemaChange,
@@ -35,10 +35,10 @@ pub struct StoreWriter {
     pub(crate) head: Snapshot,
     seen: SteadyInstant,
     epoch: u64,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingChanges,
     /// The state with pending changes of the schema.
-    pub(crate) record: Record,
-    attempt: Option<Attempt>,
+    pub(crate) record: VersionRecord,
+    attempt: Option<CommitAttempt>,
     /// Commits that were tried with other contents, and may still be done.
     in_doubt: Vec<String>,
     /// The version after which it last merged what commits had left behind, or tried to.
@@ -46,8 +46,8 @@ pub struct StoreWriter {
 }
 
 /// A commit that was tried: to be tried again as it is.
-struct Attempt {
-    record: Arc<Record>,
+struct CommitAttempt {
+    record: Arc<VersionRecord>,
     /// Before its files were written.
     begun: SteadyInstant,
 }
@@ -66,11 +66,11 @@ impl GraphStore {
             let epoch = before.epoch + 1;
             let record = Arc::new(before.next("writer", epoch));
             match self.core().log.put(&record).await? {
-                Put::Done => {
+                RecordPutOutcome::Done => {
                     let head = self.install(record).await;
                     return Ok(StoreWriter::new(self.clone(), head, epoch));
                 }
-                Put::Taken(_) => head = self.refresh().await?,
+                RecordPutOutcome::Taken(_) => head = self.refresh().await?,
             }
         }
         Err(Error::Conflict {
@@ -82,12 +82,12 @@ impl GraphStore {
 
 impl StoreWriter {
     pub(crate) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
-        let record = Record::clone(head.record());
+        let record = VersionRecord::clone(head.record());
         Self {
             store,
             seen: SteadyInstant::now(),
             epoch,
-            pending: Pending::default(),
+            pending: PendingChanges::default(),
             record,
             attempt: None,
             in_doubt: Vec::new(),
@@ -141,8 +141,8 @@ impl StoreWriter {
     /// Gives up whatever is pending.
     pub fn rollback(&mut self) {
         self.touch();
-        self.pending = Pending::default();
-        self.record = Record::clone(self.head.record());
+        self.pending = PendingChanges::default();
+        self.record = VersionRecord::clone(self.head.record());
     }
 
     /// Commits what is pending as a version, and returns its number; without anything pending that of the last one.
@@ -184,9 +184,9 @@ impl StoreWriter {
                 tried => {
                     let commit = tried.as_ref().map_or_else(uuid7, |tried| tried.record.commit.clone());
                     let begun = SteadyInstant::now();
-                    let draft = Draft::new(&self.head, &self.pending, self.epoch, operation).await?;
-                    let record = Arc::new(Record { commit, ..draft.place(self.store.core()).await? });
-                    self.attempt = Some(Attempt { record: record.clone(), begun });
+                    let draft = CommitBuilder::new(&self.head, &self.pending, self.epoch, operation).await?;
+                    let record = Arc::new(VersionRecord { commit, ..draft.place(self.store.core()).await? });
+                    self.attempt = Some(CommitAttempt { record: record.clone(), begun });
                     record
                 }
             };
@@ -200,14 +200,14 @@ impl StoreWriter {
 
     /// Whether a commit that was tried can be tried as it is: it follows what is there now, and nobody took its files for
     /// garbage meanwhile.
-    async fn can_be_put(&self, Attempt { record, begun }: &Attempt) -> Result<bool> {
+    async fn can_be_put(&self, CommitAttempt { record, begun }: &CommitAttempt) -> Result<bool> {
         let is_young = begun.elapsed() < LEAST_AGE / 2;
         if record.version != self.head.version() + 1 || !is_young {
             return Ok(false);
         }
-        let known: Vec<&Location> = self.head.record().locations().collect();
+        let known: Vec<&DataLocation> = self.head.record().locations().collect();
         for location in record.locations().filter(|location| !known.contains(location)) {
-            if let Location::File { path } = location
+            if let DataLocation::File { path } = location
                 && !self.store.core().place.has(path).await?
             {
                 return Ok(false);
@@ -228,7 +228,7 @@ impl StoreWriter {
             Err(error) => return Err(error),
         }
         if self.head.version() > known {
-            self.record = Record::clone(self.head.record());
+            self.record = VersionRecord::clone(self.head.record());
         }
         Ok(())
     }
@@ -236,8 +236,8 @@ impl StoreWriter {
     /// What was pending is committed.
     fn done(&mut self) {
         self.attempt = None;
-        self.pending = Pending::default();
-        self.record = Record::clone(self.head.record());
+        self.pending = PendingChanges::default();
+        self.record = VersionRecord::clone(self.head.record());
     }
 
     /// Commits a state that somebody else makes of the newest one, such as that of a bulk load. Nothing may be pending.
@@ -248,10 +248,10 @@ impl StoreWriter {
     pub(crate) async fn commit_with<F>(
         &mut self,
         operation: &str,
-        mut change: impl FnMut(Snapshot, Record) -> F,
+        mut change: impl FnMut(Snapshot, VersionRecord) -> F,
     ) -> Result<u64>
     where
-        F: Future<Output = Result<Record>>,
+        F: Future<Output = Result<VersionRecord>>,
     {
         if !self.pending.is_empty() {
             let reason =
@@ -267,7 +267,7 @@ impl StoreWriter {
             self.in_doubt.push(record.commit.clone());
             if self.put(Arc::new(record)).await? {
                 self.in_doubt.pop();
-                self.record = Record::clone(self.head.record());
+                self.record = VersionRecord::clone(self.head.record());
                 return Ok(self.head.version());
             }
             self.in_doubt.pop();
@@ -308,18 +308,18 @@ impl StoreWriter {
     }
 
     /// Puts a record; where another one came first that leaves this writer its place, goes on from there.
-    async fn put(&mut self, record: Arc<Record>) -> Result<bool> {
+    async fn put(&mut self, record: Arc<VersionRecord>) -> Result<bool> {
         match self.store.core().log.put(&record).await? {
-            Put::Done => {
+            RecordPutOutcome::Done => {
                 self.head = self.store.install(record).await;
                 self.seen = SteadyInstant::now();
                 Ok(true)
             }
-            Put::Taken(other) => self.follow(other).await.map(|()| false),
+            RecordPutOutcome::Taken(other) => self.follow(other).await.map(|()| false),
         }
     }
 
-    async fn follow(&mut self, other: Arc<Record>) -> Result<()> {
+    async fn follow(&mut self, other: Arc<VersionRecord>) -> Result<()> {
         let object = self.store.core().log.name(other.version);
         if other.epoch > self.epoch {
             return Err(Error::Fenced { object, epoch: self.epoch, by: other.epoch });

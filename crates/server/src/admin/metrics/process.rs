@@ -11,9 +11,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The process itself.
 #[derive(Debug)]
-pub(super) struct Process;
+pub(super) struct ProcessCollector;
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         lone_gauge(

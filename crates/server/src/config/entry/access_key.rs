@@ -1,12 +1,12 @@
 //! What the entry of an access key says, understood.
 
-use super::entries::{KeyEntry, SecretEntry};
+use super::entries::{AccessKeyEntry, SecretEntry};
 use crate::{
     Result,
     config::{AccessKeyConfig, Given, Provenance, Sourced},
 };
 
-impl KeyEntry {
+impl AccessKeyEntry {
     /// `ID:SECRET`: opens all buckets for writing, as one's own key should.
     pub(crate) fn parse(text: &str, from: Provenance) -> Result<Self> {
         let Some((id, secret)) = text.split_once(':') else {
@@ -25,7 +25,10 @@ impl KeyEntry {
 }
 
 /// Understands an entry; `env` gives environment variables.
-pub(crate) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) -> Result<AccessKeyConfig> {
+pub(crate) fn resolve(
+    entry: &AccessKeyEntry,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<AccessKeyConfig> {
     let id = &entry.id.value;
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_graphic() && !"/:,".contains(c)) {
         return entry.id.from.error(format!(
@@ -61,8 +64,8 @@ pub(crate) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) ->
 mod tests {
     use super::*;
 
-    fn key(secret: SecretEntry) -> KeyEntry {
-        KeyEntry { secret, ..KeyEntry::parse("me:x", Provenance::Default).unwrap() }
+    fn key(secret: SecretEntry) -> AccessKeyEntry {
+        AccessKeyEntry { secret, ..AccessKeyEntry::parse("me:x", Provenance::Default).unwrap() }
     }
 
     fn given(text: &str) -> Given {
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_key_of_the_command_line_opens_everything_for_writing() {
-        let entry = KeyEntry::parse("me:se:cret", Provenance::Flag("--access-key".to_owned())).unwrap();
+        let entry = AccessKeyEntry::parse("me:se:cret", Provenance::Flag("--access-key".to_owned())).unwrap();
         let key = resolve(&entry, &|_| None).unwrap();
         assert_eq!((key.id.as_str(), key.secret.expose(), key.write), ("me", "se:cret", true));
         assert!(key.opens("anything"));
@@ -79,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_key_without_a_colon_does_not_show_what_may_be_its_secret() {
-        let error = KeyEntry::parse("hunter2", Provenance::Flag("--access-key".to_owned())).unwrap_err();
+        let error =
+            AccessKeyEntry::parse("hunter2", Provenance::Flag("--access-key".to_owned())).unwrap_err();
         assert_eq!(error.to_string(), "flag --access-key: an access key is written ID:SECRET");
     }
 
@@ -102,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_key_shows_its_token_or_else_its_secret() {
-        let with = |token: &str| KeyEntry {
+        let with = |token: &str| AccessKeyEntry {
             token: Some(SecretEntry::Text(given(token))),
             ..key(SecretEntry::Text(given("secret")))
         };
@@ -122,7 +126,7 @@ mod tests {
     fn an_empty_secret_or_an_id_with_spaces_is_refused() {
         assert!(resolve(&key(SecretEntry::Text(given(""))), &|_| None).is_err());
         for id in ["", "a b", "a/b"] {
-            let entry = KeyEntry { id: given(id), ..key(SecretEntry::Text(given("x"))) };
+            let entry = AccessKeyEntry { id: given(id), ..key(SecretEntry::Text(given("x"))) };
             assert!(resolve(&entry, &|_| None).is_err(), "{id:?}");
         }
     }

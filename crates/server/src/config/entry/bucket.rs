@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What is said once for all buckets.
-pub(crate) struct Defaults {
+pub(crate) struct BucketDefaults {
     /// How fresh answers are.
     pub(crate) consistency: Sourced<Consistency>,
     /// Whether writes are refused everywhere.
@@ -30,7 +30,7 @@ pub(crate) struct ResolvedBucket {
 }
 
 /// Understands an entry.
-pub(crate) fn resolve(entry: BucketEntry, defaults: &Defaults) -> Result<ResolvedBucket> {
+pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<ResolvedBucket> {
     let name = match &entry.name {
         Some(name) => name.parse("name", |name| check_bucket_name(name).map(|()| name.to_owned()))?.value,
         None => match name_of_url(&entry.url.value) {

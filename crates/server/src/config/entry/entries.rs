@@ -50,7 +50,7 @@ impl BucketEntry {
 
 /// An `[[access_key]]` of the file, or an `--access-key`.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyEntry {
+pub(crate) struct AccessKeyEntry {
     pub(crate) from: Provenance,
     pub(crate) id: Given,
     pub(crate) secret: SecretEntry,

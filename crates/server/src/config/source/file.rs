@@ -16,7 +16,7 @@ use crate::{
     Result,
     config::{
         CorsRule, Given, Provenance, Setting, Sourced,
-        entry::entries::{BucketEntry, KeyEntry, SecretEntry},
+        entry::entries::{AccessKeyEntry, BucketEntry, SecretEntry},
         settings::unknown_key,
     },
 };
@@ -59,7 +59,7 @@ impl Layer {
 
 /// Reads the layer that `text`, the content of the file `path`, describes.
 fn parse(path: PathBuf, text: &str) -> Result<Layer> {
-    let file = File { path: Arc::new(path), text };
+    let file = ConfigFile { path: Arc::new(path), text };
     let document = match DeTable::parse(text) {
         Ok(document) => document,
         Err(error) => {
@@ -71,15 +71,15 @@ fn parse(path: PathBuf, text: &str) -> Result<Layer> {
     file.document(document.get_ref())
 }
 
-type Value<'a> = Spanned<DeValue<'a>>;
+type TomlValue<'a> = Spanned<DeValue<'a>>;
 
 /// One file: what is needed to tell the line of a value.
-struct File<'a> {
+struct ConfigFile<'a> {
     path: Arc<PathBuf>,
     text: &'a str,
 }
 
-impl File<'_> {
+impl ConfigFile<'_> {
     fn at(&self, offset: usize) -> Provenance {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -110,7 +110,7 @@ impl File<'_> {
         Ok(layer)
     }
 
-    fn section(&self, section: &'static str, value: &Value<'_>, layer: &mut Layer) -> Result<()> {
+    fn section(&self, section: &'static str, value: &TomlValue<'_>, layer: &mut Layer) -> Result<()> {
         let table = self.table(value, section)?;
         for (key, value) in table.iter() {
             let name: &str = key.get_ref();
@@ -135,7 +135,7 @@ impl File<'_> {
         Ok(())
     }
 
-    fn bucket(&self, value: &Value<'_>) -> Result<BucketEntry> {
+    fn bucket(&self, value: &TomlValue<'_>) -> Result<BucketEntry> {
         let table = self.table(value, "bucket")?;
         self.check_keys(table, "in [[bucket]]", &BUCKET)?;
         let from = self.of(value);
@@ -174,7 +174,7 @@ impl File<'_> {
         })
     }
 
-    fn cors(&self, value: &Value<'_>) -> Result<Sourced<CorsRule>> {
+    fn cors(&self, value: &TomlValue<'_>) -> Result<Sourced<CorsRule>> {
         let table = self.table(value, "cors")?;
         self.check_keys(table, "in a CORS rule of [[bucket]]", &CORS)?;
         let texts = |key: &str| -> Result<Option<Vec<String>>> {
@@ -207,7 +207,7 @@ impl File<'_> {
         Ok(Sourced::new(rule, self.of(value)))
     }
 
-    fn access_key(&self, value: &Value<'_>) -> Result<KeyEntry> {
+    fn access_key(&self, value: &TomlValue<'_>) -> Result<AccessKeyEntry> {
         let table = self.table(value, "access_key")?;
         self.check_keys(table, "in [[access_key]]", &ACCESS_KEY)?;
         let from = self.of(value);
@@ -221,7 +221,7 @@ impl File<'_> {
         let texts = |key: &str| table.get(key).map(|value| self.texts(value, key)).transpose();
         let (buckets, prefixes) = (texts("buckets")?, texts("prefixes")?);
         let write = self.boolean(table, "write")?.unwrap_or(Sourced::new(false, Provenance::Default));
-        Ok(KeyEntry { from, id, secret, token, buckets, prefixes, write })
+        Ok(AccessKeyEntry { from, id, secret, token, buckets, prefixes, write })
     }
 
     /// A secret, under the keys that give its text, its variable and its file; none if there is none of them.
@@ -248,7 +248,7 @@ impl File<'_> {
         }
     }
 
-    fn table<'v, 'i>(&self, value: &'v Value<'i>, key: &str) -> Result<&'v DeTable<'i>> {
+    fn table<'v, 'i>(&self, value: &'v TomlValue<'i>, key: &str) -> Result<&'v DeTable<'i>> {
         match value.get_ref() {
             DeValue::Table(table) => Ok(table),
             other => self.mismatch(value, key, "a table", other),
@@ -256,7 +256,7 @@ impl File<'_> {
     }
 
     /// The tables of `[[key]]`; none if there is no such key.
-    fn tables<'v, 'i>(&self, table: &'v DeTable<'i>, key: &str) -> Result<Vec<&'v Value<'i>>> {
+    fn tables<'v, 'i>(&self, table: &'v DeTable<'i>, key: &str) -> Result<Vec<&'v TomlValue<'i>>> {
         match table.get(key).map(|value| (value, value.get_ref())) {
             None => Ok(Vec::new()),
             Some((_, DeValue::Array(values))) => Ok(values.iter().collect()),
@@ -268,7 +268,7 @@ impl File<'_> {
     }
 
     /// A text, number or boolean, as it would be written on the command line.
-    fn scalar(&self, value: &Value<'_>, key: &str) -> Result<Given> {
+    fn scalar(&self, value: &TomlValue<'_>, key: &str) -> Result<Given> {
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
@@ -287,11 +287,11 @@ impl File<'_> {
         }
     }
 
-    fn texts(&self, value: &Value<'_>, key: &str) -> Result<Vec<Given>> {
+    fn texts(&self, value: &TomlValue<'_>, key: &str) -> Result<Vec<Given>> {
         let DeValue::Array(items) = value.get_ref() else {
             return self.mismatch(value, key, "a list of texts", value.get_ref());
         };
-        let text = |item: &Value<'_>| match item.get_ref() {
+        let text = |item: &TomlValue<'_>| match item.get_ref() {
             DeValue::String(text) => Ok(Given::new(text.to_string(), self.of(item))),
             other => self.mismatch(item, key, "a list of texts", other),
         };
@@ -306,7 +306,7 @@ impl File<'_> {
         }
     }
 
-    fn mismatch<T>(&self, value: &Value<'_>, key: &str, wanted: &str, got: &DeValue<'_>) -> Result<T> {
+    fn mismatch<T>(&self, value: &TomlValue<'_>, key: &str, wanted: &str, got: &DeValue<'_>) -> Result<T> {
         let got = match got {
             DeValue::String(_) => "a text",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",

@@ -6,7 +6,7 @@ use crate::{
     Result,
     config::{
         Given, Provenance, Setting,
-        entry::entries::{BucketEntry, KeyEntry, SecretEntry},
+        entry::entries::{AccessKeyEntry, BucketEntry, SecretEntry},
         otlp,
     },
 };
@@ -18,7 +18,7 @@ pub struct Layer {
     pub(crate) file: Option<Provenance>,
     pub(crate) settings: BTreeMap<Setting, Given>,
     pub(crate) buckets: Vec<BucketEntry>,
-    pub(crate) access_keys: Vec<KeyEntry>,
+    pub(crate) access_keys: Vec<AccessKeyEntry>,
     /// What the tickets of several nodes are signed with.
     pub(crate) ticket_secret: Option<SecretEntry>,
 }
@@ -47,7 +47,7 @@ impl Layer {
             layer.add_origin(&origin);
         }
         for key in list("STYLOBATE_ACCESS_KEY") {
-            layer.access_keys.push(KeyEntry::parse(&key.value, key.from)?);
+            layer.access_keys.push(AccessKeyEntry::parse(&key.value, key.from)?);
         }
         Ok(layer)
     }
@@ -111,7 +111,7 @@ impl Layer {
 
     /// Adds an `--access-key`: `ID:SECRET`.
     pub fn with_access_key(mut self, text: &str) -> Result<Self> {
-        self.access_keys.push(KeyEntry::parse(text, Provenance::Flag("--access-key".to_owned()))?);
+        self.access_keys.push(AccessKeyEntry::parse(text, Provenance::Flag("--access-key".to_owned()))?);
         Ok(self)
     }
 

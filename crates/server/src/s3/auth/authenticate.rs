@@ -23,8 +23,8 @@ use crate::{
         },
         wire::{
             chunked::ChunkSignatures,
-            error::{Detail, detailed},
-            target::{Query, encode_path},
+            error::{ErrorDetail, detailed},
+            target::{QueryParameters, encode_path},
         },
     },
 };
@@ -73,14 +73,14 @@ pub(crate) struct Caller {
 /// Verifies the signature of a request against the keys of the node. On a node without keys anyone is let in.
 pub(crate) fn authenticate(
     parts: &Parts,
-    query: &Query,
+    query: &QueryParameters,
     keys: &AccessKeys,
     now: DateTime<Utc>,
 ) -> S3Result<Caller> {
     if keys.is_empty() {
         return Ok(Caller::default());
     }
-    let signature = Signature::of(parts, query, now)?;
+    let signature = ClaimedSignature::of(parts, query, now)?;
     signature.refuse_unsigned_headers(parts)?;
 
     let access_key = &signature.scope.access_key;
@@ -100,13 +100,13 @@ pub(crate) fn authenticate(
 }
 
 /// An access key id and what its signature is limited to.
-pub(crate) struct Scope {
+pub(crate) struct CredentialScope {
     pub(crate) access_key: String,
     pub(crate) day: String,
     pub(crate) region: String,
 }
 
-impl Scope {
+impl CredentialScope {
     /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplitn(5, '/');
@@ -127,8 +127,8 @@ impl Scope {
 }
 
 /// A signature that is neither expired nor from the future, not verified yet.
-struct Signature {
-    scope: Scope,
+struct ClaimedSignature {
+    scope: CredentialScope,
     /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
     time: String,
     signed_headers: Vec<String>,
@@ -137,8 +137,8 @@ struct Signature {
     value: String,
 }
 
-impl Signature {
-    fn of(parts: &Parts, query: &Query, now: DateTime<Utc>) -> S3Result<Self> {
+impl ClaimedSignature {
+    fn of(parts: &Parts, query: &QueryParameters, now: DateTime<Utc>) -> S3Result<Self> {
         let authorization = parts.headers.get(AUTHORIZATION);
         let in_query = query.has("X-Amz-Signature") || query.has("X-Amz-Algorithm");
         if query.has("Signature") && query.has("AWSAccessKeyId") {
@@ -158,7 +158,7 @@ impl Signature {
         }
     }
 
-    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the headers that belong to it.
+    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, ClaimedSignature=…` and the headers that belong to it.
     fn of_header(authorization: &HeaderValue, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
         let malformed = || {
             s3_error!(
@@ -180,7 +180,7 @@ impl Signature {
             let mut fields = fields.split(',').map(str::trim);
             fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('=')).ok_or_else(malformed)
         };
-        let scope = Scope::parse(field("Credential")?).ok_or_else(malformed)?;
+        let scope = CredentialScope::parse(field("Credential")?).ok_or_else(malformed)?;
         let time = match text_of(headers, &AMZ_DATE) {
             Some(time) => time,
             None => text_of(headers, &DATE).as_deref().and_then(from_http_date).ok_or_else(|| {
@@ -201,7 +201,7 @@ impl Signature {
     }
 
     /// Reads the query of a presigned URL.
-    fn of_query(query: &Query, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
+    fn of_query(query: &QueryParameters, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
         let error = |message: String| {
             S3Error::with_message(s3s::S3ErrorCode::AuthorizationQueryParametersError, message)
         };
@@ -213,7 +213,7 @@ impl Signature {
         if field("X-Amz-Algorithm")? != ALGORITHM {
             return Err(error(format!("X-Amz-Algorithm only supports \"{ALGORITHM}\".")));
         }
-        let scope = Scope::parse(field("X-Amz-Credential")?).ok_or_else(|| {
+        let scope = CredentialScope::parse(field("X-Amz-Credential")?).ok_or_else(|| {
             error(
                 "Error parsing the X-Amz-Credential parameter: ID/DAY/REGION/s3/aws4_request is needed."
                     .to_owned(),
@@ -238,9 +238,9 @@ impl Signature {
             return Err(detailed(
                 s3_error!(AccessDenied, "Request has expired"),
                 vec![
-                    Detail::new("X-Amz-Expires", expires.to_string()),
-                    Detail::new("Expires", ended.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
-                    Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                    ErrorDetail::new("X-Amz-Expires", expires.to_string()),
+                    ErrorDetail::new("Expires", ended.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                    ErrorDetail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
                 ],
             ));
         }
@@ -278,7 +278,7 @@ impl Signature {
                     AccessDenied,
                     "There were headers present in the request which were not signed: {name}"
                 ),
-                vec![Detail::new("HeadersNotSigned", name.to_owned())],
+                vec![ErrorDetail::new("HeadersNotSigned", name.to_owned())],
             )),
             None if !is_signed(HOST.as_str()) => {
                 Err(s3_error!(AccessDenied, "The header Host must be among the signed headers"))
@@ -288,7 +288,13 @@ impl Signature {
     }
 
     /// Whether the signature is that of the request, whichever of the usual ways its client escapes a path in.
-    fn matches_any(&self, key: &HmacSha256, parts: &Parts, query: &Query, host: Option<&str>) -> bool {
+    fn matches_any(
+        &self,
+        key: &HmacSha256,
+        parts: &Parts,
+        query: &QueryParameters,
+        host: Option<&str>,
+    ) -> bool {
         let canonical = self.canonical_request(parts, &canonical_path(parts), query, host);
         self.matches(key, &canonical)
             || self.matches(key, &self.canonical_request(parts, parts.uri.path(), query, host))
@@ -311,7 +317,13 @@ impl Signature {
     }
 
     /// The canonical request; `host` in place of the Host header, if given.
-    fn canonical_request(&self, parts: &Parts, path: &str, query: &Query, host: Option<&str>) -> String {
+    fn canonical_request(
+        &self,
+        parts: &Parts,
+        path: &str,
+        query: &QueryParameters,
+        host: Option<&str>,
+    ) -> String {
         let mut text = format!("{}\n{path}\n{}\n", parts.method, query.to_canonical());
         for name in &self.signed_headers {
             let value = match host.filter(|_| name == HOST.as_str()) {
@@ -331,7 +343,7 @@ impl Signature {
     }
 
     /// The error that tells what was verified, and, where it is known, what differs.
-    fn mismatch(&self, key: &HmacSha256, parts: &Parts, query: &Query) -> S3Error {
+    fn mismatch(&self, key: &HmacSha256, parts: &Parts, query: &QueryParameters) -> S3Error {
         let mut message = "The request signature we calculated does not match the signature you provided. Check your key and signing method."
             .to_owned();
         let forwarded = parts.headers.get(FORWARDED_HOST).and_then(|host| host.to_str().ok());
@@ -357,10 +369,10 @@ impl Signature {
         detailed(
             S3Error::with_message(s3s::S3ErrorCode::SignatureDoesNotMatch, message),
             vec![
-                Detail::new("AWSAccessKeyId", self.scope.access_key.clone()),
-                Detail::new("StringToSign", string_to_sign),
-                Detail::new("SignatureProvided", self.value.clone()),
-                Detail::new("CanonicalRequest", canonical_request),
+                ErrorDetail::new("AWSAccessKeyId", self.scope.access_key.clone()),
+                ErrorDetail::new("StringToSign", string_to_sign),
+                ErrorDetail::new("SignatureProvided", self.value.clone()),
+                ErrorDetail::new("CanonicalRequest", canonical_request),
             ],
         )
     }
@@ -386,7 +398,7 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(|value| value.trim().to_owned())
 }
 
-fn checked_time(time: &str, scope: &Scope) -> S3Result<DateTime<Utc>> {
+fn checked_time(time: &str, scope: &CredentialScope) -> S3Result<DateTime<Utc>> {
     let parsed = parse_time(time).ok_or_else(|| {
         s3_error!(AccessDenied, "The date of the signature is not written YYYYMMDDTHHMMSSZ")
     })?;
@@ -410,9 +422,9 @@ fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
     detailed(
         s3_error!(RequestTimeTooSkewed, "{message}"),
         vec![
-            Detail::new("RequestTime", time.to_owned()),
-            Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
-            Detail::new("MaxAllowedSkewMilliseconds", (MAX_SKEW_SECONDS * 1000).to_string()),
+            ErrorDetail::new("RequestTime", time.to_owned()),
+            ErrorDetail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            ErrorDetail::new("MaxAllowedSkewMilliseconds", (MAX_SKEW_SECONDS * 1000).to_string()),
         ],
     )
 }
@@ -421,7 +433,7 @@ fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
 pub(crate) fn unknown_access_key(id: &str) -> S3Error {
     detailed(
         s3_error!(InvalidAccessKeyId, "The access key id you provided does not exist here."),
-        vec![Detail::new("AWSAccessKeyId", id.to_owned())],
+        vec![ErrorDetail::new("AWSAccessKeyId", id.to_owned())],
     )
 }
 

@@ -16,8 +16,8 @@ use s3s::{
 };
 use stylobate_storage::{ReadThrough, S3Endpoint};
 
-use super::{super::operation::Operation, patience::OriginBody};
-use crate::{access::Action, node::Node, s3::wire::keys::Key};
+use super::{super::operation::S3Operation, patience::OriginBody};
+use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
 
 /// How long an answer is waited for that its client did not wait for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -31,14 +31,14 @@ const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "U
 
 /// Objects that are other ones after a request, in each bucket of the node that shows them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ChangedObjects {
     objects: Vec<(ReadThrough, Path)>,
     buckets: Vec<ReadThrough>,
 }
 
-impl Changes {
+impl ChangedObjects {
     /// What an operation on these keys changes.
-    pub(super) fn of(node: &Node, endpoint: &S3Endpoint, operation: &Operation, keys: &[String]) -> Self {
+    pub(super) fn of(node: &Node, endpoint: &S3Endpoint, operation: &S3Operation, keys: &[String]) -> Self {
         let mut changes = Self::default();
         if operation.action == Action::Read || HARMLESS.contains(&operation.name) {
             return changes;
@@ -53,8 +53,8 @@ impl Changes {
             }
             for key in keys {
                 let at_origin = format!("{}{key}", endpoint.key_prefix());
-                let key = at_origin.strip_prefix(shown.key_prefix()).map(Key::parse);
-                if let Some(Ok(Key::Object(path))) = key {
+                let key = at_origin.strip_prefix(shown.key_prefix()).map(CheckedKey::parse);
+                if let Some(Ok(CheckedKey::Object(path))) = key {
                     changes.objects.push((bucket.reader.clone(), path));
                 }
             }
@@ -94,25 +94,25 @@ impl Changes {
 ///
 /// They are applied before each piece of the answer is handed on, so that no client that has seen its end finds what
 /// was cached before. If the client goes away, the rest is read all the same.
-pub(super) struct ChangingBody {
+pub(super) struct InvalidatingBody {
     body: Option<OriginBody>,
-    changes: Changes,
+    changes: ChangedObjects,
 }
 
-impl ChangingBody {
-    pub(super) fn new(body: OriginBody, changes: Changes) -> Self {
+impl InvalidatingBody {
+    pub(super) fn new(body: OriginBody, changes: ChangedObjects) -> Self {
         Self { body: Some(body), changes }
     }
 }
 
-impl From<ChangingBody> for Body {
-    fn from(body: ChangingBody) -> Self {
+impl From<InvalidatingBody> for Body {
+    fn from(body: InvalidatingBody) -> Self {
         let stream: DynByteStream = Box::pin(body);
         Body::from(stream)
     }
 }
 
-impl Stream for ChangingBody {
+impl Stream for InvalidatingBody {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -138,7 +138,7 @@ impl Stream for ChangingBody {
     }
 }
 
-impl ByteStream for ChangingBody {
+impl ByteStream for InvalidatingBody {
     fn remaining_length(&self) -> RemainingLength {
         let hint = self.body.as_ref().map(|body| body.size_hint().exact());
         match hint {
@@ -149,7 +149,7 @@ impl ByteStream for ChangingBody {
     }
 }
 
-impl Drop for ChangingBody {
+impl Drop for InvalidatingBody {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
         let (mut rest, changes) = (Body::http_body(body), self.changes.clone());

@@ -15,7 +15,7 @@ use hyper_util::{
 use s3s::{Body, StdError};
 use stylobate_storage::{OriginFailure, OriginMetrics, OriginRequest, RequestKind};
 
-use super::patience::{OriginBody, Progress, Stalled, Watched};
+use super::patience::{OriginBody, ProgressBody, StalledTransfer, TransferProgress};
 use crate::https::connector;
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -45,17 +45,17 @@ impl OriginClient {
         patience: Duration,
     ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let has_body = !request.body().is_end_stream();
-        let progress = Progress::new();
+        let progress = TransferProgress::new();
         let mut request = match has_body {
-            true => request.map(|body| Body::http_body(Watched::new(body, progress.clone()))),
+            true => request.map(|body| Body::http_body(ProgressBody::new(body, progress.clone()))),
             false => request,
         };
-        let counted = Counted::begin(&request);
+        let counted = OriginMetricsTag::begin(&request);
         let connection = capture_connection(&mut request);
         let answer = tokio::select! {
             answer = self.client.request(request) => answer.map_err(|error| OriginUnreachable(error.into())),
             () = progress.stalled(patience) => {
-                Err(OriginUnreachable(Stalled { seconds: patience.as_secs_f64() }.into()))
+                Err(OriginUnreachable(StalledTransfer { seconds: patience.as_secs_f64() }.into()))
             }
         };
         if let Some(counted) = counted {
@@ -94,12 +94,12 @@ impl OriginClient {
 
 /// Says whose counters a request belongs to, as an extension of it.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct OriginMetricsTag {
     pub(super) metrics: Arc<OriginMetrics>,
     pub(super) kind: RequestKind,
 }
 
-impl Counted {
+impl OriginMetricsTag {
     fn begin(request: &Request<Body>) -> Option<OriginRequest> {
         let Self { metrics, kind } = request.extensions().get::<Self>()?.clone();
         Some(OriginRequest::begin(metrics, kind, request.method(), request.uri()))
@@ -124,7 +124,7 @@ pub(super) struct OriginUnreachable(#[source] StdError);
 impl OriginUnreachable {
     /// Whether it was waited for until the patience ended.
     pub(super) fn has_stalled(&self) -> bool {
-        self.0.is::<Stalled>()
+        self.0.is::<StalledTransfer>()
     }
 
     /// Whether the body that was to be sent failed.

@@ -15,16 +15,16 @@ use s3s::{
 };
 
 use super::{
-    super::{authorize::CopySource, operation::Operation},
-    Changes, Forwarded, Forwarder, Names, Outgoing, UNSIGNED_PAYLOAD,
+    super::{authorize::CopySourceHeader, operation::S3Operation},
+    BucketNames, ChangedObjects, ForwardRequest, Forwarder, OutgoingBody, UNSIGNED_PAYLOAD,
 };
 use crate::s3::{
     read::{
         body::ObjectBody,
-        conditions::Conditions,
+        conditions::ReadConditions,
         object::{describe_copy, tag_condition},
-        open::{self as read, Opened},
-        range::Wanted,
+        open::{self as read, OpenedObject},
+        range::RequestedRange,
     },
     wire::error::{self, push_element},
 };
@@ -43,10 +43,10 @@ impl Forwarder {
     /// Copies through the node, if the origin of the target cannot copy by itself.
     pub(super) async fn copy_from_elsewhere(
         &self,
-        request: &Forwarded<'_>,
+        request: &ForwardRequest<'_>,
         headers: &HeaderMap,
     ) -> S3Result<Option<HttpResponse>> {
-        let Some(source) = CopySource::of(headers)? else { return Ok(None) };
+        let Some(source) = CopySourceHeader::of(headers)? else { return Ok(None) };
         let bucket = self.node.bucket(&source.bucket).ok_or_else(error::no_such_bucket)?;
         if bucket.reader.origin().s3().is_some_and(|endpoint| endpoint.is_beside(request.endpoint)) {
             return Ok(None);
@@ -64,9 +64,9 @@ impl Forwarder {
             Some(range) if is_part => {
                 let range = dto::Range::parse(range)
                     .map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range"))?;
-                Wanted::new(Some(range), None)?
+                RequestedRange::new(Some(range), None)?
             }
-            _ => Wanted::All,
+            _ => RequestedRange::All,
         };
         let path = read::readable_path(&bucket.reader, &source.key)?;
         let opened = read::open(&bucket.reader, &path, &wanted, &conditions).await.map_err(|failed| {
@@ -86,24 +86,26 @@ impl Forwarder {
     /// Puts what was opened where the request says.
     async fn put_copy(
         &self,
-        request: &Forwarded<'_>,
+        request: &ForwardRequest<'_>,
         mut headers: HeaderMap,
-        opened: Opened,
+        opened: OpenedObject,
         is_part: bool,
     ) -> S3Result<HttpResponse> {
         let length = opened.result.range.end - opened.result.range.start;
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         let modified = opened.result.meta.last_modified;
         let stream = ObjectBody::new(opened.result.into_stream(), length);
-        let outgoing =
-            Outgoing { body: Body::from(StreamingBlob::new(stream)), payload: UNSIGNED_PAYLOAD.to_owned() };
+        let outgoing = OutgoingBody {
+            body: Body::from(StreamingBlob::new(stream)),
+            payload: UNSIGNED_PAYLOAD.to_owned(),
+        };
 
-        let names = Names::of(request.bucket, request.endpoint);
+        let names = BucketNames::of(request.bucket, request.endpoint);
         let name = if is_part { "UploadPart" } else { "PutObject" };
-        let put = Forwarded {
+        let put = ForwardRequest {
             bucket: request.bucket,
             endpoint: request.endpoint,
-            operation: Operation { name, ..request.operation },
+            operation: S3Operation { name, ..request.operation },
             target: request.target,
             query: request.query.clone(),
             method: Method::PUT,
@@ -111,7 +113,7 @@ impl Forwarder {
             caller: request.caller.clone(),
         };
         let keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
-        let changes = Changes::of(&self.node, request.endpoint, &put.operation, &keys);
+        let changes = ChangedObjects::of(&self.node, request.endpoint, &put.operation, &keys);
         let sent = self.build(&put, &names, headers, outgoing).await?;
         let answer = self.send(sent, changes, &put).await?;
         if answer.status() != StatusCode::OK {
@@ -133,7 +135,7 @@ impl Forwarder {
 
 /// The headers of the object that is written: those of the request, and where it does not replace them, those that
 /// describe the source.
-fn target_headers(headers: &HeaderMap, opened: &Opened, path: &str, is_replaced: bool) -> HeaderMap {
+fn target_headers(headers: &HeaderMap, opened: &OpenedObject, path: &str, is_replaced: bool) -> HeaderMap {
     let mut sent = HeaderMap::new();
     let describes = |name: &HeaderName| DESCRIBING.contains(name) || name.as_str().starts_with(METADATA);
     for (name, value) in headers {
@@ -155,7 +157,7 @@ fn target_headers(headers: &HeaderMap, opened: &Opened, path: &str, is_replaced:
     sent
 }
 
-fn conditions(headers: &HeaderMap) -> S3Result<Conditions> {
+fn conditions(headers: &HeaderMap) -> S3Result<ReadConditions> {
     let tag = |name: &'static str| {
         tag_condition(headers, &HeaderName::from_static(name))
             .ok_or_else(|| s3_error!(NotImplemented, "{name}: one ETag can be compared"))
@@ -164,7 +166,7 @@ fn conditions(headers: &HeaderMap) -> S3Result<Conditions> {
         let text = headers.get(name)?.to_str().ok()?;
         Timestamp::parse(TimestampFormat::HttpDate, text).ok()
     };
-    Ok(Conditions {
+    Ok(ReadConditions {
         if_match: tag("x-amz-copy-source-if-match")?,
         if_none_match: tag("x-amz-copy-source-if-none-match")?,
         if_modified_since: date("x-amz-copy-source-if-modified-since"),

@@ -30,14 +30,13 @@ use url::Url;
 
 use super::{
     super::sigv4::{ALGORITHM, signing_key},
-    Changes, ENCRYPTION, Forwarded, Forwarder, MAX_ANSWER_XML, Names, REQUEST_PAYER, refuse_climbing, uri_of,
-    xml,
+    BucketNames, ChangedObjects, ENCRYPTION, ForwardRequest, Forwarder, MAX_ANSWER_XML, REQUEST_PAYER,
+    refuse_climbing, uri_of, xml,
 };
 use crate::s3::{
     upload::kept::hex,
-    wire::form::multipart::FormFile,
-    wire::{error, form_error::FormError, header_text, target::Query},
-    write::post_form::{Success, VerifiedForm},
+    wire::{error, form::multipart::FormFile, form_error::FormError, header_text, target::QueryParameters},
+    write::post_form::{SuccessAction, VerifiedForm},
 };
 
 /// How long an origin may take a form: it may look at the policy after the last byte of the file.
@@ -56,20 +55,24 @@ impl Forwarder {
     /// Has the origin store the file of a form. The request is to the object that the form names.
     pub(in crate::s3) async fn forward_form(
         &self,
-        request: &Forwarded<'_>,
+        request: &ForwardRequest<'_>,
         form: VerifiedForm,
     ) -> S3Result<HttpResponse> {
         refuse_climbing(&form.key)?;
-        let names = Names::of(request.bucket, request.endpoint);
-        let changes =
-            Changes::of(&self.node, request.endpoint, &request.operation, std::slice::from_ref(&form.key));
-        let success = Success::of(&form.fields);
+        let names = BucketNames::of(request.bucket, request.endpoint);
+        let changes = ChangedObjects::of(
+            &self.node,
+            request.endpoint,
+            &request.operation,
+            std::slice::from_ref(&form.key),
+        );
+        let success = SuccessAction::of(&form.fields);
         let key = form.key.clone();
 
         let sent = build(request, &names, form).await?;
         let asked = Instant::now();
         let answer = self.send(sent, changes, request).await?;
-        if answer.status() == StatusCode::SEE_OTHER && matches!(success, Success::Redirect(_)) {
+        if answer.status() == StatusCode::SEE_OTHER && matches!(success, SuccessAction::Redirect(_)) {
             // To the page that the client named, wherever the origin's answer points.
             return Ok(success.answer(names.bucket, &key, described(answer.headers())));
         }
@@ -95,7 +98,7 @@ async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse 
             }
         });
     }
-    Success::Status(head.status).answer(bucket, key, head.headers)
+    SuccessAction::Status(head.status).answer(bucket, key, head.headers)
 }
 
 /// The headers that tell of a stored object, of an answer that points elsewhere.
@@ -113,7 +116,11 @@ fn described(answer: &HeaderMap) -> HeaderMap {
 }
 
 /// The form as it is sent to the origin.
-async fn build(request: &Forwarded<'_>, names: &Names<'_>, form: VerifiedForm) -> S3Result<Request<Body>> {
+async fn build(
+    request: &ForwardRequest<'_>,
+    names: &BucketNames<'_>,
+    form: VerifiedForm,
+) -> S3Result<Request<Body>> {
     let endpoint = request.endpoint;
     let credential = endpoint.credentials().await.map_err(|failed| {
         error::log(&failed);
@@ -124,7 +131,7 @@ async fn build(request: &Forwarded<'_>, names: &Names<'_>, form: VerifiedForm) -
         sign(&mut fields, names.origin_bucket, &credential, endpoint.region(), Utc::now())?;
     }
 
-    let uri = uri_of(endpoint, None, &Query::default())?;
+    let uri = uri_of(endpoint, None, &QueryParameters::default())?;
     let mut headers = HeaderMap::new();
     for name in SENT {
         if let Some(value) = request.headers.get(&name) {
@@ -143,7 +150,7 @@ async fn build(request: &Forwarded<'_>, names: &Names<'_>, form: VerifiedForm) -
     let is_known = !request.headers.contains_key(TRANSFER_ENCODING);
     let length = header_text::value(&request.headers, &CONTENT_LENGTH).filter(|_| is_known);
     let length = length.and_then(|length| length.parse().ok());
-    let body = WrittenForm::new(&boundary, &fields, form.file, length)?;
+    let body = ForwardedForm::new(&boundary, &fields, form.file, length)?;
     if let Some(length) = body.remaining {
         headers.insert(CONTENT_LENGTH, length.into());
     }
@@ -157,7 +164,11 @@ async fn build(request: &Forwarded<'_>, names: &Names<'_>, form: VerifiedForm) -
 }
 
 /// The fields for the origin, without a signature.
-fn origin_fields(form: &VerifiedForm, names: &Names<'_>, endpoint: &S3Endpoint) -> Vec<(String, String)> {
+fn origin_fields(
+    form: &VerifiedForm,
+    names: &BucketNames<'_>,
+    endpoint: &S3Endpoint,
+) -> Vec<(String, String)> {
     let mut fields = vec![
         ("key".to_owned(), names.to_origin(&form.key)),
         ("bucket".to_owned(), names.origin_bucket.to_owned()),
@@ -208,7 +219,7 @@ fn sign(
 }
 
 /// The body of a form: its fields, the bytes of the file, and the closing delimiter once the file is known to be whole.
-struct WrittenForm {
+struct ForwardedForm {
     head: Bytes,
     file: Option<FormFile>,
     end: Bytes,
@@ -216,7 +227,7 @@ struct WrittenForm {
     remaining: Option<u64>,
 }
 
-impl WrittenForm {
+impl ForwardedForm {
     /// Writes a form in place of the client's, which has `content_length` bytes.
     fn new(
         boundary: &str,
@@ -279,7 +290,7 @@ impl WrittenForm {
     }
 }
 
-impl Stream for WrittenForm {
+impl Stream for ForwardedForm {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -291,7 +302,7 @@ impl Stream for WrittenForm {
     }
 }
 
-impl ByteStream for WrittenForm {
+impl ByteStream for ForwardedForm {
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::unknown()
     }
@@ -333,7 +344,7 @@ mod tests {
         ] {
             let client = format!("{HEAD}bytes\r\n{ending}");
             let file = open(&client).await.file;
-            let written = WrittenForm::new("ours", &fields, file, Some(client.len() as u64)).unwrap();
+            let written = ForwardedForm::new("ours", &fields, file, Some(client.len() as u64)).unwrap();
             let told = written.remaining.unwrap();
             let pieces: Vec<Bytes> = written.try_collect().await.unwrap();
             let text = String::from_utf8(pieces.concat()).unwrap();
@@ -348,7 +359,7 @@ mod tests {
     async fn a_form_that_breaks_off_is_not_closed() {
         let client = format!("{HEAD}bytes\r\n--b");
         let mut written =
-            WrittenForm::new("ours", &[], open(&client).await.file, Some(client.len() as u64 + 8)).unwrap();
+            ForwardedForm::new("ours", &[], open(&client).await.file, Some(client.len() as u64 + 8)).unwrap();
         let mut sent = Vec::new();
         let failed = loop {
             match written.try_next().await {
@@ -383,7 +394,7 @@ mod tests {
                 .into();
         sign(&mut fields, "lake", &credential, "eu-west-1", now).unwrap();
         let client = format!("{HEAD}bytes\r\n--b--\r\n");
-        let written = WrittenForm::new("ours", &fields, open(&client).await.file, None).unwrap();
+        let written = ForwardedForm::new("ours", &fields, open(&client).await.file, None).unwrap();
         let pieces: Vec<Bytes> = written.try_collect().await.unwrap();
 
         let form = PostForm::read(&headers("ours"), Body::from(pieces.concat())).await.unwrap();

@@ -23,7 +23,7 @@ const CHECKSUMS: [(&str, u64); 6] =
     [("crc32", 8), ("crc32c", 8), ("crc64nvme", 12), ("sha1", 28), ("sha256", 44), ("md5", 24)];
 
 /// A body in a frame without signatures.
-pub(super) struct FramedBody {
+pub(super) struct UnsignedChunkedBody {
     body: Body,
     /// Bytes still to come.
     remaining: u64,
@@ -37,7 +37,7 @@ pub(super) struct FramedBody {
     has_ended: bool,
 }
 
-impl FramedBody {
+impl UnsignedChunkedBody {
     /// Frames the `length` bytes of a body; its trailers are there once it was read.
     pub(super) fn new(body: Body, length: u64, trailers: Trailers, announced: Vec<String>) -> Self {
         let ready = VecDeque::new();
@@ -103,7 +103,7 @@ fn checksum_len(name: &str) -> Option<u64> {
     CHECKSUMS.iter().find(|(known, _)| *known == kind).map(|(_, length)| *length)
 }
 
-impl Stream for FramedBody {
+impl Stream for UnsignedChunkedBody {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -127,7 +127,7 @@ impl Stream for FramedBody {
     }
 }
 
-impl ByteStream for FramedBody {
+impl ByteStream for UnsignedChunkedBody {
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::unknown()
     }
@@ -146,7 +146,8 @@ mod tests {
         found.set(map.collect());
         let body = Body::from(vec![7; length as usize]);
         let names = trailers.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let all: Vec<Bytes> = FramedBody::new(body, length, found, names).try_collect().await.unwrap();
+        let all: Vec<Bytes> =
+            UnsignedChunkedBody::new(body, length, found, names).try_collect().await.unwrap();
         all.concat()
     }
 
@@ -156,7 +157,7 @@ mod tests {
             for trailers in [&[][..], &[("x-amz-checksum-crc32", "NhCmhg==")]] {
                 let names: Vec<String> = trailers.iter().map(|(name, _)| (*name).to_owned()).collect();
                 let framed = framed(length, trailers).await;
-                assert_eq!(FramedBody::len(length, &names), Some(framed.len() as u64), "{length}");
+                assert_eq!(UnsignedChunkedBody::len(length, &names), Some(framed.len() as u64), "{length}");
 
                 let found = Trailers::default();
                 let body = ChunkedBody::new(Body::from(framed), length, found.clone(), None);

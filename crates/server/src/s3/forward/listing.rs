@@ -4,18 +4,18 @@ use chrono::{DateTime, Utc};
 use stylobate_storage::ListedObject;
 
 use super::{
-    names::Names,
-    xml::{self, Element, Found, plain_text},
+    names::BucketNames,
+    xml::{self, XmlElementFinder, XmlElementMatch, plain_text},
 };
 
 /// How to read a listing.
-pub(super) struct Listing<'a> {
-    pub(super) names: &'a Names<'a>,
+pub(super) struct OriginListingReader<'a> {
+    pub(super) names: &'a BucketNames<'a>,
     /// Whether the client asked for keys that are escaped as in a URL.
     pub(super) may_be_encoded: bool,
 }
 
-impl Listing<'_> {
+impl OriginListingReader<'_> {
     /// The objects of the listing that are known, by the names that clients know. Of a listing that cannot be read, none.
     pub(super) fn objects(&self, xml: &str, is_known: impl Fn(&str) -> bool) -> Vec<ListedObject> {
         let is_encoded = self.may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
@@ -36,18 +36,18 @@ impl Listing<'_> {
         if !xml::is_plain(xml) {
             return None;
         }
-        let contents = Element::of("<Contents>", "</Contents>");
-        let key = Element::of("<Key>", "</Key>");
+        let contents = XmlElementFinder::of("<Contents>", "</Contents>");
+        let key = XmlElementFinder::of("<Key>", "</Key>");
         let others = [
-            ("Size", Element::of("<Size>", "</Size>")),
-            ("ETag", Element::of("<ETag>", "</ETag>")),
-            ("LastModified", Element::of("<LastModified>", "</LastModified>")),
+            ("Size", XmlElementFinder::of("<Size>", "</Size>")),
+            ("ETag", XmlElementFinder::of("<ETag>", "</ETag>")),
+            ("LastModified", XmlElementFinder::of("<LastModified>", "</LastModified>")),
         ];
         // Between those that are found there may be one with attributes, a namespace, or no end.
         let hides_one = |between: &str| between.contains("Contents");
         let mut listed = Vec::new();
         let mut rest = xml;
-        while let Some(Found { before, content: object, after }) = contents.first(rest) {
+        while let Some(XmlElementMatch { before, content: object, after }) = contents.first(rest) {
             if hides_one(before) {
                 return None;
             }
@@ -138,7 +138,7 @@ impl ListedEntry {
 mod tests {
     use super::*;
 
-    const NAMES: Names<'static> = Names { bucket: "lake", origin_bucket: "origin", prefix: "p/" };
+    const NAMES: BucketNames<'static> = BucketNames { bucket: "lake", origin_bucket: "origin", prefix: "p/" };
 
     fn object(key: &str, size: u64) -> String {
         format!(
@@ -154,7 +154,7 @@ mod tests {
             "<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"u\"><Name>origin</Name>{encoding}{objects}\
             <CommonPrefixes><Prefix>p/x/</Prefix></CommonPrefixes></ListBucketResult>"
         );
-        let listing = Listing { names: &NAMES, may_be_encoded: true };
+        let listing = OriginListingReader { names: &NAMES, may_be_encoded: true };
         let listed = listing.objects(&xml, |path| !path.contains("unknown"));
         assert!(listed.iter().all(|object| object.last_modified.is_some()));
         listed

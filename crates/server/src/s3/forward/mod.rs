@@ -43,24 +43,24 @@ use s3s::{
 use stylobate_storage::{RequestKind, S3Endpoint, traced};
 
 use self::{
-    changes::{Changes, ChangingBody},
-    client::{Counted, OriginClient, OriginUnreachable},
-    frame::FramedBody,
-    listing::Listing,
-    names::{Names, is_deleted_key},
+    changes::{ChangedObjects, InvalidatingBody},
+    client::{OriginClient, OriginMetricsTag, OriginUnreachable},
+    frame::UnsignedChunkedBody,
+    listing::OriginListingReader,
+    names::{BucketNames, is_deleted_key},
 };
 use super::{
     auth::authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
-    authorize::{CopySource, Rights},
-    operation::Operation,
+    authorize::{AccessCheck, CopySourceHeader},
+    operation::S3Operation,
     wire::{
         chunked::ChunkedError,
         error,
         form_error::FormError,
         header_text,
-        target::{Query, Target, encode_path},
+        target::{QueryParameters, RequestTarget, encode_path},
     },
-    write::payload::{Payload, check_claims},
+    write::payload::{RequestPayload, check_claims},
 };
 use crate::{
     access::Action,
@@ -136,12 +136,12 @@ const MIN_PATIENCE_OF_CHANGES: Duration = Duration::from_secs(300);
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
 
 /// A request that its caller may make, to a bucket that speaks the S3 protocol.
-pub(super) struct Forwarded<'a> {
+pub(super) struct ForwardRequest<'a> {
     pub(super) bucket: &'a Bucket,
     pub(super) endpoint: &'a S3Endpoint,
-    pub(super) operation: Operation,
-    pub(super) target: &'a Target,
-    pub(super) query: Query,
+    pub(super) operation: S3Operation,
+    pub(super) target: &'a RequestTarget,
+    pub(super) query: QueryParameters,
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     pub(super) caller: Caller,
@@ -155,7 +155,7 @@ pub(super) struct Forwarder {
 }
 
 /// A body as it is sent, and what the signature says of it.
-struct Outgoing {
+struct OutgoingBody {
     body: Body,
     payload: String,
 }
@@ -166,8 +166,12 @@ impl Forwarder {
     }
 
     /// Has the origin answer.
-    pub(super) async fn forward(&self, mut request: Forwarded<'_>, body: Body) -> S3Result<HttpResponse> {
-        let names = Names::of(request.bucket, request.endpoint);
+    pub(super) async fn forward(
+        &self,
+        mut request: ForwardRequest<'_>,
+        body: Body,
+    ) -> S3Result<HttpResponse> {
+        let names = BucketNames::of(request.bucket, request.endpoint);
         refuse_beyond_prefix(&request, &names)?;
         let begins = KEY_PARAMETERS.iter().filter_map(|name| request.query.get(name));
         for key in request.target.key().into_iter().chain(begins) {
@@ -175,7 +179,7 @@ impl Forwarder {
         }
         let mut headers = std::mem::take(&mut request.headers);
         let is_empty = body.is_end_stream();
-        let payload = Payload::open(&mut headers, body, request.caller.chunks.take())?;
+        let payload = RequestPayload::open(&mut headers, body, request.caller.chunks.take())?;
 
         let mut keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
         let payload = match request.operation.name {
@@ -194,7 +198,7 @@ impl Forwarder {
         };
         translate_copy_source(&self.node, &mut headers)?;
 
-        let changes = Changes::of(&self.node, request.endpoint, &request.operation, &keys);
+        let changes = ChangedObjects::of(&self.node, request.endpoint, &request.operation, &keys);
         let outgoing = frame(&mut headers, payload, is_empty);
         let sent = self.build(&request, &names, headers, outgoing).await?;
         let asked = Instant::now();
@@ -205,11 +209,11 @@ impl Forwarder {
     /// Reads which keys are to be deleted, checks the caller's right to each, and names them as the origin does.
     async fn deletion(
         &self,
-        request: &Forwarded<'_>,
-        names: &Names<'_>,
+        request: &ForwardRequest<'_>,
+        names: &BucketNames<'_>,
         headers: &mut HeaderMap,
-        payload: Payload,
-    ) -> S3Result<(Payload, Vec<String>)> {
+        payload: RequestPayload,
+    ) -> S3Result<(RequestPayload, Vec<String>)> {
         let malformed = || {
             s3_error!(
                 MalformedXML,
@@ -229,7 +233,7 @@ impl Forwarder {
             }
         })
         .map_err(|_| malformed())?;
-        let rights = Rights { node: &self.node, access_key: request.caller.access_key.as_deref() };
+        let rights = AccessCheck { node: &self.node, access_key: request.caller.access_key.as_deref() };
         for key in &keys {
             refuse_climbing(key)?;
             rights.check_key(&request.bucket.name, key, Action::Write)?;
@@ -246,16 +250,16 @@ impl Forwarder {
         header_text::set(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
         let length = Some(sent.len() as u64);
         let trailers = None;
-        Ok((Payload { body: Body::from(sent), length, trailers, sha256: None }, keys))
+        Ok((RequestPayload { body: Body::from(sent), length, trailers, sha256: None }, keys))
     }
 
     /// The request as it is sent to the origin.
     async fn build(
         &self,
-        request: &Forwarded<'_>,
-        names: &Names<'_>,
+        request: &ForwardRequest<'_>,
+        names: &BucketNames<'_>,
         headers: HeaderMap,
-        outgoing: Outgoing,
+        outgoing: OutgoingBody,
     ) -> S3Result<Request<Body>> {
         let endpoint = request.endpoint;
         let mut query = request.query.clone();
@@ -314,15 +318,15 @@ impl Forwarder {
     async fn send(
         &self,
         mut sent: Request<Body>,
-        changes: Changes,
-        request: &Forwarded<'_>,
+        changes: ChangedObjects,
+        request: &ForwardRequest<'_>,
     ) -> S3Result<HttpResponse> {
         let kind = match request.operation.name.starts_with("List") {
             true => RequestKind::List,
             false => RequestKind::of(sent.method(), sent.uri()),
         };
         let metrics = request.bucket.reader.origin().metrics().clone();
-        sent.extensions_mut().insert(Counted { metrics, kind });
+        sent.extensions_mut().insert(OriginMetricsTag { metrics, kind });
 
         let client = self.client.clone();
         let deadline = request.bucket.reader.request_options().deadline;
@@ -347,7 +351,7 @@ impl Forwarder {
             // S3 may begin to answer before it is done, and say in the body how that ended.
             let body = match changes.is_empty() || body.is_end_stream() {
                 true => Body::http_body(body),
-                false => ChangingBody::new(body, changes).into(),
+                false => InvalidatingBody::new(body, changes).into(),
             };
             Ok(HttpResponse::from_parts(head, body))
         }));
@@ -358,8 +362,8 @@ impl Forwarder {
     /// The answer as the client gets it.
     async fn hand_back(
         &self,
-        request: &Forwarded<'_>,
-        names: &Names<'_>,
+        request: &ForwardRequest<'_>,
+        names: &BucketNames<'_>,
         asked: Instant,
         answer: HttpResponse,
     ) -> S3Result<HttpResponse> {
@@ -411,7 +415,7 @@ impl Forwarder {
         let xml = xml.strip_prefix('\u{feff}').unwrap_or(xml);
         if lists {
             let reader = &request.bucket.reader;
-            let listing = Listing { names, may_be_encoded: request.query.has("encoding-type") };
+            let listing = OriginListingReader { names, may_be_encoded: request.query.has("encoding-type") };
             reader.note_listing(asked, listing.objects(xml, |path| reader.knows(path)));
         }
         let text = match renames.then(|| names.rewrite_answer(xml)) {
@@ -445,8 +449,8 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
 }
 
 /// Refuses what would reach beyond the prefix of the origin's bucket that is all a client sees of it.
-fn refuse_beyond_prefix(request: &Forwarded<'_>, names: &Names<'_>) -> S3Result<()> {
-    let is_of_bucket = matches!(request.target, Target::Bucket { .. });
+fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -> S3Result<()> {
+    let is_of_bucket = matches!(request.target, RequestTarget::Bucket { .. });
     let is_change = request.operation.action == Action::Write && request.operation.name != "DeleteObjects";
     if names.prefix.is_empty() || !is_of_bucket || !is_change {
         return Ok(());
@@ -467,7 +471,7 @@ fn refuse_climbing(key: &str) -> S3Result<()> {
 }
 
 /// Puts the body into the form in which it is sent, and says so in the headers.
-fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing {
+fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> OutgoingBody {
     if let Some(length) = payload.length.filter(|_| payload.trailers.is_some() || payload.sha256.is_none()) {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
@@ -477,7 +481,7 @@ fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing 
             None if is_empty => EMPTY_SHA256.to_owned(),
             None => UNSIGNED_PAYLOAD.to_owned(),
         };
-        return Outgoing { body: payload.body, payload: payload_hash };
+        return OutgoingBody { body: payload.body, payload: payload_hash };
     };
 
     let length = payload.length.unwrap_or_default();
@@ -488,17 +492,21 @@ fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing 
     header_text::set(headers, CONTENT_ENCODING, &encoding);
     header_text::set(headers, DECODED_LENGTH, &length.to_string());
     header_text::set(headers, AMZ_TRAILER, &trailers.names.join(","));
-    match FramedBody::len(length, &trailers.names) {
+    match UnsignedChunkedBody::len(length, &trailers.names) {
         Some(framed) => headers.insert(CONTENT_LENGTH, HeaderValue::from(framed)),
         None => headers.remove(CONTENT_LENGTH),
     };
-    let stream: DynByteStream =
-        Box::pin(FramedBody::new(payload.body, length, trailers.found.clone(), trailers.names.clone()));
-    Outgoing { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
+    let stream: DynByteStream = Box::pin(UnsignedChunkedBody::new(
+        payload.body,
+        length,
+        trailers.found.clone(),
+        trailers.names.clone(),
+    ));
+    OutgoingBody { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
 }
 
 /// The address of the bucket or of an object in it.
-fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &Query) -> S3Result<Uri> {
+fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &QueryParameters) -> S3Result<Uri> {
     let mut text = endpoint.url().to_owned();
     match key {
         Some(key) => {
@@ -516,7 +524,7 @@ fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &Query) -> S3Result
     text.parse().map_err(|_| s3_error!(InvalidURI, "Couldn't parse the specified URI."))
 }
 
-fn rewrite_query(query: &mut Query, operation: Operation, names: &Names<'_>) {
+fn rewrite_query(query: &mut QueryParameters, operation: S3Operation, names: &BucketNames<'_>) {
     for parameter in &mut query.0 {
         if KEY_PARAMETERS.contains(&parameter.name.as_str()) {
             let key = parameter.value.take().unwrap_or_default();
@@ -526,13 +534,13 @@ fn rewrite_query(query: &mut Query, operation: Operation, names: &Names<'_>) {
     }
     if operation.lists_keys() && !query.has("prefix") {
         let (name, value) = ("prefix".to_owned(), Some(names.prefix.to_owned()));
-        query.0.push(super::wire::target::Parameter { name, value });
+        query.0.push(super::wire::target::QueryParameter { name, value });
     }
 }
 
 /// Names the source of a copy as its origin does.
 fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
-    let Some(source) = CopySource::of(headers)? else { return Ok(()) };
+    let Some(source) = CopySourceHeader::of(headers)? else { return Ok(()) };
     let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());
     let endpoint = endpoint.ok_or_else(error::no_such_bucket)?;
     refuse_climbing(&source.key)?;

@@ -9,13 +9,13 @@ use super::xml::{self, MalformedXml};
 use crate::{node::Bucket, s3::wire::target::encode_path};
 
 /// The two names of a bucket, and the prefix that keys have at the origin only.
-pub(super) struct Names<'a> {
+pub(super) struct BucketNames<'a> {
     pub(super) bucket: &'a str,
     pub(super) origin_bucket: &'a str,
     pub(super) prefix: &'a str,
 }
 
-impl<'a> Names<'a> {
+impl<'a> BucketNames<'a> {
     pub(super) fn of(bucket: &'a Bucket, endpoint: &'a S3Endpoint) -> Self {
         Self { bucket: &bucket.name, origin_bucket: endpoint.bucket(), prefix: endpoint.key_prefix() }
     }
@@ -90,7 +90,8 @@ pub(super) fn is_deleted_key(path: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    const NAMES: Names<'static> = Names { bucket: "lake", origin_bucket: "origin", prefix: "a b/c/" };
+    const NAMES: BucketNames<'static> =
+        BucketNames { bucket: "lake", origin_bucket: "origin", prefix: "a b/c/" };
 
     #[test]
     fn a_listing_is_handed_on_in_the_names_of_the_client() {

@@ -19,13 +19,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// When bytes of a request moved last. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Progress {
+pub(super) struct TransferProgress {
     since: Instant,
     /// Milliseconds between `since` and the last move.
     last: Arc<AtomicU64>,
 }
 
-impl Progress {
+impl TransferProgress {
     pub(super) fn new() -> Self {
         Self { since: Instant::now(), last: Arc::default() }
     }
@@ -47,18 +47,18 @@ impl Progress {
 }
 
 /// The body of a request, which notes its progress.
-pub(super) struct Watched<B> {
+pub(super) struct ProgressBody<B> {
     body: B,
-    progress: Progress,
+    progress: TransferProgress,
 }
 
-impl<B> Watched<B> {
-    pub(super) fn new(body: B, progress: Progress) -> Self {
+impl<B> ProgressBody<B> {
+    pub(super) fn new(body: B, progress: TransferProgress) -> Self {
         Self { body, progress }
     }
 }
 
-impl<B: Body + Unpin> Body for Watched<B> {
+impl<B: Body + Unpin> Body for ProgressBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -116,7 +116,9 @@ where
         let patience = self.patience;
         let end = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         match end.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Some(Err(Stalled { seconds: patience.as_secs_f64() }.into()))),
+            Poll::Ready(()) => {
+                Poll::Ready(Some(Err(StalledTransfer { seconds: patience.as_secs_f64() }.into())))
+            }
             Poll::Pending => Poll::Pending,
         }
     }
@@ -133,7 +135,7 @@ where
 /// Neither side of an exchange moved for as long as it may stand still.
 #[derive(Debug, thiserror::Error)]
 #[error("no bytes moved for {seconds} s")]
-pub(super) struct Stalled {
+pub(super) struct StalledTransfer {
     pub(super) seconds: f64,
 }
 
@@ -164,15 +166,15 @@ mod tests {
         let mut stuck = OriginBody::new(pieces(&[1, 60]), PATIENCE);
         assert!(stuck.frame().await.unwrap().is_ok());
         let error = stuck.frame().await.unwrap().unwrap_err();
-        assert!(error.is::<Stalled>(), "{error}");
+        assert!(error.is::<StalledTransfer>(), "{error}");
         assert_eq!(began.elapsed().as_secs(), 4);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_stalls_from_its_last_bytes_on() {
         let began = Instant::now();
-        let progress = Progress::new();
-        let body = Watched::new(pieces(&[2, 2, 2]), progress.clone());
+        let progress = TransferProgress::new();
+        let body = ProgressBody::new(pieces(&[2, 2, 2]), progress.clone());
         let (sent, ()) = tokio::join!(body.collect(), progress.stalled(PATIENCE));
         assert_eq!(sent.unwrap().to_bytes(), "xxx");
         assert_eq!(began.elapsed().as_secs(), 9);

@@ -11,7 +11,7 @@ use object_store::aws::AwsCredential;
 use sha2::{Digest, Sha256};
 
 use super::super::sigv4::{ALGORITHM, signing_key, to_hex};
-use crate::s3::wire::target::Query;
+use crate::s3::wire::target::QueryParameters;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
@@ -35,7 +35,7 @@ pub(super) fn sign(
     }
 
     let (names, canonical_headers) = canonical_headers(parts);
-    let query = Query::of(&parts.uri).to_canonical();
+    let query = QueryParameters::of(&parts.uri).to_canonical();
     let mut canonical_request = format!("{}\n{}\n{query}\n", parts.method, parts.uri.path()).into_bytes();
     canonical_request.extend(canonical_headers);
     canonical_request.extend(format!("\n{names}\n{payload}").into_bytes());
@@ -84,7 +84,7 @@ fn hex(bytes: [u8; 32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::s3::{auth::authenticate::authenticate, wire::target::Query};
+    use crate::s3::{auth::authenticate::authenticate, wire::target::QueryParameters};
     use crate::{
         access::AccessKeys,
         config::{AccessKeyConfig, Secret},
@@ -109,11 +109,11 @@ mod tests {
                 .header("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
             let (mut parts, ()) = request.body(()).unwrap().into_parts();
             sign(&mut parts, "UNSIGNED-PAYLOAD", &credential, "eu-west-1", Utc::now());
-            let caller = authenticate(&parts, &Query::of(&parts.uri), &keys, Utc::now());
+            let caller = authenticate(&parts, &QueryParameters::of(&parts.uri), &keys, Utc::now());
             assert_eq!(caller.unwrap().access_key.as_deref(), Some("me"), "{uri}");
 
             parts.headers.insert("x-amz-meta-a", HeaderValue::from_static("c"));
-            assert!(authenticate(&parts, &Query::of(&parts.uri), &keys, Utc::now()).is_err());
+            assert!(authenticate(&parts, &QueryParameters::of(&parts.uri), &keys, Utc::now()).is_err());
         }
     }
 }

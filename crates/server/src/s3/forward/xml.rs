@@ -68,29 +68,29 @@ pub(super) fn is_plain(xml: &str) -> bool {
 }
 
 /// Finds elements of one name in XML that [is plain](is_plain), where their tags have neither a namespace nor attributes.
-pub(super) struct Element {
+pub(super) struct XmlElementFinder {
     begin: memmem::Finder<'static>,
     end: memmem::Finder<'static>,
 }
 
-impl Element {
+impl XmlElementFinder {
     /// The elements with these tags, such as `<Key>` and `</Key>`.
     pub(super) fn of(begin: &'static str, end: &'static str) -> Self {
         Self { begin: memmem::Finder::new(begin), end: memmem::Finder::new(end) }
     }
 
     /// The first of them.
-    pub(super) fn first<'x>(&self, xml: &'x str) -> Option<Found<'x>> {
+    pub(super) fn first<'x>(&self, xml: &'x str) -> Option<XmlElementMatch<'x>> {
         let begin = self.begin.find(xml.as_bytes())?;
         let rest = xml.get(begin + self.begin.needle().len()..)?;
         let end = self.end.find(rest.as_bytes())?;
         let after = rest.get(end + self.end.needle().len()..)?;
-        Some(Found { before: xml.get(..begin)?, content: rest.get(..end)?, after })
+        Some(XmlElementMatch { before: xml.get(..begin)?, content: rest.get(..end)?, after })
     }
 }
 
 /// An element and what is around it.
-pub(super) struct Found<'x> {
+pub(super) struct XmlElementMatch<'x> {
     pub(super) before: &'x str,
     pub(super) content: &'x str,
     pub(super) after: &'x str,

@@ -19,12 +19,12 @@ use crate::s3::wire::error;
 /// The stream ended before, or went on after, the last byte that the client was told of.
 #[derive(Debug, thiserror::Error)]
 #[error("the bytes of the object do not have the length that was announced")]
-struct WrongLength;
+struct BodyLengthMismatch;
 
 /// The client is cut off in the middle of a body; why is in the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the object could not be read to its end")]
-struct BrokenOff;
+struct TruncatedBody;
 
 /// The body of a GetObject answer.
 pub(crate) struct ObjectBody {
@@ -50,13 +50,13 @@ impl Stream for ObjectBody {
                     self.remaining = remaining;
                     Some(Ok(bytes))
                 }
-                None => Some(Err(WrongLength.into())),
+                None => Some(Err(BodyLengthMismatch.into())),
             },
             Some(Err(error)) => {
                 error::log(&error);
-                Some(Err(BrokenOff.into()))
+                Some(Err(TruncatedBody.into()))
             }
-            None if self.remaining > 0 => Some(Err(WrongLength.into())),
+            None if self.remaining > 0 => Some(Err(BodyLengthMismatch.into())),
             None => None,
         };
         Poll::Ready(item)
@@ -85,8 +85,8 @@ mod tests {
     async fn a_body_ends_well_only_with_its_last_byte() {
         let piece = || Ok(Bytes::from_static(b"abc"));
         assert_eq!(read(vec![piece(), piece()], 6).await, Ok(6));
-        assert_eq!(read(vec![piece()], 6).await, Err(WrongLength.to_string()));
-        assert_eq!(read(vec![piece(), piece()], 5).await, Err(WrongLength.to_string()));
+        assert_eq!(read(vec![piece()], 6).await, Err(BodyLengthMismatch.to_string()));
+        assert_eq!(read(vec![piece(), piece()], 5).await, Err(BodyLengthMismatch.to_string()));
         assert_eq!(
             read(
                 vec![
@@ -99,7 +99,7 @@ mod tests {
                 6
             )
             .await,
-            Err(BrokenOff.to_string())
+            Err(TruncatedBody.to_string())
         );
     }
 }

@@ -15,7 +15,7 @@ use crate::s3::wire::error;
 
 /// What the conditions of a request mean for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ConditionOutcome {
     /// All of them hold.
     Proceed,
     /// The client has this version already.
@@ -26,14 +26,14 @@ pub(crate) enum Verdict {
 
 /// The conditions of a request, none of which need be there.
 #[derive(Debug, Default)]
-pub(crate) struct Conditions {
+pub(crate) struct ReadConditions {
     pub(crate) if_match: Option<ETagCondition>,
     pub(crate) if_none_match: Option<ETagCondition>,
     pub(crate) if_modified_since: Option<Timestamp>,
     pub(crate) if_unmodified_since: Option<Timestamp>,
 }
 
-impl Conditions {
+impl ReadConditions {
     /// Whether the answer is likely to be "not modified", so that it pays to look before reading.
     pub(crate) fn revalidates(&self) -> bool {
         self.if_none_match.is_some() || self.if_modified_since.is_some()
@@ -60,9 +60,9 @@ impl Conditions {
     }
 
     /// What the conditions mean for the version with this ETag and time of last change.
-    pub(crate) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> Verdict {
+    pub(crate) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> ConditionOutcome {
         if self.is_empty() {
-            return Verdict::Proceed;
+            return ConditionOutcome::Proceed;
         }
         let changed = timestamp(last_modified);
         let holds = match (&self.if_match, &self.if_unmodified_since) {
@@ -72,7 +72,7 @@ impl Conditions {
             (None, None) => true,
         };
         if !holds {
-            return Verdict::Failed;
+            return ConditionOutcome::Failed;
         }
         let same = match (&self.if_none_match, &self.if_modified_since) {
             (Some(ETagCondition::Any), _) => true,
@@ -80,7 +80,7 @@ impl Conditions {
             (None, Some(since)) => changed <= *since,
             (None, None) => false,
         };
-        if same { Verdict::NotModified } else { Verdict::Proceed }
+        if same { ConditionOutcome::NotModified } else { ConditionOutcome::Proceed }
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         DateTime::from_timestamp(seconds, 500_000_000).unwrap()
     }
 
-    fn check(conditions: Conditions) -> Verdict {
+    fn check(conditions: ReadConditions) -> ConditionOutcome {
         conditions.check(Some(&ETag::Strong("now".into())), at(1_000))
     }
 
@@ -109,43 +109,55 @@ mod tests {
     #[test]
     fn a_matching_if_match_overrules_if_unmodified_since() {
         let early = Some(timestamp(at(1)));
-        let both =
-            Conditions { if_match: etag("now"), if_unmodified_since: early.clone(), ..Default::default() };
-        assert_eq!(check(both), Verdict::Proceed);
-        assert_eq!(check(Conditions { if_unmodified_since: early, ..Default::default() }), Verdict::Failed);
+        let both = ReadConditions {
+            if_match: etag("now"),
+            if_unmodified_since: early.clone(),
+            ..Default::default()
+        };
+        assert_eq!(check(both), ConditionOutcome::Proceed);
+        assert_eq!(
+            check(ReadConditions { if_unmodified_since: early, ..Default::default() }),
+            ConditionOutcome::Failed
+        );
     }
 
     #[test]
     fn a_different_if_none_match_overrules_if_modified_since() {
         let late = Some(timestamp(at(2_000)));
-        let both =
-            Conditions { if_none_match: etag("old"), if_modified_since: late.clone(), ..Default::default() };
-        assert_eq!(check(both), Verdict::Proceed);
-        assert_eq!(check(Conditions { if_modified_since: late, ..Default::default() }), Verdict::NotModified);
+        let both = ReadConditions {
+            if_none_match: etag("old"),
+            if_modified_since: late.clone(),
+            ..Default::default()
+        };
+        assert_eq!(check(both), ConditionOutcome::Proceed);
+        assert_eq!(
+            check(ReadConditions { if_modified_since: late, ..Default::default() }),
+            ConditionOutcome::NotModified
+        );
     }
 
     #[test]
     fn a_failed_precondition_comes_before_not_modified() {
-        let both = Conditions { if_match: etag("old"), if_none_match: etag("now"), ..Default::default() };
-        assert_eq!(check(both), Verdict::Failed);
-        let held = Conditions { if_match: etag("now"), if_none_match: etag("now"), ..Default::default() };
-        assert_eq!(check(held), Verdict::NotModified);
+        let both = ReadConditions { if_match: etag("old"), if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(check(both), ConditionOutcome::Failed);
+        let held = ReadConditions { if_match: etag("now"), if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(check(held), ConditionOutcome::NotModified);
     }
 
     #[test]
     fn the_second_in_which_an_object_changed_counts_as_not_modified() {
-        let same = Conditions { if_modified_since: Some(timestamp(at(1_000))), ..Default::default() };
-        assert_eq!(check(same), Verdict::NotModified);
-        let same = Conditions { if_unmodified_since: Some(timestamp(at(1_000))), ..Default::default() };
-        assert_eq!(check(same), Verdict::Proceed);
+        let same = ReadConditions { if_modified_since: Some(timestamp(at(1_000))), ..Default::default() };
+        assert_eq!(check(same), ConditionOutcome::NotModified);
+        let same = ReadConditions { if_unmodified_since: Some(timestamp(at(1_000))), ..Default::default() };
+        assert_eq!(check(same), ConditionOutcome::Proceed);
     }
 
     #[test]
     fn a_weak_etag_proves_nothing_but_that_nothing_changed() {
         let weak = ETag::Weak("now".into());
-        let conditions = Conditions { if_match: etag("now"), ..Default::default() };
-        assert_eq!(conditions.check(Some(&weak), at(1_000)), Verdict::Failed);
-        let conditions = Conditions { if_none_match: etag("now"), ..Default::default() };
-        assert_eq!(conditions.check(Some(&weak), at(1_000)), Verdict::NotModified);
+        let conditions = ReadConditions { if_match: etag("now"), ..Default::default() };
+        assert_eq!(conditions.check(Some(&weak), at(1_000)), ConditionOutcome::Failed);
+        let conditions = ReadConditions { if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(conditions.check(Some(&weak), at(1_000)), ConditionOutcome::NotModified);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     node::Bucket,
     s3::{
         auth::authenticate::Caller,
-        door::Door,
+        door::S3Backend,
         wire::{error, etag, keys},
     },
 };
@@ -29,7 +29,7 @@ const NO_VERSION: &str = "null";
 const MAX_KEYS: i32 = 1000;
 
 pub(crate) fn list_buckets(
-    door: &Door,
+    door: &S3Backend,
     request: &S3Request<ListBucketsInput>,
 ) -> S3Result<S3Response<ListBucketsOutput>> {
     let key = request.extensions.get::<Caller>().and_then(|caller| caller.access_key.as_deref());
@@ -51,11 +51,11 @@ pub(crate) fn list_buckets(
 }
 
 pub(crate) async fn list_objects(
-    door: &Door,
+    door: &S3Backend,
     input: ListObjectsInput,
 ) -> S3Result<S3Response<ListObjectsOutput>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = Asked {
+    let asked = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: delimiter(bucket, input.delimiter.as_deref())?,
         max_keys: max_keys(input.max_keys)?,
@@ -81,11 +81,11 @@ pub(crate) async fn list_objects(
 }
 
 pub(crate) async fn list_objects_v2(
-    door: &Door,
+    door: &S3Backend,
     input: ListObjectsV2Input,
 ) -> S3Result<S3Response<ListObjectsV2Output>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = Asked {
+    let asked = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: delimiter(bucket, input.delimiter.as_deref())?,
         max_keys: max_keys(input.max_keys)?,
@@ -114,11 +114,11 @@ pub(crate) async fn list_objects_v2(
 
 /// A bucket without versions lists the current objects, as versions that are called "null".
 pub(crate) async fn list_object_versions(
-    door: &Door,
+    door: &S3Backend,
     input: ListObjectVersionsInput,
 ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = Asked {
+    let asked = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: delimiter(bucket, input.delimiter.as_deref())?,
         max_keys: max_keys(input.max_keys)?,
@@ -159,14 +159,14 @@ pub(crate) async fn list_object_versions(
 }
 
 /// What both versions of a listing ask for.
-struct Asked {
+struct ListQuery {
     prefix: String,
     delimiter: String,
     max_keys: i32,
-    encoding: Encoding,
+    encoding: KeyEncoding,
 }
 
-impl Asked {
+impl ListQuery {
     /// A page behind a key, or behind all keys below a common prefix.
     async fn page(
         &self,
@@ -220,14 +220,14 @@ impl Asked {
 
 /// How keys are spelled in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum KeyEncoding {
     /// As they are.
     Plain,
     /// With percent signs, so that any key fits into XML.
     Url,
 }
 
-impl Encoding {
+impl KeyEncoding {
     pub(crate) fn apply(self, text: String) -> String {
         match self {
             Self::Plain => text,
@@ -247,10 +247,10 @@ impl Encoding {
     }
 }
 
-pub(crate) fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
+pub(crate) fn encoding(asked: Option<&EncodingType>) -> S3Result<KeyEncoding> {
     match asked.map(EncodingType::as_str) {
-        None | Some("") => Ok(Encoding::Plain),
-        Some(EncodingType::URL) => Ok(Encoding::Url),
+        None | Some("") => Ok(KeyEncoding::Plain),
+        Some(EncodingType::URL) => Ok(KeyEncoding::Url),
         Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
     }
 }
@@ -274,7 +274,7 @@ fn max_keys(asked: Option<i32>) -> S3Result<i32> {
 
 /// Whether `marker` was a common prefix. Then it stands for all keys below it: they would be rolled up into the same
 /// prefix again.
-fn is_prefix(marker: &str, asked: &Asked) -> bool {
+fn is_prefix(marker: &str, asked: &ListQuery) -> bool {
     let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();
     let end = below.len().checked_sub(asked.delimiter.len());
     !asked.delimiter.is_empty() && !below.is_empty() && below.find(&asked.delimiter) == end
@@ -291,12 +291,12 @@ fn last_of(page: &ListPage) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn asked(prefix: &str, delimiter: &str) -> Asked {
-        Asked {
+    fn asked(prefix: &str, delimiter: &str) -> ListQuery {
+        ListQuery {
             prefix: prefix.into(),
             delimiter: delimiter.into(),
             max_keys: 1000,
-            encoding: Encoding::Plain,
+            encoding: KeyEncoding::Plain,
         }
     }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn url_encoding_leaves_slashes_alone() {
-        assert_eq!(Encoding::Url.apply("a b/c+d=ü".into()), "a%20b/c%2Bd%3D%C3%BC");
-        assert_eq!(Encoding::Plain.apply("a b".into()), "a b");
+        assert_eq!(KeyEncoding::Url.apply("a b/c+d=ü".into()), "a%20b/c%2Bd%3D%C3%BC");
+        assert_eq!(KeyEncoding::Plain.apply("a b".into()), "a b");
     }
 }

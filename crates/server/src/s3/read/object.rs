@@ -20,19 +20,19 @@ use s3s::{
 
 use super::{
     body::ObjectBody,
-    conditions::{Conditions, timestamp},
-    open::{self as read, Opened},
-    range::{Header, Wanted, content_range, judge},
+    conditions::{ReadConditions, timestamp},
+    open::{self as read, OpenedObject},
+    range::{RangeHeaderAction, RequestedRange, content_range, judge},
 };
 use crate::{
     node::Bucket,
     s3::{
         door::refuse_version,
         wire::{
-            attributes::{Described, METADATA, STORAGE_CLASS, type_of},
+            attributes::{DescriptiveHeaders, METADATA, STORAGE_CLASS, type_of},
             error, etag, header_text,
-            keys::Key,
-            target::Query,
+            keys::CheckedKey,
+            target::QueryParameters,
         },
     },
 };
@@ -62,7 +62,7 @@ pub(crate) struct ObjectRead<'a> {
     pub(crate) key: &'a str,
     pub(crate) is_head: bool,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) query: &'a Query,
+    pub(crate) query: &'a QueryParameters,
 }
 
 impl ObjectRead<'_> {
@@ -73,11 +73,11 @@ impl ObjectRead<'_> {
             return Ok(None);
         }
         self.refuse_unserved()?;
-        let path = match Key::at(self.bucket.reader.origin(), self.key) {
-            Ok(Key::Object(path)) => path,
-            Ok(Key::Folder) | Err(_) if asks_origin => return Ok(None),
+        let path = match CheckedKey::at(self.bucket.reader.origin(), self.key) {
+            Ok(CheckedKey::Object(path)) => path,
+            Ok(CheckedKey::Folder) | Err(_) if asks_origin => return Ok(None),
             // A key that no object can have is one that no object has.
-            Ok(Key::Folder) | Err(_) => return Err(error::no_such_key()),
+            Ok(CheckedKey::Folder) | Err(_) => return Err(error::no_such_key()),
         };
         let conditions = match conditions(self.headers) {
             Some(conditions) if !(asks_origin && conditions.name_any()) => conditions,
@@ -97,7 +97,7 @@ impl ObjectRead<'_> {
         if wanted.is_partial() && self.headers.contains_key(IF_RANGE) {
             let current = read::look(reader, &path, &conditions).await?;
             if !is_current(self.headers, &current.result) {
-                wanted = Wanted::All;
+                wanted = RequestedRange::All;
             }
         }
         let mut opened = match self.is_head {
@@ -107,7 +107,7 @@ impl ObjectRead<'_> {
         // The object may have been replaced since it was looked at.
         let is_bound = wanted.is_partial() && self.headers.contains_key(IF_RANGE);
         if is_bound && !is_current(self.headers, &opened.result) {
-            wanted = Wanted::All;
+            wanted = RequestedRange::All;
             opened = read::open(reader, &path, &wanted, &conditions).await?;
         }
         let size = opened.result.meta.size;
@@ -153,13 +153,13 @@ pub(crate) fn asks_for_checksums(headers: &HeaderMap) -> bool {
 
 /// The answer that brings what is wanted of an object.
 pub(crate) fn respond(
-    opened: Opened,
-    wanted: &Wanted,
+    opened: OpenedObject,
+    wanted: &RequestedRange,
     path: &str,
     is_head: bool,
     with_checksums: bool,
 ) -> HttpResponse {
-    let Opened { result, headers: described } = opened;
+    let OpenedObject { result, headers: described } = opened;
     let size = result.meta.size;
     let range = match is_head {
         true => wanted.within(size).unwrap_or(0..size),
@@ -201,7 +201,7 @@ pub(crate) fn respond(
 
 /// Describes an object of an origin that speaks another protocol, in S3's headers.
 fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
-    let described = Described::from_origin(&result.attributes, path);
+    let described = DescriptiveHeaders::from_origin(&result.attributes, path);
     let tag = result.meta.e_tag.as_deref().map(|tag| etag::quoted(&etag::from_origin(tag)));
     let mut last_modified = Vec::new();
     let is_date = timestamp(result.meta.last_modified).format(TimestampFormat::HttpDate, &mut last_modified);
@@ -230,29 +230,29 @@ fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
 }
 
 /// What a Range header or a part number asks for; a range that makes no sense asks for nothing.
-fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<Wanted> {
+fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
     let mut values = headers.get_all(RANGE).iter();
     let text = match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().unwrap_or_default(),
         _ => "",
     };
     let text = match judge(text) {
-        Header::Use => text.to_owned(),
-        Header::Ignore => return Wanted::new(None, part),
-        Header::Replace(text) => text,
+        RangeHeaderAction::Use => text.to_owned(),
+        RangeHeaderAction::Ignore => return RequestedRange::new(None, part),
+        RangeHeaderAction::Replace(text) => text,
     };
 
     let range = dto::Range::parse(&text).map_err(|_| s3_error!(InvalidArgument, "invalid range"))?;
-    Wanted::new(Some(range), part)
+    RequestedRange::new(Some(range), part)
 }
 
 /// The conditions of a request; `None` where they are written in an unusual way. A date that is none is no condition.
-fn conditions(headers: &HeaderMap) -> Option<Conditions> {
+fn conditions(headers: &HeaderMap) -> Option<ReadConditions> {
     let date = |name: HeaderName| {
         let text = headers.get(name)?.to_str().ok()?;
         Timestamp::parse(TimestampFormat::HttpDate, text).ok()
     };
-    Some(Conditions {
+    Some(ReadConditions {
         if_match: tag_condition(headers, &IF_MATCH)?,
         if_none_match: tag_condition(headers, &IF_NONE_MATCH)?,
         if_modified_since: date(IF_MODIFIED_SINCE),
@@ -294,7 +294,7 @@ fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
 }
 
 /// The headers that describe an object, for a copy of it.
-pub(crate) fn describe_copy(opened: &Opened, path: &str) -> HeaderMap {
+pub(crate) fn describe_copy(opened: &OpenedObject, path: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     match &opened.headers {
         Some(described) => {
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_range_that_makes_no_sense_asks_for_everything() {
         for value in ["bytes=0-1,3-4", "lines=1-2", "bytes=5-2"] {
-            assert_eq!(wanted(&headers("range", value), None).unwrap(), Wanted::All);
+            assert_eq!(wanted(&headers("range", value), None).unwrap(), RequestedRange::All);
         }
         assert!(wanted(&headers("range", "bytes=0-1"), None).unwrap().is_partial());
     }

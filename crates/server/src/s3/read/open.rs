@@ -9,26 +9,26 @@ use s3s::{
 use stylobate_storage::{ObjectHeaders, ReadThrough};
 
 use super::{
-    conditions::{Conditions, Verdict},
-    range::Wanted,
+    conditions::{ConditionOutcome, ReadConditions},
+    range::RequestedRange,
 };
-use crate::s3::wire::{error, etag, keys::Key};
+use crate::s3::wire::{error, etag, keys::CheckedKey};
 
 /// The path of a key that may be read. A key that no object can have is one that no object has.
 pub(crate) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
-    match Key::at(reader.origin(), key) {
-        Ok(Key::Object(path)) => Ok(path),
-        Ok(Key::Folder) | Err(_) => Err(error::no_such_key()),
+    match CheckedKey::at(reader.origin(), key) {
+        Ok(CheckedKey::Object(path)) => Ok(path),
+        Ok(CheckedKey::Folder) | Err(_) => Err(error::no_such_key()),
     }
 }
 
 /// An object that was opened, and how an origin that speaks the S3 protocol describes it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedObject {
     pub(crate) result: GetResult,
     pub(crate) headers: Option<ObjectHeaders>,
 }
 
-impl Opened {
+impl OpenedObject {
     /// Opens an object, or what is known of it.
     pub(crate) async fn of(reader: &ReadThrough, path: &Path, options: GetOptions) -> S3Result<Self> {
         let opened = reader.get_with_headers(path, options).await;
@@ -45,10 +45,10 @@ impl Opened {
 pub(crate) async fn open(
     reader: &ReadThrough,
     path: &Path,
-    wanted: &Wanted,
-    conditions: &Conditions,
-) -> S3Result<Opened> {
-    if *wanted == Wanted::Nothing {
+    wanted: &RequestedRange,
+    conditions: &ReadConditions,
+) -> S3Result<OpenedObject> {
+    if *wanted == RequestedRange::Nothing {
         let size = look(reader, path, conditions).await?.result.meta.size;
         return Err(error::invalid_range(size));
     }
@@ -60,13 +60,13 @@ pub(crate) async fn open(
 
     let get = async || {
         let options = GetOptions { range: wanted.to_store(), ..GetOptions::default() };
-        Opened::of(reader, path, options).await
+        OpenedObject::of(reader, path, options).await
     };
 
     let outcome = match get().await {
         Ok(opened)
             if conditions.check(opened.tag().as_ref(), opened.result.meta.last_modified)
-                == Verdict::Failed =>
+                == ConditionOutcome::Failed =>
         {
             refresh(reader, path, conditions).await?;
             get().await
@@ -92,14 +92,18 @@ pub(crate) async fn open(
 }
 
 /// What is known of the object, of a version for which the conditions hold.
-pub(crate) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<Opened> {
+pub(crate) async fn look(
+    reader: &ReadThrough,
+    path: &Path,
+    conditions: &ReadConditions,
+) -> S3Result<OpenedObject> {
     let head = async || {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        Opened::of(reader, path, options).await
+        OpenedObject::of(reader, path, options).await
     };
 
     let mut opened = head().await?;
-    if conditions.check(opened.tag().as_ref(), opened.result.meta.last_modified) == Verdict::Failed {
+    if conditions.check(opened.tag().as_ref(), opened.result.meta.last_modified) == ConditionOutcome::Failed {
         refresh(reader, path, conditions).await?;
         opened = head().await?;
     }
@@ -110,7 +114,7 @@ pub(crate) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditi
 
 /// A condition failed on what is known of the object. Where the client may know a newer version, the origin is
 /// asked before the request is refused.
-async fn refresh(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<()> {
+async fn refresh(reader: &ReadThrough, path: &Path, conditions: &ReadConditions) -> S3Result<()> {
     let Some(ETagCondition::ETag(ETag::Strong(tag))) = &conditions.if_match else {
         return Err(conditions.failed());
     };
@@ -122,12 +126,12 @@ async fn refresh(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> 
     Ok(())
 }
 
-fn judge(conditions: &Conditions, opened: &Opened) -> S3Result<()> {
+fn judge(conditions: &ReadConditions, opened: &OpenedObject) -> S3Result<()> {
     let meta = &opened.result.meta;
     match conditions.check(opened.tag().as_ref(), meta.last_modified) {
-        Verdict::Proceed => Ok(()),
-        Verdict::NotModified => Err(error::not_modified(meta, opened.headers.as_ref())),
-        Verdict::Failed => Err(conditions.failed()),
+        ConditionOutcome::Proceed => Ok(()),
+        ConditionOutcome::NotModified => Err(error::not_modified(meta, opened.headers.as_ref())),
+        ConditionOutcome::Failed => Err(conditions.failed()),
     }
 }
 

@@ -18,15 +18,15 @@ use s3s::{HttpResponse, S3Result, dto};
 
 use super::{
     object::{asks_for_checksums, respond},
-    open::Opened,
-    range::{Header, Wanted, judge},
+    open::OpenedObject,
+    range::{RangeHeaderAction, RequestedRange, judge},
 };
 use crate::{
     access::Action,
     node::Node,
     s3::{
         sigv4::{SigningKeys, is_canonical_path},
-        wire::{error, host::bucket_of_host, keys::Key},
+        wire::{error, host::bucket_of_host, keys::CheckedKey},
     },
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct PlainGet {
     node: Arc<Node>,
     bucket: String,
     path: Path,
-    wanted: Wanted,
+    wanted: RequestedRange,
     wants_checksums: bool,
 }
 
@@ -65,7 +65,7 @@ impl PlainGet {
         }
 
         let origin = node.bucket(bucket)?.reader.origin();
-        let Ok(Key::Object(path)) = Key::at(origin, key) else { return None };
+        let Ok(CheckedKey::Object(path)) = CheckedKey::at(origin, key) else { return None };
         let wanted = wanted(&parts.headers)?;
         let wants_checksums = asks_for_checksums(&parts.headers);
         if !is_admitted(node, signing_keys, parts, bucket, key) {
@@ -78,7 +78,7 @@ impl PlainGet {
     pub(crate) async fn answer(self) -> S3Result<HttpResponse> {
         let bucket = self.node.bucket(&self.bucket).ok_or_else(error::no_such_key)?;
         let options = GetOptions { range: self.wanted.to_store(), ..GetOptions::default() };
-        let opened = Opened::of(&bucket.reader, &self.path, options).await?;
+        let opened = OpenedObject::of(&bucket.reader, &self.path, options).await?;
         let size = opened.result.meta.size;
         if self.wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
@@ -124,13 +124,13 @@ fn are_plain(headers: &HeaderMap) -> bool {
     headers.keys().all(is_plain)
 }
 
-fn wanted(headers: &HeaderMap) -> Option<Wanted> {
+fn wanted(headers: &HeaderMap) -> Option<RequestedRange> {
     let mut ranges = headers.get_all(RANGE).iter();
-    let Some(range) = ranges.next() else { return Some(Wanted::All) };
-    let text = range.to_str().ok().filter(|text| judge(text) == Header::Use)?;
+    let Some(range) = ranges.next() else { return Some(RequestedRange::All) };
+    let text = range.to_str().ok().filter(|text| judge(text) == RangeHeaderAction::Use)?;
     if ranges.next().is_some() {
         return None;
     }
     let range = dto::Range::parse(text).ok()?;
-    Wanted::new(Some(range), None).ok().filter(|wanted| *wanted != Wanted::Nothing)
+    RequestedRange::new(Some(range), None).ok().filter(|wanted| *wanted != RequestedRange::Nothing)
 }

@@ -4,12 +4,12 @@
 use s3s::{S3Error, S3ErrorCode, S3Response, S3Result, dto::*, s3_error};
 
 use super::{
-    conditions::{Conditions, timestamp},
+    conditions::{ReadConditions, timestamp},
     object::describe_copy,
     open as read,
 };
 use crate::s3::{
-    door::{Door, refuse_version},
+    door::{S3Backend, refuse_version},
     upload::kept::checksums_of,
     wire::etag,
 };
@@ -18,7 +18,7 @@ use crate::s3::{
 const OWNER: &str = "stylobate";
 
 /// An error that says that the bucket has no such setting.
-pub(crate) fn none<T>(door: &Door, bucket: &str, code: &str, message: &'static str) -> S3Result<T> {
+pub(crate) fn none<T>(door: &S3Backend, bucket: &str, code: &str, message: &'static str) -> S3Result<T> {
     door.readable(bucket)?;
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InvalidRequest);
     let mut error = S3Error::with_message(code, message);
@@ -44,19 +44,19 @@ pub(crate) fn grants() -> Grants {
 }
 
 pub(crate) async fn object_acl(
-    door: &Door,
+    door: &S3Backend,
     input: GetObjectAclInput,
 ) -> S3Result<S3Response<GetObjectAclOutput>> {
     let bucket = door.readable(&input.bucket)?;
     refuse_version(input.version_id.as_deref())?;
     let path = read::readable_path(&bucket.reader, &input.key)?;
-    read::look(&bucket.reader, &path, &Conditions::default()).await?;
+    read::look(&bucket.reader, &path, &ReadConditions::default()).await?;
     let output = GetObjectAclOutput { grants: Some(grants()), owner: Some(owner()), ..Default::default() };
     Ok(S3Response::new(output))
 }
 
 pub(crate) async fn object_attributes(
-    door: &Door,
+    door: &S3Backend,
     input: GetObjectAttributesInput,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
     let bucket = door.readable(&input.bucket)?;
@@ -76,7 +76,7 @@ pub(crate) async fn object_attributes(
     }
 
     let path = read::readable_path(&bucket.reader, &input.key)?;
-    let opened = read::look(&bucket.reader, &path, &Conditions::default()).await?;
+    let opened = read::look(&bucket.reader, &path, &ReadConditions::default()).await?;
     let headers = describe_copy(&opened, path.as_ref());
     let meta = &opened.result.meta;
     let checksum = checksums_of(&headers);

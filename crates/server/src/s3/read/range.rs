@@ -7,7 +7,7 @@ use s3s::{S3Result, dto, s3_error};
 
 /// The bytes that a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestedRange {
     /// The whole object, in answer to no range.
     All,
     /// The whole object as its first and only part.
@@ -18,7 +18,7 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-impl Wanted {
+impl RequestedRange {
     /// What a Range header or a part number asks for.
     ///
     /// Origins do not tell where the parts of an object lie, so every object is one part here.
@@ -75,7 +75,7 @@ pub(crate) fn content_range(range: &Range<u64>, size: u64) -> String {
 
 /// What is to be done with a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Header {
+pub(crate) enum RangeHeaderAction {
     /// It is one range.
     Use,
     /// It is several ranges, or none that makes sense: the answer is the whole object, as S3 gives it.
@@ -85,13 +85,13 @@ pub(crate) enum Header {
 }
 
 /// Judges the text of a Range header.
-pub(crate) fn judge(header: &str) -> Header {
+pub(crate) fn judge(header: &str) -> RangeHeaderAction {
     // The parser takes a suffix of no digits for one of no bytes.
     if header != "bytes=-" && dto::Range::parse(header).is_ok() {
-        return Header::Use;
+        return RangeHeaderAction::Use;
     }
     let Some((first, last)) = header.strip_prefix("bytes=").and_then(|spec| spec.split_once('-')) else {
-        return Header::Ignore;
+        return RangeHeaderAction::Ignore;
     };
     // Positions beyond any object may have any number of digits.
     let position = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
@@ -99,12 +99,16 @@ pub(crate) fn judge(header: &str) -> Header {
         false => None,
     };
     match (first, last) {
-        ("", "") => Header::Ignore,
-        ("", _) => position(last).map_or(Header::Ignore, |n| Header::Replace(format!("bytes=-{n}"))),
-        (_, "") => position(first).map_or(Header::Ignore, |n| Header::Replace(format!("bytes={n}-"))),
+        ("", "") => RangeHeaderAction::Ignore,
+        ("", _) => position(last)
+            .map_or(RangeHeaderAction::Ignore, |n| RangeHeaderAction::Replace(format!("bytes=-{n}"))),
+        (_, "") => position(first)
+            .map_or(RangeHeaderAction::Ignore, |n| RangeHeaderAction::Replace(format!("bytes={n}-"))),
         _ => match (position(first), position(last)) {
-            (Some(first), Some(last)) if first <= last => Header::Replace(format!("bytes={first}-{last}")),
-            _ => Header::Ignore,
+            (Some(first), Some(last)) if first <= last => {
+                RangeHeaderAction::Replace(format!("bytes={first}-{last}"))
+            }
+            _ => RangeHeaderAction::Ignore,
         },
     }
 }
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
 
     fn within(header: &str, size: u64) -> Option<Range<u64>> {
-        Wanted::new(Some(dto::Range::parse(header).unwrap()), None).unwrap().within(size)
+        RequestedRange::new(Some(dto::Range::parse(header).unwrap()), None).unwrap().within(size)
     }
 
     #[test]
@@ -149,26 +153,32 @@ mod tests {
             "bytes=--1",
         ];
         for header in ignored {
-            assert_eq!(judge(header), Header::Ignore, "{header}");
+            assert_eq!(judge(header), RangeHeaderAction::Ignore, "{header}");
         }
         for header in ["bytes=0-1", "bytes=7-", "bytes=-7"] {
-            assert_eq!(judge(header), Header::Use, "{header}");
+            assert_eq!(judge(header), RangeHeaderAction::Use, "{header}");
         }
     }
 
     #[test]
     fn a_position_of_many_digits_lies_beyond_any_object() {
         let far = "9".repeat(30);
-        assert_eq!(judge(&format!("bytes={far}-")), Header::Replace(format!("bytes={}-", i64::MAX)));
-        assert_eq!(judge(&format!("bytes=3-{far}")), Header::Replace(format!("bytes=3-{}", i64::MAX)));
+        assert_eq!(
+            judge(&format!("bytes={far}-")),
+            RangeHeaderAction::Replace(format!("bytes={}-", i64::MAX))
+        );
+        assert_eq!(
+            judge(&format!("bytes=3-{far}")),
+            RangeHeaderAction::Replace(format!("bytes=3-{}", i64::MAX))
+        );
         assert_eq!(within(&format!("bytes={}-", i64::MAX), 10), None);
     }
 
     #[test]
     fn every_object_is_one_part() {
-        assert_eq!(Wanted::new(None, Some(1)).unwrap(), Wanted::OnlyPart);
-        assert!(Wanted::new(None, Some(2)).is_err());
-        assert!(Wanted::new(None, Some(0)).is_err());
+        assert_eq!(RequestedRange::new(None, Some(1)).unwrap(), RequestedRange::OnlyPart);
+        assert!(RequestedRange::new(None, Some(2)).is_err());
+        assert!(RequestedRange::new(None, Some(0)).is_err());
     }
 
     #[test]

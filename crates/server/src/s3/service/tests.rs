@@ -49,19 +49,19 @@ async fn door(with_key: bool) -> S3Door {
 
 /// What a client sees of an answer.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct SeenResponse {
     status: StatusCode,
     headers: http::HeaderMap,
     body: bytes::Bytes,
 }
 
-async fn seen(answer: HttpResponse) -> Seen {
+async fn seen(answer: HttpResponse) -> SeenResponse {
     let (head, mut body) = answer.into_parts();
     let body = body.store_all_limited(MAX_XML).await.unwrap();
-    Seen { status: head.status, headers: head.headers, body }
+    SeenResponse { status: head.status, headers: head.headers, body }
 }
 
-async fn by_the_long_way(door: &S3Door, parts: Parts) -> Seen {
+async fn by_the_long_way(door: &S3Door, parts: Parts) -> SeenResponse {
     seen(door.shared.handle_any(parts, Body::empty(), RequestId(1)).await).await
 }
 

@@ -135,11 +135,11 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
 
 /// What uploads were completed lately: a client that lost the answer asks again, and gets the same.
 #[derive(Debug, Default)]
-pub(crate) struct Completed(Mutex<VecDeque<(UploadName, CompleteMultipartUploadOutput)>>);
+pub(crate) struct CompletedUploads(Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>);
 
 /// Identifies a completed upload and its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UploadName {
+pub(crate) struct CompletedUploadKey {
     pub(crate) bucket: String,
     pub(crate) key: String,
     pub(crate) id: String,
@@ -157,8 +157,8 @@ pub(crate) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-impl Completed {
-    pub(crate) fn note(&self, name: UploadName, answer: &CompleteMultipartUploadOutput) {
+impl CompletedUploads {
+    pub(crate) fn note(&self, name: CompletedUploadKey, answer: &CompleteMultipartUploadOutput) {
         let mut all = self.0.lock();
         if all.len() == MAX_REMEMBERED {
             all.pop_front();
@@ -166,7 +166,7 @@ impl Completed {
         all.push_back((name, copy_of(answer)));
     }
 
-    pub(crate) fn answer(&self, name: &UploadName) -> Option<CompleteMultipartUploadOutput> {
+    pub(crate) fn answer(&self, name: &CompletedUploadKey) -> Option<CompleteMultipartUploadOutput> {
         let all = self.0.lock();
         all.iter().find(|(completed, _)| completed == name).map(|(_, answer)| copy_of(answer))
     }

@@ -11,7 +11,7 @@ use s3s::{
 };
 use stylobate_storage::KeptHeaders;
 
-use crate::s3::wire::{attributes::Described, target::Query};
+use crate::s3::wire::{attributes::DescriptiveHeaders, target::QueryParameters};
 
 pub(crate) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
@@ -26,13 +26,13 @@ const LONGEST_TAG_VALUE: usize = 256;
 
 /// What a write says of its object that only a folder keeps.
 #[derive(Default)]
-pub(crate) struct Said<'a> {
+pub(crate) struct FolderOnlyHeaders<'a> {
     pub(crate) expires: Option<&'a Timestamp>,
     pub(crate) tagging: Option<&'a str>,
     pub(crate) redirect: Option<&'a str>,
 }
 
-impl Said<'_> {
+impl FolderOnlyHeaders<'_> {
     /// The headers to keep. Fails if the tags are none.
     pub(crate) fn to_kept(&self) -> S3Result<KeptHeaders> {
         let kept = KeptHeaders::default();
@@ -54,7 +54,7 @@ impl Said<'_> {
 }
 
 /// Adds the headers that describe an object in any store.
-pub(crate) fn keep_described(kept: &KeptHeaders, described: Described) {
+pub(crate) fn keep_described(kept: &KeptHeaders, described: DescriptiveHeaders) {
     for (name, value) in described.into_headers() {
         kept.set(name, value);
     }
@@ -114,7 +114,7 @@ pub(crate) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
     let uri = http::Uri::builder().path_and_query(format!("/?{header}")).build();
     let uri =
         uri.map_err(|_| s3_error!(InvalidArgument, "The header 'x-amz-tagging' shall be encoded as UTF-8"))?;
-    let query = Query::of(&uri);
+    let query = QueryParameters::of(&uri);
     let tags = query.0.into_iter().map(|tag| (tag.name, tag.value.unwrap_or_default()));
     check_tags(tags.collect())
 }
@@ -140,11 +140,11 @@ pub(crate) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, S
 
 /// The tags as a header spells them.
 pub(crate) fn tagging_text(tags: &[(String, String)]) -> String {
-    let parameters = tags.iter().map(|(name, value)| crate::s3::wire::target::Parameter {
+    let parameters = tags.iter().map(|(name, value)| crate::s3::wire::target::QueryParameter {
         name: name.clone(),
         value: Some(value.clone()),
     });
-    Query(parameters.collect()).to_text()
+    QueryParameters(parameters.collect()).to_text()
 }
 
 #[cfg(test)]

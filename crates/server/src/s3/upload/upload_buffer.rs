@@ -31,7 +31,7 @@ pub(crate) struct UploadMemory {
 }
 
 /// Memory of an upload; it is free again when this is dropped.
-pub(crate) struct Taken {
+pub(crate) struct UploadPermit {
     _share: OwnedSemaphorePermit,
     _reserved: Vec<Reservation>,
 }
@@ -60,7 +60,7 @@ impl UploadMemory {
 
     /// Waits for as many bytes, [`most`](Self::most) at most. Each upload takes once all that it will need, so that
     /// none waits for another that waits for it.
-    pub(crate) async fn take(&self, bytes: u64) -> S3Result<Taken> {
+    pub(crate) async fn take(&self, bytes: u64) -> S3Result<UploadPermit> {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
         let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
@@ -68,7 +68,7 @@ impl UploadMemory {
         // The share is never refused: it is small, and uploads are bounded by it.
         let mut reserved = vec![self.budget.hold(Holder::Uploads, bytes.min(self.share))];
         reserved.extend(self.borrow(bytes.saturating_sub(self.share)).await);
-        Ok(Taken { _share: share, _reserved: reserved })
+        Ok(UploadPermit { _share: share, _reserved: reserved })
     }
 
     /// Takes from the budget what becomes free, piece by piece. Only the upload that has the whole share borrows.
@@ -90,12 +90,12 @@ impl UploadMemory {
 
 /// Bytes that are held, in the pieces that they came in.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct PartBuffer {
     pieces: VecDeque<Bytes>,
     len: u64,
 }
 
-impl Held {
+impl PartBuffer {
     /// Holds these too.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         self.len += bytes.len() as u64;
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn held_bytes_are_taken_in_order_and_cut_where_asked() {
-        let mut held = Held::default();
+        let mut held = PartBuffer::default();
         for piece in ["abc", "defg", "h"] {
             held.push(Bytes::from_static(piece.as_bytes()));
         }

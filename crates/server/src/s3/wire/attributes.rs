@@ -15,7 +15,7 @@ const UNTYPED: &str = "binary/octet-stream";
 
 /// The descriptive headers of an object, as S3 requests and answers carry them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Described {
+pub(crate) struct DescriptiveHeaders {
     pub(crate) content_type: Option<String>,
     pub(crate) cache_control: Option<String>,
     pub(crate) content_disposition: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Described {
     pub(crate) metadata: Option<Metadata>,
 }
 
-impl Described {
+impl DescriptiveHeaders {
     /// What the origin says of the object at `path`. An origin that keeps no content type, such as a folder, is
     /// helped out by the path's extension.
     pub(crate) fn from_origin(attributes: &Attributes, path: &str) -> Self {
@@ -155,20 +155,23 @@ mod tests {
 
     #[test]
     fn what_was_put_is_what_is_got() {
-        let described = Described {
+        let described = DescriptiveHeaders {
             content_type: Some("text/x".into()),
             cache_control: Some("no-store".into()),
             content_encoding: Some("gzip".into()),
             metadata: Some([("owner".to_owned(), "me".to_owned())].into_iter().collect()),
-            ..Described::default()
+            ..DescriptiveHeaders::default()
         };
-        assert_eq!(Described::from_origin(&described.clone().into_attributes(), "a"), described);
+        assert_eq!(DescriptiveHeaders::from_origin(&described.clone().into_attributes(), "a"), described);
     }
 
     #[test]
     fn the_encoding_of_the_transfer_is_not_the_encoding_of_the_object() {
         let kept = |encoding: &str| {
-            let described = Described { content_encoding: Some(encoding.into()), ..Described::default() };
+            let described = DescriptiveHeaders {
+                content_encoding: Some(encoding.into()),
+                ..DescriptiveHeaders::default()
+            };
             described
                 .into_attributes()
                 .get(&Attribute::ContentEncoding)
@@ -181,7 +184,8 @@ mod tests {
 
     #[test]
     fn an_object_without_a_type_has_that_of_its_extension() {
-        let content_type = |path| Described::from_origin(&Attributes::new(), path).content_type.unwrap();
+        let content_type =
+            |path| DescriptiveHeaders::from_origin(&Attributes::new(), path).content_type.unwrap();
         assert_eq!(content_type("a/b.parquet"), "application/vnd.apache.parquet");
         assert_eq!(content_type("a.parquet/part-0"), UNTYPED);
         assert_eq!(content_type("a.orc"), UNTYPED);

@@ -20,11 +20,11 @@ use crate::{InFlightGuard, metrics::BucketRequests, traces::RequestSpan};
 /// The body of an answer of the S3 door.
 pub struct DoorBody {
     inner: s3s::Body,
-    meter: Meter,
+    meter: ResponseMeter,
 }
 
 /// What is counted and logged of a request once its answer is out, or its client gone.
-pub(crate) struct Meter {
+pub(crate) struct ResponseMeter {
     /// The counters of the bucket that the request is about.
     pub(crate) counters: Arc<BucketRequests>,
     pub(crate) id: RequestId,
@@ -35,14 +35,14 @@ pub(crate) struct Meter {
     pub(crate) ready_after: Duration,
     pub(crate) bytes_out: u64,
     /// What the access log tells of the request, if there is one.
-    pub(crate) access: Option<Box<Access>>,
+    pub(crate) access: Option<Box<AccessLogEntry>>,
     /// The span of the request, if it is traced.
     pub(crate) span: Option<Box<RequestSpan>>,
     pub(crate) _in_flight: InFlightGuard,
 }
 
 /// What the access log tells of a request beside its outcome.
-pub(crate) struct Access {
+pub(crate) struct AccessLogEntry {
     pub(crate) method: Method,
     /// The path, without the query: there may be a signature in it.
     pub(crate) path: String,
@@ -51,7 +51,7 @@ pub(crate) struct Access {
 }
 
 impl DoorBody {
-    pub(crate) fn new(inner: s3s::Body, meter: Meter) -> Self {
+    pub(crate) fn new(inner: s3s::Body, meter: ResponseMeter) -> Self {
         Self { inner, meter }
     }
 }
@@ -91,11 +91,11 @@ impl Body for DoorBody {
     }
 }
 
-impl Drop for Meter {
+impl Drop for ResponseMeter {
     fn drop(&mut self) {
         let Self { counters, id, operation, status, started, ready_after, bytes_out, access, .. } = self;
         counters.count(operation, *status, ready_after.as_secs_f64(), *bytes_out);
-        if let Some(Access { method, path, access_key, client }) = access.as_deref() {
+        if let Some(AccessLogEntry { method, path, access_key, client }) = access.as_deref() {
             tracing::info!(
                 target: "stylobate::access",
                 %id,

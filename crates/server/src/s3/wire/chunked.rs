@@ -127,7 +127,7 @@ impl Trailers {
 /// The bytes within an aws-chunked body.
 pub(crate) struct ChunkedBody {
     body: Body,
-    state: State,
+    state: ChunkedBodyState,
     /// What came from `body` and was not looked at.
     pending: Bytes,
     line: Vec<u8>,
@@ -146,7 +146,7 @@ pub(crate) struct ChunkedBody {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkedBodyState {
     Size,
     Data(u64),
     DataEnd,
@@ -164,7 +164,7 @@ impl ChunkedBody {
     ) -> Self {
         Self {
             body,
-            state: State::Size,
+            state: ChunkedBodyState::Size,
             pending: Bytes::new(),
             line: Vec::new(),
             remaining: length,
@@ -180,8 +180,8 @@ impl ChunkedBody {
 
     /// Takes the next bytes of data out of what is pending, or `None` when more must come first.
     fn step(&mut self) -> Result<Option<Bytes>, ChunkedError> {
-        while !self.pending.is_empty() && self.state != State::Done {
-            if let State::Data(left) = self.state {
+        while !self.pending.is_empty() && self.state != ChunkedBodyState::Done {
+            if let ChunkedBodyState::Data(left) = self.state {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(self.pending.len());
                 let data = self.pending.split_to(taken);
                 self.remaining = self.remaining.checked_sub(taken as u64).ok_or(ChunkedError::Incomplete)?;
@@ -189,8 +189,8 @@ impl ChunkedBody {
                     signatures.hasher.update(&data);
                 }
                 self.state = match left - taken as u64 {
-                    0 => self.end_chunk(State::DataEnd)?,
-                    left => State::Data(left),
+                    0 => self.end_chunk(ChunkedBodyState::DataEnd)?,
+                    left => ChunkedBodyState::Data(left),
                 };
                 return Ok(Some(data));
             }
@@ -216,7 +216,7 @@ impl ChunkedBody {
         match line.pop() {
             Some(b'\r') => Ok(Some(line)),
             // Some clients end a trailer with a line feed alone.
-            Some(byte) if self.state == State::Trailer => {
+            Some(byte) if self.state == ChunkedBodyState::Trailer => {
                 line.push(byte);
                 Ok(Some(line))
             }
@@ -225,10 +225,10 @@ impl ChunkedBody {
     }
 
     /// The state after this line.
-    fn after(&mut self, line: &[u8]) -> Result<State, ChunkedError> {
+    fn after(&mut self, line: &[u8]) -> Result<ChunkedBodyState, ChunkedError> {
         let line = std::str::from_utf8(line).map_err(|_| ChunkedError::Malformed)?;
         match self.state {
-            State::Size => {
+            ChunkedBodyState::Size => {
                 let digits = line.split(';').next().unwrap_or_default();
                 // `from_str_radix` takes a sign, which a size has not.
                 if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -239,15 +239,17 @@ impl ChunkedBody {
                     signatures.begin(announced.trim());
                 }
                 match u64::from_str_radix(digits, 16).map_err(|_| ChunkedError::Malformed)? {
-                    0 => self.end_chunk(State::Trailer),
-                    size => Ok(State::Data(size)),
+                    0 => self.end_chunk(ChunkedBodyState::Trailer),
+                    size => Ok(ChunkedBodyState::Data(size)),
                 }
             }
-            State::DataEnd if line.is_empty() => Ok(State::Size),
+            ChunkedBodyState::DataEnd if line.is_empty() => Ok(ChunkedBodyState::Size),
             // And some put an empty line before the signature of the trailers.
-            State::Trailer if line.is_empty() && self.awaits_signature() => Ok(State::Trailer),
-            State::Trailer if line.is_empty() => Ok(State::Done),
-            State::Trailer => {
+            ChunkedBodyState::Trailer if line.is_empty() && self.awaits_signature() => {
+                Ok(ChunkedBodyState::Trailer)
+            }
+            ChunkedBodyState::Trailer if line.is_empty() => Ok(ChunkedBodyState::Done),
+            ChunkedBodyState::Trailer => {
                 let (name, value) = line.split_once(':').ok_or(ChunkedError::Malformed)?;
                 let name: HeaderName = name.trim().parse().map_err(|_| ChunkedError::Malformed)?;
                 let value: HeaderValue = value.trim().parse().map_err(|_| ChunkedError::Malformed)?;
@@ -256,16 +258,18 @@ impl ChunkedBody {
                 }
                 if name.as_str() == "x-amz-trailer-signature" {
                     self.trailer_signature = value.to_str().ok().map(str::to_owned);
-                    return Ok(State::Trailer);
+                    return Ok(ChunkedBodyState::Trailer);
                 }
                 self.signed_trailers.push_str(name.as_str());
                 self.signed_trailers.push(':');
                 self.signed_trailers.push_str(value.to_str().map_err(|_| ChunkedError::Malformed)?);
                 self.signed_trailers.push('\n');
                 self.found.append(name, value);
-                Ok(State::Trailer)
+                Ok(ChunkedBodyState::Trailer)
             }
-            State::DataEnd | State::Data(_) | State::Done => Err(ChunkedError::Malformed),
+            ChunkedBodyState::DataEnd | ChunkedBodyState::Data(_) | ChunkedBodyState::Done => {
+                Err(ChunkedError::Malformed)
+            }
         }
     }
 
@@ -273,7 +277,7 @@ impl ChunkedBody {
         self.signatures.is_some() && !self.found.is_empty() && self.trailer_signature.is_none()
     }
 
-    fn end_chunk(&mut self, next: State) -> Result<State, ChunkedError> {
+    fn end_chunk(&mut self, next: ChunkedBodyState) -> Result<ChunkedBodyState, ChunkedError> {
         if let Some(signatures) = &mut self.signatures {
             signatures.finish_chunk()?;
         }
@@ -283,7 +287,8 @@ impl ChunkedBody {
     /// Whether the body may end here.
     fn finish(&mut self) -> Result<(), ChunkedError> {
         // Some clients leave out the empty line after the last chunk.
-        let ended = matches!(self.state, State::Done | State::Trailer) && self.line.is_empty();
+        let ended =
+            matches!(self.state, ChunkedBodyState::Done | ChunkedBodyState::Trailer) && self.line.is_empty();
         if !ended || self.remaining != 0 {
             return Err(ChunkedError::Incomplete);
         }

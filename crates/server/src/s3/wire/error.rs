@@ -19,7 +19,7 @@ use super::{
     form_error::FormError,
     header_text,
     request_id::RequestId,
-    target::Target,
+    target::RequestTarget,
 };
 
 /// The S3 error that tells a client about an error of the store.
@@ -129,13 +129,13 @@ impl From<FormError> for S3Error {
             ),
             FormError::FileTooLarge { max } => detailed(
                 s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"),
-                vec![Detail::new("MaxSizeAllowed", max.to_string())],
+                vec![ErrorDetail::new("MaxSizeAllowed", max.to_string())],
             ),
             FormError::FileTooSmall { min, len } => detailed(
                 s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"),
                 vec![
-                    Detail::new("ProposedSize", len.to_string()),
-                    Detail::new("MinSizeAllowed", min.to_string()),
+                    ErrorDetail::new("ProposedSize", len.to_string()),
+                    ErrorDetail::new("MinSizeAllowed", min.to_string()),
                 ],
             ),
         }
@@ -196,18 +196,18 @@ pub(crate) fn refused_key() -> S3Error {
 pub(crate) fn precondition_failed(condition: &'static str) -> S3Error {
     detailed(
         s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold"),
-        vec![Detail::new("Condition", condition.to_owned())],
+        vec![ErrorDetail::new("Condition", condition.to_owned())],
     )
 }
 
 /// An element of an error's XML beside its code and message.
 #[derive(Clone, Debug)]
-pub(crate) struct Detail {
+pub(crate) struct ErrorDetail {
     name: &'static str,
     value: String,
 }
 
-impl Detail {
+impl ErrorDetail {
     pub(crate) fn new(name: &'static str, value: String) -> Self {
         Self { name, value }
     }
@@ -216,20 +216,20 @@ impl Detail {
 /// What an error carries until it is written.
 #[derive(Debug, thiserror::Error)]
 #[error("details of an error")]
-struct Details(Vec<Detail>);
+struct ErrorDetails(Vec<ErrorDetail>);
 
 tokio::task_local! {
     /// Details of the last error of a request, for errors that the protocol layer writes.
-    pub(crate) static DETAILS: RefCell<Vec<Detail>>;
+    pub(crate) static DETAILS: RefCell<Vec<ErrorDetail>>;
 }
 
 /// Codes of errors whose details the protocol layer does not write.
 const WITH_NOTED_DETAILS: [&str; 3] = ["EntityTooLarge", "EntityTooSmall", "PreconditionFailed"];
 
 /// The error with more to say in its XML.
-pub(crate) fn detailed(mut error: S3Error, details: Vec<Detail>) -> S3Error {
+pub(crate) fn detailed(mut error: S3Error, details: Vec<ErrorDetail>) -> S3Error {
     let _ = DETAILS.try_with(|noted| noted.borrow_mut().clone_from(&details));
-    error.set_source(Box::new(Details(details)));
+    error.set_source(Box::new(ErrorDetails(details)));
     error
 }
 
@@ -257,8 +257,8 @@ fn to_xml(error: &S3Error) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
     push_element(&mut xml, "Code", error.code().as_str());
     push_element(&mut xml, "Message", error.message().unwrap_or_else(|| error.code().as_str()));
-    let details = error.source().and_then(|source| source.downcast_ref::<Details>());
-    for Detail { name, value } in details.iter().flat_map(|details| &details.0) {
+    let details = error.source().and_then(|source| source.downcast_ref::<ErrorDetails>());
+    for ErrorDetail { name, value } in details.iter().flat_map(|details| &details.0) {
         push_element(&mut xml, name, value);
     }
     xml.push_str("</Error>");
@@ -271,7 +271,7 @@ pub(crate) fn push_element(xml: &mut String, name: &str, text: &str) {
 }
 
 /// The text of an error with the elements that it lacks: resource, key, bucket and request id, as S3 gives them.
-pub(crate) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
+pub(crate) fn complete(xml: &str, target: &RequestTarget, id: RequestId) -> String {
     let Some(head) = xml.trim_end().strip_suffix("</Error>") else { return xml.to_owned() };
     let mut completed = head.to_owned();
     let mut add = |name: &str, text: &str| {
@@ -281,7 +281,7 @@ pub(crate) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
     };
     if WITH_NOTED_DETAILS.iter().any(|code| head.contains(&format!("<Code>{code}</Code>"))) {
         let noted = DETAILS.try_with(|noted| noted.borrow().clone()).unwrap_or_default();
-        noted.iter().for_each(|Detail { name, value }| add(name, value));
+        noted.iter().for_each(|ErrorDetail { name, value }| add(name, value));
     }
     if let Some(key) = target.key() {
         add("Key", key);
@@ -290,9 +290,9 @@ pub(crate) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
         add("BucketName", bucket);
     }
     let resource = match target {
-        Target::Service => "/".to_owned(),
-        Target::Bucket { bucket } => format!("/{bucket}"),
-        Target::Object { bucket, key } => format!("/{bucket}/{key}"),
+        RequestTarget::Service => "/".to_owned(),
+        RequestTarget::Bucket { bucket } => format!("/{bucket}"),
+        RequestTarget::Object { bucket, key } => format!("/{bucket}/{key}"),
     };
     add("Resource", &resource);
     add("RequestId", &id.to_string());
@@ -330,7 +330,7 @@ pub(crate) fn invalid_range(size: u64) -> S3Error {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     header_text::set(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
     let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
-    let mut error = detailed(error, vec![Detail::new("ActualObjectSize", size.to_string())]);
+    let mut error = detailed(error, vec![ErrorDetail::new("ActualObjectSize", size.to_string())]);
     error.set_headers(headers);
     error
 }

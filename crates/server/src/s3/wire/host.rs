@@ -11,11 +11,11 @@ use s3s::{
 use crate::node::Node;
 
 /// Virtual-hosted style for the node's domains; any other host is path style, whatever proxy it is the name of.
-pub(crate) struct Hosts {
+pub(crate) struct VirtualHosts {
     pub(crate) node: Arc<Node>,
 }
 
-impl S3Host for Hosts {
+impl S3Host for VirtualHosts {
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let name = without_port(host);
         let parsed = VirtualHost::new(name);

@@ -11,7 +11,7 @@ const MAX_KEY: usize = 1024;
 
 /// A key that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum CheckedKey {
     /// The key of an object.
     Object(Path),
     /// A key that ends in `/`: the mark of a folder, which some clients write and nobody needs.
@@ -20,33 +20,33 @@ pub(crate) enum Key {
 
 /// The key names no object that could exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedKey;
+pub(crate) struct InvalidKey;
 
-impl Key {
+impl CheckedKey {
     /// What a key is at an origin.
-    pub(crate) fn at(origin: &Origin, key: &str) -> Result<Self, RefusedKey> {
+    pub(crate) fn at(origin: &Origin, key: &str) -> Result<Self, InvalidKey> {
         if origin.folder().is_none() {
             return Self::parse(key);
         }
         if key.len() > MAX_KEY || is_reserved_key(key) {
-            return Err(RefusedKey);
+            return Err(InvalidKey);
         }
-        path_of_key(key).map(Self::Object).ok_or(RefusedKey)
+        path_of_key(key).map(Self::Object).ok_or(InvalidKey)
     }
 
     /// The key as a path, unchanged.
-    pub(crate) fn parse(key: &str) -> Result<Self, RefusedKey> {
+    pub(crate) fn parse(key: &str) -> Result<Self, InvalidKey> {
         if key.len() > MAX_KEY || key.contains('\\') || is_reserved_key(key) {
-            return Err(RefusedKey);
+            return Err(InvalidKey);
         }
         let (name, folder) = match key.strip_suffix('/') {
             Some(name) => (name, true),
             None => (key, false),
         };
-        let path = Path::parse(name).map_err(|_| RefusedKey)?;
+        let path = Path::parse(name).map_err(|_| InvalidKey)?;
         // The parser drops a slash at either end, and takes an empty text for the root.
         if path.as_ref() != name || name.is_empty() {
-            return Err(RefusedKey);
+            return Err(InvalidKey);
         }
         Ok(if folder { Self::Folder } else { Self::Object(path) })
     }
@@ -59,7 +59,9 @@ pub(crate) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
         return true;
     }
     match prefix.rsplit_once('/') {
-        Some((whole, _)) => !prefix.contains('\\') && Key::parse(whole).is_ok() && !whole.ends_with('/'),
+        Some((whole, _)) => {
+            !prefix.contains('\\') && CheckedKey::parse(whole).is_ok() && !whole.ends_with('/')
+        }
         None => !prefix.contains('\\') && !prefix.chars().any(|c| c.is_ascii_control()),
     }
 }
@@ -73,8 +75,10 @@ mod tests {
         for key in
             ["a", "a/b/c.parquet", "a b", "a%2Fb", "%2e%2e%2fetc", "ключ", "a+b", "...", "a..b/.c", "x=1/~"]
         {
-            assert_eq!(Key::parse(key), Ok(Key::Object(Path::parse(key).unwrap())));
-            let Ok(Key::Object(path)) = Key::parse(key) else { panic!("{key} is an object's key") };
+            assert_eq!(CheckedKey::parse(key), Ok(CheckedKey::Object(Path::parse(key).unwrap())));
+            let Ok(CheckedKey::Object(path)) = CheckedKey::parse(key) else {
+                panic!("{key} is an object's key")
+            };
             assert_eq!(path.as_ref(), key);
         }
     }
@@ -86,15 +90,15 @@ mod tests {
             "a\nb", "a\\b", "..\\b", "a/\u{7f}",
         ];
         for key in refused {
-            assert_eq!(Key::parse(key), Err(RefusedKey), "{key:?}");
+            assert_eq!(CheckedKey::parse(key), Err(InvalidKey), "{key:?}");
         }
-        assert_eq!(Key::parse(&"a".repeat(1025)), Err(RefusedKey));
+        assert_eq!(CheckedKey::parse(&"a".repeat(1025)), Err(InvalidKey));
     }
 
     #[test]
     fn a_key_that_ends_in_a_slash_marks_a_folder() {
-        assert_eq!(Key::parse("a/b/"), Ok(Key::Folder));
-        assert_eq!(Key::parse("a/../"), Err(RefusedKey));
+        assert_eq!(CheckedKey::parse("a/b/"), Ok(CheckedKey::Folder));
+        assert_eq!(CheckedKey::parse("a/../"), Err(InvalidKey));
     }
 
     #[test]

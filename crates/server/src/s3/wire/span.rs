@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use http::{Request, StatusCode, header::HOST, uri::Authority};
 use opentelemetry::KeyValue;
 
-use super::{request_id::RequestId, target::Target};
+use super::{request_id::RequestId, target::RequestTarget};
 use crate::{node::Node, traces::RequestSpan};
 
 /// Begins the span of a request, if requests are traced and this one is sampled.
@@ -31,7 +31,7 @@ pub(crate) fn begin<B>(
             attributes.extend(host.port_u16().map(|port| KeyValue::new("server.port", i64::from(port))));
         }
         attributes.extend(peer.map(|peer| KeyValue::new("client.address", peer.ip().to_string())));
-        if let Ok(target) = Target::of(uri, headers, node.domains()) {
+        if let Ok(target) = RequestTarget::of(uri, headers, node.domains()) {
             let attribute = |name, value: Option<&str>| Some(KeyValue::new(name, value?.to_owned()));
             attributes.extend(attribute("aws.s3.bucket", target.bucket()));
             attributes.extend(attribute("aws.s3.key", target.key()));

@@ -16,7 +16,7 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum RequestTarget {
     /// All buckets.
     Service,
     /// A bucket.
@@ -33,7 +33,7 @@ pub(crate) enum Target {
     },
 }
 
-impl Target {
+impl RequestTarget {
     /// The target of a request, in path style or, for one of `domains`, with the bucket in the host.
     ///
     /// Fails if the path is not UTF-8 once its escapes are decoded.
@@ -74,17 +74,17 @@ impl Target {
 
 /// The parameters of a query, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Query(pub(crate) Vec<Parameter>);
+pub(crate) struct QueryParameters(pub(crate) Vec<QueryParameter>);
 
 /// One parameter, without escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
+pub(crate) struct QueryParameter {
     pub(crate) name: String,
     /// `None` where there is not even a `=`.
     pub(crate) value: Option<String>,
 }
 
-impl Query {
+impl QueryParameters {
     /// Parses the query of a URI. A `+` is a space, as S3 reads it.
     pub(crate) fn of(uri: &Uri) -> Self {
         let decode = |text: &str| {
@@ -94,8 +94,8 @@ impl Query {
         };
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let parameters = pairs.map(|pair| match pair.split_once('=') {
-            Some((name, value)) => Parameter { name: decode(name), value: Some(decode(value)) },
-            None => Parameter { name: decode(pair), value: None },
+            Some((name, value)) => QueryParameter { name: decode(name), value: Some(decode(value)) },
+            None => QueryParameter { name: decode(pair), value: None },
         });
         Self(parameters.collect())
     }
@@ -117,7 +117,7 @@ impl Query {
 
     /// The query as it is sent, in the same order.
     pub(crate) fn to_text(&self) -> String {
-        let encoded = self.0.iter().map(|Parameter { name, value }| match value {
+        let encoded = self.0.iter().map(|QueryParameter { name, value }| match value {
             Some(value) => format!("{}={}", encode_query(name), encode_query(value)),
             None => encode_query(name),
         });
@@ -130,7 +130,7 @@ impl Query {
             .0
             .iter()
             .filter(|parameter| parameter.name != "X-Amz-Signature")
-            .map(|Parameter { name, value }| {
+            .map(|QueryParameter { name, value }| {
                 (encode_query(name), encode_query(value.as_deref().unwrap_or_default()))
             })
             .collect();
@@ -152,13 +152,13 @@ fn encode_query(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn target(uri: &str, host: &'static str) -> Target {
+    fn target(uri: &str, host: &'static str) -> RequestTarget {
         let headers = [(HOST, http::HeaderValue::from_static(host))].into_iter().collect();
-        Target::of(&uri.parse().unwrap(), &headers, &["localhost".to_owned()]).unwrap()
+        RequestTarget::of(&uri.parse().unwrap(), &headers, &["localhost".to_owned()]).unwrap()
     }
 
-    fn object(bucket: &str, key: &str) -> Target {
-        Target::Object { bucket: bucket.into(), key: key.into() }
+    fn object(bucket: &str, key: &str) -> RequestTarget {
+        RequestTarget::Object { bucket: bucket.into(), key: key.into() }
     }
 
     #[test]
@@ -178,19 +178,19 @@ mod tests {
 
     #[test]
     fn a_bucket_is_in_the_path_or_in_the_host() {
-        assert_eq!(target("/", "h"), Target::Service);
-        assert_eq!(target("/b", "h"), Target::Bucket { bucket: "b".into() });
-        assert_eq!(target("/b/", "h"), Target::Bucket { bucket: "b".into() });
-        assert_eq!(target("/", "b.localhost:9"), Target::Bucket { bucket: "b".into() });
+        assert_eq!(target("/", "h"), RequestTarget::Service);
+        assert_eq!(target("/b", "h"), RequestTarget::Bucket { bucket: "b".into() });
+        assert_eq!(target("/b/", "h"), RequestTarget::Bucket { bucket: "b".into() });
+        assert_eq!(target("/", "b.localhost:9"), RequestTarget::Bucket { bucket: "b".into() });
         assert_eq!(target("/k/x", "b.localhost"), object("b", "k/x"));
         assert_eq!(target("//x", "b.localhost"), object("b", "/x"));
-        assert!(Target::of(&"//x".parse().unwrap(), &HeaderMap::new(), &[]).is_err());
-        assert!(Target::of(&"/b/%ff".parse().unwrap(), &HeaderMap::new(), &[]).is_err());
+        assert!(RequestTarget::of(&"//x".parse().unwrap(), &HeaderMap::new(), &[]).is_err());
+        assert!(RequestTarget::of(&"/b/%ff".parse().unwrap(), &HeaderMap::new(), &[]).is_err());
     }
 
     #[test]
     fn a_query_is_sent_as_it_came_and_signed_in_order() {
-        let query = Query::of(&"/b?uploads&prefix=a%2Fb+c&X-Amz-Signature=1&a=".parse().unwrap());
+        let query = QueryParameters::of(&"/b?uploads&prefix=a%2Fb+c&X-Amz-Signature=1&a=".parse().unwrap());
         assert_eq!(query.get("prefix"), Some("a/b c"));
         assert_eq!(query.to_text(), "uploads&prefix=a%2Fb%20c&X-Amz-Signature=1&a=");
         assert_eq!(query.to_canonical(), "a=&prefix=a%2Fb%20c&uploads=");

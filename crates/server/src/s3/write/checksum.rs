@@ -14,7 +14,7 @@ use crate::s3::wire::chunked::Trailers;
 
 /// What a client says of the bytes that it sends.
 #[derive(Default)]
-pub(crate) struct Claims {
+pub(crate) struct ClaimedChecksums {
     /// Content-MD5, in base64.
     pub(crate) md5: Option<String>,
     /// The x-amz-checksum-* headers.
@@ -27,22 +27,22 @@ pub(crate) struct Claims {
 
 /// Sees every byte and tells at the end whether they are the right ones.
 #[derive(Default)]
-pub(crate) struct Verifier {
-    claims: Claims,
+pub(crate) struct BodyVerifier {
+    claims: ClaimedChecksums,
     hasher: ChecksumHasher,
     md5: Option<Md5>,
 }
 
 /// What is true of all bytes.
-pub(crate) struct Verified {
+pub(crate) struct VerifiedChecksums {
     pub(crate) checksum: Checksum,
     /// The MD5, if it was claimed or wanted.
     pub(crate) md5: Option<[u8; 16]>,
 }
 
-impl Verifier {
+impl BodyVerifier {
     /// Prepares to check these claims.
-    pub(crate) fn new(claims: Claims) -> S3Result<Self> {
+    pub(crate) fn new(claims: ClaimedChecksums) -> S3Result<Self> {
         if let Some(md5) = &claims.md5
             && STANDARD.decode(md5).map_or(0, |digest| digest.len()) != 16
         {
@@ -78,7 +78,7 @@ impl Verifier {
     }
 
     /// The checksums of the bytes, if all that was claimed of them is true.
-    pub(crate) fn finish(self) -> S3Result<Verified> {
+    pub(crate) fn finish(self) -> S3Result<VerifiedChecksums> {
         let md5 = self.md5.map(Md5::finalize);
         if let (Some(md5), Some(claimed)) = (md5, &self.claims.md5)
             && STANDARD.encode(md5) != *claimed
@@ -107,7 +107,7 @@ impl Verifier {
                 return Err(s3_error!(BadDigest, "The {name} you specified did not match what we received."));
             }
         }
-        Ok(Verified { checksum: computed, md5 })
+        Ok(VerifiedChecksums { checksum: computed, md5 })
     }
 }
 
@@ -121,9 +121,9 @@ const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
 mod tests {
     use super::*;
 
-    fn verify(claims: Claims) -> Result<Checksum, String> {
+    fn verify(claims: ClaimedChecksums) -> Result<Checksum, String> {
         let verify = || {
-            let mut verifier = Verifier::new(claims)?;
+            let mut verifier = BodyVerifier::new(claims)?;
             verifier.update(b"hel");
             verifier.update(b"lo");
             verifier.finish().map(|verified| verified.checksum)
@@ -134,22 +134,24 @@ mod tests {
     #[test]
     fn what_matches_is_handed_back() {
         let checksum = Checksum { checksum_crc32: Some("NhCmhg==".into()), ..Default::default() };
-        let claims = Claims { md5: Some("XUFAKrxLKna5cZ2REBfFkg==".into()), checksum, ..Default::default() };
+        let claims =
+            ClaimedChecksums { md5: Some("XUFAKrxLKna5cZ2REBfFkg==".into()), checksum, ..Default::default() };
         assert_eq!(verify(claims).unwrap().checksum_crc32.as_deref(), Some("NhCmhg=="));
     }
 
     #[test]
     fn what_does_not_match_is_refused() {
-        let md5 = |md5: &str| Claims { md5: Some(md5.into()), ..Default::default() };
+        let md5 = |md5: &str| ClaimedChecksums { md5: Some(md5.into()), ..Default::default() };
         assert_eq!(verify(md5("1B2M2Y8AsgTpgAmY7PhCfg==")).unwrap_err(), "BadDigest");
         assert_eq!(verify(md5("not base64")).unwrap_err(), "InvalidDigest");
         let checksum = Checksum { checksum_sha256: Some("AAAA".into()), ..Default::default() };
-        assert_eq!(verify(Claims { checksum, ..Default::default() }).unwrap_err(), "BadDigest");
+        assert_eq!(verify(ClaimedChecksums { checksum, ..Default::default() }).unwrap_err(), "BadDigest");
     }
 
     #[test]
     fn an_announced_trailer_must_come() {
-        let claims = Claims { trailer_names: Some("x-amz-checksum-crc32".into()), ..Default::default() };
+        let claims =
+            ClaimedChecksums { trailer_names: Some("x-amz-checksum-crc32".into()), ..Default::default() };
         assert_eq!(verify(claims).unwrap_err(), "InvalidRequest");
     }
 }

@@ -12,24 +12,24 @@ use s3s::{
 use stylobate_storage::{CopyChange, ReadThrough};
 
 use super::{
-    ingest::{self, Incoming, to_its_end},
+    ingest::{self, UploadBody, to_its_end},
     put::{refuse, refuse_acl, writable_path},
     tagging::read_tags,
 };
 use crate::s3::{
-    door::{Door, refuse_version},
+    door::{S3Backend, refuse_version},
     read::{
-        conditions::{Conditions, timestamp},
+        conditions::{ReadConditions, timestamp},
         object::describe_copy,
         open as read,
-        range::Wanted,
+        range::RequestedRange,
     },
-    upload::kept::{Said, keep_described, tagging_text, tags_of},
-    wire::{attributes::Described, error, etag},
+    upload::kept::{FolderOnlyHeaders, keep_described, tagging_text, tags_of},
+    wire::{attributes::DescriptiveHeaders, error, etag},
 };
 
 pub(crate) async fn copy_object(
-    door: &Door,
+    door: &S3Backend,
     input: CopyObjectInput,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
     let target = door.writable(&input.bucket)?;
@@ -74,14 +74,14 @@ pub(crate) async fn copy_object(
         ));
     }
 
-    let conditions = Conditions {
+    let conditions = ReadConditions {
         if_match: input.copy_source_if_match,
         if_none_match: input.copy_source_if_none_match,
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
 
-    let described = Described {
+    let described = DescriptiveHeaders {
         content_type: input.content_type,
         cache_control: input.cache_control,
         content_disposition: input.content_disposition,
@@ -90,7 +90,7 @@ pub(crate) async fn copy_object(
         storage_class: input.storage_class.clone(),
         metadata: input.metadata,
     };
-    let said = Said {
+    let said = FolderOnlyHeaders {
         expires: input.expires.as_ref(),
         tagging: input.tagging.as_deref(),
         redirect: input.website_redirect_location.as_deref(),
@@ -102,7 +102,7 @@ pub(crate) async fn copy_object(
         let e_tag = opened.result.meta.e_tag.filter(|_| !conditions.is_empty());
         let mut change = CopyChange { e_tag, ..CopyChange::default() };
         if replace {
-            let kept = Said { tagging: None, ..said }.to_kept()?;
+            let kept = FolderOnlyHeaders { tagging: None, ..said }.to_kept()?;
             keep_described(&kept, described);
             change.headers = Some(kept);
         } else if let Some(class) = &input.storage_class {
@@ -119,34 +119,35 @@ pub(crate) async fn copy_object(
         let copied = copy_within(&target.reader, &from, &to, CopyOptions::default()).await;
         if copied.is_err() {
             // That the source is not there says more than that the target cannot be.
-            read::look(&source.reader, &from, &Conditions::default()).await?;
+            read::look(&source.reader, &from, &ReadConditions::default()).await?;
         }
         copied?;
     } else {
-        let opened =
-            read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?;
+        let opened = read::open(&source.reader, &from, &RequestedRange::All, &conditions)
+            .await
+            .map_err(as_precondition)?;
 
-        let of_source = Described::from_headers(&describe_copy(&opened, from.as_ref()));
+        let of_source = DescriptiveHeaders::from_headers(&describe_copy(&opened, from.as_ref()));
         let described = match replace {
             true => described,
-            false => Described { storage_class: input.storage_class, ..of_source },
+            false => DescriptiveHeaders { storage_class: input.storage_class, ..of_source },
         };
 
         let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
-        let mut incoming = Incoming::of_object(opened.result);
+        let mut incoming = UploadBody::of_object(opened.result);
         if is_folder {
             let tags = match source.reader.origin().folder().filter(|_| !retagged) {
                 Some(folder) => Some(read_tags(folder, from.clone()).await?),
                 None => input.tagging.clone().filter(|_| retagged),
             };
-            let kept = Said { tagging: tags.as_deref(), ..said }.to_kept()?;
+            let kept = FolderOnlyHeaders { tagging: tags.as_deref(), ..said }.to_kept()?;
             incoming = incoming.keeping(&kept);
             options.extensions.insert(kept);
         }
         ingest::store(&door.memory, &target.reader, &to, incoming, options).await?;
     }
 
-    let copied = read::look(&target.reader, &to, &Conditions::default()).await?.result.meta;
+    let copied = read::look(&target.reader, &to, &ReadConditions::default()).await?.result.meta;
     let result = CopyObjectResult {
         e_tag: copied.e_tag.as_deref().map(etag::from_origin),
         last_modified: Some(timestamp(copied.last_modified)),

@@ -16,13 +16,13 @@ use crate::{
     access::Action,
     s3::{
         auth::authenticate::Caller,
-        authorize::Rights,
-        door::{Door, refuse_version},
+        authorize::AccessCheck,
+        door::{S3Backend, refuse_version},
         read::{
-            conditions::{Conditions, timestamp},
+            conditions::{ReadConditions, timestamp},
             open as read,
         },
-        wire::{error, keys::Key},
+        wire::{error, keys::CheckedKey},
     },
 };
 
@@ -33,7 +33,7 @@ const MAX_KEYS: usize = 1000;
 const CONCURRENT: usize = 16;
 
 pub(crate) async fn delete_object(
-    door: &Door,
+    door: &S3Backend,
     input: DeleteObjectInput,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let bucket = door.writable(&input.bucket)?;
@@ -43,14 +43,14 @@ pub(crate) async fn delete_object(
         || input.if_match_last_modified_time.is_some()
         || input.if_match_size.is_some();
 
-    let path = match Key::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
-        Key::Object(path) => path,
-        Key::Folder => return Ok(S3Response::new(DeleteObjectOutput::default())),
+    let path = match CheckedKey::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
+        CheckedKey::Object(path) => path,
+        CheckedKey::Folder => return Ok(S3Response::new(DeleteObjectOutput::default())),
     };
 
     match bucket.reader.origin().folder().cloned() {
         Some(folder) if is_conditional => {
-            let expected = Expected {
+            let expected = DeleteConditions {
                 tag: input.if_match,
                 size: input.if_match_size,
                 last_modified: input.if_match_last_modified_time,
@@ -65,15 +65,20 @@ pub(crate) async fn delete_object(
 }
 
 /// The conditions of a deletion.
-struct Expected {
+struct DeleteConditions {
     tag: Option<ETagCondition>,
     size: Option<i64>,
     last_modified: Option<Timestamp>,
 }
 
 /// Deletes an object of a folder if it is the expected one.
-async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: Expected) -> S3Result<()> {
-    let conditions = Conditions { if_match: expected.tag.clone(), ..Conditions::default() };
+async fn delete_if(
+    reader: &ReadThrough,
+    folder: Folder,
+    path: &Path,
+    expected: DeleteConditions,
+) -> S3Result<()> {
+    let conditions = ReadConditions { if_match: expected.tag.clone(), ..ReadConditions::default() };
     let known = read::look(reader, path, &conditions).await?.result.meta;
 
     let is_other = expected.size.is_some_and(|size| size != known.size as i64)
@@ -93,11 +98,11 @@ async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: 
 }
 
 pub(crate) async fn delete_objects(
-    door: &Door,
+    door: &S3Backend,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
     let caller = request.extensions.get::<Caller>().and_then(|caller| caller.access_key.clone());
-    let rights = Rights { node: &door.node, access_key: caller.as_deref() };
+    let rights = AccessCheck { node: &door.node, access_key: caller.as_deref() };
 
     let input = request.input;
     let reader = &door.writable(&input.bucket)?.reader;
@@ -160,9 +165,9 @@ fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Pat
     if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
         return Err(conditional());
     }
-    match Key::at(reader.origin(), &object.key) {
-        Ok(Key::Object(path)) => Ok(Some(path)),
-        Ok(Key::Folder) => Ok(None),
+    match CheckedKey::at(reader.origin(), &object.key) {
+        Ok(CheckedKey::Object(path)) => Ok(Some(path)),
+        Ok(CheckedKey::Folder) => Ok(None),
         Err(_) => Err(error::refused_key()),
     }
 }

@@ -20,11 +20,11 @@ use s3s::{
 use stylobate_storage::{ByteSize, KeptHeaders, ReadThrough, UploadMode, traced};
 use tokio::task::JoinSet;
 
-use super::checksum::Verifier;
+use super::checksum::BodyVerifier;
 use crate::s3::{
     upload::{
         kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
-        upload_buffer::{Held, LEAST_PART, MIB, UploadMemory},
+        upload_buffer::{LEAST_PART, MIB, PartBuffer, UploadMemory},
     },
     wire::error,
 };
@@ -45,23 +45,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAX_PUT: u64 = 5 * 1024 * MIB;
 
 /// The bytes that a request brings.
-pub(crate) struct Incoming {
+pub(crate) struct UploadBody {
     body: BoxStream<'static, S3Result<Bytes>>,
     length: Option<u64>,
     received: u64,
     ended: bool,
-    verifier: Verifier,
+    verifier: BodyVerifier,
     /// Gets the ETag and the checksums, for a folder.
     kept: Option<KeptHeaders>,
     patience: Duration,
 }
 
-impl Incoming {
+impl UploadBody {
     /// The body of a request, of as many bytes as it announces.
     pub(crate) fn of_request(
         body: Option<StreamingBlob>,
         length: Option<i64>,
-        verifier: Verifier,
+        verifier: BodyVerifier,
     ) -> S3Result<Self> {
         let length = length
             .map(u64::try_from)
@@ -78,7 +78,7 @@ impl Incoming {
     pub(crate) fn of_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
-        let verifier = Verifier::default();
+        let verifier = BodyVerifier::default();
         // How long an origin may take is settled where it is read.
         Self { body, length, received: 0, ended: false, verifier, kept: None, patience: Duration::MAX }
     }
@@ -126,8 +126,8 @@ impl Incoming {
     }
 
     /// Holds bytes until all are there, or more than `limit`.
-    async fn gather(&mut self, limit: u64) -> S3Result<Held> {
-        let mut held = Held::default();
+    async fn gather(&mut self, limit: u64) -> S3Result<PartBuffer> {
+        let mut held = PartBuffer::default();
         while held.len() <= limit {
             match self.next().await? {
                 Some(bytes) => held.push(bytes),
@@ -154,7 +154,7 @@ fn too_large() -> s3s::S3Error {
 
 /// How what is too large to be held is cut into parts.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct PartSizing {
     /// Bytes that are held before it is known that there are more.
     whole: u64,
     /// Bytes of each part but the last.
@@ -165,7 +165,7 @@ struct Cut {
     room: u64,
 }
 
-impl Cut {
+impl PartSizing {
     /// The cut of an upload that may hold `share` bytes.
     fn within(share: u64) -> Self {
         let room = share.clamp(LEAST_PART, WHOLE + PARTS_IN_FLIGHT * PART);
@@ -176,7 +176,7 @@ impl Cut {
 }
 
 /// What was stored.
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub(crate) result: PutResult,
     pub(crate) checksum: Checksum,
 }
@@ -186,9 +186,9 @@ pub(crate) async fn store(
     memory: &UploadMemory,
     reader: &ReadThrough,
     path: &Path,
-    mut incoming: Incoming,
+    mut incoming: UploadBody,
     options: PutOptions,
-) -> S3Result<Stored> {
+) -> S3Result<StoredObject> {
     if incoming.length.is_some_and(|length| length > MAX_PUT) {
         return Err(too_large());
     }
@@ -198,7 +198,7 @@ pub(crate) async fn store(
     if conditional && incoming.length.is_some_and(|length| length > most) {
         return Err(large_and_conditional(most));
     }
-    let cut = Cut::within(memory.share());
+    let cut = PartSizing::within(memory.share());
     let small = incoming.length.filter(|length| *length <= most);
     let _memory = memory.take(small.unwrap_or(cut.room)).await?;
     let held = incoming.gather(small.unwrap_or(cut.whole)).await?;
@@ -218,14 +218,14 @@ pub(crate) async fn store(
 async fn put_whole(
     reader: &ReadThrough,
     path: &Path,
-    mut incoming: Incoming,
-    mut held: Held,
+    mut incoming: UploadBody,
+    mut held: PartBuffer,
     options: PutOptions,
-) -> S3Result<Stored> {
+) -> S3Result<StoredObject> {
     let checksum = incoming.verify()?;
     let (reader, path, payload) = (reader.clone(), path.clone(), held.take(u64::MAX));
     let result = to_its_end(async move { reader.put_opts(&path, payload, options).await }).await?;
-    Ok(Stored { result, checksum })
+    Ok(StoredObject { result, checksum })
 }
 
 /// Sends a part of an upload, once its bytes are known to be right. Returns its ETag as the origin spells it.
@@ -233,7 +233,7 @@ pub(crate) async fn store_part(
     memory: &UploadMemory,
     reader: &ReadThrough,
     (path, upload, number): (&Path, &str, u32),
-    incoming: Incoming,
+    incoming: UploadBody,
 ) -> S3Result<(String, Checksum)> {
     let kept = KeptHeaders::default();
     let incoming = if reader.origin().folder().is_some() { incoming.keeping(&kept) } else { incoming };
@@ -244,11 +244,11 @@ pub(crate) async fn store_part(
         return Err(too_large());
     }
     if length > memory.share() {
-        let cut = Cut::within(memory.share());
+        let cut = PartSizing::within(memory.share());
         let memory = memory.take(cut.room).await?;
         let part = reader.begin_part(path, upload, number, kept.clone()).await;
         if let Some(part) = part.map_err(|failed| error::from_storage(&failed))? {
-            let stored = send_in_parts(part, incoming, Held::default(), cut).await?;
+            let stored = send_in_parts(part, incoming, PartBuffer::default(), cut).await?;
             return Ok((stored.result.e_tag.unwrap_or_default(), stored.checksum));
         }
         drop(memory);
@@ -278,11 +278,11 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
 
 async fn send_in_parts(
     upload: Box<dyn MultipartUpload>,
-    mut incoming: Incoming,
-    mut held: Held,
-    cut: Cut,
-) -> S3Result<Stored> {
-    let mut upload = Unfinished(Some(upload));
+    mut incoming: UploadBody,
+    mut held: PartBuffer,
+    cut: PartSizing,
+) -> S3Result<StoredObject> {
+    let mut upload = AbortOnDrop(Some(upload));
     let mut parts = JoinSet::new();
     loop {
         while held.len() >= cut.part || (incoming.ended && held.len() > 0) {
@@ -303,7 +303,7 @@ async fn send_in_parts(
     }
     let checksum = incoming.verify()?;
     let result = to_its_end(upload.complete()).await?;
-    Ok(Stored { result, checksum })
+    Ok(StoredObject { result, checksum })
 }
 
 async fn one_done(parts: &mut JoinSet<object_store::Result<()>>) -> S3Result<()> {
@@ -328,9 +328,9 @@ fn large_part(most: u64) -> s3s::S3Error {
 }
 
 /// An upload that is aborted at the origin if it is dropped before it is complete.
-struct Unfinished(Option<Box<dyn MultipartUpload>>);
+struct AbortOnDrop(Option<Box<dyn MultipartUpload>>);
 
-impl Unfinished {
+impl AbortOnDrop {
     fn get(&mut self) -> S3Result<&mut Box<dyn MultipartUpload>> {
         self.0.as_mut().ok_or_else(|| s3_error!(InternalError))
     }
@@ -350,7 +350,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         let Some(mut upload) = self.0.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -369,18 +369,18 @@ mod tests {
     #[test]
     fn what_is_cut_never_holds_more_than_its_room() {
         for share in [0, 1, 5, 6, 8, 10, 16, 20, 24, 40, 64, 80, 96, 512].map(|mib| mib * MIB) {
-            let cut = Cut::within(share);
+            let cut = PartSizing::within(share);
             assert!(cut.room <= share.max(LEAST_PART), "{cut:?}");
             assert!(cut.whole <= cut.room && cut.part >= LEAST_PART, "{cut:?}");
             assert!((cut.ahead as u64 + 1) * cut.part <= cut.room, "{cut:?}");
         }
-        assert_eq!(Cut::within(512 * MIB).ahead, 4);
+        assert_eq!(PartSizing::within(512 * MIB).ahead, 4);
     }
 
     #[tokio::test]
     async fn a_client_that_falls_silent_is_not_waited_for_forever() {
         let body = futures::stream::iter([Ok(Bytes::from_static(b"a"))]).chain(futures::stream::pending());
-        let mut incoming = Incoming::of_request(None, Some(2), Verifier::default()).unwrap();
+        let mut incoming = UploadBody::of_request(None, Some(2), BodyVerifier::default()).unwrap();
         (incoming.body, incoming.patience) = (body.boxed(), Duration::from_millis(10));
         let failed = incoming.whole(2).await.err().unwrap();
         assert_eq!(failed.code().as_str(), "RequestTimeout");

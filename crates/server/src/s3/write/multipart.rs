@@ -14,23 +14,23 @@ use s3s::{
 use stylobate_storage::{Completion, KeptHeaders, ReadThrough, traced};
 
 use super::{
-    checksum::{Claims, Verifier},
+    checksum::{BodyVerifier, ClaimedChecksums},
     copy::{as_precondition, source_of},
-    ingest::{Incoming, store_part},
+    ingest::{UploadBody, store_part},
     put::{self as write, refuse, refuse_acl, writable_path},
 };
 use crate::s3::{
-    door::Door,
+    door::S3Backend,
     read::{
-        conditions::{Conditions, timestamp},
+        conditions::{ReadConditions, timestamp},
         open as read,
-        range::Wanted,
+        range::RequestedRange,
     },
     upload::{
-        completion::{UploadName, etag_of_parts, full_checksum, hash_of_parts},
-        kept::{Said, keep_etag},
+        completion::{CompletedUploadKey, etag_of_parts, full_checksum, hash_of_parts},
+        kept::{FolderOnlyHeaders, keep_etag},
     },
-    wire::{attributes::Described, error, etag},
+    wire::{attributes::DescriptiveHeaders, error, etag},
 };
 
 /// Minimum size of every part but the last, as in S3.
@@ -40,7 +40,7 @@ const MIN_PART_SIZE: u64 = 5 << 20;
 const MAX_PARTS: i32 = 10_000;
 
 pub(crate) async fn create(
-    door: &Door,
+    door: &S3Backend,
     input: CreateMultipartUploadInput,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
@@ -65,7 +65,7 @@ pub(crate) async fn create(
         ("expires", input.expires.is_some() && !is_folder),
     ])?;
 
-    let said = Said {
+    let said = FolderOnlyHeaders {
         expires: input.expires.as_ref(),
         tagging: input.tagging.as_deref(),
         redirect: input.website_redirect_location.as_deref(),
@@ -75,7 +75,7 @@ pub(crate) async fn create(
     // A type that says nothing is left to the origin: most origins cannot take a type with parts in any order, and
     // the storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
-    let described = Described {
+    let described = DescriptiveHeaders {
         content_type: input.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str())),
         cache_control: input.cache_control,
         content_disposition: input.content_disposition,
@@ -98,7 +98,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn upload_part(
-    door: &Door,
+    door: &S3Backend,
     mut request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
     let claims = write::claims(&mut request);
@@ -116,8 +116,8 @@ pub(crate) async fn upload_part(
         checksum_sha256: input.checksum_sha256,
         ..Default::default()
     };
-    let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
-    let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+    let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
+    let incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
 
     let part = (&path, input.upload_id.as_str(), number);
     let (raw, checksum) = store_part(&door.memory, &bucket.reader, part, incoming).await?;
@@ -133,7 +133,7 @@ pub(crate) async fn upload_part(
 }
 
 pub(crate) async fn upload_part_copy(
-    door: &Door,
+    door: &S3Backend,
     input: UploadPartCopyInput,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
     let target = door.writable(&input.bucket)?;
@@ -148,8 +148,8 @@ pub(crate) async fn upload_part_copy(
     let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
     let range =
         range.map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range is bytes=first-last"))?;
-    let wanted = Wanted::new(range, None)?;
-    let conditions = Conditions {
+    let wanted = RequestedRange::new(range, None)?;
+    let conditions = ReadConditions {
         if_match: input.copy_source_if_match,
         if_none_match: input.copy_source_if_none_match,
         if_modified_since: input.copy_source_if_modified_since,
@@ -161,7 +161,7 @@ pub(crate) async fn upload_part_copy(
     let last_modified = timestamp(object.meta.last_modified);
 
     let part = (&to, input.upload_id.as_str(), number);
-    let (raw, _) = store_part(&door.memory, &target.reader, part, Incoming::of_object(object)).await?;
+    let (raw, _) = store_part(&door.memory, &target.reader, part, UploadBody::of_object(object)).await?;
     let result = CopyPartResult {
         e_tag: Some(etag::from_origin(&raw)),
         last_modified: Some(last_modified),
@@ -171,7 +171,7 @@ pub(crate) async fn upload_part_copy(
 }
 
 pub(crate) async fn complete(
-    door: &Door,
+    door: &S3Backend,
     input: CompleteMultipartUploadInput,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
@@ -183,7 +183,7 @@ pub(crate) async fn complete(
 
     let listed = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone());
     let parts = parts(listed.unwrap_or_default())?;
-    let name = UploadName {
+    let name = CompletedUploadKey {
         bucket: input.bucket.clone(),
         key: input.key.clone(),
         id: input.upload_id.clone(),
@@ -202,7 +202,7 @@ pub(crate) async fn complete(
 
 /// Joins the parts of an upload.
 async fn join(
-    door: &Door,
+    door: &S3Backend,
     reader: &ReadThrough,
     path: &Path,
     input: CompleteMultipartUploadInput,
@@ -242,7 +242,7 @@ async fn join(
 }
 
 pub(crate) async fn abort(
-    door: &Door,
+    door: &S3Backend,
     input: AbortMultipartUploadInput,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;

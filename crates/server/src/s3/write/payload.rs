@@ -20,7 +20,7 @@ use s3s::{
 };
 use sha2::{Digest, Sha256};
 
-use super::checksum::{Claims, Verifier};
+use super::checksum::{BodyVerifier, ClaimedChecksums};
 use crate::s3::{
     sigv4::to_hex,
     wire::{
@@ -43,7 +43,7 @@ const WORDS: [&str; 4] = [
 ];
 
 /// The body of a request.
-pub(crate) struct Payload {
+pub(crate) struct RequestPayload {
     /// Its bytes, without a frame.
     pub(crate) body: Body,
     /// How many there are, where the head says so.
@@ -60,7 +60,7 @@ pub(crate) struct AnnouncedTrailers {
     pub(crate) found: Trailers,
 }
 
-impl Payload {
+impl RequestPayload {
     /// Opens the body of a request, and takes out of its head what is about the frame only.
     pub(crate) fn open(
         headers: &mut HeaderMap,
@@ -159,7 +159,11 @@ pub(crate) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
         checksum_sha256: text("x-amz-checksum-sha256"),
         ..Checksum::default()
     };
-    let mut verifier = Verifier::new(Claims { md5: text("content-md5"), checksum, ..Claims::default() })?;
+    let mut verifier = BodyVerifier::new(ClaimedChecksums {
+        md5: text("content-md5"),
+        checksum,
+        ..ClaimedChecksums::default()
+    })?;
     verifier.update(body);
     verifier.finish().map(drop)
 }
@@ -236,7 +240,7 @@ mod tests {
         ]);
         head.append("content-encoding", HeaderValue::from_static("aws-chunked"));
         let body = Body::from("5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n".to_owned());
-        let payload = Payload::open(&mut head, body, None).unwrap();
+        let payload = RequestPayload::open(&mut head, body, None).unwrap();
         assert_eq!(head, headers(&[("content-encoding", "gzip"), ("content-length", "5")]));
         let trailers = payload.trailers.as_ref().unwrap();
         assert_eq!(trailers.names, ["x-amz-checksum-crc32"]);
@@ -250,7 +254,7 @@ mod tests {
         let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         let mut head = headers(&[("x-amz-content-sha256", hash)]);
         let payload = |head: &mut HeaderMap, body: &str| {
-            Payload::open(head, Body::from(body.to_owned()), None).unwrap()
+            RequestPayload::open(head, Body::from(body.to_owned()), None).unwrap()
         };
         assert_eq!(payload(&mut head, "hello").collect(10).await.unwrap(), "hello");
         let refused = payload(&mut head, "hallo").collect(10).await.unwrap_err();

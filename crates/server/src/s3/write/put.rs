@@ -11,22 +11,22 @@ use s3s::{
 use stylobate_storage::ReadThrough;
 
 use super::{
-    checksum::{Claims, Verifier},
-    ingest::{self, Incoming},
+    checksum::{BodyVerifier, ClaimedChecksums},
+    ingest::{self, UploadBody},
     payload::AnnouncedTrailers,
 };
 use crate::s3::{
-    door::Door,
-    read::{conditions::Conditions, open as read},
-    upload::kept::Said,
-    wire::{attributes::Described, error, etag, keys::Key},
+    door::S3Backend,
+    read::{conditions::ReadConditions, open as read},
+    upload::kept::FolderOnlyHeaders,
+    wire::{attributes::DescriptiveHeaders, error, etag, keys::CheckedKey},
 };
 
 /// The ETag of no bytes at all: their MD5.
 const EMPTY: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 pub(crate) async fn put_object(
-    door: &Door,
+    door: &S3Backend,
     mut request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let claims = claims(&mut request);
@@ -61,14 +61,14 @@ pub(crate) async fn put_object(
         checksum_sha256: input.checksum_sha256,
         ..Default::default()
     };
-    let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
-    let mut incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+    let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
+    let mut incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
 
-    let path = match Key::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
-        Key::Object(path) => path,
-        Key::Folder => return mark_folder(incoming).await,
+    let path = match CheckedKey::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
+        CheckedKey::Object(path) => path,
+        CheckedKey::Folder => return mark_folder(incoming).await,
     };
-    let described = Described {
+    let described = DescriptiveHeaders {
         content_type: input.content_type,
         cache_control: input.cache_control,
         content_disposition: input.content_disposition,
@@ -82,7 +82,7 @@ pub(crate) async fn put_object(
     let mode = mode(reader, &path, input.if_match, input.if_none_match).await?;
     let mut options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
     if is_folder {
-        let said = Said {
+        let said = FolderOnlyHeaders {
             expires: input.expires.as_ref(),
             tagging: input.tagging.as_deref(),
             redirect: input.website_redirect_location.as_deref(),
@@ -114,20 +114,20 @@ fn answer(etag: Option<ETag>, checksum: Checksum) -> S3Response<PutObjectOutput>
 
 /// The ETag that the origin gives the object now.
 pub(crate) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
-    let result = read::look(reader, path, &Conditions::default()).await?.result;
+    let result = read::look(reader, path, &ReadConditions::default()).await?.result;
     Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
 }
 
 /// The path of a key that may be written.
 pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
-    match Key::at(reader.origin(), key) {
-        Ok(Key::Object(path)) => Ok(path),
-        Ok(Key::Folder) | Err(_) => Err(error::refused_key()),
+    match CheckedKey::at(reader.origin(), key) {
+        Ok(CheckedKey::Object(path)) => Ok(path),
+        Ok(CheckedKey::Folder) | Err(_) => Err(error::refused_key()),
     }
 }
 
 /// Some clients mark a folder by an empty object. Nobody needs the mark: a folder is there with its first object.
-async fn mark_folder(incoming: Incoming) -> S3Result<S3Response<PutObjectOutput>> {
+async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutput>> {
     let refused = || s3_error!(InvalidArgument, "key: an object whose key ends in '/' can hold no bytes");
     if incoming.length().is_some_and(|length| length > 0) {
         return Err(refused());
@@ -151,13 +151,13 @@ pub(crate) async fn mode(
         (None, None) => Ok(PutMode::Overwrite),
         (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
         (Some(ETagCondition::Any), None) if reader.origin().folder().is_some() => {
-            read::look(reader, path, &Conditions::default()).await?;
+            read::look(reader, path, &ReadConditions::default()).await?;
             Ok(PutMode::Update(UpdateVersion { e_tag: None, version: None }))
         }
         (Some(ETagCondition::ETag(tag)), None) => {
             let if_match = Some(ETagCondition::ETag(tag));
             let known =
-                read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?.result;
+                read::look(reader, path, &ReadConditions { if_match, ..Default::default() }).await?.result;
             // In the origin's own spelling; it compares again when it writes.
             let version = known.meta.version.filter(|_| reader.origin().folder().is_none());
             Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version }))
@@ -167,7 +167,7 @@ pub(crate) async fn mode(
 }
 
 /// What the head claims of a body, without the checksums that are among the input.
-pub(crate) fn claims<T>(request: &mut S3Request<T>) -> Claims {
+pub(crate) fn claims<T>(request: &mut S3Request<T>) -> ClaimedChecksums {
     let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
 
     let (trailer_names, trailers) = match announced {
@@ -175,7 +175,7 @@ pub(crate) fn claims<T>(request: &mut S3Request<T>) -> Claims {
         None => (None, None),
     };
 
-    Claims { trailer_names, trailers, ..Claims::default() }
+    ClaimedChecksums { trailer_names, trailers, ..ClaimedChecksums::default() }
 }
 
 /// Refuses a header that asks for what the node cannot do, rather than drop it in silence.

@@ -14,15 +14,15 @@ use stylobate_storage::Folder;
 use crate::{
     node::Bucket,
     s3::{
-        door::{Door, refuse_version},
-        read::{conditions::Conditions, open as read},
+        door::{S3Backend, refuse_version},
+        read::{conditions::ReadConditions, open as read},
         upload::kept::{check_tags, tagging_text, tags_of},
         wire::error,
     },
 };
 
 pub(crate) async fn get(
-    door: &Door,
+    door: &S3Backend,
     input: GetObjectTaggingInput,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
     let bucket = door.readable(&input.bucket)?;
@@ -33,7 +33,7 @@ pub(crate) async fn get(
         Some(folder) => tags_of(&read_tags(folder, path).await?)?.into_iter().map(tag).collect(),
         // An origin of another kind has none that could be told.
         None => {
-            read::look(&bucket.reader, &path, &Conditions::default()).await?;
+            read::look(&bucket.reader, &path, &ReadConditions::default()).await?;
             Vec::new()
         }
     };
@@ -48,7 +48,7 @@ pub(crate) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
 }
 
 pub(crate) async fn put(
-    door: &Door,
+    door: &S3Backend,
     input: PutObjectTaggingInput,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     let bucket = door.writable(&input.bucket)?;
@@ -60,7 +60,7 @@ pub(crate) async fn put(
 }
 
 pub(crate) async fn delete(
-    door: &Door,
+    door: &S3Backend,
     input: DeleteObjectTaggingInput,
 ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
     let bucket = door.writable(&input.bucket)?;

@@ -15,10 +15,10 @@ use stylobate_storage::{UnfinishedUpload, UploadedPart, key_of_path};
 
 use super::put::writable_path;
 use crate::s3::{
-    door::Door,
+    door::S3Backend,
     read::{
         conditions::timestamp,
-        list::{Encoding, encoding},
+        list::{KeyEncoding, encoding},
         open as read,
     },
     wire::{error, etag},
@@ -27,7 +27,10 @@ use crate::s3::{
 /// Most parts or uploads of one answer, as in S3.
 const MOST: i32 = 1000;
 
-pub(crate) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S3Response<ListPartsOutput>> {
+pub(crate) async fn list_parts(
+    door: &S3Backend,
+    input: ListPartsInput,
+) -> S3Result<S3Response<ListPartsOutput>> {
     let bucket = door.readable(&input.bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     let path = writable_path(&bucket.reader, &input.key)?;
@@ -68,7 +71,7 @@ fn part(part: UploadedPart) -> Part {
 }
 
 pub(crate) async fn list_uploads(
-    door: &Door,
+    door: &S3Backend,
     input: ListMultipartUploadsInput,
 ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
     let bucket = door.readable(&input.bucket)?;
@@ -116,7 +119,7 @@ pub(crate) async fn list_uploads(
     }))
 }
 
-fn upload(upload: UnfinishedUpload, encoding: Encoding) -> MultipartUpload {
+fn upload(upload: UnfinishedUpload, encoding: KeyEncoding) -> MultipartUpload {
     MultipartUpload {
         key: Some(encoding.apply(upload.path)),
         upload_id: Some(upload.id),

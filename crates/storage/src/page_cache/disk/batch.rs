@@ -21,7 +21,7 @@
 //! the last one that was written to it belong to another generation or have a smaller sequence, so they are not taken
 //! for its continuation.
 
-use super::{aligned::SECTOR, checksum, segment::Geometry};
+use super::{aligned::SECTOR, checksum, segment::LogGeometry};
 use crate::{object::ObjectHash, page_cache::PageKey};
 
 const MAGIC: [u8; 8] = *b"page-log";
@@ -142,12 +142,12 @@ impl BatchHeader {
     }
 
     /// Decodes a header that was read whole; `None` if it is damaged or describes what cannot be in a segment.
-    pub(super) fn decode(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], geometry: &LogGeometry) -> Option<Self> {
         if encoded_header_len(bytes)? != bytes.len() {
             return None;
         }
 
-        let mut input = Input(bytes);
+        let mut input = BatchHeaderInput(bytes);
         input.array::<8>()?;
         let checksum = input.u64()?;
         if checksum::of_header(input.0) != checksum {
@@ -181,7 +181,7 @@ impl BatchHeader {
 
 /// Length of a header, read from its first sector; `None` if there is no header.
 pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
-    let mut input = Input(bytes);
+    let mut input = BatchHeaderInput(bytes);
     if input.array()? != MAGIC {
         return None;
     }
@@ -194,7 +194,7 @@ pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
     is_plausible.then_some(len)
 }
 
-fn decode_entry(input: &mut Input<'_>, geometry: &Geometry) -> Option<BatchEntry> {
+fn decode_entry(input: &mut BatchHeaderInput<'_>, geometry: &LogGeometry) -> Option<BatchEntry> {
     let object = ObjectHash(u128::from_le_bytes(input.array()?));
     let page = input.u32()?;
     let [first_block, blocks, _, _] = input.array()?;
@@ -212,9 +212,9 @@ fn decode_entry(input: &mut Input<'_>, geometry: &Geometry) -> Option<BatchEntry
 }
 
 /// Bytes that are yet to be decoded.
-struct Input<'b>(&'b [u8]);
+struct BatchHeaderInput<'b>(&'b [u8]);
 
-impl Input<'_> {
+impl BatchHeaderInput<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -236,8 +236,8 @@ mod tests {
 
     use super::*;
 
-    fn geometry() -> Geometry {
-        Geometry::new(1 << 30, 1 << 20, 64 << 10)
+    fn geometry() -> LogGeometry {
+        LogGeometry::new(1 << 30, 1 << 20, 64 << 10)
     }
 
     fn header(entries: u32) -> BatchHeader {

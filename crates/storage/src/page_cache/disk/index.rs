@@ -8,11 +8,11 @@ use std::{fmt, ops::Range};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::{aligned::SECTOR, batch::BatchEntry, segment::Geometry};
+use super::{aligned::SECTOR, batch::BatchEntry, segment::LogGeometry};
 use crate::{
     object::ObjectHash,
     page_cache::PageKey,
-    policy::{Eviction, Slot},
+    policy::{Eviction, EvictionSlot},
 };
 
 /// Heap memory that an allocation takes beside its bytes.
@@ -41,7 +41,7 @@ impl From<CompactKey> for PageKey {
 
 /// A run of blocks of a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct DiskPiece {
     /// One for each block.
     pub(super) checksums: Box<[u64]>,
     pub(super) segment: u32,
@@ -51,7 +51,7 @@ pub(super) struct Piece {
     first_block: u8,
 }
 
-impl Piece {
+impl DiskPiece {
     pub(super) fn new(segment: u32, offset: u64, entry: BatchEntry) -> Self {
         Self {
             checksums: entry.checksums,
@@ -118,28 +118,28 @@ pub(super) struct PieceLocation {
     pub(super) offset: u64,
 }
 
-type Pieces = SmallVec<[Piece; 1]>;
+type DiskPieces = SmallVec<[DiskPiece; 1]>;
 
 #[derive(Debug)]
-struct PageEntry {
-    pieces: Pieces,
-    slot: Slot,
+struct DiskPageEntry {
+    pieces: DiskPieces,
+    slot: EvictionSlot,
     /// Whether the page was hit since it was written or copied.
     is_touched: bool,
 }
 
-impl PageEntry {
+impl DiskPageEntry {
     fn mask(&self) -> u64 {
         self.pieces.iter().fold(0, |mask, piece| mask | mask_of(&piece.blocks()))
     }
 
     fn weight(&self) -> u64 {
-        self.pieces.iter().map(Piece::padded_len).sum()
+        self.pieces.iter().map(DiskPiece::padded_len).sum()
     }
 
     fn heap_bytes(&self) -> usize {
-        let spilled = if self.pieces.spilled() { self.pieces.capacity() * size_of::<Piece>() } else { 0 };
-        spilled + self.pieces.iter().map(Piece::heap_bytes).sum::<usize>()
+        let spilled = if self.pieces.spilled() { self.pieces.capacity() * size_of::<DiskPiece>() } else { 0 };
+        spilled + self.pieces.iter().map(DiskPiece::heap_bytes).sum::<usize>()
     }
 }
 
@@ -152,9 +152,9 @@ pub(super) fn mask_of(blocks: &Range<u32>) -> u64 {
 
 /// A live piece of a segment that is reclaimed.
 #[derive(Debug)]
-pub(super) struct LivePiece {
+pub(super) struct LiveDiskPiece {
     pub(super) key: PageKey,
-    pub(super) piece: Piece,
+    pub(super) piece: DiskPiece,
     pub(super) is_touched: bool,
 }
 
@@ -165,17 +165,17 @@ struct SegmentUse {
     keys: Vec<CompactKey>,
 }
 
-pub(super) struct Index {
-    geometry: Geometry,
-    pages: HashMap<CompactKey, PageEntry>,
+pub(super) struct DiskIndex {
+    geometry: LogGeometry,
+    pages: HashMap<CompactKey, DiskPageEntry>,
     policy: Box<dyn Eviction<PageKey>>,
     segments: Vec<SegmentUse>,
     live: u64,
     heap_bytes: usize,
 }
 
-impl Index {
-    pub(super) fn new(geometry: Geometry, mut policy: Box<dyn Eviction<PageKey>>) -> Self {
+impl DiskIndex {
+    pub(super) fn new(geometry: LogGeometry, mut policy: Box<dyn Eviction<PageKey>>) -> Self {
         policy.set_capacity(geometry.live_capacity());
         let segments = vec![SegmentUse::default(); geometry.segments as usize];
 
@@ -184,14 +184,14 @@ impl Index {
 
     /// The blocks of a page that are on disk.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
-        self.pages.get(&CompactKey::from(*key)).map_or(0, PageEntry::mask)
+        self.pages.get(&CompactKey::from(*key)).map_or(0, DiskPageEntry::mask)
     }
 
     /// The parts of pieces that `blocks` consist of, in order. `None` if a block is absent, or if a short block, which
     /// ends its object, is not the last one.
-    pub(super) fn slices(&self, key: &PageKey, blocks: Range<u32>) -> Option<Pieces> {
+    pub(super) fn slices(&self, key: &PageKey, blocks: Range<u32>) -> Option<DiskPieces> {
         let entry = self.pages.get(&CompactKey::from(*key))?;
-        let mut slices = Pieces::new();
+        let mut slices = DiskPieces::new();
         let mut next = blocks.start;
 
         while next < blocks.end {
@@ -214,7 +214,7 @@ impl Index {
     }
 
     /// Adds a piece, which replaces the blocks of older ones, and evicts what is then too much.
-    pub(super) fn insert(&mut self, key: PageKey, piece: Piece) {
+    pub(super) fn insert(&mut self, key: PageKey, piece: DiskPiece) {
         self.add(key, piece);
         self.evict_to_capacity();
     }
@@ -223,15 +223,15 @@ impl Index {
         while self.policy.weight() > self.geometry.live_capacity() && self.evict_one().is_some() {}
     }
 
-    fn add(&mut self, key: PageKey, piece: Piece) {
+    fn add(&mut self, key: PageKey, piece: DiskPiece) {
         let Some(segment) = self.segments.get_mut(piece.segment as usize) else { return };
         let compact = CompactKey::from(key);
         segment.keys.push(compact);
 
         let Some(entry) = self.pages.get_mut(&compact) else {
             let slot = self.policy.insert(key, piece.padded_len());
-            let pieces = Pieces::from_iter([piece]);
-            let entry = PageEntry { pieces, slot, is_touched: false };
+            let pieces = DiskPieces::from_iter([piece]);
+            let entry = DiskPageEntry { pieces, slot, is_touched: false };
             self.account(None, Some(&entry));
             self.pages.insert(compact, entry);
             return;
@@ -273,7 +273,7 @@ impl Index {
     }
 
     /// Keeps the pieces of a page for which `keep` is true; returns whether one was removed.
-    fn retain_pieces(&mut self, key: &PageKey, keep: impl Fn(&Piece) -> bool) -> bool {
+    fn retain_pieces(&mut self, key: &PageKey, keep: impl Fn(&DiskPiece) -> bool) -> bool {
         let compact = CompactKey::from(*key);
         let Some(entry) = self.pages.get_mut(&compact) else { return false };
         if entry.pieces.iter().all(&keep) {
@@ -293,7 +293,7 @@ impl Index {
     }
 
     /// Replaces a piece by its copy elsewhere, unless it was removed or replaced meanwhile.
-    pub(super) fn relocate(&mut self, key: PageKey, from: &Piece, to: Piece) -> bool {
+    pub(super) fn relocate(&mut self, key: PageKey, from: &DiskPiece, to: DiskPiece) -> bool {
         let compact = CompactKey::from(key);
         let Some(entry) = self.pages.get_mut(&compact) else { return false };
         let Some(at) = entry.pieces.iter().position(|piece| piece == from) else { return false };
@@ -318,7 +318,7 @@ impl Index {
         Some(entry.weight())
     }
 
-    pub(super) fn live_pieces(&self, segment: u32) -> Vec<LivePiece> {
+    pub(super) fn live_pieces(&self, segment: u32) -> Vec<LiveDiskPiece> {
         let mut keys = self.segments.get(segment as usize).map(|used| used.keys.clone()).unwrap_or_default();
         keys.sort_unstable_by_key(|key| (key.object, key.page));
         keys.dedup();
@@ -327,7 +327,11 @@ impl Index {
         entries
             .flat_map(|(key, entry)| {
                 let own = entry.pieces.iter().filter(move |piece| piece.segment == segment);
-                own.map(move |piece| LivePiece { key, piece: piece.clone(), is_touched: entry.is_touched })
+                own.map(move |piece| LiveDiskPiece {
+                    key,
+                    piece: piece.clone(),
+                    is_touched: entry.is_touched,
+                })
             })
             .collect()
     }
@@ -364,7 +368,7 @@ impl Index {
         table + keys + self.heap_bytes
     }
 
-    fn account(&mut self, before: Option<&PageEntry>, after: Option<&PageEntry>) {
+    fn account(&mut self, before: Option<&DiskPageEntry>, after: Option<&DiskPageEntry>) {
         self.apply(before.map(EntryUse::of), after.map(EntryUse::of));
     }
 
@@ -390,9 +394,9 @@ impl Index {
     }
 }
 
-impl fmt::Debug for Index {
+impl fmt::Debug for DiskIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index")
+        f.debug_struct("DiskIndex")
             .field("pages", &self.pages.len())
             .field("live", &self.live)
             .finish_non_exhaustive()
@@ -406,7 +410,7 @@ struct EntryUse {
 }
 
 impl EntryUse {
-    fn of(entry: &PageEntry) -> Self {
+    fn of(entry: &DiskPageEntry) -> Self {
         let bytes = entry.pieces.iter().map(|piece| (piece.segment, piece.padded_len())).collect();
         Self { bytes, heap_bytes: entry.heap_bytes() }
     }
@@ -419,18 +423,18 @@ mod tests {
 
     const BLOCK: u64 = 64 << 10;
 
-    fn index() -> Index {
-        Index::new(Geometry::new(1 << 30, 1 << 20, BLOCK), policy::new(EvictionPolicy::Fifo, 0))
+    fn index() -> DiskIndex {
+        DiskIndex::new(LogGeometry::new(1 << 30, 1 << 20, BLOCK), policy::new(EvictionPolicy::Fifo, 0))
     }
 
     fn key(page: u32) -> PageKey {
         PageKey { object: ObjectHash(u128::MAX / 7), page }
     }
 
-    fn piece(segment: u32, offset: u64, blocks: Range<u32>, len: u64) -> Piece {
+    fn piece(segment: u32, offset: u64, blocks: Range<u32>, len: u64) -> DiskPiece {
         let checksums = blocks.clone().map(|block| u64::from(block) + offset).collect();
         let entry = BatchEntry { key: key(0), first_block: blocks.start, len: len as u32, checksums };
-        Piece::new(segment, offset, entry)
+        DiskPiece::new(segment, offset, entry)
     }
 
     #[test]
@@ -483,7 +487,7 @@ mod tests {
     #[test]
     fn the_index_of_full_pages_of_one_mebibyte_takes_less_than_300_bytes_each() {
         let mut index =
-            Index::new(Geometry::new(1 << 40, 1 << 20, BLOCK), policy::new(EvictionPolicy::Fifo, 0));
+            DiskIndex::new(LogGeometry::new(1 << 40, 1 << 20, BLOCK), policy::new(EvictionPolicy::Fifo, 0));
         for page in 0..5000 {
             let at = u64::from(page) % 60;
             index.add(key(page), piece(page / 60, 4096 + at * 16 * BLOCK, 0..16, 16 * BLOCK));

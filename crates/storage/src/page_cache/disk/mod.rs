@@ -50,13 +50,13 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use self::{
-    index::{Index, Piece, mask_of},
+    index::{DiskIndex, DiskPiece, mask_of},
     io::{DiskIo, SystemIo},
     queue::WriteQueue,
     read::BlockRead,
-    segment::{Geometry, Segment},
-    uring::Ring,
-    writer::{RetryPause, Writer},
+    segment::{LogGeometry, LogSegment},
+    uring::ReadRing,
+    writer::{DiskLogWriter, WriteRetryPause},
 };
 use super::PageKey;
 use crate::policy::Eviction;
@@ -64,7 +64,7 @@ use crate::policy::Eviction;
 /// Makes the eviction policy of pages on disk, given its capacity in bytes.
 pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
 
-pub(crate) struct DiskOptions {
+pub(crate) struct DiskTierOptions {
     pub(crate) dir: PathBuf,
     /// Most bytes on disk.
     pub(crate) capacity: u64,
@@ -76,10 +76,10 @@ pub(crate) struct DiskOptions {
     pub(crate) policy: PolicyFactory,
 }
 
-impl fmt::Debug for DiskOptions {
+impl fmt::Debug for DiskTierOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dir, capacity, page_size, block_size, queue, policy: _ } = self;
-        f.debug_struct("DiskOptions")
+        f.debug_struct("DiskTierOptions")
             .field("dir", dir)
             .field("capacity", capacity)
             .field("page_size", page_size)
@@ -90,7 +90,7 @@ impl fmt::Debug for DiskOptions {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub(crate) enum DiskOpenError {
     /// Another process, or another tier of this one, uses the folder.
     #[error("cache folder {} is in use", dir.display())]
     Locked { dir: PathBuf },
@@ -102,7 +102,7 @@ pub(crate) enum OpenError {
 
 /// Reason for which a write was not taken, or was given up later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dropped {
+pub(crate) enum DropReason {
     /// The disk is slower than writes arrive.
     QueueFull,
     /// A write failed a short time ago, because the disk is full or broken.
@@ -114,7 +114,7 @@ pub(crate) enum Dropped {
 
 /// How much waits to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backlog {
+pub(crate) enum WriteBacklog {
     /// At most a quarter of the queue.
     Short,
     /// At most half.
@@ -134,7 +134,7 @@ pub(crate) struct DroppedWrites {
 
 /// Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DiskStats {
+pub(crate) struct DiskTierStats {
     /// Whether it takes no writes, since the disk is full or fails.
     pub(crate) is_paused: bool,
     /// Most bytes on disk.
@@ -159,7 +159,7 @@ pub(crate) struct DiskStats {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct DiskTierCounters {
     written: AtomicU64,
     read: AtomicU64,
     rejected: AtomicU64,
@@ -170,20 +170,20 @@ struct Counters {
     too_large: AtomicU64,
 }
 
-impl Counters {
-    fn count_dropped(&self, reason: Dropped) {
+impl DiskTierCounters {
+    fn count_dropped(&self, reason: DropReason) {
         let counter = match reason {
-            Dropped::QueueFull => &self.queue_full,
-            Dropped::DiskFailed => &self.disk_failed,
-            Dropped::Closed => &self.closed,
-            Dropped::TooLarge => &self.too_large,
+            DropReason::QueueFull => &self.queue_full,
+            DropReason::DiskFailed => &self.disk_failed,
+            DropReason::Closed => &self.closed,
+            DropReason::TooLarge => &self.too_large,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum DiskTierPhase {
     Open,
     /// Nothing is read or taken any more; what is queued is still written.
     Closed,
@@ -192,17 +192,17 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct State {
-    index: Index,
+struct DiskTierState {
+    index: DiskIndex,
     queue: WriteQueue,
-    phase: Phase,
+    phase: DiskTierPhase,
     /// Writes are refused until then, after a failure.
     paused_until: Option<Instant>,
 }
 
-impl State {
+impl DiskTierState {
     fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+        self.phase == DiskTierPhase::Open
     }
 
     fn is_paused(&self) -> bool {
@@ -212,14 +212,14 @@ impl State {
 
 /// Shared by callers, reads under way and the writer.
 #[derive(Debug)]
-struct Shared {
-    geometry: Geometry,
+struct DiskTierInner {
+    geometry: LogGeometry,
     io: Arc<dyn DiskIo>,
-    segments: Vec<Arc<Segment>>,
-    state: Mutex<State>,
+    segments: Vec<Arc<LogSegment>>,
+    state: Mutex<DiskTierState>,
     /// Notified when the writer has something to do.
     wake: Condvar,
-    counters: Counters,
+    counters: DiskTierCounters,
     /// The lock on the folder, released when the writer ends.
     lock: Mutex<Option<File>>,
     is_done: watch::Sender<bool>,
@@ -228,7 +228,7 @@ struct Shared {
 /// Blocks of pages on disk. Dropping it gives up what is queued; `close` writes it.
 #[derive(Debug)]
 pub(crate) struct DiskTier {
-    shared: Arc<Shared>,
+    shared: Arc<DiskTierInner>,
     is_recovered: bool,
     writer: Option<JoinHandle<()>>,
 }
@@ -236,21 +236,25 @@ pub(crate) struct DiskTier {
 impl DiskTier {
     /// Opens the tier, blocking: locks the folder, removes folders of other layouts and recovers what an earlier
     /// process left. Damaged content is left out and never an error.
-    pub(crate) fn open(options: DiskOptions) -> Result<Self, OpenError> {
-        Self::open_with(options, Arc::new(SystemIo), RetryPause::default())
+    pub(crate) fn open(options: DiskTierOptions) -> Result<Self, DiskOpenError> {
+        Self::open_with(options, Arc::new(SystemIo), WriteRetryPause::default())
     }
 
-    fn open_with(options: DiskOptions, io: Arc<dyn DiskIo>, retry: RetryPause) -> Result<Self, OpenError> {
-        let DiskOptions { dir, capacity, page_size, block_size, queue, policy } = options;
-        let folder_error = |source| OpenError::Folder { dir: dir.clone(), source };
-        let geometry = Geometry::new(capacity, page_size, block_size);
+    fn open_with(
+        options: DiskTierOptions,
+        io: Arc<dyn DiskIo>,
+        retry: WriteRetryPause,
+    ) -> Result<Self, DiskOpenError> {
+        let DiskTierOptions { dir, capacity, page_size, block_size, queue, policy } = options;
+        let folder_error = |source| DiskOpenError::Folder { dir: dir.clone(), source };
+        let geometry = LogGeometry::new(capacity, page_size, block_size);
 
         fs::create_dir_all(&dir).map_err(folder_error)?;
         let lock = lock(&dir)?;
         let pages_dir = prepare(&dir, &geometry).map_err(folder_error)?;
         let log = recover::recover(&pages_dir, &geometry, &*io).map_err(folder_error)?;
 
-        let mut index = Index::new(geometry, policy(geometry.live_capacity()));
+        let mut index = DiskIndex::new(geometry, policy(geometry.live_capacity()));
         let mut used = vec![false; geometry.segments as usize];
         for batch in log.batches {
             let segment = batch.position.segment;
@@ -259,24 +263,31 @@ impl DiskTier {
             }
             let offsets: Vec<u64> = batch.pieces().map(|(offset, _)| offset).collect();
             for (offset, entry) in offsets.into_iter().zip(batch.entries) {
-                index.insert(entry.key, Piece::new(segment, offset, entry));
+                index.insert(entry.key, DiskPiece::new(segment, offset, entry));
             }
         }
 
         let is_recovered = index.pages() > 0;
-        let state = State { index, queue: WriteQueue::new(queue), phase: Phase::Open, paused_until: None };
-        let shared = Arc::new(Shared {
+        let state = DiskTierState {
+            index,
+            queue: WriteQueue::new(queue),
+            phase: DiskTierPhase::Open,
+            paused_until: None,
+        };
+        let shared = Arc::new(DiskTierInner {
             geometry,
             io,
-            segments: (0..geometry.segments).map(|index| Arc::new(Segment::new(&pages_dir, index))).collect(),
+            segments: (0..geometry.segments)
+                .map(|index| Arc::new(LogSegment::new(&pages_dir, index)))
+                .collect(),
             state: Mutex::new(state),
             wake: Condvar::new(),
-            counters: Counters::default(),
+            counters: DiskTierCounters::default(),
             lock: Mutex::new(Some(lock)),
             is_done: watch::Sender::new(false),
         });
 
-        let writer = Writer::new(shared.clone(), log.tail, &used, retry).map_err(folder_error)?;
+        let writer = DiskLogWriter::new(shared.clone(), log.tail, &used, retry).map_err(folder_error)?;
         let thread = std::thread::Builder::new().name("disk-cache".to_owned());
         let writer = thread.spawn(move || writer.run()).map_err(folder_error)?;
         Ok(Self { shared, is_recovered, writer: Some(writer) })
@@ -296,7 +307,7 @@ impl DiskTier {
             return Some(buffer);
         }
         if self.shared.io.takes_rings()
-            && let Some(ring) = Ring::current()
+            && let Some(ring) = ReadRing::current()
             && let Some(buffer) = read.run_ring(&self.shared, &ring).await
         {
             return Some(buffer);
@@ -315,26 +326,26 @@ impl DiskTier {
 
     /// Queues the blocks from `first_block` on to be written, except those that are on disk or queued. Only the last
     /// block of an object may be short. Never blocks on I/O.
-    pub(crate) fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) -> Result<(), Dropped> {
+    pub(crate) fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) -> Result<(), DropReason> {
         self.enqueue(key, first_block, &bytes)
             .inspect_err(|reason| self.shared.counters.count_dropped(*reason))
     }
 
-    fn enqueue(&self, key: PageKey, first_block: u32, bytes: &Bytes) -> Result<(), Dropped> {
+    fn enqueue(&self, key: PageKey, first_block: u32, bytes: &Bytes) -> Result<(), DropReason> {
         let geometry = &self.shared.geometry;
         let count = (bytes.len() as u64).div_ceil(geometry.block_size);
         let end = u64::from(first_block) + count;
         let batch = batch::lone_batch_len(bytes.len() as u64, geometry.block_size);
         if end > u64::from(geometry.blocks_per_page()) || !geometry.fits(batch) {
-            return Err(Dropped::TooLarge);
+            return Err(DropReason::TooLarge);
         }
 
         let mut state = self.shared.state.lock();
         if !state.is_open() {
-            return Err(Dropped::Closed);
+            return Err(DropReason::Closed);
         }
         if state.is_paused() {
-            return Err(Dropped::DiskFailed);
+            return Err(DropReason::DiskFailed);
         }
 
         let present = state.index.mask(&key) | state.queue.mask(&key);
@@ -352,7 +363,7 @@ impl DiskTier {
 
         let len = slices.iter().map(|(_, slice)| slice.len() as u64).sum();
         if !state.queue.has_room_for(len) {
-            return Err(Dropped::QueueFull);
+            return Err(DropReason::QueueFull);
         }
         for (blocks, slice) in slices {
             state.queue.push(key, blocks.start, mask_of(&blocks), slice);
@@ -364,10 +375,10 @@ impl DiskTier {
     }
 
     /// How far writes are behind. A disk that takes no writes is not behind: nothing waits for it.
-    pub(crate) fn backlog(&self) -> Backlog {
+    pub(crate) fn backlog(&self) -> WriteBacklog {
         let state = self.shared.state.lock();
         if !state.is_open() || state.is_paused() {
-            return Backlog::Short;
+            return WriteBacklog::Short;
         }
         state.queue.backlog()
     }
@@ -381,12 +392,12 @@ impl DiskTier {
 
     /// Writes what is queued, syncs and releases the folder. Reads miss and writes are dropped from the call on.
     pub(crate) async fn close(&self) {
-        self.end(Phase::Closed);
+        self.end(DiskTierPhase::Closed);
         // The sender is in `shared`, so the wait ends only when the writer does.
         self.shared.is_done.subscribe().wait_for(|is_done| *is_done).await.ok();
     }
 
-    pub(crate) fn stats(&self) -> DiskStats {
+    pub(crate) fn stats(&self) -> DiskTierStats {
         let counters = &self.shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let dropped = DroppedWrites {
@@ -397,7 +408,7 @@ impl DiskTier {
         };
 
         let state = self.shared.state.lock();
-        DiskStats {
+        DiskTierStats {
             is_paused: state.is_open() && state.is_paused(),
             capacity: self.shared.geometry.capacity(),
             used: state.index.live(),
@@ -412,7 +423,7 @@ impl DiskTier {
         }
     }
 
-    fn end(&self, phase: Phase) {
+    fn end(&self, phase: DiskTierPhase) {
         let mut state = self.shared.state.lock();
         if state.is_open() {
             state.phase = phase;
@@ -425,26 +436,26 @@ impl DiskTier {
 impl Drop for DiskTier {
     fn drop(&mut self) {
         // A close that was begun goes on: its caller may have been cancelled, its pages are not.
-        self.end(Phase::Abandoned);
+        self.end(DiskTierPhase::Abandoned);
         if let Some(writer) = self.writer.take() {
             writer.join().ok();
         }
     }
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
-    let error = |source| OpenError::Folder { dir: dir.to_owned(), source };
+fn lock(dir: &Path) -> Result<File, DiskOpenError> {
+    let error = |source| DiskOpenError::Folder { dir: dir.to_owned(), source };
     let lock =
         File::options().create(true).write(true).truncate(false).open(dir.join("lock")).map_err(error)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(DiskOpenError::Locked { dir: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(error(source)),
     }
 }
 
 /// The folder of the segments, created if absent; those of other layouts are removed.
-fn prepare(dir: &Path, geometry: &Geometry) -> std::io::Result<PathBuf> {
+fn prepare(dir: &Path, geometry: &LogGeometry) -> std::io::Result<PathBuf> {
     let name = format!("pages-v2-{}-{}", geometry.page_size, geometry.block_size);
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

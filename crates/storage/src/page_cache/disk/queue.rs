@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::{Backlog, aligned::SECTOR};
+use super::{WriteBacklog, aligned::SECTOR};
 use crate::page_cache::PageKey;
 
 /// Blocks of one page, written as one piece.
@@ -49,11 +49,11 @@ impl WriteQueue {
         self.bytes + len <= self.limit
     }
 
-    pub(super) fn backlog(&self) -> Backlog {
+    pub(super) fn backlog(&self) -> WriteBacklog {
         match self.bytes {
-            bytes if bytes <= self.limit / 4 => Backlog::Short,
-            bytes if bytes <= self.limit / 2 => Backlog::Long,
-            _ => Backlog::Full,
+            bytes if bytes <= self.limit / 4 => WriteBacklog::Short,
+            bytes if bytes <= self.limit / 2 => WriteBacklog::Long,
+            _ => WriteBacklog::Full,
         }
     }
 

@@ -11,21 +11,21 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 
 use super::{
-    Shared,
+    DiskTierInner,
     aligned::AlignedBuffer,
     checksum,
-    index::Piece,
+    index::DiskPiece,
     io::read_exact,
-    segment::{Segment, SegmentReader},
-    uring::{Ring, Source},
+    segment::{LogSegment, SegmentReadGuard},
+    uring::{ReadRing, SegmentRange},
 };
 use crate::page_cache::PageKey;
 
 /// Part of one piece that is read.
 #[derive(Debug)]
 struct PieceRead {
-    slice: Piece,
-    reader: SegmentReader,
+    slice: DiskPiece,
+    reader: SegmentReadGuard,
 }
 
 /// The read of consecutive blocks of a page. Keeps their segments from being overwritten.
@@ -36,12 +36,12 @@ pub(super) struct BlockRead {
 }
 
 #[derive(Debug)]
-enum ReadError {
+enum PieceReadError {
     Io(io::Error),
     Damaged,
 }
 
-impl ReadError {
+impl PieceReadError {
     /// Whether the process or the system had no descriptor or memory left, which says nothing about the piece.
     fn is_exhaustion(&self) -> bool {
         match self {
@@ -56,23 +56,23 @@ impl ReadError {
 
 impl BlockRead {
     /// Looks the blocks up; `None` if one is absent.
-    pub(super) fn plan(shared: &Shared, key: &PageKey, blocks: Range<u32>) -> Option<Self> {
+    pub(super) fn plan(shared: &DiskTierInner, key: &PageKey, blocks: Range<u32>) -> Option<Self> {
         let state = shared.state.lock();
         if !state.is_open() {
             return None;
         }
 
         let slices = state.index.slices(key, blocks)?;
-        let part = |slice: Piece| {
-            let segment: &Arc<Segment> = shared.segments.get(slice.segment as usize)?;
-            Some(PieceRead { reader: SegmentReader::new(segment), slice })
+        let part = |slice: DiskPiece| {
+            let segment: &Arc<LogSegment> = shared.segments.get(slice.segment as usize)?;
+            Some(PieceRead { reader: SegmentReadGuard::new(segment), slice })
         };
         let parts = slices.into_iter().map(part).collect::<Option<_>>()?;
         Some(Self { key: *key, parts })
     }
 
     /// Reads from the page cache; `None` if that needs I/O, or if the bytes do not pass.
-    pub(super) fn run_cached(&self, shared: &Shared) -> Option<AlignedBuffer> {
+    pub(super) fn run_cached(&self, shared: &DiskTierInner) -> Option<AlignedBuffer> {
         let files: SmallVec<[_; 1]> =
             self.parts.iter().map(|part| part.reader.segment().cached()).collect::<Option<_>>()?;
 
@@ -95,11 +95,11 @@ impl BlockRead {
     }
 
     /// Reads from the disk by a ring; `None` if that fails for any reason: [`run`](Self::run) finds out which.
-    pub(super) async fn run_ring(&self, shared: &Shared, ring: &Ring) -> Option<AlignedBuffer> {
+    pub(super) async fn run_ring(&self, shared: &DiskTierInner, ring: &ReadRing) -> Option<AlignedBuffer> {
         let source = |part: &PieceRead| {
-            Source::new(&part.reader, part.slice.offset(), part.slice.padded_len() as usize)
+            SegmentRange::new(&part.reader, part.slice.offset(), part.slice.padded_len() as usize)
         };
-        let sources: SmallVec<[Source; 1]> = self.parts.iter().map(source).collect::<Option<_>>()?;
+        let sources: SmallVec<[SegmentRange; 1]> = self.parts.iter().map(source).collect::<Option<_>>()?;
         let mut buffer = ring.read(sources, self.buffer()).await?;
 
         let mut start = 0;
@@ -123,7 +123,7 @@ impl BlockRead {
 
     /// Reads from the disk into an empty buffer, blocking; a piece that cannot be read or does not pass its checksum is
     /// forgotten.
-    pub(super) fn run(&self, shared: &Shared, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
+    pub(super) fn run(&self, shared: &DiskTierInner, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
         for part in &self.parts {
             if let Err(error) = self.read_part(shared, part, &mut buffer) {
                 self.reject(shared, part, &error);
@@ -137,30 +137,30 @@ impl BlockRead {
 
     fn read_part(
         &self,
-        shared: &Shared,
+        shared: &DiskTierInner,
         part: &PieceRead,
         buffer: &mut AlignedBuffer,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), PieceReadError> {
         let io = &*shared.io;
         let start = buffer.len();
-        let file = part.reader.segment().direct(io).map_err(ReadError::Io)?;
+        let file = part.reader.segment().direct(io).map_err(PieceReadError::Io)?;
 
         read_exact(io, &file, buffer, part.slice.offset(), part.slice.padded_len() as usize)
-            .map_err(ReadError::Io)?;
+            .map_err(PieceReadError::Io)?;
         buffer.truncate(start + part.slice.len as usize);
 
         let bytes = buffer.get(start..).unwrap_or_default();
-        if self.verify(shared, part, bytes) { Ok(()) } else { Err(ReadError::Damaged) }
+        if self.verify(shared, part, bytes) { Ok(()) } else { Err(PieceReadError::Damaged) }
     }
 
-    fn verify(&self, shared: &Shared, part: &PieceRead, bytes: &[u8]) -> bool {
+    fn verify(&self, shared: &DiskTierInner, part: &PieceRead, bytes: &[u8]) -> bool {
         let first = part.slice.blocks().start;
         let block_size = shared.geometry.block_size as usize;
 
         checksum::verify(&self.key, first, bytes, block_size, &part.slice.checksums)
     }
 
-    fn reject(&self, shared: &Shared, part: &PieceRead, error: &ReadError) {
+    fn reject(&self, shared: &DiskTierInner, part: &PieceRead, error: &PieceReadError) {
         if error.is_exhaustion() {
             return;
         }

@@ -15,7 +15,7 @@ use super::{
     aligned::{AlignedBuffer, SECTOR},
     batch::{self, BatchHeader, BatchPosition},
     io::{DiskIo, read_exact},
-    segment::{Geometry, Segment},
+    segment::{LogGeometry, LogSegment},
 };
 
 const THREADS: usize = 8;
@@ -36,7 +36,7 @@ pub(super) struct LogTail {
 }
 
 /// Makes the folder agree with the geometry and reads the headers of its batches. What is damaged is left out.
-pub(super) fn recover(dir: &Path, geometry: &Geometry, io: &dyn DiskIo) -> io::Result<RecoveredLog> {
+pub(super) fn recover(dir: &Path, geometry: &LogGeometry, io: &dyn DiskIo) -> io::Result<RecoveredLog> {
     let segments = prepare(dir, geometry)?;
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
@@ -60,13 +60,13 @@ pub(super) fn recover(dir: &Path, geometry: &Geometry, io: &dyn DiskIo) -> io::R
 
 /// Lists the segment files. Removes what is none or lies beyond the capacity, which is a limit on what is on the disk
 /// and not only on what is in use.
-fn prepare(dir: &Path, geometry: &Geometry) -> io::Result<Vec<(u32, PathBuf)>> {
+fn prepare(dir: &Path, geometry: &LogGeometry) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut segments = Vec::new();
 
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let metadata = fs::symlink_metadata(&path)?;
-        match Segment::index_of(&path).filter(|index| *index < geometry.segments) {
+        match LogSegment::index_of(&path).filter(|index| *index < geometry.segments) {
             Some(index) if metadata.is_file() => {
                 if shorten(&path, &metadata, geometry).is_ok() {
                     segments.push((index, path));
@@ -80,7 +80,7 @@ fn prepare(dir: &Path, geometry: &Geometry) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(segments)
 }
 
-fn shorten(path: &Path, metadata: &fs::Metadata, geometry: &Geometry) -> io::Result<()> {
+fn shorten(path: &Path, metadata: &fs::Metadata, geometry: &LogGeometry) -> io::Result<()> {
     if metadata.len() > geometry.segment_size {
         fs::File::options().write(true).open(path)?.set_len(geometry.segment_size)?;
     }
@@ -93,7 +93,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Reads the batches of a segment from its start, as far as they continue each other.
-fn walk(path: &Path, segment: u32, geometry: &Geometry, io: &dyn DiskIo) -> Vec<BatchHeader> {
+fn walk(path: &Path, segment: u32, geometry: &LogGeometry, io: &dyn DiskIo) -> Vec<BatchHeader> {
     let mut batches: Vec<BatchHeader> = Vec::new();
     let Ok(file) = io.open_direct(path) else { return batches };
 
@@ -117,7 +117,7 @@ fn walk(path: &Path, segment: u32, geometry: &Geometry, io: &dyn DiskIo) -> Vec<
     batches
 }
 
-fn read_header(file: &fs::File, offset: u64, geometry: &Geometry, io: &dyn DiskIo) -> Option<BatchHeader> {
+fn read_header(file: &fs::File, offset: u64, geometry: &LogGeometry, io: &dyn DiskIo) -> Option<BatchHeader> {
     let mut buffer = AlignedBuffer::with_capacity(SECTOR);
     read_exact(io, file, &mut buffer, offset, SECTOR).ok()?;
 

@@ -25,14 +25,14 @@ const MIN_SEGMENTS: u64 = 4;
 
 /// Sizes of a folder's pages, blocks and segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Geometry {
+pub(super) struct LogGeometry {
     pub(super) page_size: u64,
     pub(super) block_size: u64,
     pub(super) segment_size: u64,
     pub(super) segments: u32,
 }
 
-impl Geometry {
+impl LogGeometry {
     /// Divides `capacity` into segments: an eighth of it each, within 16 and 64 MiB and no less than two pages, but at
     /// least four. Large capacities have larger segments, at most 256 MiB.
     pub(super) fn new(capacity: u64, page_size: u64, block_size: u64) -> Self {
@@ -75,7 +75,7 @@ impl Geometry {
 
 /// One segment's file.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     path: PathBuf,
     /// For reads that bypass the page cache. Stays open.
     direct: Mutex<Option<Arc<File>>>,
@@ -84,7 +84,7 @@ pub(super) struct Segment {
     readers: AtomicU32,
 }
 
-impl Segment {
+impl LogSegment {
     pub(super) fn new(dir: &Path, index: u32) -> Self {
         let path = dir.join(format!("seg-{index}"));
         Self { path, direct: Mutex::default(), buffered: Mutex::default(), readers: AtomicU32::new(0) }
@@ -144,28 +144,28 @@ impl Segment {
 
 /// Keeps a segment from being overwritten. Taken under the lock of the index, where the pieces to read are looked up.
 #[derive(Debug)]
-pub(super) struct SegmentReader {
-    segment: Arc<Segment>,
+pub(super) struct SegmentReadGuard {
+    segment: Arc<LogSegment>,
 }
 
-impl SegmentReader {
-    pub(super) fn new(segment: &Arc<Segment>) -> Self {
+impl SegmentReadGuard {
+    pub(super) fn new(segment: &Arc<LogSegment>) -> Self {
         segment.readers.fetch_add(1, Ordering::AcqRel);
         Self { segment: segment.clone() }
     }
 
-    pub(super) fn segment(&self) -> &Segment {
+    pub(super) fn segment(&self) -> &LogSegment {
         &self.segment
     }
 }
 
-impl Clone for SegmentReader {
+impl Clone for SegmentReadGuard {
     fn clone(&self) -> Self {
         Self::new(&self.segment)
     }
 }
 
-impl Drop for SegmentReader {
+impl Drop for SegmentReadGuard {
     fn drop(&mut self) {
         self.segment.readers.fetch_sub(1, Ordering::AcqRel);
     }
@@ -179,25 +179,25 @@ mod tests {
     fn segments_never_exceed_the_capacity_and_are_at_least_four() {
         let sizes = [(24 * MIB, 6 * MIB, 4), (256 * MIB, 32 * MIB, 8), (4 << 30, 64 * MIB, 64)];
         for (capacity, size, segments) in sizes {
-            let geometry = Geometry::new(capacity, MIB, 64 << 10);
+            let geometry = LogGeometry::new(capacity, MIB, 64 << 10);
             assert_eq!((geometry.segment_size, geometry.segments), (size, segments));
         }
         for shift in 12..45 {
             for page_size in [4 << 10, MIB, 16 * MIB] {
                 let capacity = (1 << shift) + 12_345;
-                let geometry = Geometry::new(capacity, page_size, page_size / 16);
+                let geometry = LogGeometry::new(capacity, page_size, page_size / 16);
                 assert!(geometry.capacity() <= capacity && geometry.live_capacity() <= geometry.capacity());
                 assert!(geometry.segments >= 4 || geometry.segment_size == 0, "{geometry:?}");
             }
         }
-        assert!(Geometry::new(100 << 30, MIB, 64 << 10).segments <= 400);
+        assert!(LogGeometry::new(100 << 30, MIB, 64 << 10).segments <= 400);
     }
 
     #[test]
     fn a_batch_that_no_segment_can_hold_does_not_fit() {
-        let geometry = Geometry::new(4 * MIB, MIB, 64 << 10);
+        let geometry = LogGeometry::new(4 * MIB, MIB, 64 << 10);
         assert!(!geometry.fits(MIB + 4096));
         assert!(geometry.fits(MIB));
-        assert!(!Geometry::new(0, MIB, 64 << 10).fits(1));
+        assert!(!LogGeometry::new(0, MIB, 64 << 10).fits(1));
     }
 }

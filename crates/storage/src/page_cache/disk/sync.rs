@@ -11,23 +11,23 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{Phase, Shared, segment::Segment};
+use super::{DiskTierInner, DiskTierPhase, segment::LogSegment};
 
 /// Segments that wait to be synced before the writer waits too.
 const MAX_WAITING: usize = 16;
 
 /// A segment that is full, and the descriptor that it was written by.
-type Full = (Arc<Segment>, Arc<File>);
+type FullSegment = (Arc<LogSegment>, Arc<File>);
 
 /// The thread, and the segments on their way to it.
 #[derive(Debug)]
-pub(super) struct Syncer {
-    full: SyncSender<Full>,
+pub(super) struct SegmentSyncer {
+    full: SyncSender<FullSegment>,
     thread: JoinHandle<()>,
 }
 
-impl Syncer {
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+impl SegmentSyncer {
+    pub(super) fn start(shared: Arc<DiskTierInner>) -> io::Result<Self> {
         let (full, waiting) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("disk-cache-sync".to_owned());
         let thread = thread.spawn(move || run(&shared, &waiting))?;
@@ -35,7 +35,7 @@ impl Syncer {
     }
 
     /// Has a segment synced. Waits if many are before it.
-    pub(super) fn sync(&self, segment: Arc<Segment>, file: Arc<File>) {
+    pub(super) fn sync(&self, segment: Arc<LogSegment>, file: Arc<File>) {
         // It fails only if the thread is gone: then the system writes the segment when it likes to.
         self.full.send((segment, file)).ok();
     }
@@ -47,9 +47,9 @@ impl Syncer {
     }
 }
 
-fn run(shared: &Shared, waiting: &Receiver<Full>) {
+fn run(shared: &DiskTierInner, waiting: &Receiver<FullSegment>) {
     for (segment, file) in waiting {
-        if shared.state.lock().phase != Phase::Abandoned {
+        if shared.state.lock().phase != DiskTierPhase::Abandoned {
             if let Err(error) = shared.io.sync(&file) {
                 tracing::warn!(%error, "disk cache not synced: its newest pages may be lost");
             }

@@ -21,7 +21,7 @@ use support::*;
 async fn a_full_page_of_every_size_comes_back_after_a_restart() {
     for page_size in [4 << 10, 64 << 10, MIB, 4 * MIB, 16 * MIB] {
         let dir = tempfile::tempdir().unwrap();
-        let layout = Layout { capacity: 256 * MIB, page_size, ..LAYOUT };
+        let layout = TestDiskLayout { capacity: 256 * MIB, page_size, ..LAYOUT };
         let tier = open_layout(dir.path(), layout);
         let last = layout.page_size as usize / 2 + 77;
         for page in 0..3 {
@@ -50,7 +50,7 @@ async fn a_full_page_of_every_size_comes_back_after_a_restart() {
 #[tokio::test]
 async fn thousands_of_tiny_pages_come_back_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let (tier, io) = open_faulty(dir.path(), Layout { capacity: 256 * MIB, ..LAYOUT });
+    let (tier, io) = open_faulty(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
     // All of them are queued before the first batch is written.
     io.hold_writes();
     for page in 0..30_000 {
@@ -60,7 +60,7 @@ async fn thousands_of_tiny_pages_come_back_after_a_restart() {
     tier.close().await;
     drop(tier);
 
-    let tier = open_layout(dir.path(), Layout { capacity: 256 * MIB, ..LAYOUT });
+    let tier = open_layout(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
     assert_eq!(tier.stats().pages, 30_000);
     for page in (0..30_000).step_by(997) {
         assert!(*tier.read(&key(page), 0..1).await.unwrap() == content(&key(page), 100));
@@ -152,7 +152,7 @@ async fn a_tier_that_is_dropped_without_close_keeps_what_was_written() {
 async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     for capacity in [64 * MIB, 24 * MIB, 40 * MIB, 9 * MIB] {
-        let tier = open_layout(dir.path(), Layout { capacity, ..LAYOUT });
+        let tier = open_layout(dir.path(), TestDiskLayout { capacity, ..LAYOUT });
         for page in 0..150 {
             tier.write(key(page), 0, content(&key(page), MIB as usize)).unwrap();
             if page % 10 == 0 {
@@ -172,19 +172,19 @@ async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
 #[tokio::test]
 async fn what_does_not_fit_is_dropped_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let tier = open_layout(dir.path(), Layout { capacity: 3 * MIB, ..LAYOUT });
+    let tier = open_layout(dir.path(), TestDiskLayout { capacity: 3 * MIB, ..LAYOUT });
     let page = content(&key(1), MIB as usize);
-    assert_eq!(tier.write(key(1), 0, page.clone()), Err(Dropped::TooLarge));
-    assert_eq!(tier.write(key(1), 12, page.slice(..5 * BLOCK)), Err(Dropped::TooLarge), "beyond its page");
-    assert_eq!(tier.write(key(1), u32::MAX, page.slice(..1)), Err(Dropped::TooLarge));
+    assert_eq!(tier.write(key(1), 0, page.clone()), Err(DropReason::TooLarge));
+    assert_eq!(tier.write(key(1), 12, page.slice(..5 * BLOCK)), Err(DropReason::TooLarge), "beyond its page");
+    assert_eq!(tier.write(key(1), u32::MAX, page.slice(..1)), Err(DropReason::TooLarge));
     tier.write(key(1), 0, page.slice(..4 * BLOCK)).unwrap();
     tier.write(key(1), 0, Bytes::new()).unwrap();
     written(&tier).await;
     assert_eq!((tier.blocks(&key(1)), tier.stats().dropped.too_large), (0xf, 3));
 
     let dir = tempfile::tempdir().unwrap();
-    let tier = open_layout(dir.path(), Layout { capacity: 0, ..LAYOUT });
-    assert_eq!(tier.write(key(1), 0, page.slice(..1)), Err(Dropped::TooLarge));
+    let tier = open_layout(dir.path(), TestDiskLayout { capacity: 0, ..LAYOUT });
+    assert_eq!(tier.write(key(1), 0, page.slice(..1)), Err(DropReason::TooLarge));
     tier.close().await;
 }
 
@@ -193,7 +193,7 @@ async fn a_folder_belongs_to_one_tier_until_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path());
     let second = DiskTier::open(options(dir.path(), LAYOUT));
-    assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
+    assert!(matches!(second, Err(DiskOpenError::Locked { .. })), "{second:?}");
 
     first.write(key(1), 0, content(&key(1), 10)).unwrap();
     first.close().await;
@@ -201,11 +201,11 @@ async fn a_folder_belongs_to_one_tier_until_it_is_closed() {
     let second = open(dir.path());
     assert_eq!(second.blocks(&key(1)), 1);
 
-    assert_eq!(first.write(key(2), 0, content(&key(2), 10)), Err(Dropped::Closed));
+    assert_eq!(first.write(key(2), 0, content(&key(2), 10)), Err(DropReason::Closed));
     assert_eq!((first.blocks(&key(1)), first.stats().dropped.closed), (0, 1));
     assert!(first.read(&key(1), 0..1).await.is_none());
     drop(first);
-    assert!(matches!(DiskTier::open(options(dir.path(), LAYOUT)), Err(OpenError::Locked { .. })));
+    assert!(matches!(DiskTier::open(options(dir.path(), LAYOUT)), Err(DiskOpenError::Locked { .. })));
 
     // A process that is being started has copies of all descriptors until it is another program.
     let inherited = second.shared.lock.lock().as_ref().unwrap().try_clone().unwrap();
@@ -220,7 +220,7 @@ fn a_folder_that_cannot_be_made_is_an_error_that_names_it() {
     let file = dir.path().join("a-file");
     std::fs::write(&file, "x").unwrap();
     let error = DiskTier::open(options(&file.join("cache"), LAYOUT)).unwrap_err();
-    assert!(matches!(error, OpenError::Folder { .. }) && error.to_string().contains("a-file"), "{error}");
+    assert!(matches!(error, DiskOpenError::Folder { .. }) && error.to_string().contains("a-file"), "{error}");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn another_layout_begins_empty_and_leaves_nothing_of_the_old_one() {
     std::fs::create_dir_all(dir.path().join("pages-v1-1048576-67108864/deep")).unwrap();
     std::fs::write(dir.path().join("of-others"), "x").unwrap();
     for page_size in [MIB, 2 * MIB, 256 << 10] {
-        let tier = open_layout(dir.path(), Layout { page_size, ..LAYOUT });
+        let tier = open_layout(dir.path(), TestDiskLayout { page_size, ..LAYOUT });
         assert_eq!(tier.stats().pages, 0);
         tier.write(key(1), 0, content(&key(1), 5000)).unwrap();
         tier.close().await;
@@ -269,21 +269,21 @@ async fn a_removed_page_is_absent_at_once_and_comes_back_only_by_a_write() {
 #[tokio::test]
 async fn a_full_queue_drops_and_counts_and_takes_again_when_it_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let (tier, io) = open_faulty(dir.path(), Layout { queue: 4 * MIB, ..LAYOUT });
+    let (tier, io) = open_faulty(dir.path(), TestDiskLayout { queue: 4 * MIB, ..LAYOUT });
     io.hold_writes();
     let mut dropped = 0;
     for page in 0..10 {
         match tier.write(key(page), 0, content(&key(page), MIB as usize)) {
             Ok(()) => {}
-            Err(Dropped::QueueFull) => dropped += 1,
+            Err(DropReason::QueueFull) => dropped += 1,
             Err(other) => panic!("{other:?}"),
         }
     }
     assert_eq!((dropped, tier.stats().dropped.queue_full), (6, 6));
-    assert_ne!(tier.backlog(), Backlog::Short);
+    assert_ne!(tier.backlog(), WriteBacklog::Short);
     io.release_writes();
     written(&tier).await;
-    assert_eq!(tier.backlog(), Backlog::Short);
+    assert_eq!(tier.backlog(), WriteBacklog::Short);
     assert_eq!(tier.stats().pages, 4);
     tier.write(key(9), 0, content(&key(9), MIB as usize)).unwrap();
 }
@@ -291,7 +291,7 @@ async fn a_full_queue_drops_and_counts_and_takes_again_when_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    let (tier, io) = open_faulty(dir.path(), Layout { capacity: 24 * MIB, ..LAYOUT });
+    let (tier, io) = open_faulty(dir.path(), TestDiskLayout { capacity: 24 * MIB, ..LAYOUT });
     let tier = Arc::new(tier);
     io.slow_reads(Duration::from_micros(300));
     let stop = Arc::new(AtomicBool::new(false));
@@ -299,7 +299,7 @@ async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
         .map(|reader| {
             let (tier, stop) = (tier.clone(), stop.clone());
             tokio::spawn(async move {
-                let mut random = Random(reader);
+                let mut random = TestRandom(reader);
                 let mut hits = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let page = key(random.below(60) as u32);
@@ -316,7 +316,7 @@ async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
         })
         .collect();
 
-    let mut random = Random(99);
+    let mut random = TestRandom(99);
     let deadline = Instant::now() + Duration::from_secs(60);
     while tier.stats().written < 240 * MIB {
         assert!(Instant::now() < deadline, "{:?}", tier.stats());
@@ -335,7 +335,7 @@ async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
 #[tokio::test]
 async fn pages_with_hits_survive_the_reclaiming_of_their_segments() {
     let dir = tempfile::tempdir().unwrap();
-    let tier = open_layout(dir.path(), Layout { capacity: 256 * MIB, ..LAYOUT });
+    let tier = open_layout(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
     for page in 0..400 {
         tier.write(key(page), 0, content(&key(page), MIB as usize)).unwrap();
         // Holes everywhere, so that segments are reclaimed before the policy evicts.
@@ -356,7 +356,7 @@ async fn pages_with_hits_survive_the_reclaiming_of_their_segments() {
 #[tokio::test]
 async fn pages_written_a_short_time_ago_are_read_from_the_page_cache() {
     let dir = tempfile::tempdir().unwrap();
-    let (tier, io) = open_faulty(dir.path(), Layout { capacity: 256 * MIB, ..LAYOUT });
+    let (tier, io) = open_faulty(dir.path(), TestDiskLayout { capacity: 256 * MIB, ..LAYOUT });
     for page in 0..12 {
         tier.write(key(page), 0, content(&key(page), MIB as usize)).unwrap();
     }
@@ -389,7 +389,7 @@ async fn a_child_that_writes_until_it_is_killed() {
 #[tokio::test]
 async fn a_process_that_is_killed_leaves_pages_and_no_wrong_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let mut random = Random(1);
+    let mut random = TestRandom(1);
     let mut hits = 0;
     for _ in 0..6 {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -403,7 +403,7 @@ async fn a_process_that_is_killed_leaves_pages_and_no_wrong_byte() {
         assert!(lines.any(|line| line.unwrap().contains(OPENED)));
 
         let second = DiskTier::open(options(dir.path(), LAYOUT));
-        assert!(matches!(second, Err(OpenError::Locked { .. })), "{second:?}");
+        assert!(matches!(second, Err(DiskOpenError::Locked { .. })), "{second:?}");
         tokio::time::sleep(Duration::from_millis(100 + random.below(400) as u64)).await;
         child.kill().unwrap();
         child.wait().unwrap();
@@ -424,7 +424,7 @@ async fn a_process_that_is_killed_leaves_pages_and_no_wrong_byte() {
 #[tokio::test]
 async fn closing_and_opening_are_quick() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { capacity: 512 * MIB, ..LAYOUT };
+    let layout = TestDiskLayout { capacity: 512 * MIB, ..LAYOUT };
     let tier = open_layout(dir.path(), layout);
     for page in 0..200 {
         tier.write(key(page), 0, content(&key(page), MIB as usize)).ok();

@@ -26,7 +26,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{aligned::AlignedBuffer, segment::SegmentReader};
+use super::{aligned::AlignedBuffer, segment::SegmentReadGuard};
 
 /// Reads under way in one ring at most; more wait.
 const MAX_UNDER_WAY: usize = 256;
@@ -34,29 +34,29 @@ const MAX_UNDER_WAY: usize = 256;
 const MAX_RINGS: usize = 8;
 
 /// The rings of all runtimes. A runtime has up to [`MAX_RINGS`], numbered.
-type Rings = HashMap<(runtime::Id, usize), Weak<Ring>>;
-static RINGS: LazyLock<RwLock<Rings>> = LazyLock::new(RwLock::default);
+type RuntimeRings = HashMap<(runtime::Id, usize), Weak<ReadRing>>;
+static RINGS: LazyLock<RwLock<RuntimeRings>> = LazyLock::new(RwLock::default);
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A ring of the kernel, and the reads that it was given.
-pub(super) struct Ring {
+pub(super) struct ReadRing {
     ring: IoUring,
     /// Both queues of the ring are used under this lock only.
-    state: Mutex<State>,
+    state: Mutex<ReadRingState>,
 }
 
 #[derive(Default)]
-struct State {
-    batches: Slab<Batch>,
+struct ReadRingState {
+    batches: Slab<ReadBatch>,
     /// What the kernel was given, under the numbers that it gives back.
-    under_way: Slab<Read>,
-    waiting: VecDeque<Read>,
+    under_way: Slab<SegmentRead>,
+    waiting: VecDeque<SegmentRead>,
     /// Nothing completes reads any more, or the kernel takes none.
     is_closed: bool,
 }
 
 /// Reads that fill one buffer, side by side.
-struct Batch {
+struct ReadBatch {
     buffer: AlignedBuffer,
     len: usize,
     /// Reads that have not ended.
@@ -66,31 +66,31 @@ struct Batch {
 }
 
 /// One read of a batch. What it needs, beside the buffer, lives here until it has ended.
-struct Read {
-    source: Source,
+struct SegmentRead {
+    source: SegmentRange,
     batch: usize,
     /// Offset in the buffer.
     start: usize,
 }
 
 /// A part of a segment that is to be read. Its offset and length are multiples of a sector.
-pub(super) struct Source {
+pub(super) struct SegmentRange {
     file: Arc<File>,
     offset: u64,
     len: usize,
     /// Keeps the segment from being overwritten.
-    _segment: SegmentReader,
+    _segment: SegmentReadGuard,
 }
 
-impl Source {
+impl SegmentRange {
     /// `None` if the segment's file is not open yet.
-    pub(super) fn new(segment: &SegmentReader, offset: u64, len: usize) -> Option<Self> {
+    pub(super) fn new(segment: &SegmentReadGuard, offset: u64, len: usize) -> Option<Self> {
         let file = segment.segment().opened()?;
         Some(Self { file, offset, len, _segment: segment.clone() })
     }
 }
 
-impl Ring {
+impl ReadRing {
     /// A ring of the current runtime; `None` if the system gives none.
     pub(super) fn current() -> Option<Arc<Self>> {
         if IS_REFUSED.load(Ordering::Relaxed) {
@@ -122,7 +122,7 @@ impl Ring {
     fn start(runtime: &Handle) -> io::Result<Arc<Self>> {
         let ring = IoUring::builder().dontfork().build(MAX_UNDER_WAY as u32)?;
         let ring = Arc::new(Self { ring, state: Mutex::default() });
-        let completer = Completer(ring.clone());
+        let completer = RingCompleter(ring.clone());
         let _guard = runtime.enter();
         // SAFETY: the descriptor is the ring's, which the completer keeps open.
         let events = unsafe { AsyncFd::register_with_interest(completer, Interest::READABLE) }?;
@@ -141,7 +141,7 @@ impl Ring {
     /// fails or is short.
     pub(super) async fn read(
         &self,
-        sources: impl IntoIterator<Item = Source>,
+        sources: impl IntoIterator<Item = SegmentRange>,
         buffer: AlignedBuffer,
     ) -> Option<AlignedBuffer> {
         self.submit(sources, buffer).await.ok()
@@ -149,7 +149,7 @@ impl Ring {
 
     fn submit(
         &self,
-        sources: impl IntoIterator<Item = Source>,
+        sources: impl IntoIterator<Item = SegmentRange>,
         buffer: AlignedBuffer,
     ) -> oneshot::Receiver<AlignedBuffer> {
         let (done, is_done) = oneshot::channel();
@@ -158,12 +158,12 @@ impl Ring {
             return is_done;
         }
 
-        let batch = state.batches.insert(Batch { buffer, len: 0, left: 0, is_failed: false, done });
+        let batch = state.batches.insert(ReadBatch { buffer, len: 0, left: 0, is_failed: false, done });
         let mut len = 0;
         for source in sources {
             let start = len;
             len += source.len;
-            state.waiting.push_back(Read { source, batch, start });
+            state.waiting.push_back(SegmentRead { source, batch, start });
             if let Some(batch) = state.batches.get_mut(batch) {
                 (batch.len, batch.left) = (len, batch.left + 1);
             }
@@ -177,8 +177,8 @@ impl Ring {
     }
 
     /// Gives the kernel what waits, as far as there is room.
-    fn begin(&self, state: &mut State) {
-        let State { batches, under_way, waiting, .. } = state;
+    fn begin(&self, state: &mut ReadRingState) {
+        let ReadRingState { batches, under_way, waiting, .. } = state;
         while under_way.len() < MAX_UNDER_WAY
             && let Some(read) = waiting.pop_front()
         {
@@ -246,9 +246,9 @@ impl Ring {
     }
 }
 
-impl State {
+impl ReadRingState {
     /// Ends a read. Returns its batch if it was the last of it.
-    fn end(&mut self, read: &Read, is_whole: bool) -> Option<Batch> {
+    fn end(&mut self, read: &SegmentRead, is_whole: bool) -> Option<ReadBatch> {
         let batch = self.batches.get_mut(read.batch)?;
         batch.is_failed |= !is_whole;
         batch.left -= 1;
@@ -269,15 +269,15 @@ impl State {
 }
 
 /// The task that completes the reads of a ring. The ring ends with it, that is, with its runtime.
-struct Completer(Arc<Ring>);
+struct RingCompleter(Arc<ReadRing>);
 
-impl AsRawFd for Completer {
+impl AsRawFd for RingCompleter {
     fn as_raw_fd(&self) -> RawFd {
         self.0.ring.as_raw_fd()
     }
 }
 
-impl Drop for Completer {
+impl Drop for RingCompleter {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -298,31 +298,31 @@ mod tests {
     use std::{path::Path, time::Duration};
 
     use super::*;
-    use crate::page_cache::disk::{aligned::SECTOR, io::SystemIo, segment::Segment};
+    use crate::page_cache::disk::{aligned::SECTOR, io::SystemIo, segment::LogSegment};
 
     const SECTORS: usize = 600;
 
     /// A segment in which every sector has bytes of its own.
-    fn segment(dir: &Path) -> SegmentReader {
+    fn segment(dir: &Path) -> SegmentReadGuard {
         let bytes: Vec<u8> =
             (0..SECTORS).flat_map(|sector| [sector as u8 ^ (sector >> 8) as u8; SECTOR]).collect();
         std::fs::write(dir.join("seg-0"), bytes).unwrap();
-        let segment = Arc::new(Segment::new(dir, 0));
+        let segment = Arc::new(LogSegment::new(dir, 0));
         segment.direct(&SystemIo).unwrap();
-        SegmentReader::new(&segment)
+        SegmentReadGuard::new(&segment)
     }
 
-    fn ring() -> Option<Arc<Ring>> {
-        let ring = Ring::current();
+    fn ring() -> Option<Arc<ReadRing>> {
+        let ring = ReadRing::current();
         if ring.is_none() {
             eprintln!("not tested: the system gives no io_uring");
         }
         ring
     }
 
-    async fn read(ring: &Ring, segment: &SegmentReader, sectors: &[usize]) -> Option<AlignedBuffer> {
-        let source = |sector: &usize| Source::new(segment, (sector * SECTOR) as u64, SECTOR);
-        let sources: Vec<Source> = sectors.iter().map(source).collect::<Option<_>>()?;
+    async fn read(ring: &ReadRing, segment: &SegmentReadGuard, sectors: &[usize]) -> Option<AlignedBuffer> {
+        let source = |sector: &usize| SegmentRange::new(segment, (sector * SECTOR) as u64, SECTOR);
+        let sources: Vec<SegmentRange> = sectors.iter().map(source).collect::<Option<_>>()?;
         ring.read(sources, AlignedBuffer::with_capacity(sectors.len() * SECTOR)).await
     }
 
@@ -390,13 +390,14 @@ mod tests {
         assert!(are(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
 
         // Under way when the runtime ends, and asked for after that.
-        let pending = ring.submit(Source::new(&segment, 0, SECTOR), AlignedBuffer::with_capacity(SECTOR));
+        let pending =
+            ring.submit(SegmentRange::new(&segment, 0, SECTOR), AlignedBuffer::with_capacity(SECTOR));
         drop(first);
         second.block_on(async {
             pending.await.ok();
             assert!(ring.state.lock().under_way.is_empty());
             assert!(read(&ring, &segment, &[5]).await.is_none());
-            let own = Ring::current().unwrap();
+            let own = ReadRing::current().unwrap();
             assert!(!Arc::ptr_eq(&ring, &own));
             assert!(are(&read(&own, &segment, &[6, 9]).await.unwrap(), &[6, 9]));
         });

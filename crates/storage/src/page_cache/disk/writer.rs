@@ -17,15 +17,15 @@ use std::{
 };
 
 use super::{
-    Dropped, Phase, Shared,
+    DiskTierInner, DiskTierPhase, DropReason,
     aligned::{AlignedBuffer, SECTOR},
     batch::{self, BatchEntry, BatchHeader, BatchPosition},
     checksum,
-    index::{LivePiece, Piece},
+    index::{DiskPiece, LiveDiskPiece},
     io::{is_out_of_space, read_exact, write_all},
     queue::QueuedWrite,
     recover::LogTail,
-    sync::Syncer,
+    sync::SegmentSyncer,
 };
 
 /// Bytes of a batch, about: the last piece may exceed it.
@@ -38,12 +38,12 @@ const MAX_COPYING_ROUNDS: usize = 4;
 
 /// Pauses after failed writes: the first, and the longest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RetryPause {
+pub(super) struct WriteRetryPause {
     pub(super) min: Duration,
     pub(super) max: Duration,
 }
 
-impl Default for RetryPause {
+impl Default for WriteRetryPause {
     fn default() -> Self {
         Self { min: Duration::from_secs(1), max: Duration::from_secs(30) }
     }
@@ -60,26 +60,26 @@ struct ActiveSegment {
 }
 
 #[derive(Debug)]
-pub(super) struct Writer {
-    shared: Arc<Shared>,
-    syncer: Syncer,
+pub(super) struct DiskLogWriter {
+    shared: Arc<DiskTierInner>,
+    syncer: SegmentSyncer,
     active: Option<ActiveSegment>,
     /// Where an earlier process stopped, until writing goes on there.
     tail: Option<LogTail>,
     free: VecDeque<u32>,
     sealed: Vec<u32>,
     next_sequence: u64,
-    retry: RetryPause,
+    retry: WriteRetryPause,
     pause: Duration,
 }
 
-impl Writer {
+impl DiskLogWriter {
     /// A writer that continues the log after `tail`; `used` are the segments with batches.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<DiskTierInner>,
         tail: Option<LogTail>,
         used: &[bool],
-        retry: RetryPause,
+        retry: WriteRetryPause,
     ) -> io::Result<Self> {
         let newest = tail.map(|tail| tail.newest.segment);
         let is_used = |index: &u32| used.get(*index as usize).copied().unwrap_or(false);
@@ -89,7 +89,7 @@ impl Writer {
         // Batches that a power loss left after the tail have smaller sequences than all that follow.
         let last_sequence = tail.map_or(0, |tail| tail.newest.sequence | u64::from(u32::MAX));
         Ok(Self {
-            syncer: Syncer::start(shared.clone())?,
+            syncer: SegmentSyncer::start(shared.clone())?,
             shared,
             active: None,
             tail,
@@ -103,7 +103,7 @@ impl Writer {
 
     /// Writes until the tier is closed and nothing waits, or until it is abandoned.
     pub(super) fn run(mut self) {
-        let _guard = WriterGuard(self.shared.clone());
+        let _guard = DiskLogWriterGuard(self.shared.clone());
 
         while let Some(writes) = self.wait() {
             self.write(writes);
@@ -117,14 +117,14 @@ impl Writer {
     fn wait(&self) -> Option<VecDeque<QueuedWrite>> {
         let mut state = self.shared.state.lock();
         loop {
-            if state.phase == Phase::Abandoned {
+            if state.phase == DiskTierPhase::Abandoned {
                 return None;
             }
             let writes = state.queue.pop(BATCH_BYTES);
             if !writes.is_empty() {
                 return Some(writes.into());
             }
-            if state.phase == Phase::Closed {
+            if state.phase == DiskTierPhase::Closed {
                 return None;
             }
             self.shared.wake.wait(&mut state);
@@ -330,7 +330,7 @@ impl Writer {
         let block_size = self.shared.geometry.block_size;
         let mut rest = live.into_iter().peekable();
         while rest.peek().is_some() && !self.is_abandoned() {
-            let mut group: Vec<LivePiece> = Vec::new();
+            let mut group: Vec<LiveDiskPiece> = Vec::new();
             let mut bytes = 0;
             while bytes < BATCH_BYTES
                 && let Some(next) = rest.peek()
@@ -355,8 +355,8 @@ impl Writer {
         Ok(())
     }
 
-    fn copy(&mut self, group: Vec<LivePiece>) -> io::Result<()> {
-        let copies: Vec<(LivePiece, AlignedBuffer)> =
+    fn copy(&mut self, group: Vec<LiveDiskPiece>) -> io::Result<()> {
+        let copies: Vec<(LiveDiskPiece, AlignedBuffer)> =
             group.into_iter().filter_map(|live| self.read_live(&live).map(|bytes| (live, bytes))).collect();
         if copies.is_empty() {
             return Ok(());
@@ -375,7 +375,7 @@ impl Writer {
     }
 
     /// Reads a piece that is to be copied; one that is damaged is forgotten.
-    fn read_live(&self, live: &LivePiece) -> Option<AlignedBuffer> {
+    fn read_live(&self, live: &LiveDiskPiece) -> Option<AlignedBuffer> {
         let io = &*self.shared.io;
         let piece = &live.piece;
         let mut buffer = AlignedBuffer::with_capacity(piece.padded_len() as usize);
@@ -423,24 +423,24 @@ impl Writer {
         let queued = state.queue.pop(u64::MAX);
         for write in writes.iter().chain(&queued) {
             if state.queue.finish(write) {
-                self.shared.counters.count_dropped(Dropped::DiskFailed);
+                self.shared.counters.count_dropped(DropReason::DiskFailed);
             }
         }
     }
 
     fn is_abandoned(&self) -> bool {
-        self.shared.state.lock().phase == Phase::Abandoned
+        self.shared.state.lock().phase == DiskTierPhase::Abandoned
     }
 }
 
 /// Ends the tier when the writer does, even if that is by a panic: callers of `close` do not wait in vain.
-struct WriterGuard(Arc<Shared>);
+struct DiskLogWriterGuard(Arc<DiskTierInner>);
 
-impl Drop for WriterGuard {
+impl Drop for DiskLogWriterGuard {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Closed;
+        if state.phase == DiskTierPhase::Open {
+            state.phase = DiskTierPhase::Closed;
         }
         drop(state);
 
@@ -464,13 +464,13 @@ fn batch_len(lens: impl IntoIterator<Item = u64>, block_size: u64) -> u64 {
 }
 
 /// The pieces of a batch that was written.
-fn header_pieces(header: BatchHeader) -> Vec<Piece> {
+fn header_pieces(header: BatchHeader) -> Vec<DiskPiece> {
     let offsets: Vec<u64> = header.pieces().map(|(offset, _)| offset).collect();
     let segment = header.position.segment;
 
     offsets
         .into_iter()
         .zip(header.entries)
-        .map(|(offset, entry)| Piece::new(segment, offset, entry))
+        .map(|(offset, entry)| DiskPiece::new(segment, offset, entry))
         .collect()
 }

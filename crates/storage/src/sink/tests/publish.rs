@@ -7,16 +7,18 @@ use super::*;
 async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
     for is_file in [true, false] {
         let place = match is_file {
-            true => Place::File(tempfile::tempdir().unwrap()),
-            false => Place::Object(Arc::default()),
+            true => SinkTestOutput::File(tempfile::tempdir().unwrap()),
+            false => SinkTestOutput::Object(Arc::default()),
         };
         for length in [10, 100_000] {
             let sinks = small(SinkKind::Thread);
             let new = async || match &place {
-                Place::File(folder) => {
+                SinkTestOutput::File(folder) => {
                     sinks.file(&folder.path().join("data/x"), Overwrite::Refuse).await.unwrap()
                 }
-                Place::Object(store) => sinks.object(store.clone(), "data/x".into(), Overwrite::Refuse),
+                SinkTestOutput::Object(store) => {
+                    sinks.object(store.clone(), "data/x".into(), Overwrite::Refuse)
+                }
             };
             let (mut late, mut later) = (new().await, new().await);
             late.write(&noise(length, 1)).await.unwrap();
@@ -30,8 +32,8 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
             assert!(place.found().await.unwrap() == noise(length, 1));
             assert!(place.leftovers() <= 1);
             match &place {
-                Place::File(folder) => fs::remove_file(folder.path().join("data/x")).unwrap(),
-                Place::Object(store) => store.delete(&"data/x".into()).await.unwrap(),
+                SinkTestOutput::File(folder) => fs::remove_file(folder.path().join("data/x")).unwrap(),
+                SinkTestOutput::Object(store) => store.delete(&"data/x".into()).await.unwrap(),
             }
         }
     }
@@ -43,8 +45,8 @@ async fn after_a_write_that_was_dropped_half_way_nothing_is_taken() {
     // Its ring never writes, so that a write waits for slots for ever.
     let sinks = small(SinkKind::Thread);
     let (commands, _kept) = std::sync::mpsc::channel();
-    let pool = Pool::new(3, 8192);
-    *sinks.files.lock() = Some(Files { commands, pool, direct: false });
+    let pool = SlotPool::new(3, 8192);
+    *sinks.files.lock() = Some(FileEngineHandle { commands, pool, direct: false });
     let mut file = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
     let object = ObjectSink::new(Arc::new(InMemory::new()), "x".into(), 8192, 2, Overwrite::Replace);
     let mut object: Box<dyn Sink> = Box::new(object.with_upload(Box::new(StuckUpload)));

@@ -8,10 +8,16 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{End, Notes, Wrong, direct::Direct, distinct::Distinct};
+use super::{
+    FinishedColumnStreams, OrcColumnError, RowGroupStats, direct::DirectStringEncoder,
+    distinct::OrcStringInterner,
+};
 use crate::{
     kernels::same::is_same,
-    orc::write::{compression::Compressor, encode::ints::Ints, options::ColumnPlan, stream::Stream},
+    orc::write::{
+        compression::OrcChunkCompressor, encode::ints::RleV2Encoder, options::OrcEncoderOptions,
+        stream::OrcStreamWriter,
+    },
 };
 
 /// Rows that become values before these are compressed.
@@ -22,8 +28,8 @@ const FEW: usize = 256;
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Default)]
-pub(super) struct Codes {
-    values: Distinct,
+pub(super) struct DictionaryStringEncoder {
+    values: OrcStringInterner,
     /// The code of each row that has a value.
     rows: Vec<u32>,
     /// Where row groups begin among these.
@@ -37,7 +43,7 @@ pub(super) struct Codes {
     map: Vec<u32>,
 }
 
-impl Codes {
+impl DictionaryStringEncoder {
     pub(super) fn begin_group(&mut self) {
         self.groups.push(self.rows.len());
     }
@@ -97,8 +103,8 @@ impl Codes {
     pub(super) fn push_keys<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
-        learn: &mut impl FnMut(&[usize], &mut Self) -> Result<(), Wrong>,
-    ) -> Result<(), Wrong> {
+        learn: &mut impl FnMut(&[usize], &mut Self) -> Result<(), OrcColumnError>,
+    ) -> Result<(), OrcColumnError> {
         let before = self.rows.len();
         loop {
             let map = &self.map;
@@ -124,7 +130,7 @@ impl Codes {
     }
 
     /// Notes the values of rows of which that was not done yet, each once for a row group.
-    pub(super) fn note(&mut self, notes: &mut Notes) {
+    pub(super) fn note(&mut self, notes: &mut RowGroupStats) {
         let group = self.groups.len() as u32;
         let rows = self.rows.get(self.noted..).unwrap_or_default();
         self.noted = self.rows.len();
@@ -163,10 +169,10 @@ impl Codes {
     /// The same values one after another.
     pub(super) fn to_direct(
         &self,
-        options: &ColumnPlan,
-        compressor: &mut Compressor,
-    ) -> Result<Direct, String> {
-        let mut direct = Direct::new(options);
+        options: &OrcEncoderOptions,
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<DirectStringEncoder, String> {
+        let mut direct = DirectStringEncoder::new(options);
         for group in self.by_group() {
             direct.begin_group();
             for codes in self.rows.get(group).unwrap_or_default().chunks(EXPANDED) {
@@ -180,14 +186,14 @@ impl Codes {
     /// A dictionary in the order of its values.
     pub(super) fn finish(
         self,
-        options: &ColumnPlan,
-        compressor: &mut Compressor,
-        end: &mut End,
-    ) -> Result<(), Wrong> {
+        options: &OrcEncoderOptions,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let order = self.values.order();
         let mut ranks = vec![0_u32; order.len()];
-        let mut values = Stream::new(options.chunk);
-        let mut lengths = Ints::of(false, options);
+        let mut values = OrcStreamWriter::new(options.chunk);
+        let mut lengths = RleV2Encoder::of(false, options);
         for (rank, code) in order.iter().enumerate() {
             let value = self.values.value(*code);
             values.raw.extend_from_slice(value);
@@ -196,7 +202,7 @@ impl Codes {
                 *place = rank as u32;
             }
         }
-        let mut codes = Ints::of(false, options);
+        let mut codes = RleV2Encoder::of(false, options);
         for group in self.by_group() {
             codes.begin_group();
             let rows = self.rows.get(group).unwrap_or_default();

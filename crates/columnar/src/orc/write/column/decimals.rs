@@ -3,40 +3,40 @@
 use arrow::{array::ArrayRef, buffer::NullBuffer, datatypes::Decimal128Type};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{Encode, End, Notes, Wrong, present, primitive};
+use super::{FinishedColumnStreams, OrcColumnError, OrcColumnWriter, RowGroupStats, present, primitive};
 use crate::orc::write::{
-    compression::Compressor,
+    compression::OrcChunkCompressor,
     encode::{
-        ints::Ints,
+        ints::RleV2Encoder,
         packing::{push_varints, push_wide_varint, zigzag},
     },
-    options::ColumnPlan,
-    statistics::{Detail, bounds_of, decimal, widen},
-    stream::Stream,
+    options::OrcEncoderOptions,
+    statistics::{OrcTypeStatistics, bounds_of, decimal, widen},
+    stream::OrcStreamWriter,
 };
 
 /// Values that are looked at while they are near the processor.
 const TOGETHER: usize = 512;
 
-pub(super) struct Decimals {
+pub(super) struct DecimalColumnWriter {
     precision: u8,
     scale: u32,
-    digits: Stream,
+    digits: OrcStreamWriter,
     groups: Vec<u64>,
-    scales: Ints,
+    scales: RleV2Encoder,
     room: Vec<i128>,
     /// Values as they are packed, where 64 bits are enough.
     short: Vec<u64>,
 }
 
-impl Decimals {
-    pub(super) fn new(precision: u8, scale: u32, options: &ColumnPlan) -> Self {
+impl DecimalColumnWriter {
+    pub(super) fn new(precision: u8, scale: u32, options: &OrcEncoderOptions) -> Self {
         Self {
             precision,
             scale,
-            digits: Stream::new(options.chunk),
+            digits: OrcStreamWriter::new(options.chunk),
             groups: Vec::new(),
-            scales: Ints::of(true, options),
+            scales: RleV2Encoder::of(true, options),
             room: Vec::new(),
             short: Vec::new(),
         }
@@ -44,10 +44,10 @@ impl Decimals {
 }
 
 /// The least and the greatest of some values, and their sum; it is `None` where it is more than 128 bits hold.
-type Summary = (i128, i128, Option<i128>);
+type DecimalSummary = (i128, i128, Option<i128>);
 
 /// Appends values, and sums them up; `None` where there are none.
-fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<Summary> {
+fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<DecimalSummary> {
     let is_short = |value: i128| i128::from(value as i64) == value;
     if !values.iter().fold(true, |all, value| all & is_short(*value)) {
         values.iter().for_each(|value| push_wide_varint((*value << 1 ^ *value >> 127) as u128, out));
@@ -66,17 +66,19 @@ fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<Su
     Some((min.into(), max.into(), Some(sum)))
 }
 
-impl Encode for Decimals {
+impl OrcColumnWriter for DecimalColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = primitive::<Decimal128Type>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
         let limit = 10_i128.pow(u32::from(self.precision));
-        let Detail::Decimals { bounds, sum, .. } = &mut notes.statistics.detail else { return Ok(()) };
+        let OrcTypeStatistics::Decimals { bounds, sum, .. } = &mut notes.statistics.detail else {
+            return Ok(());
+        };
         for values in values.chunks(TOGETHER) {
             let Some((min, max, more)) = append(values, &mut self.short, &mut self.digits.raw) else {
                 continue;
@@ -102,7 +104,7 @@ impl Encode for Decimals {
         self.scales.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.digits.squeeze(compressor)?;
         self.scales.squeeze(compressor)
     }
@@ -115,7 +117,11 @@ impl Encode for Decimals {
         self.digits.encoded() + self.scales.encoded()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let digits = self.digits.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
             digits.place(*group, entry);

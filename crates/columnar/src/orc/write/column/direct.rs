@@ -5,25 +5,28 @@ use std::ops::Range;
 use arrow::array::{ArrayAccessor, OffsetSizeTrait};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{End, Notes, Wrong};
+use super::{FinishedColumnStreams, OrcColumnError, RowGroupStats};
 use crate::{
     kernels::first_bytes::first_bytes,
-    orc::write::{compression::Compressor, encode::ints::Ints, options::ColumnPlan, stream::Stream},
+    orc::write::{
+        compression::OrcChunkCompressor, encode::ints::RleV2Encoder, options::OrcEncoderOptions,
+        stream::OrcStreamWriter,
+    },
 };
 
-pub(super) struct Direct {
-    data: Stream,
+pub(super) struct DirectStringEncoder {
+    data: OrcStreamWriter,
     groups: Vec<u64>,
-    lengths: Ints,
+    lengths: RleV2Encoder,
     room: Vec<i64>,
 }
 
-impl Direct {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
+impl DirectStringEncoder {
+    pub(super) fn new(options: &OrcEncoderOptions) -> Self {
         Self {
-            data: Stream::new(options.chunk),
+            data: OrcStreamWriter::new(options.chunk),
             groups: Vec::new(),
-            lengths: Ints::of(false, options),
+            lengths: RleV2Encoder::of(false, options),
             room: Vec::new(),
         }
     }
@@ -39,7 +42,7 @@ impl Direct {
         self.lengths.push(&[text.len()], |length| length as i64);
     }
 
-    pub(super) fn push(&mut self, text: &[u8], notes: &mut Notes) {
+    pub(super) fn push(&mut self, text: &[u8], notes: &mut RowGroupStats) {
         self.push_noted(text);
         notes.statistics.note_texts(Some((text, text)), text.len() as u64);
         if let Some(bloom) = &mut notes.bloom {
@@ -48,8 +51,12 @@ impl Direct {
     }
 
     /// Appends values of an array, wherever they lie.
-    pub(super) fn push_rows<A: ArrayAccessor>(&mut self, array: &A, rows: Range<usize>, notes: &mut Notes)
-    where
+    pub(super) fn push_rows<A: ArrayAccessor>(
+        &mut self,
+        array: &A,
+        rows: Range<usize>,
+        notes: &mut RowGroupStats,
+    ) where
         A::Item: AsRef<[u8]>,
     {
         let before = self.data.raw.len();
@@ -81,7 +88,12 @@ impl Direct {
     }
 
     /// Appends values that lie one behind the other in `data`.
-    pub(super) fn push_all<O: OffsetSizeTrait>(&mut self, data: &[u8], offsets: &[O], notes: &mut Notes) {
+    pub(super) fn push_all<O: OffsetSizeTrait>(
+        &mut self,
+        data: &[u8],
+        offsets: &[O],
+        notes: &mut RowGroupStats,
+    ) {
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return };
         let (first, last) = (first.as_usize(), last.as_usize());
         if offsets.len() < 2 {
@@ -104,7 +116,7 @@ impl Direct {
         notes.statistics.note_texts(bounds, (last - first) as u64);
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.data.squeeze(compressor)?;
         self.lengths.squeeze(compressor)
     }
@@ -117,7 +129,11 @@ impl Direct {
         self.data.encoded() + self.lengths.encoded()
     }
 
-    pub(super) fn finish(self, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    pub(super) fn finish(
+        self,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let data = self.data.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
             data.place(*group, entry);

@@ -13,7 +13,7 @@ thread_local! {
 }
 
 #[derive(Default)]
-pub(super) struct Distinct {
+pub(super) struct OrcStringInterner {
     bytes: Vec<u8>,
     /// Where each value ends.
     ends: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Distinct {
     hasher: DefaultHashBuilder,
 }
 
-impl Distinct {
+impl OrcStringInterner {
     /// Number of values.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn values_have_one_code_each_and_an_order() {
-        let mut distinct = Distinct::default();
+        let mut distinct = OrcStringInterner::default();
         let texts = ["b", "", "a\0", "a", "longer than eight", "longer than", "b", "a", "a\0\0"];
         let codes: Vec<u32> = texts.iter().map(|text| distinct.code(text.as_bytes())).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 0, 3, 6]);

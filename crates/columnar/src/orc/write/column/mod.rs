@@ -24,19 +24,19 @@ use orc_rust::proto::{
 use prost::Message;
 
 use self::{
-    decimals::Decimals,
-    nested::{Lists, Structs},
-    numbers::{Booleans, Bytes, Floats, Integers},
-    texts::Texts,
-    timestamps::Timestamps,
+    decimals::DecimalColumnWriter,
+    nested::{ListColumnWriter, StructColumnWriter},
+    numbers::{BooleanColumnWriter, ByteColumnWriter, FloatColumnWriter, IntColumnWriter},
+    texts::StringColumnWriter,
+    timestamps::TimestampColumnWriter,
 };
 use super::{
-    bloom::Bloom,
-    compression::Compressor,
-    encode::bytes::Presence,
-    plan::{Kind, Plan},
-    statistics::{Detail, Statistics},
-    stream::{self, Written},
+    bloom::OrcBloomFilterBuilder,
+    compression::OrcChunkCompressor,
+    encode::bytes::PresentStreamEncoder,
+    plan::{OrcColumnPlan, OrcTargetType},
+    statistics::{OrcStatsAccumulator, OrcTypeStatistics},
+    stream::{self, OrcEncodedStream},
 };
 use crate::kernels::written_cast::written_cast;
 
@@ -44,37 +44,41 @@ use crate::kernels::written_cast::written_cast;
 const BLOOM_ENCODING: u32 = 1;
 
 /// Bytes of a row group's statistics and positions until its stripe ends, about.
-pub(super) const PER_GROUP: usize = size_of::<Statistics>() + 256;
+pub(super) const PER_GROUP: usize = size_of::<OrcStatsAccumulator>() + 256;
 
 /// What is wrong with a column, by all its names with dots between.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(super) struct OrcColumnError {
     pub(super) column: String,
     pub(super) reason: String,
 }
 
-impl From<String> for Wrong {
+impl From<String> for OrcColumnError {
     fn from(reason: String) -> Self {
         Self { column: String::new(), reason }
     }
 }
 
 /// Makes streams of a column's values.
-pub(super) trait Encode: Send {
+pub(super) trait OrcColumnWriter: Send {
     /// Appends the rows of an array that are not null.
-    fn write(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, notes: &mut Notes)
-    -> Result<(), Wrong>;
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError>;
 
     /// What comes now belongs to another row group.
     fn begin_group(&mut self);
 
     /// Adds to the notes what is known only when a row group ends.
-    fn end_group(&mut self, _notes: &mut Notes) -> Result<(), Wrong> {
+    fn end_group(&mut self, _notes: &mut RowGroupStats) -> Result<(), OrcColumnError> {
         Ok(())
     }
 
     /// Compresses what is enough for a chunk.
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String>;
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
 
     /// Bytes in memory.
     fn memory(&self) -> usize;
@@ -83,18 +87,22 @@ pub(super) trait Encode: Send {
     fn encoded(&self) -> usize;
 
     /// Ends the streams, and says where in them each row group begins.
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong>;
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError>;
 }
 
 /// What is noted of the values of a row group.
-pub(super) struct Notes {
-    pub(super) statistics: Statistics,
-    pub(super) bloom: Option<Bloom>,
+pub(super) struct RowGroupStats {
+    pub(super) statistics: OrcStatsAccumulator,
+    pub(super) bloom: Option<OrcBloomFilterBuilder>,
 }
 
 /// What becomes of a column when a stripe ends.
-pub(super) struct End {
-    pub(super) streams: Vec<(StreamKind, Written)>,
+pub(super) struct FinishedColumnStreams {
+    pub(super) streams: Vec<(StreamKind, OrcEncodedStream)>,
     pub(super) encoding: Encoding,
     /// Values of its dictionary.
     pub(super) dictionary: Option<u32>,
@@ -107,55 +115,59 @@ pub(super) struct End {
 /// A column as it will be in the stripe.
 pub(super) struct EncodedColumn {
     pub(super) id: u32,
-    pub(super) streams: Vec<(StreamKind, Written)>,
+    pub(super) streams: Vec<(StreamKind, OrcEncodedStream)>,
     pub(super) encoding: ColumnEncoding,
-    pub(super) row_index: Written,
-    pub(super) bloom_filters: Option<Written>,
-    pub(super) statistics: Statistics,
+    pub(super) row_index: OrcEncodedStream,
+    pub(super) bloom_filters: Option<OrcEncodedStream>,
+    pub(super) statistics: OrcStatsAccumulator,
 }
 
 /// Encodes a column in one stripe.
-pub(super) struct Column {
+pub(super) struct StripeColumnEncoder {
     id: u32,
     path: Arc<str>,
     cast: Option<DataType>,
     chunk: usize,
-    presence: Presence,
-    encoder: Box<dyn Encode>,
-    notes: Notes,
+    presence: PresentStreamEncoder,
+    encoder: Box<dyn OrcColumnWriter>,
+    notes: RowGroupStats,
     /// Of the row groups that ended.
-    groups: Vec<Statistics>,
+    groups: Vec<OrcStatsAccumulator>,
 }
 
-impl Column {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let bloom = plan.options.bloom_filter.filter(|_| plan.kind.has_bloom_filter()).map(Bloom::new);
+impl StripeColumnEncoder {
+    pub(super) fn new(plan: &OrcColumnPlan) -> Self {
+        let bloom = plan
+            .options
+            .bloom_filter
+            .filter(|_| plan.kind.has_bloom_filter())
+            .map(OrcBloomFilterBuilder::new);
         Self {
             id: plan.id,
             path: plan.path.clone(),
             cast: plan.cast.clone(),
             chunk: plan.options.chunk,
-            presence: Presence::new(),
+            presence: PresentStreamEncoder::new(),
             encoder: encoder(plan),
-            notes: Notes { statistics: Statistics::new(detail(plan.kind)), bloom },
+            notes: RowGroupStats { statistics: OrcStatsAccumulator::new(detail(plan.kind)), bloom },
             groups: Vec::new(),
         }
     }
 
-    fn named(&self) -> impl Fn(Wrong) -> Wrong + use<> {
+    fn named(&self) -> impl Fn(OrcColumnError) -> OrcColumnError + use<> {
         let path = self.path.clone();
         move |wrong| match wrong.column.is_empty() {
-            true => Wrong { column: path.to_string(), reason: wrong.reason },
+            true => OrcColumnError { column: path.to_string(), reason: wrong.reason },
             false => wrong,
         }
     }
 
     /// Appends rows, all of one row group.
-    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), Wrong> {
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), OrcColumnError> {
         let named = self.named();
         let cast = match &self.cast {
             None => array.clone(),
-            Some(to) => written_cast(array, to).map_err(|reason| named(Wrong::from(reason)))?,
+            Some(to) => written_cast(array, to).map_err(|reason| named(OrcColumnError::from(reason)))?,
         };
         let nulls = cast.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         self.presence.append(nulls.as_ref(), cast.len());
@@ -170,16 +182,16 @@ impl Column {
         self.encoder.begin_group();
     }
 
-    pub(super) fn end_group(&mut self) -> Result<(), Wrong> {
+    pub(super) fn end_group(&mut self) -> Result<(), OrcColumnError> {
         let named = self.named();
         self.encoder.end_group(&mut self.notes).map_err(named)?;
-        let empty = Statistics::new(self.notes.statistics.detail.emptied());
+        let empty = OrcStatsAccumulator::new(self.notes.statistics.detail.emptied());
         self.groups.push(std::mem::replace(&mut self.notes.statistics, empty));
-        self.notes.bloom.iter_mut().for_each(Bloom::end_group);
+        self.notes.bloom.iter_mut().for_each(OrcBloomFilterBuilder::end_group);
         Ok(())
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.encoder.squeeze(compressor)
     }
 
@@ -187,7 +199,7 @@ impl Column {
         self.presence.memory()
             + self.encoder.memory()
             + self.groups.len() * PER_GROUP
-            + self.notes.bloom.as_ref().map_or(0, Bloom::memory)
+            + self.notes.bloom.as_ref().map_or(0, OrcBloomFilterBuilder::memory)
     }
 
     pub(super) fn encoded(&self) -> usize {
@@ -197,11 +209,11 @@ impl Column {
     /// Appends this column and those in it.
     pub(super) fn finish(
         self,
-        compressor: &mut Compressor,
+        compressor: &mut OrcChunkCompressor,
         out: &mut Vec<EncodedColumn>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), OrcColumnError> {
         let named = self.named();
-        let mut end = End {
+        let mut end = FinishedColumnStreams {
             streams: Vec::new(),
             encoding: Encoding::Direct,
             dictionary: None,
@@ -209,15 +221,15 @@ impl Column {
             children: Vec::new(),
         };
         if let Some(presence) =
-            self.presence.finish(self.chunk, compressor).map_err(Wrong::from).map_err(&named)?
+            self.presence.finish(self.chunk, compressor).map_err(OrcColumnError::from).map_err(&named)?
         {
             presence.places(&mut end.entries);
             end.streams.push((StreamKind::Present, presence.written));
         }
         self.encoder.finish(compressor, &mut end).map_err(&named)?;
-        let End { streams, encoding, dictionary, entries, children } = end;
+        let FinishedColumnStreams { streams, encoding, dictionary, entries, children } = end;
 
-        let mut statistics = Statistics::new(self.notes.statistics.detail.emptied());
+        let mut statistics = OrcStatsAccumulator::new(self.notes.statistics.detail.emptied());
         self.groups.iter().for_each(|group| statistics.merge(group));
         statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
         // Messages one behind the other are one message with what all of them have: in memory there is one at a time.
@@ -228,11 +240,12 @@ impl Column {
         }
         let has_bloom_filter = self.notes.bloom.is_some();
         let mut filters = Vec::new();
-        for filter in self.notes.bloom.into_iter().flat_map(Bloom::filters) {
+        for filter in self.notes.bloom.into_iter().flat_map(OrcBloomFilterBuilder::filters) {
             filters.extend(BloomFilterIndex { bloom_filter: vec![filter] }.encode_to_vec());
         }
-        let mut message =
-            |bytes| stream::message(bytes, self.chunk, compressor).map_err(Wrong::from).map_err(&named);
+        let mut message = |bytes| {
+            stream::message(bytes, self.chunk, compressor).map_err(OrcColumnError::from).map_err(&named)
+        };
         out.push(EncodedColumn {
             id: self.id,
             streams,
@@ -250,40 +263,54 @@ impl Column {
     }
 }
 
-fn encoder(plan: &Plan) -> Box<dyn Encode> {
+fn encoder(plan: &OrcColumnPlan) -> Box<dyn OrcColumnWriter> {
     let options = &plan.options;
-    let children = plan.children.iter().map(Column::new);
+    let children = plan.children.iter().map(StripeColumnEncoder::new);
     match plan.kind {
-        Kind::Boolean => Box::new(Booleans::new(options)),
-        Kind::Byte => Box::new(Bytes::new(options)),
-        Kind::Short => Box::new(Integers::<Int16Type>::new(options, Statistics::note_whole)),
-        Kind::Int => Box::new(Integers::<Int32Type>::new(options, Statistics::note_whole)),
-        Kind::Long => Box::new(Integers::<Int64Type>::new(options, Statistics::note_whole)),
-        Kind::Float => Box::new(Floats::<Float32Type>::new(options)),
-        Kind::Double => Box::new(Floats::<Float64Type>::new(options)),
-        Kind::Date => Box::new(Integers::<Date32Type>::new(options, Statistics::note_dates)),
-        Kind::Decimal(precision, scale) => Box::new(Decimals::new(precision, scale, options)),
-        Kind::Timestamp(unit) => Box::new(Timestamps::new(unit, options)),
-        Kind::Text(length) => Box::new(Texts::new(Some(length), options)),
-        Kind::Binary => Box::new(Texts::new(None, options)),
-        Kind::Struct => Box::new(Structs { children: children.collect() }),
-        Kind::List | Kind::Map => Box::new(Lists::new(children.collect(), options)),
+        OrcTargetType::Boolean => Box::new(BooleanColumnWriter::new(options)),
+        OrcTargetType::Byte => Box::new(ByteColumnWriter::new(options)),
+        OrcTargetType::Short => {
+            Box::new(IntColumnWriter::<Int16Type>::new(options, OrcStatsAccumulator::note_whole))
+        }
+        OrcTargetType::Int => {
+            Box::new(IntColumnWriter::<Int32Type>::new(options, OrcStatsAccumulator::note_whole))
+        }
+        OrcTargetType::Long => {
+            Box::new(IntColumnWriter::<Int64Type>::new(options, OrcStatsAccumulator::note_whole))
+        }
+        OrcTargetType::Float => Box::new(FloatColumnWriter::<Float32Type>::new(options)),
+        OrcTargetType::Double => Box::new(FloatColumnWriter::<Float64Type>::new(options)),
+        OrcTargetType::Date => {
+            Box::new(IntColumnWriter::<Date32Type>::new(options, OrcStatsAccumulator::note_dates))
+        }
+        OrcTargetType::Decimal(precision, scale) => {
+            Box::new(DecimalColumnWriter::new(precision, scale, options))
+        }
+        OrcTargetType::Timestamp(unit) => Box::new(TimestampColumnWriter::new(unit, options)),
+        OrcTargetType::Text(length) => Box::new(StringColumnWriter::new(Some(length), options)),
+        OrcTargetType::Binary => Box::new(StringColumnWriter::new(None, options)),
+        OrcTargetType::Struct => Box::new(StructColumnWriter { children: children.collect() }),
+        OrcTargetType::List | OrcTargetType::Map => {
+            Box::new(ListColumnWriter::new(children.collect(), options))
+        }
     }
 }
 
 /// Statistics of no values.
-pub(super) fn detail(kind: Kind) -> Detail {
+pub(super) fn detail(kind: OrcTargetType) -> OrcTypeStatistics {
     match kind {
-        Kind::Boolean => Detail::Booleans(0),
-        Kind::Byte | Kind::Short | Kind::Int | Kind::Long => Detail::Whole { bounds: None, sum: 0 },
-        Kind::Float | Kind::Double => Detail::Floats { bounds: None, sum: 0.0 },
-        Kind::Date => Detail::Dates(None),
-        Kind::Decimal(_, scale) => Detail::Decimals { bounds: None, sum: Some(0), scale },
-        Kind::Timestamp(unit) => Detail::Times { bounds: None, unit },
-        Kind::Text(_) => Detail::Texts { bounds: None, bytes: 0 },
-        Kind::Binary => Detail::Bytes(0),
-        Kind::List | Kind::Map => Detail::Children { bounds: None, total: 0 },
-        Kind::Struct => Detail::Nothing,
+        OrcTargetType::Boolean => OrcTypeStatistics::Booleans(0),
+        OrcTargetType::Byte | OrcTargetType::Short | OrcTargetType::Int | OrcTargetType::Long => {
+            OrcTypeStatistics::Whole { bounds: None, sum: 0 }
+        }
+        OrcTargetType::Float | OrcTargetType::Double => OrcTypeStatistics::Floats { bounds: None, sum: 0.0 },
+        OrcTargetType::Date => OrcTypeStatistics::Dates(None),
+        OrcTargetType::Decimal(_, scale) => OrcTypeStatistics::Decimals { bounds: None, sum: Some(0), scale },
+        OrcTargetType::Timestamp(unit) => OrcTypeStatistics::Times { bounds: None, unit },
+        OrcTargetType::Text(_) => OrcTypeStatistics::Texts { bounds: None, bytes: 0 },
+        OrcTargetType::Binary => OrcTypeStatistics::Bytes(0),
+        OrcTargetType::List | OrcTargetType::Map => OrcTypeStatistics::Children { bounds: None, total: 0 },
+        OrcTargetType::Struct => OrcTypeStatistics::Nothing,
     }
 }
 

@@ -10,20 +10,25 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{Column, Encode, End, Notes, Wrong};
+use super::{FinishedColumnStreams, OrcColumnError, OrcColumnWriter, RowGroupStats, StripeColumnEncoder};
 use crate::orc::write::{
-    compression::Compressor,
-    encode::ints::Ints,
-    options::ColumnPlan,
-    statistics::{Detail, bounds_of, widen},
+    compression::OrcChunkCompressor,
+    encode::ints::RleV2Encoder,
+    options::OrcEncoderOptions,
+    statistics::{OrcTypeStatistics, bounds_of, widen},
 };
 
-pub(super) struct Structs {
-    pub(super) children: Vec<Column>,
+pub(super) struct StructColumnWriter {
+    pub(super) children: Vec<StripeColumnEncoder>,
 }
 
-impl Encode for Structs {
-    fn write(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, _: &mut Notes) -> Result<(), Wrong> {
+impl OrcColumnWriter for StructColumnWriter {
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        _: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = array.as_struct_opt().ok_or_else(|| "not a struct".to_owned())?;
         // Of a row that the struct has not, its fields say nothing.
         let present = nulls.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
@@ -37,39 +42,43 @@ impl Encode for Structs {
     }
 
     fn begin_group(&mut self) {
-        self.children.iter_mut().for_each(Column::begin_group);
+        self.children.iter_mut().for_each(StripeColumnEncoder::begin_group);
     }
 
-    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
-        self.children.iter_mut().try_for_each(Column::end_group)
+    fn end_group(&mut self, _: &mut RowGroupStats) -> Result<(), OrcColumnError> {
+        self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
     }
 
     fn memory(&self) -> usize {
-        self.children.iter().map(Column::memory).sum()
+        self.children.iter().map(StripeColumnEncoder::memory).sum()
     }
 
     fn encoded(&self) -> usize {
-        self.children.iter().map(Column::encoded).sum()
+        self.children.iter().map(StripeColumnEncoder::encoded).sum()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         self.children.into_iter().try_for_each(|child| child.finish(compressor, &mut end.children))
     }
 }
 
 /// Lengths of lists or maps.
-struct Lengths {
-    ints: Ints,
+struct ListLengthEncoder {
+    ints: RleV2Encoder,
     room: Vec<u64>,
 }
 
-impl Lengths {
-    fn new(options: &ColumnPlan) -> Self {
-        Self { ints: Ints::of(false, options), room: Vec::new() }
+impl ListLengthEncoder {
+    fn new(options: &OrcEncoderOptions) -> Self {
+        Self { ints: RleV2Encoder::of(false, options), room: Vec::new() }
     }
 
     /// Appends the lengths of the rows that are not null, and returns where their items are: neighbours together.
@@ -77,7 +86,7 @@ impl Lengths {
         &mut self,
         offsets: &[O],
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
+        notes: &mut RowGroupStats,
     ) -> Vec<Range<usize>> {
         let rows = offsets.len().saturating_sub(1);
         let whole = nulls.is_none().then_some((0, rows)).filter(|_| rows > 0);
@@ -104,7 +113,7 @@ impl Lengths {
         size: usize,
         rows: usize,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
+        notes: &mut RowGroupStats,
     ) -> Vec<Range<usize>> {
         let whole = nulls.is_none().then_some((0, rows));
         let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
@@ -115,15 +124,19 @@ impl Lengths {
         items.into_iter().filter(|items| !items.is_empty()).collect()
     }
 
-    fn note(&mut self, notes: &mut Notes) {
+    fn note(&mut self, notes: &mut RowGroupStats) {
         self.ints.push(&self.room, |length| length as i64);
-        if let Detail::Children { bounds, total } = &mut notes.statistics.detail {
+        if let OrcTypeStatistics::Children { bounds, total } = &mut notes.statistics.detail {
             widen(bounds, bounds_of(&self.room));
             *total += self.room.iter().sum::<u64>();
         }
     }
 
-    fn finish(self, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let lengths = self.ints.finish(compressor)?;
         lengths.places(&mut end.entries);
         end.encoding = Encoding::DirectV2;
@@ -133,24 +146,24 @@ impl Lengths {
 }
 
 /// Lists of items, or maps, which are lists of keys and values.
-pub(super) struct Lists {
-    lengths: Lengths,
-    children: Vec<Column>,
+pub(super) struct ListColumnWriter {
+    lengths: ListLengthEncoder,
+    children: Vec<StripeColumnEncoder>,
 }
 
-impl Lists {
-    pub(super) fn new(children: Vec<Column>, options: &ColumnPlan) -> Self {
-        Self { lengths: Lengths::new(options), children }
+impl ListColumnWriter {
+    pub(super) fn new(children: Vec<StripeColumnEncoder>, options: &OrcEncoderOptions) -> Self {
+        Self { lengths: ListLengthEncoder::new(options), children }
     }
 }
 
-impl Encode for Lists {
+impl OrcColumnWriter for ListColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let (ranges, values) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
@@ -188,27 +201,31 @@ impl Encode for Lists {
 
     fn begin_group(&mut self) {
         self.lengths.ints.begin_group();
-        self.children.iter_mut().for_each(Column::begin_group);
+        self.children.iter_mut().for_each(StripeColumnEncoder::begin_group);
     }
 
-    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
-        self.children.iter_mut().try_for_each(Column::end_group)
+    fn end_group(&mut self, _: &mut RowGroupStats) -> Result<(), OrcColumnError> {
+        self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.lengths.ints.squeeze(compressor)?;
         self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
     }
 
     fn memory(&self) -> usize {
-        self.lengths.ints.memory() + self.children.iter().map(Column::memory).sum::<usize>()
+        self.lengths.ints.memory() + self.children.iter().map(StripeColumnEncoder::memory).sum::<usize>()
     }
 
     fn encoded(&self) -> usize {
-        self.lengths.ints.encoded() + self.children.iter().map(Column::encoded).sum::<usize>()
+        self.lengths.ints.encoded() + self.children.iter().map(StripeColumnEncoder::encoded).sum::<usize>()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         self.lengths.finish(compressor, end)?;
         self.children.into_iter().try_for_each(|child| child.finish(compressor, &mut end.children))
     }

@@ -7,38 +7,38 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{Encode, End, Notes, Wrong, present, primitive};
+use super::{FinishedColumnStreams, OrcColumnError, OrcColumnWriter, RowGroupStats, present, primitive};
 use crate::orc::write::{
-    compression::Compressor,
+    compression::OrcChunkCompressor,
     encode::{
-        bytes::{Bits, ByteRuns},
-        ints::Ints,
+        bytes::{BooleanRleEncoder, ByteRleEncoder},
+        ints::RleV2Encoder,
     },
-    options::ColumnPlan,
-    statistics::{Detail, Statistics},
-    stream::Stream,
+    options::OrcEncoderOptions,
+    statistics::{OrcStatsAccumulator, OrcTypeStatistics},
+    stream::OrcStreamWriter,
 };
 
-pub(super) struct Booleans {
-    bits: Bits,
+pub(super) struct BooleanColumnWriter {
+    bits: BooleanRleEncoder,
     chunk: usize,
 }
 
-impl Booleans {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { bits: Bits::new(), chunk: options.chunk }
+impl BooleanColumnWriter {
+    pub(super) fn new(options: &OrcEncoderOptions) -> Self {
+        Self { bits: BooleanRleEncoder::new(), chunk: options.chunk }
     }
 }
 
-impl Encode for Booleans {
+impl OrcColumnWriter for BooleanColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = array.as_boolean_opt().ok_or_else(|| "not a boolean".to_owned())?;
-        let Detail::Booleans(trues) = &mut notes.statistics.detail else { return Ok(()) };
+        let OrcTypeStatistics::Booleans(trues) = &mut notes.statistics.detail else { return Ok(()) };
         let whole = [(0, array.len())];
         let runs = nulls.is_none().then_some(whole).into_iter().flatten();
         for (start, end) in runs.chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
@@ -53,7 +53,7 @@ impl Encode for Booleans {
         self.bits.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -65,7 +65,11 @@ impl Encode for Booleans {
         self.bits.memory()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let bits = self.bits.finish(self.chunk, compressor)?;
         bits.places(&mut end.entries);
         end.streams.push((StreamKind::Data, bits.written));
@@ -74,25 +78,25 @@ impl Encode for Booleans {
 }
 
 /// Numbers of 8 bits.
-pub(super) struct Bytes {
-    runs: ByteRuns,
+pub(super) struct ByteColumnWriter {
+    runs: ByteRleEncoder,
     chunk: usize,
     room: Vec<i8>,
 }
 
-impl Bytes {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { runs: ByteRuns::new(), chunk: options.chunk, room: Vec::new() }
+impl ByteColumnWriter {
+    pub(super) fn new(options: &OrcEncoderOptions) -> Self {
+        Self { runs: ByteRleEncoder::new(), chunk: options.chunk, room: Vec::new() }
     }
 }
 
-impl Encode for Bytes {
+impl OrcColumnWriter for ByteColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = primitive::<Int8Type>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
         notes.statistics.note_whole(values);
@@ -107,7 +111,7 @@ impl Encode for Bytes {
         self.runs.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -119,7 +123,11 @@ impl Encode for Bytes {
         self.runs.values.len()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let bytes = self.runs.finish(self.chunk, compressor)?;
         bytes.places(&mut end.entries);
         end.streams.push((StreamKind::Data, bytes.written));
@@ -128,20 +136,20 @@ impl Encode for Bytes {
 }
 
 /// Numbers of 16, 32 and 64 bits, and dates, which are days since 1970.
-pub(super) struct Integers<T: ArrowPrimitiveType> {
-    ints: Ints,
-    note: fn(&mut Statistics, &[T::Native]),
+pub(super) struct IntColumnWriter<T: ArrowPrimitiveType> {
+    ints: RleV2Encoder,
+    note: fn(&mut OrcStatsAccumulator, &[T::Native]),
     room: Vec<T::Native>,
 }
 
-impl<T: ArrowPrimitiveType> Integers<T> {
+impl<T: ArrowPrimitiveType> IntColumnWriter<T> {
     /// Numbers that statistics learn of by `note`.
-    pub(super) fn new(options: &ColumnPlan, note: fn(&mut Statistics, &[T::Native])) -> Self {
-        Self { ints: Ints::of(true, options), note, room: Vec::new() }
+    pub(super) fn new(options: &OrcEncoderOptions, note: fn(&mut OrcStatsAccumulator, &[T::Native])) -> Self {
+        Self { ints: RleV2Encoder::of(true, options), note, room: Vec::new() }
     }
 }
 
-impl<T: ArrowPrimitiveType> Encode for Integers<T>
+impl<T: ArrowPrimitiveType> OrcColumnWriter for IntColumnWriter<T>
 where
     T::Native: Into<i64>,
 {
@@ -149,8 +157,8 @@ where
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = primitive::<T>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
         (self.note)(&mut notes.statistics, values);
@@ -165,7 +173,7 @@ where
         self.ints.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.ints.squeeze(compressor)
     }
 
@@ -177,7 +185,11 @@ where
         self.ints.encoded()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let ints = self.ints.finish(compressor)?;
         ints.places(&mut end.entries);
         end.encoding = Encoding::DirectV2;
@@ -187,19 +199,19 @@ where
 }
 
 /// Floating-point numbers, as they are.
-pub(super) struct Floats<T: ArrowPrimitiveType> {
-    stream: Stream,
+pub(super) struct FloatColumnWriter<T: ArrowPrimitiveType> {
+    stream: OrcStreamWriter,
     groups: Vec<u64>,
     room: Vec<T::Native>,
 }
 
-impl<T: ArrowPrimitiveType> Floats<T> {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { stream: Stream::new(options.chunk), groups: Vec::new(), room: Vec::new() }
+impl<T: ArrowPrimitiveType> FloatColumnWriter<T> {
+    pub(super) fn new(options: &OrcEncoderOptions) -> Self {
+        Self { stream: OrcStreamWriter::new(options.chunk), groups: Vec::new(), room: Vec::new() }
     }
 }
 
-impl<T: ArrowPrimitiveType> Encode for Floats<T>
+impl<T: ArrowPrimitiveType> OrcColumnWriter for FloatColumnWriter<T>
 where
     T::Native: Into<f64> + ArrowNativeType,
 {
@@ -207,8 +219,8 @@ where
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let array = primitive::<T>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
         notes.statistics.note_floats(values);
@@ -224,7 +236,7 @@ where
         self.groups.push(self.stream.position());
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.stream.squeeze(compressor)
     }
 
@@ -236,7 +248,11 @@ where
         self.stream.encoded()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let written = self.stream.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
             written.place(*group, entry);

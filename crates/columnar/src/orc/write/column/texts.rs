@@ -12,10 +12,13 @@ use arrow::{
     },
 };
 
-use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
+use super::{
+    FinishedColumnStreams, OrcColumnError, OrcColumnWriter, RowGroupStats, codes::DictionaryStringEncoder,
+    direct::DirectStringEncoder,
+};
 use crate::{
     kernels::texts::downcast_texts,
-    orc::write::{compression::Compressor, options::ColumnPlan, plan::Length},
+    orc::write::{compression::OrcChunkCompressor, options::OrcEncoderOptions, plan::OrcTextLength},
 };
 
 /// Rows of a dictionary that become values at a time.
@@ -23,11 +26,11 @@ const EXPANDED: usize = 1024;
 /// Rows after which a column that arrives as values looks at how many of them are distinct for the first time.
 const SAMPLE: usize = 10_000;
 
-pub(super) struct Texts {
-    layout: Layout,
+pub(super) struct StringColumnWriter {
+    layout: OrcStringEncoder,
     /// `None` for bytes.
-    length: Option<Length>,
-    options: ColumnPlan,
+    length: Option<OrcTextLength>,
+    options: OrcEncoderOptions,
     /// The dictionary is to be given up as soon as values can be compressed.
     gives_up: bool,
     /// When to look at the number of distinct values next.
@@ -35,17 +38,17 @@ pub(super) struct Texts {
     room: Vec<u8>,
 }
 
-enum Layout {
-    Codes(Box<Codes>),
-    Direct(Box<Direct>),
+enum OrcStringEncoder {
+    Codes(Box<DictionaryStringEncoder>),
+    Direct(Box<DirectStringEncoder>),
 }
 
-impl Texts {
-    pub(super) fn new(length: Option<Length>, options: &ColumnPlan) -> Self {
+impl StringColumnWriter {
+    pub(super) fn new(length: Option<OrcTextLength>, options: &OrcEncoderOptions) -> Self {
         // The format has no dictionaries of bytes.
         let layout = match length.is_some() && options.dictionary_threshold > 0.0 {
-            true => Layout::Codes(Box::default()),
-            false => Layout::Direct(Box::new(Direct::new(options))),
+            true => OrcStringEncoder::Codes(Box::default()),
+            false => OrcStringEncoder::Direct(Box::new(DirectStringEncoder::new(options))),
         };
         Self {
             layout,
@@ -62,26 +65,26 @@ impl Texts {
         &mut self,
         array: A,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong>
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError>
     where
         A::Item: AsRef<[u8]>,
     {
         let whole = nulls.is_none().then_some((0, array.len()));
         let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
-        let length = self.length.unwrap_or(Length::Any);
+        let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
         for (start, end) in runs {
             match &mut self.layout {
-                Layout::Direct(direct) if length == Length::Any => {
+                OrcStringEncoder::Direct(direct) if length == OrcTextLength::Any => {
                     direct.push_rows(&array, start..end, notes)
                 }
-                Layout::Direct(direct) => {
+                OrcStringEncoder::Direct(direct) => {
                     for row in start..end {
                         direct.push(fitted(array.value(row).as_ref(), length, room)?, notes);
                     }
                 }
-                Layout::Codes(codes) => {
+                OrcStringEncoder::Codes(codes) => {
                     for row in start..end {
                         codes.push(fitted(array.value(row).as_ref(), length, room)?);
                     }
@@ -96,13 +99,13 @@ impl Texts {
         &mut self,
         array: &GenericByteArray<T>,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong>
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError>
     where
         T::Native: AsRef<[u8]>,
     {
         match (&mut self.layout, self.length) {
-            (Layout::Direct(direct), None | Some(Length::Any)) => {
+            (OrcStringEncoder::Direct(direct), None | Some(OrcTextLength::Any)) => {
                 let whole = nulls.is_none().then_some((0, array.len()));
                 let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
                 for (start, end) in runs {
@@ -119,8 +122,8 @@ impl Texts {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         match array.data_type() {
             DataType::Utf8 => self.contiguous(array.as_bytes::<Utf8Type>(), nulls, notes),
             DataType::LargeUtf8 => self.contiguous(array.as_bytes::<LargeUtf8Type>(), nulls, notes),
@@ -138,13 +141,13 @@ impl Texts {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let values = array.as_any_dictionary_opt().map(|any| any.values().clone());
         let values = values.ok_or_else(|| "not a dictionary".to_owned())?;
         match &mut self.layout {
-            Layout::Codes(codes) => codes.learn_values(&values),
-            Layout::Direct(_) => {
+            OrcStringEncoder::Codes(codes) => codes.learn_values(&values),
+            OrcStringEncoder::Direct(_) => {
                 for start in (0..array.len()).step_by(EXPANDED) {
                     let rows = EXPANDED.min(array.len() - start);
                     let plain = arrow::compute::cast(&array.slice(start, rows), values.data_type());
@@ -165,11 +168,11 @@ impl Texts {
         keys: &[K],
         values: &ArrayRef,
         nulls: Option<&NullBuffer>,
-    ) -> Result<(), Wrong> {
-        let Layout::Codes(codes) = &mut self.layout else { return Ok(()) };
-        let length = self.length.unwrap_or(Length::Any);
+    ) -> Result<(), OrcColumnError> {
+        let OrcStringEncoder::Codes(codes) = &mut self.layout else { return Ok(()) };
+        let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
-        let mut learn = |fresh: &[usize], codes: &mut Codes| {
+        let mut learn = |fresh: &[usize], codes: &mut DictionaryStringEncoder| {
             each_of(values, fresh, |key, value| {
                 codes.learn(key, fitted(value, length, room)?);
                 Ok(())
@@ -183,8 +186,8 @@ impl Texts {
     }
 
     /// Gives up on a dictionary that is too large, or whose values do not repeat.
-    fn look(&mut self, arrives_coded: bool, notes: &mut Notes) {
-        let Layout::Codes(codes) = &mut self.layout else { return };
+    fn look(&mut self, arrives_coded: bool, notes: &mut RowGroupStats) {
+        let OrcStringEncoder::Codes(codes) = &mut self.layout else { return };
         let is_large = codes.bytes() > self.options.dictionary_size;
         self.gives_up |= is_large;
         if !arrives_coded && codes.rows() >= self.next_look {
@@ -197,13 +200,13 @@ impl Texts {
     }
 }
 
-impl Encode for Texts {
+impl OrcColumnWriter for StringColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let arrives_coded = matches!(array.data_type(), DataType::Dictionary(..));
         match arrives_coded {
             true => self.coded(array, nulls, notes)?,
@@ -215,50 +218,58 @@ impl Encode for Texts {
 
     fn begin_group(&mut self) {
         match &mut self.layout {
-            Layout::Codes(codes) => codes.begin_group(),
-            Layout::Direct(direct) => direct.begin_group(),
+            OrcStringEncoder::Codes(codes) => codes.begin_group(),
+            OrcStringEncoder::Direct(direct) => direct.begin_group(),
         }
     }
 
-    fn end_group(&mut self, notes: &mut Notes) -> Result<(), Wrong> {
-        if let Layout::Codes(codes) = &mut self.layout {
+    fn end_group(&mut self, notes: &mut RowGroupStats) -> Result<(), OrcColumnError> {
+        if let OrcStringEncoder::Codes(codes) = &mut self.layout {
             codes.note(notes);
         }
         Ok(())
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         match &mut self.layout {
-            Layout::Codes(codes) if self.gives_up => {
-                self.layout = Layout::Direct(Box::new(codes.to_direct(&self.options, compressor)?));
+            OrcStringEncoder::Codes(codes) if self.gives_up => {
+                self.layout = OrcStringEncoder::Direct(Box::new(codes.to_direct(&self.options, compressor)?));
                 Ok(())
             }
-            Layout::Codes(_) => Ok(()),
-            Layout::Direct(direct) => direct.squeeze(compressor),
+            OrcStringEncoder::Codes(_) => Ok(()),
+            OrcStringEncoder::Direct(direct) => direct.squeeze(compressor),
         }
     }
 
     fn memory(&self) -> usize {
         match &self.layout {
-            Layout::Codes(codes) => codes.memory(),
-            Layout::Direct(direct) => direct.memory(),
+            OrcStringEncoder::Codes(codes) => codes.memory(),
+            OrcStringEncoder::Direct(direct) => direct.memory(),
         }
     }
 
     fn encoded(&self) -> usize {
         match &self.layout {
-            Layout::Codes(codes) => codes.encoded(),
-            Layout::Direct(direct) => direct.encoded(),
+            OrcStringEncoder::Codes(codes) => codes.encoded(),
+            OrcStringEncoder::Direct(direct) => direct.encoded(),
         }
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         match self.layout {
-            Layout::Direct(direct) => direct.finish(compressor, end),
-            Layout::Codes(codes) if !self.gives_up && codes.repeat(self.options.dictionary_threshold) => {
+            OrcStringEncoder::Direct(direct) => direct.finish(compressor, end),
+            OrcStringEncoder::Codes(codes)
+                if !self.gives_up && codes.repeat(self.options.dictionary_threshold) =>
+            {
                 codes.finish(&self.options, compressor, end)
             }
-            Layout::Codes(codes) => codes.to_direct(&self.options, compressor)?.finish(compressor, end),
+            OrcStringEncoder::Codes(codes) => {
+                codes.to_direct(&self.options, compressor)?.finish(compressor, end)
+            }
         }
     }
 }
@@ -267,13 +278,13 @@ impl Encode for Texts {
 fn each_of(
     values: &ArrayRef,
     keys: &[usize],
-    mut each: impl FnMut(usize, &[u8]) -> Result<(), Wrong>,
-) -> Result<(), Wrong> {
+    mut each: impl FnMut(usize, &[u8]) -> Result<(), OrcColumnError>,
+) -> Result<(), OrcColumnError> {
     fn of<A: ArrayAccessor>(
         array: A,
         keys: &[usize],
-        each: &mut impl FnMut(usize, &[u8]) -> Result<(), Wrong>,
-    ) -> Result<(), Wrong>
+        each: &mut impl FnMut(usize, &[u8]) -> Result<(), OrcColumnError>,
+    ) -> Result<(), OrcColumnError>
     where
         A::Item: AsRef<[u8]>,
     {
@@ -289,10 +300,10 @@ fn each_of(
 
 /// The text with as many characters as the column's have.
 #[inline]
-fn fitted<'a>(text: &'a [u8], length: Length, room: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
+fn fitted<'a>(text: &'a [u8], length: OrcTextLength, room: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
     let most = match length {
-        Length::Any => return Ok(text),
-        Length::AtMost(most) | Length::Exactly(most) => most as usize,
+        OrcTextLength::Any => return Ok(text),
+        OrcTextLength::AtMost(most) | OrcTextLength::Exactly(most) => most as usize,
     };
     // Bytes that go on with a character begin with the bits 10.
     let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
@@ -300,7 +311,7 @@ fn fitted<'a>(text: &'a [u8], length: Length, room: &'a mut Vec<u8>) -> Result<&
         let text = String::from_utf8_lossy(text);
         return Err(format!("{text:?} has {characters} characters where {most} are the most"));
     }
-    if matches!(length, Length::AtMost(_)) || characters == most {
+    if matches!(length, OrcTextLength::AtMost(_)) || characters == most {
         return Ok(text);
     }
     room.clear();
@@ -318,13 +329,13 @@ mod tests {
     use super::*;
     use crate::orc::write::{
         column::distinct::HASHED,
-        statistics::{Detail, Statistics},
+        statistics::{OrcStatsAccumulator, OrcTypeStatistics},
     };
 
     #[test]
     fn of_what_arrives_as_a_dictionary_each_value_is_hashed_once_and_no_row() {
         const VALUES: i32 = 50;
-        let plan = ColumnPlan {
+        let plan = OrcEncoderOptions {
             dictionary_threshold: 0.8,
             dictionary_size: 1 << 20,
             bloom_filter: None,
@@ -333,8 +344,9 @@ mod tests {
         };
         let values: ArrayRef =
             Arc::new((0..VALUES).map(|at| Some(format!("value {at}"))).collect::<StringArray>());
-        let mut texts = Texts::new(Some(Length::Any), &plan);
-        let mut notes = Notes { statistics: Statistics::new(Detail::Nothing), bloom: None };
+        let mut texts = StringColumnWriter::new(Some(OrcTextLength::Any), &plan);
+        let mut notes =
+            RowGroupStats { statistics: OrcStatsAccumulator::new(OrcTypeStatistics::Nothing), bloom: None };
         let before = HASHED.get();
         for group in 0..20 {
             texts.begin_group();

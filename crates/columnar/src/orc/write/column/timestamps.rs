@@ -10,12 +10,12 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{Encode, End, Notes, Wrong, present, primitive};
+use super::{FinishedColumnStreams, OrcColumnError, OrcColumnWriter, RowGroupStats, present, primitive};
 use crate::orc::write::{
-    compression::Compressor,
-    encode::ints::Ints,
-    options::ColumnPlan,
-    statistics::{Detail, bounds_of, milliseconds, widen},
+    compression::OrcChunkCompressor,
+    encode::ints::RleV2Encoder,
+    options::OrcEncoderOptions,
+    statistics::{OrcTypeStatistics, bounds_of, milliseconds, widen},
 };
 
 /// 2015-01-01T00:00:00 in UTC.
@@ -25,33 +25,33 @@ const CUT_OFF: i64 = 999_999;
 /// Zeros that a number of nanoseconds can leave out.
 const MOST_ZEROS: i64 = 8;
 
-pub(super) struct Timestamps {
+pub(super) struct TimestampColumnWriter {
     unit: TimeUnit,
-    seconds: Ints,
-    nanoseconds: Ints,
+    seconds: RleV2Encoder,
+    nanoseconds: RleV2Encoder,
     room: Vec<i64>,
     split: Vec<(i64, i64)>,
 }
 
-impl Timestamps {
-    pub(super) fn new(unit: TimeUnit, options: &ColumnPlan) -> Self {
+impl TimestampColumnWriter {
+    pub(super) fn new(unit: TimeUnit, options: &OrcEncoderOptions) -> Self {
         Self {
             unit,
-            seconds: Ints::of(true, options),
-            nanoseconds: Ints::of(false, options),
+            seconds: RleV2Encoder::of(true, options),
+            nanoseconds: RleV2Encoder::of(false, options),
             room: Vec::new(),
             split: Vec::new(),
         }
     }
 }
 
-impl Encode for Timestamps {
+impl OrcColumnWriter for TimestampColumnWriter {
     fn write(
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
+        notes: &mut RowGroupStats,
+    ) -> Result<(), OrcColumnError> {
         let values = match self.unit {
             TimeUnit::Second => primitive::<TimestampSecondType>(array)?.values(),
             TimeUnit::Millisecond => primitive::<TimestampMillisecondType>(array)?.values(),
@@ -66,7 +66,7 @@ impl Encode for Timestamps {
                 format!("{far} seconds since 1970 are more milliseconds than readers can count").into()
             );
         }
-        if let Detail::Times { bounds, .. } = &mut notes.statistics.detail {
+        if let OrcTypeStatistics::Times { bounds, .. } = &mut notes.statistics.detail {
             widen(bounds, Some((min, max)));
         }
         if let Some(bloom) = &mut notes.bloom {
@@ -102,7 +102,7 @@ impl Encode for Timestamps {
         self.nanoseconds.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.seconds.squeeze(compressor)?;
         self.nanoseconds.squeeze(compressor)
     }
@@ -115,7 +115,11 @@ impl Encode for Timestamps {
         self.seconds.encoded() + self.nanoseconds.encoded()
     }
 
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+    fn finish(
+        self: Box<Self>,
+        compressor: &mut OrcChunkCompressor,
+        end: &mut FinishedColumnStreams,
+    ) -> Result<(), OrcColumnError> {
         let seconds = self.seconds.finish(compressor)?;
         seconds.places(&mut end.entries);
         let nanoseconds = self.nanoseconds.finish(compressor)?;

@@ -9,8 +9,8 @@ use arrow::{
 };
 
 use crate::orc::write::{
-    compression::Compressor,
-    stream::{Stream, Written},
+    compression::OrcChunkCompressor,
+    stream::{OrcEncodedStream, OrcStreamWriter},
 };
 
 /// Bytes of a run that repeats one of them.
@@ -20,18 +20,18 @@ const MOST_LITERALS: usize = 128;
 
 /// Where a row group begins in a stream of bytes: the run's place, and how many of its bytes lie before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct ByteRunPosition {
     position: u64,
     consumed: u64,
 }
 
 /// Appends the bytes in runs, and says where in them the given places are, which ascend.
-fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<Mark> {
+fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosition> {
     let mut marks = Vec::with_capacity(places.len());
     let mut places = places.iter().copied().peekable();
     let mut mark = |start: usize, end: usize, position: usize| {
         while let Some(place) = places.next_if(|place| *place < end) {
-            marks.push(Mark { position: position as u64, consumed: (place - start) as u64 });
+            marks.push(ByteRunPosition { position: position as u64, consumed: (place - start) as u64 });
         }
     };
     let mut start = 0;
@@ -59,14 +59,14 @@ fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<Mark> {
 }
 
 /// A stream of bytes and the places of row groups in it, once it is encoded.
-pub(crate) struct EncodedBytes {
-    pub(crate) written: Written,
-    marks: Vec<Mark>,
+pub(crate) struct EncodedByteStream {
+    pub(crate) written: OrcEncodedStream,
+    marks: Vec<ByteRunPosition>,
     /// For bits: how many bits of the byte lie before.
     bits: Option<Vec<u64>>,
 }
 
-impl EncodedBytes {
+impl EncodedByteStream {
     /// Appends what the row index says of each row group.
     pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
         for (at, (entry, mark)) in entries.iter_mut().zip(&self.marks).enumerate() {
@@ -78,12 +78,12 @@ impl EncodedBytes {
 }
 
 /// A byte for each value.
-pub(crate) struct ByteRuns {
+pub(crate) struct ByteRleEncoder {
     pub(crate) values: Vec<u8>,
     groups: Vec<usize>,
 }
 
-impl ByteRuns {
+impl ByteRleEncoder {
     pub(crate) fn new() -> Self {
         Self { values: Vec::new(), groups: Vec::new() }
     }
@@ -96,20 +96,24 @@ impl ByteRuns {
         self.values.capacity()
     }
 
-    pub(crate) fn finish(self, chunk: usize, compressor: &mut Compressor) -> Result<EncodedBytes, String> {
-        let mut stream = Stream::new(chunk);
+    pub(crate) fn finish(
+        self,
+        chunk: usize,
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<EncodedByteStream, String> {
+        let mut stream = OrcStreamWriter::new(chunk);
         let marks = encode(&self.values, &self.groups, &mut stream.raw);
-        Ok(EncodedBytes { written: stream.finish(compressor)?, marks, bits: None })
+        Ok(EncodedByteStream { written: stream.finish(compressor)?, marks, bits: None })
     }
 }
 
 /// A bit for each value.
-pub(crate) struct Bits {
+pub(crate) struct BooleanRleEncoder {
     bits: BooleanBufferBuilder,
     groups: Vec<usize>,
 }
 
-impl Bits {
+impl BooleanRleEncoder {
     pub(crate) fn new() -> Self {
         Self { bits: BooleanBufferBuilder::new(0), groups: Vec::new() }
     }
@@ -129,29 +133,29 @@ impl Bits {
     pub(crate) fn finish(
         mut self,
         chunk: usize,
-        compressor: &mut Compressor,
-    ) -> Result<EncodedBytes, String> {
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<EncodedByteStream, String> {
         // The file's first bit is a byte's highest, the memory's its lowest.
         let bits = self.bits.finish();
         let bytes: Vec<u8> =
             bits.values().iter().take(bits.len().div_ceil(8)).map(|byte| byte.reverse_bits()).collect();
         let places: Vec<usize> = self.groups.iter().map(|group| group / 8).collect();
-        let mut stream = Stream::new(chunk);
+        let mut stream = OrcStreamWriter::new(chunk);
         let marks = encode(&bytes, &places, &mut stream.raw);
         let before = self.groups.iter().map(|group| (group % 8) as u64).collect();
-        Ok(EncodedBytes { written: stream.finish(compressor)?, marks, bits: Some(before) })
+        Ok(EncodedByteStream { written: stream.finish(compressor)?, marks, bits: Some(before) })
     }
 }
 
 /// Which rows of a column have a value.
-pub(crate) struct Presence {
+pub(crate) struct PresentStreamEncoder {
     /// Begun with the first row that has none.
     bits: Option<BooleanBufferBuilder>,
     rows: usize,
     groups: Vec<usize>,
 }
 
-impl Presence {
+impl PresentStreamEncoder {
     pub(crate) fn new() -> Self {
         Self { bits: None, rows: 0, groups: Vec::new() }
     }
@@ -183,10 +187,10 @@ impl Presence {
     pub(crate) fn finish(
         self,
         chunk: usize,
-        compressor: &mut Compressor,
-    ) -> Result<Option<EncodedBytes>, String> {
+        compressor: &mut OrcChunkCompressor,
+    ) -> Result<Option<EncodedByteStream>, String> {
         let Some(bits) = self.bits else { return Ok(None) };
-        Bits { bits, groups: self.groups }.finish(chunk, compressor).map(Some)
+        BooleanRleEncoder { bits, groups: self.groups }.finish(chunk, compressor).map(Some)
     }
 }
 

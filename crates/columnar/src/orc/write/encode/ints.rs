@@ -14,14 +14,14 @@ use std::ops::{Range, RangeInclusive};
 
 use super::{
     packing::{bits, bytes_of, pack, push_varint, varint_bytes, zigzag},
-    patches::Patches,
+    patches::PatchedBasePlan,
 };
 use crate::orc::{
     widths::{closest_width, encoded_width},
     write::{
-        compression::Compressor,
-        options::ColumnPlan,
-        stream::{Stream, Written},
+        compression::OrcChunkCompressor,
+        options::OrcEncoderOptions,
+        stream::{OrcEncodedStream, OrcStreamWriter},
     },
 };
 
@@ -41,7 +41,7 @@ const DELTA: u8 = 3;
 
 /// What numbers of a stream are, and how they are packed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packing {
+pub(crate) struct RleV2Options {
     pub(crate) signed: bool,
     /// Whether widths are those that lie evenly in bytes: what is compressed further needs fewer bytes so.
     pub(crate) aligned: bool,
@@ -49,28 +49,28 @@ pub(crate) struct Packing {
 
 /// Where a row group begins in a stream of numbers: the run's place, and how many of its numbers lie before.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct IntRunPosition {
     position: u64,
     consumed: u64,
 }
 
 /// A stream of whole numbers; unsigned ones are at most `i64::MAX`.
-pub(crate) struct Ints {
-    stream: Stream,
-    packing: Packing,
+pub(crate) struct RleV2Encoder {
+    stream: OrcStreamWriter,
+    packing: RleV2Options,
     /// Of the block that is not full yet.
     block: Vec<i64>,
-    marks: Vec<Mark>,
+    marks: Vec<IntRunPosition>,
     scratch: Vec<u64>,
 }
 
 /// The bytes of such a stream, and where row groups begin in it.
-pub(crate) struct EncodedInts {
-    pub(crate) written: Written,
-    marks: Vec<Mark>,
+pub(crate) struct EncodedIntStream {
+    pub(crate) written: OrcEncodedStream,
+    marks: Vec<IntRunPosition>,
 }
 
-impl EncodedInts {
+impl EncodedIntStream {
     /// Appends what the row index says of each row group.
     pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
         for (entry, mark) in entries.iter_mut().zip(&self.marks) {
@@ -80,15 +80,15 @@ impl EncodedInts {
     }
 }
 
-impl Ints {
+impl RleV2Encoder {
     /// A stream as the options of a column want it.
-    pub(crate) fn of(signed: bool, options: &ColumnPlan) -> Self {
-        Self::new(Packing { signed, aligned: options.aligned }, options.chunk)
+    pub(crate) fn of(signed: bool, options: &OrcEncoderOptions) -> Self {
+        Self::new(RleV2Options { signed, aligned: options.aligned }, options.chunk)
     }
 
-    fn new(packing: Packing, chunk: usize) -> Self {
+    fn new(packing: RleV2Options, chunk: usize) -> Self {
         Self {
-            stream: Stream::new(chunk),
+            stream: OrcStreamWriter::new(chunk),
             packing,
             block: Vec::with_capacity(BLOCK),
             marks: Vec::new(),
@@ -97,7 +97,8 @@ impl Ints {
     }
 
     pub(crate) fn begin_group(&mut self) {
-        self.marks.push(Mark { position: self.stream.position(), consumed: self.block.len() as u64 });
+        self.marks
+            .push(IntRunPosition { position: self.stream.position(), consumed: self.block.len() as u64 });
     }
 
     /// Appends what `number` makes of each value.
@@ -131,7 +132,7 @@ impl Ints {
         self.block.clear();
     }
 
-    pub(crate) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+    pub(crate) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         self.stream.squeeze(compressor)
     }
 
@@ -143,14 +144,14 @@ impl Ints {
         self.stream.encoded() + self.block.len()
     }
 
-    pub(crate) fn finish(mut self, compressor: &mut Compressor) -> Result<EncodedInts, String> {
+    pub(crate) fn finish(mut self, compressor: &mut OrcChunkCompressor) -> Result<EncodedIntStream, String> {
         self.end_block();
-        Ok(EncodedInts { written: self.stream.finish(compressor)?, marks: self.marks })
+        Ok(EncodedIntStream { written: self.stream.finish(compressor)?, marks: self.marks })
     }
 }
 
 /// What decides how numbers are best written.
-struct Shape {
+struct IntRunStats {
     min: i64,
     max: i64,
     /// Bits that the largest of them has when it is packed.
@@ -165,8 +166,8 @@ struct Shape {
     steady: bool,
 }
 
-impl Shape {
-    fn of(numbers: &[i64], packing: Packing) -> Self {
+impl IntRunStats {
+    fn of(numbers: &[i64], packing: RleV2Options) -> Self {
         let first = numbers.first().copied().unwrap_or_default();
         let later = numbers.get(1..).unwrap_or_default();
         let step = later.first().map_or(0, |second| second.wrapping_sub(first));
@@ -204,12 +205,12 @@ fn bounds(numbers: &[i64]) -> (i64, i64) {
 }
 
 /// Appends the runs of up to 512 numbers.
-pub(crate) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     let Some(&first) = numbers.first() else { return };
     if numbers.len() >= *SHORT_REPEAT.start() && numbers.iter().all(|number| *number == first) {
         return repeat(first, numbers.len(), packing, out);
     }
-    let shape = Shape::of(numbers, packing);
+    let shape = IntRunStats::of(numbers, packing);
     if shape.steady {
         return segment(numbers, &shape, packing, scratch, out);
     }
@@ -234,7 +235,7 @@ pub(crate) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, 
 
 /// The first repeat that as a run of its own is shorter than its numbers are with `each` bits, and what it costs to end
 /// the run before it.
-fn repeat_that_pays(numbers: &[i64], each: usize, packing: Packing) -> Option<Range<usize>> {
+fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Option<Range<usize>> {
     // No shorter one can, and of so many numbers one behind the other each repeat of that length has the last.
     let least = (FEWEST_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
     let mut probe = least - 1;
@@ -251,7 +252,7 @@ fn repeat_that_pays(numbers: &[i64], each: usize, packing: Packing) -> Option<Ra
     None
 }
 
-impl Packing {
+impl RleV2Options {
     /// The width in which numbers of so many bits are packed.
     fn width(self, bits: u32) -> u32 {
         match self.aligned {
@@ -268,7 +269,7 @@ impl Packing {
 }
 
 /// Bits of a run that repeats a value.
-fn repeat_bits(value: i64, times: usize, packing: Packing) -> usize {
+fn repeat_bits(value: i64, times: usize, packing: RleV2Options) -> usize {
     let packed = packing.packed(value);
     match SHORT_REPEAT.contains(&times) {
         true => 8 + 8 * bits(packed).max(1).div_ceil(8) as usize,
@@ -276,7 +277,7 @@ fn repeat_bits(value: i64, times: usize, packing: Packing) -> usize {
     }
 }
 
-fn repeat(value: i64, times: usize, packing: Packing, out: &mut Vec<u8>) {
+fn repeat(value: i64, times: usize, packing: RleV2Options, out: &mut Vec<u8>) {
     let packed = packing.packed(value);
     if SHORT_REPEAT.contains(&times) {
         let bytes = bits(packed).max(1).div_ceil(8) as usize;
@@ -295,14 +296,20 @@ fn header(kind: u8, width: u8, len: usize, out: &mut Vec<u8>) {
     out.extend([kind << 6 | width << 1 | (len >> 8) as u8, len as u8]);
 }
 
-fn whole_segment(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn whole_segment(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     if !numbers.is_empty() {
-        segment(numbers, &Shape::of(numbers, packing), packing, scratch, out);
+        segment(numbers, &IntRunStats::of(numbers, packing), packing, scratch, out);
     }
 }
 
 /// Appends numbers as one run, or as two where differences are to begin with one that is not 0.
-fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn segment(
+    numbers: &[i64],
+    shape: &IntRunStats,
+    packing: RleV2Options,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) {
     let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
         return direct(numbers, shape, packing, scratch, out);
     };
@@ -321,7 +328,9 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
         // Where few differences need many bits, patches may need fewer bytes than all differences do.
         let mean = shape.max.abs_diff(shape.min) / numbers.len() as u64;
         let patched_bytes = match shape.differences >= bits(mean) + UNEVEN_BITS {
-            true => Patches::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes),
+            true => {
+                PatchedBasePlan::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes)
+            }
             false => usize::MAX,
         };
         let others = direct_bytes.min(patched_bytes);
@@ -337,11 +346,13 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
             let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
             if delta_bytes(first, next) + cost < others {
                 whole_segment_of_one(before, packing, scratch, out);
-                return delta(behind, &Shape::of(behind, packing), packing, scratch, out);
+                return delta(behind, &IntRunStats::of(behind, packing), packing, scratch, out);
             }
         }
     }
-    if let Some(patches) = Patches::of(numbers, shape.min, shape.max).filter(|it| it.bytes < direct_bytes) {
+    if let Some(patches) =
+        PatchedBasePlan::of(numbers, shape.min, shape.max).filter(|it| it.bytes < direct_bytes)
+    {
         header(PATCHED_BASE, encoded_width(patches.width), numbers.len(), out);
         return patches.append(numbers, scratch, out);
     }
@@ -349,14 +360,20 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
 }
 
 /// Appends numbers that are all the same.
-fn whole_segment_of_one(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn whole_segment_of_one(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     match numbers {
         [value, _, _, ..] => repeat(*value, numbers.len(), packing, out),
-        few => direct(few, &Shape::of(few, packing), packing, scratch, out),
+        few => direct(few, &IntRunStats::of(few, packing), packing, scratch, out),
     }
 }
 
-fn direct(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn direct(
+    numbers: &[i64],
+    shape: &IntRunStats,
+    packing: RleV2Options,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) {
     let width = packing.width(shape.any);
     header(DIRECT, encoded_width(width), numbers.len(), out);
     scratch.clear();
@@ -368,7 +385,13 @@ fn direct(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u6
 }
 
 /// Appends numbers that rise or fall, by an amount that is not 0 at first.
-fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn delta(
+    numbers: &[i64],
+    shape: &IntRunStats,
+    packing: RleV2Options,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) {
     let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
         return direct(numbers, shape, packing, scratch, out);
     };

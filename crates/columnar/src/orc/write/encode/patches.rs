@@ -20,7 +20,7 @@ const PIECE: usize = 64;
 const FEWEST: usize = 8;
 
 /// How a run is split into numbers and patches.
-pub(crate) struct Patches {
+pub(crate) struct PatchedBasePlan {
     base: i64,
     /// Bits of each number.
     pub(crate) width: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Patches {
     pub(crate) bytes: usize,
 }
 
-impl Patches {
+impl PatchedBasePlan {
     /// The best way to split numbers between `min` and `max`, whose difference does not overflow; `None` where there
     /// is none.
     pub(crate) fn of(numbers: &[i64], min: i64, max: i64) -> Option<Self> {

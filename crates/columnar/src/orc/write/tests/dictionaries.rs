@@ -24,7 +24,7 @@ where
 
 /// How the first column is encoded in each stripe, and the values of its dictionary.
 fn encodings(bytes: &Bytes) -> Vec<(Encoding, Option<u32>)> {
-    let end = End::of(bytes);
+    let end = RawOrcTail::of(bytes);
     (0..end.footer.stripes.len())
         .map(|stripe| {
             let footer = end.stripe(bytes, stripe).0;
@@ -92,7 +92,7 @@ async fn values_that_are_null_within_a_dictionary_are_null() {
     let array =
         DictionaryArray::new(Int8Array::from(vec![Some(0), Some(1), None, Some(2)]), Arc::new(values));
     let (bytes, _) = assert_comes_back(&[of("x", Arc::new(array))], small(OrcCompression::None)).await;
-    assert_eq!(End::of(&bytes).footer.statistics[1].number_of_values, Some(2));
+    assert_eq!(RawOrcTail::of(&bytes).footer.statistics[1].number_of_values, Some(2));
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_dictionary_that_grows_too_large_is_given_up() {
         let options = OrcOptions::default().with_row_index_stride(700).with_dictionary_size(ByteSize::kib(8));
         let (bytes, _) = assert_comes_back(&[of("x", array)], options).await;
         assert_eq!(encodings(&bytes), [(Encoding::DirectV2, None)]);
-        let strings = End::of(&bytes).footer.statistics[1].string_statistics.clone().unwrap();
+        let strings = RawOrcTail::of(&bytes).footer.statistics[1].string_statistics.clone().unwrap();
         assert_eq!((strings.minimum(), strings.maximum()), ("value 0", "value 999"));
     }
 }
@@ -158,7 +158,7 @@ async fn the_values_of_a_dictionary_are_sorted() {
         OrcOptions::default().with_compression(OrcCompression::None),
     )
     .await;
-    let (_, streams) = End::of(&bytes).stripe(&bytes, 0);
+    let (_, streams) = RawOrcTail::of(&bytes).stripe(&bytes, 0);
     let values = streams.iter().find(|it| it.1 == proto::stream::Kind::DictionaryData).unwrap();
     let mut sorted: Vec<String> = (0..30).map(|at| format!("value {at}")).collect();
     sorted.sort();

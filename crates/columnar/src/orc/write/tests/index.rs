@@ -15,14 +15,14 @@ async fn positions_of_numbers_are_those_of_their_runs() {
     let array: ArrayRef = Arc::new(numbers);
     let options = small(OrcCompression::None).with_stripe_size(ByteSize::mib(1));
     let (bytes, _) = assert_comes_back(&[of("x", array.clone())], options.clone()).await;
-    let end = End::of(&bytes);
+    let end = RawOrcTail::of(&bytes);
     // 512 numbers of 9 bits with their sign, and two bytes before them.
     assert_eq!(positions(&end.row_index(&bytes, 0, 1)), [vec![0, 0], vec![578, 488], vec![3 * 578, 464]]);
     assert_eq!(positions(&end.row_index(&bytes, 0, 0)), [vec![], vec![], vec![]] as [Vec<u64>; 3]);
 
     let options = options.with_compression(OrcCompression::Snappy).with_chunk_size(ByteSize::bytes(500));
     let (bytes, _) = assert_comes_back(&[of("x", array)], options).await;
-    let found = positions(&End::of(&bytes).row_index(&bytes, 0, 1));
+    let found = positions(&RawOrcTail::of(&bytes).row_index(&bytes, 0, 1));
     assert_eq!((&found[0], found[1][1..].to_vec()), (&vec![0, 0, 0], vec![78, 488]));
     assert_eq!(found[2][1..], [3 * 578 % 500, 464]);
     assert!(found[1][0] > 0 && found[1][0] <= 503);
@@ -38,7 +38,7 @@ async fn positions_of_presence_are_there_only_where_there_are_nulls() {
         ("without", Arc::new(without), true),
     ]);
     let (bytes, _) = assert_comes_back(&[batch.unwrap()], small(OrcCompression::None)).await;
-    let end = End::of(&bytes);
+    let end = RawOrcTail::of(&bytes);
     let index = end.row_index(&bytes, 0, 1);
     // 1000 rows are 125 bytes, a run of their own; another begins with byte 126. Of values there is one fewer.
     assert_eq!(index.entry[1].positions[..3], [2, 0, 0]);
@@ -60,7 +60,7 @@ async fn statistics_of_row_groups_stripes_and_the_file_add_up() {
     ]);
     let (bytes, written) = assert_comes_back(&[batch.unwrap()], small(OrcCompression::Snappy)).await;
     assert!(written.stripes > 2);
-    let end = End::of(&bytes);
+    let end = RawOrcTail::of(&bytes);
     let file = end.footer.statistics[1].int_statistics.as_ref().unwrap();
     let expected: i64 = (0..20_000).filter(|row| row % 7 != 0).sum();
     assert_eq!((file.minimum(), file.maximum(), file.sum()), (1, 19_998, expected));
@@ -89,7 +89,7 @@ async fn statistics_of_row_groups_stripes_and_the_file_add_up() {
 async fn long_texts_have_bounds_that_are_cut() {
     let texts = StringArray::from(vec!["a".repeat(2000), "b".repeat(3000), "c".to_owned()]);
     let (bytes, _) = assert_comes_back(&[of("x", Arc::new(texts))], OrcOptions::default()).await;
-    let found = End::of(&bytes).footer.statistics[1].string_statistics.clone().unwrap();
+    let found = RawOrcTail::of(&bytes).footer.statistics[1].string_statistics.clone().unwrap();
     assert_eq!((found.lower_bound(), &found.minimum), ("a".repeat(1024).as_str(), &None));
     assert_eq!((found.maximum(), found.sum()), ("c", 5001));
 }
@@ -103,7 +103,7 @@ async fn bloom_filters_know_every_value_of_their_row_group() {
         let options =
             small(OrcCompression::Zstd(3)).with_stripe_size(ByteSize::mib(1)).with_column("x", column);
         let (bytes, _) = assert_comes_back(&[of("x", Arc::new(array.clone()))], options).await;
-        let end = End::of(&bytes);
+        let end = RawOrcTail::of(&bytes);
         let (footer, streams) = end.stripe(&bytes, 0);
         assert_eq!(footer.columns[1].bloom_encoding, Some(1));
         let found = streams.iter().find(|it| it.1 == proto::stream::Kind::BloomFilterUtf8).unwrap();
@@ -142,7 +142,7 @@ async fn fields_have_options_of_their_own() {
             .with_column(path, own)
             .with_column("x.d", column());
         let (bytes, _) = assert_comes_back(&[of("x", outer.clone())], options).await;
-        let (footer, streams) = End::of(&bytes).stripe(&bytes, 0);
+        let (footer, streams) = RawOrcTail::of(&bytes).stripe(&bytes, 0);
         let with = |kind| streams.iter().filter(|it| it.1 == kind).map(|it| it.0).collect::<Vec<u32>>();
         assert_eq!(with(proto::stream::Kind::BloomFilterUtf8), filtered, "{path}");
         assert_eq!(with(proto::stream::Kind::DictionaryData), coded, "{path}");
@@ -161,7 +161,7 @@ async fn the_file_says_who_wrote_it_and_what_it_was_told() {
     let batch = of("x", Arc::new(Int32Array::from(vec![1])));
     let options = OrcOptions::default().with_metadata("key", "value").with_metadata("bytes", vec![0, 255]);
     let (bytes, _) = write(&[batch], options).await.unwrap();
-    let End { postscript, footer, .. } = End::of(&bytes);
+    let RawOrcTail { postscript, footer, .. } = RawOrcTail::of(&bytes);
     assert!(footer.software_version().starts_with("stylobate "));
     assert_eq!((postscript.version.as_slice(), postscript.magic()), ([0, 12].as_slice(), "ORC"));
     let metadata: Vec<_> = footer.metadata.iter().map(|it| (it.name(), it.value())).collect();
@@ -171,7 +171,7 @@ async fn the_file_says_who_wrote_it_and_what_it_was_told() {
         .with_metadata([("iceberg.id".to_owned(), "7".to_owned())].into());
     let batch = RecordBatch::new_empty(Arc::new(Schema::new(vec![field])));
     let (bytes, _) = write(&[batch], OrcOptions::default()).await.unwrap();
-    let attributes = &End::of(&bytes).footer.types[1].attributes;
+    let attributes = &RawOrcTail::of(&bytes).footer.types[1].attributes;
     assert_eq!((attributes[0].key(), attributes[0].value()), ("iceberg.id", "7"));
 }
 
@@ -183,7 +183,8 @@ async fn stripes_end_near_their_size_and_where_memory_ends() {
     let options = || OrcOptions::default().with_compression(OrcCompression::Snappy);
     let (bytes, _) =
         write(std::slice::from_ref(&batch), options().with_stripe_size(ByteSize::kib(500))).await.unwrap();
-    let sizes: Vec<u64> = End::of(&bytes).footer.stripes.iter().map(|stripe| stripe.data_length()).collect();
+    let sizes: Vec<u64> =
+        RawOrcTail::of(&bytes).footer.stripes.iter().map(|stripe| stripe.data_length()).collect();
     let whole = &sizes[..sizes.len() - 1];
     assert!(whole.len() >= 3 && whole.iter().all(|size| (400 << 10..1100 << 10).contains(size)), "{sizes:?}");
     let (_, written) = write(&[batch], options().with_memory(ByteSize::mib(1))).await.unwrap();

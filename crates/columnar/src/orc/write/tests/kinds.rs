@@ -119,7 +119,7 @@ async fn a_file_without_rows_has_columns() {
         let (bytes, written) =
             assert_comes_back(&[all_kinds(0, 0)], OrcOptions::default().with_compression(codec)).await;
         assert_eq!((written.rows, written.stripes), (0, 0));
-        let end = End::of(&bytes);
+        let end = RawOrcTail::of(&bytes);
         assert_eq!(end.footer.statistics.len(), end.footer.types.len());
         assert_eq!(end.footer.statistics[5].number_of_values, Some(0));
     }
@@ -184,7 +184,7 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
         let all = OrcColumnOptions::default().with_dictionary_threshold(threshold);
         let options = OrcOptions::default().with_all_columns(all);
         let (bytes, _) = write(std::slice::from_ref(&batch), options.clone()).await.unwrap();
-        let end = End::of(&bytes);
+        let end = RawOrcTail::of(&bytes);
         let kinds: Vec<_> = end.footer.types.iter().map(|it| (it.kind(), it.maximum_length)).collect();
         use proto::r#type::Kind;
         assert_eq!(kinds[1..], [(Kind::Char, Some(4)), (Kind::Varchar, Some(10))]);

@@ -27,8 +27,8 @@ use super::{OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten}
 use crate::{
     Result,
     orc::{
-        compression::Codec,
-        stream::Stream,
+        compression::OrcCodec,
+        stream::OrcStreamReader,
         tests::{cast, read_all},
     },
 };
@@ -81,13 +81,13 @@ fn small(compression: OrcCompression) -> OrcOptions {
 }
 
 /// The end of a file as it is in it.
-struct End {
+struct RawOrcTail {
     postscript: proto::PostScript,
     footer: proto::Footer,
     statistics: proto::Metadata,
 }
 
-impl End {
+impl RawOrcTail {
     fn of(file: &Bytes) -> Self {
         let before = file.len() - 1 - usize::from(*file.last().unwrap());
         let postscript = proto::PostScript::decode(file.slice(before..file.len() - 1)).unwrap();
@@ -128,6 +128,6 @@ impl End {
 }
 
 fn message<M: Message + Default>(postscript: &proto::PostScript, bytes: Bytes) -> M {
-    let codec = Codec::of(postscript).unwrap();
-    M::decode(Stream::new(bytes, codec).read_all(1 << 30).unwrap()).unwrap()
+    let codec = OrcCodec::of(postscript).unwrap();
+    M::decode(OrcStreamReader::new(bytes, codec).read_all(1 << 30).unwrap()).unwrap()
 }

@@ -40,7 +40,7 @@ async fn items_of_lists_that_are_null_are_not_written() {
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let list = ListArray::new(field, offsets, Arc::new(items), Some(nulls));
     let (bytes, _) = assert_comes_back(&[of("x", Arc::new(list.clone()))], OrcOptions::default()).await;
-    let end = End::of(&bytes);
+    let end = RawOrcTail::of(&bytes);
     assert_eq!(end.footer.statistics[2].number_of_values, Some(4));
     let lengths = end.footer.statistics[1].collection_statistics.clone().unwrap();
     assert_eq!((lengths.min_children(), lengths.max_children(), lengths.total_children()), (0, 2, 4));
@@ -55,7 +55,7 @@ async fn fields_of_structs_that_are_null_are_not_written() {
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let array = StructArray::new(vec![field].into(), vec![values], Some(nulls));
     let (bytes, _) = assert_comes_back(&[of("x", Arc::new(array))], OrcOptions::default()).await;
-    let statistics = &End::of(&bytes).footer.statistics;
+    let statistics = &RawOrcTail::of(&bytes).footer.statistics;
     assert_eq!((statistics[1].number_of_values(), statistics[2].number_of_values()), (3, 2));
     assert_eq!(statistics[2].int_statistics.as_ref().unwrap().sum, Some(5));
 }
@@ -77,7 +77,7 @@ async fn types_are_numbered_from_the_outermost_in() {
     let schema = Schema::new(vec![Field::new("m", map, true), Field::new("z", DataType::Int64, true)]);
     let batch = RecordBatch::new_empty(Arc::new(schema));
     let (bytes, _) = write(&[batch], OrcOptions::default()).await.unwrap();
-    let types = End::of(&bytes).footer.types;
+    let types = RawOrcTail::of(&bytes).footer.types;
     use proto::r#type::Kind;
     let expected = [
         (Kind::Struct, vec![1, 7], vec!["m", "z"]),

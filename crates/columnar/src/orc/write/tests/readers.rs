@@ -17,7 +17,7 @@ use crate::{
 
 /// What a file is made from.
 #[derive(Clone, Debug)]
-struct Recipe {
+struct RandomOrcSpec {
     seed: u64,
     columns: usize,
     depth: usize,
@@ -30,7 +30,7 @@ struct Recipe {
     threshold: f64,
 }
 
-fn recipes() -> impl Strategy<Value = Recipe> {
+fn recipes() -> impl Strategy<Value = RandomOrcSpec> {
     let sizes = (
         prop::sample::select(vec![0, 1, 3, 64, 500, 1000, 10_000]),
         prop::sample::select(vec![1, 64, 1 << 10, 256 << 10]),
@@ -39,7 +39,7 @@ fn recipes() -> impl Strategy<Value = Recipe> {
     );
     let rows = prop::collection::vec(0..700_usize, 1..4);
     (any::<u64>(), 1..4_usize, 0..4_usize, rows, 0..CODECS.len(), sizes).prop_map(
-        |(seed, columns, depth, rows, codec, (stride, chunk, stripe, threshold))| Recipe {
+        |(seed, columns, depth, rows, codec, (stride, chunk, stripe, threshold))| RandomOrcSpec {
             seed,
             columns,
             depth,
@@ -53,7 +53,7 @@ fn recipes() -> impl Strategy<Value = Recipe> {
     )
 }
 
-impl Recipe {
+impl RandomOrcSpec {
     fn batches(&self, random: &mut StdRng) -> Vec<RecordBatch> {
         let types: Vec<DataType> = (0..self.columns).map(|_| random::data_type(random, self.depth)).collect();
         let batch = |rows: &usize| {
@@ -109,7 +109,7 @@ fn read_by_another(file: &Bytes, columns: &[usize]) -> Option<RecordBatch> {
     Some(concat_batches(&schema, &batches.collect::<Vec<_>>()).unwrap())
 }
 
-fn check(recipe: &Recipe) {
+fn check(recipe: &RandomOrcSpec) {
     let mut random = StdRng::seed_from_u64(recipe.seed);
     let batches = recipe.batches(&mut random);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
 
 use crate::orc::{
-    decode::DecodedInts,
-    stream::Stream,
-    write::encode::ints::{Packing, encode},
+    decode::ints::IntRleDecoder,
+    stream::OrcStreamReader,
+    write::encode::ints::{RleV2Options, encode},
 };
 
 const SHORT_REPEAT: u8 = 0;
@@ -14,7 +14,7 @@ const DIRECT: u8 = 1;
 const PATCHED_BASE: u8 = 2;
 const DELTA: u8 = 3;
 
-fn encoded(numbers: &[i64], packing: Packing) -> Vec<u8> {
+fn encoded(numbers: &[i64], packing: RleV2Options) -> Vec<u8> {
     let (mut scratch, mut out) = (Vec::new(), Vec::new());
     numbers.chunks(512).for_each(|block| encode(block, packing, &mut scratch, &mut out));
     out
@@ -26,8 +26,8 @@ fn assert_comes_back(numbers: &[i64]) {
             if !signed && numbers.iter().any(|number| *number < 0) {
                 continue;
             }
-            let bytes = encoded(numbers, Packing { signed, aligned });
-            let mut ints = DecodedInts::new(Stream::new(Bytes::from(bytes), None), signed, true);
+            let bytes = encoded(numbers, RleV2Options { signed, aligned });
+            let mut ints = IntRleDecoder::new(OrcStreamReader::new(Bytes::from(bytes), None), signed, true);
             assert_eq!(ints.read(numbers.len()).unwrap(), numbers, "signed: {signed}, aligned: {aligned}");
             assert!(ints.read(1).is_err());
         }
@@ -37,7 +37,7 @@ fn assert_comes_back(numbers: &[i64]) {
 /// The kinds of the runs of one block, by their first bytes as the decoder finds them.
 fn first_kind(numbers: &[i64]) -> u8 {
     assert_comes_back(numbers);
-    encoded(numbers, Packing { signed: true, aligned: false })[0] >> 6
+    encoded(numbers, RleV2Options { signed: true, aligned: false })[0] >> 6
 }
 
 #[test]
@@ -64,20 +64,20 @@ fn numbers_that_rise_and_jump_are_patched_where_that_is_shorter() {
             let mut numbers: Vec<i64> = (0..512 - jumps).map(|at| at * sign).collect();
             numbers.extend((1..=jumps).map(|at| (at << 40) * sign));
             // Numbers that fall have the last for a base, above which all are large.
-            let length = encoded(&numbers, Packing { signed: true, aligned: false }).len();
+            let length = encoded(&numbers, RleV2Options { signed: true, aligned: false }).len();
             assert!(sign < 0 || length < 620 + 8 * jumps as usize, "{jumps}: {length}");
             assert_comes_back(&numbers);
         }
     }
     let mut steps: Vec<i64> = (0..512).map(|at| at / 3).collect();
     steps[511] = 1 << 50;
-    assert!(encoded(&steps, Packing { signed: true, aligned: false }).len() < 620);
+    assert!(encoded(&steps, RleV2Options { signed: true, aligned: false }).len() < 620);
     assert_comes_back(&steps);
 }
 
 #[test]
 fn the_examples_of_the_specification_are_made() {
-    let unsigned = Packing { signed: false, aligned: false };
+    let unsigned = RleV2Options { signed: false, aligned: false };
     assert_eq!(encoded(&[10_000; 5], unsigned), [0x0a, 0x27, 0x10]);
     let direct = [0x5e, 0x03, 0x5c, 0xa1, 0xab, 0x1e, 0xde, 0xad, 0xbe, 0xef];
     assert_eq!(encoded(&[23_713, 43_806, 57_005, 48_879], unsigned), direct);
@@ -86,7 +86,7 @@ fn the_examples_of_the_specification_are_made() {
     assert_eq!(encoded(&patched, unsigned)[0], 0x8e);
     assert_eq!(encoded(&patched, unsigned).len(), 28);
     let delta = [0xc6, 0x09, 0x02, 0x02, 0x22, 0x42, 0x42, 0x46];
-    let aligned = Packing { signed: false, aligned: true };
+    let aligned = RleV2Options { signed: false, aligned: true };
     assert_eq!(encoded(&[2, 3, 5, 7, 11, 13, 17, 19, 23, 29], aligned), delta);
 }
 
@@ -95,7 +95,7 @@ fn long_repeats_are_runs_of_their_own_and_short_ones_are_not() {
     let mut numbers: Vec<i64> = (0..100).map(|at| at * 7919 % 1000).collect();
     numbers.extend([5; 60]);
     numbers.extend((0..100).map(|at| at * 104_729 % 1000));
-    let unsigned = Packing { signed: false, aligned: false };
+    let unsigned = RleV2Options { signed: false, aligned: false };
     let whole = encoded(&numbers, unsigned);
     assert!(whole.len() < 2 + 125 + 4 + 2 + 125 + 2, "{} bytes", whole.len());
     assert_comes_back(&numbers);
@@ -108,7 +108,7 @@ fn long_repeats_are_runs_of_their_own_and_short_ones_are_not() {
 #[test]
 fn sorted_numbers_that_begin_with_repeats_are_differences() {
     let numbers: Vec<i64> = (0..512).map(|at| at / 4 * 25 + 1_000_000).collect();
-    let unsigned = Packing { signed: true, aligned: false };
+    let unsigned = RleV2Options { signed: true, aligned: false };
     assert!(encoded(&numbers, unsigned).len() < 2 + 320 + 16);
     assert_comes_back(&numbers);
 }

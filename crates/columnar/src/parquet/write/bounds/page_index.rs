@@ -7,28 +7,28 @@ use parquet::{
     file::{metadata::ColumnIndexBuilder, page_index::column_index::ColumnIndexMetaData},
 };
 
-use crate::parquet::write::codebook::order::{MOST_BYTES, Order};
+use crate::parquet::write::codebook::order::{MOST_BYTES, PlainValueOrder};
 
 /// Bytes of a bound behind those that it has in common with a neighbour's.
 const APART: usize = 16;
 
 /// A least and a greatest value.
-type Bounds = (Vec<u8>, Vec<u8>);
+type ByteBounds = (Vec<u8>, Vec<u8>);
 
-pub(crate) struct PageIndex {
+pub(crate) struct PageIndexBuilder {
     physical: PhysicalType,
-    order: Order,
-    pages: Vec<Page>,
+    order: PlainValueOrder,
+    pages: Vec<PageIndexEntry>,
 }
 
-struct Page {
+struct PageIndexEntry {
     /// Cut where they are longer than any bound.
-    bounds: Option<Bounds>,
+    bounds: Option<ByteBounds>,
     nulls: usize,
 }
 
-impl PageIndex {
-    pub(crate) fn new(physical: PhysicalType, order: Order) -> Self {
+impl PageIndexBuilder {
+    pub(crate) fn new(physical: PhysicalType, order: PlainValueOrder) -> Self {
         Self { physical, order, pages: Vec::new() }
     }
 
@@ -36,7 +36,7 @@ impl PageIndex {
     pub(crate) fn push(&mut self, bounds: Option<(&[u8], &[u8])>, nulls: usize) {
         let order = self.order;
         let cut = |(min, max)| (order.cut_min(min, MOST_BYTES).0, order.cut_max(max, MOST_BYTES).0);
-        self.pages.push(Page { bounds: bounds.map(cut), nulls });
+        self.pages.push(PageIndexEntry { bounds: bounds.map(cut), nulls });
     }
 
     pub(crate) fn build(self) -> Option<ColumnIndexMetaData> {
@@ -49,7 +49,7 @@ impl PageIndex {
         };
         let least = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
         let greatest = lengths(bounds().map(|(_, max)| max.as_slice()).collect());
-        let cut: Vec<Bounds> = bounds()
+        let cut: Vec<ByteBounds> = bounds()
             .zip(least.into_iter().zip(greatest))
             .map(|((min, max), (least, greatest))| {
                 (order.cut_min(min, least).0, order.cut_max(max, greatest).0)
@@ -81,7 +81,7 @@ fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
 }
 
 /// Whether the bounds ascend, or descend.
-fn boundary_order(order: Order, bounds: &[Bounds]) -> BoundaryOrder {
+fn boundary_order(order: PlainValueOrder, bounds: &[ByteBounds]) -> BoundaryOrder {
     let is_sorted = |wrong: Ordering| {
         bounds.windows(2).all(|pair| match pair {
             [one, next] => order.compare(&one.0, &next.0) != wrong && order.compare(&one.1, &next.1) != wrong,
@@ -101,8 +101,8 @@ fn boundary_order(order: Order, bounds: &[Bounds]) -> BoundaryOrder {
 mod tests {
     use super::*;
 
-    fn index(order: Order, pages: &[(&[u8], &[u8])]) -> (Vec<Bounds>, BoundaryOrder) {
-        let mut index = PageIndex::new(PhysicalType::BYTE_ARRAY, order);
+    fn index(order: PlainValueOrder, pages: &[(&[u8], &[u8])]) -> (Vec<ByteBounds>, BoundaryOrder) {
+        let mut index = PageIndexBuilder::new(PhysicalType::BYTE_ARRAY, order);
         pages.iter().for_each(|page| {
             index.push(Some(*page), 0);
             index.push(None, 7);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn bounds_are_cut_behind_what_tells_pages_apart() {
-        let text = Order::Bytes { text: true };
+        let text = PlainValueOrder::Bytes { text: true };
         let (of, least, greatest) =
             (|begin: &str| format!("{begin}{}", "x".repeat(40)), "x".repeat(16), "x".repeat(15));
         let texts = ["http://a/b", "http://a/c", "http://a/d", "zzz"].map(of);
@@ -144,14 +144,15 @@ mod tests {
     fn cut_bounds_of_any_letters_are_ordered_as_the_pages_are() {
         let long = format!("a{}", "\u{e9}".repeat(50));
         let pages: [(&[u8], &[u8]); 2] = [(b"a", long.as_bytes()), (b"aa", "a\u{ea}".as_bytes())];
-        let (cut, order) = index(Order::Bytes { text: true }, &pages);
+        let (cut, order) = index(PlainValueOrder::Bytes { text: true }, &pages);
         let max = format!("a{}\u{ea}", "\u{e9}".repeat(7));
         assert_eq!((cut[0].1.as_slice(), order), (max.as_bytes(), BoundaryOrder::ASCENDING));
     }
 
     #[test]
     fn values_of_one_length_keep_it() {
-        let mut index = PageIndex::new(PhysicalType::FIXED_LEN_BYTE_ARRAY, Order::Bytes { text: false });
+        let mut index =
+            PageIndexBuilder::new(PhysicalType::FIXED_LEN_BYTE_ARRAY, PlainValueOrder::Bytes { text: false });
         let pages = [[1_u8; 32], [2; 32], [3; 32]];
         pages.iter().for_each(|page| index.push(Some((page, page)), 0));
         let Some(ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(built)) = index.build() else { panic!() };

@@ -9,22 +9,22 @@ use parquet::{
     },
 };
 
-use super::page_index::PageIndex;
+use super::page_index::PageIndexBuilder;
 use crate::parquet::write::{
-    codebook::order::{MOST_BYTES, Order},
+    codebook::order::{MOST_BYTES, PlainValueOrder},
     column_options::StatisticsLevel,
 };
 
 /// Bounds of the chunk and of its pages.
 pub(crate) struct StringBounds {
-    pub(crate) order: Order,
-    pub(crate) index: PageIndex,
+    pub(crate) order: PlainValueOrder,
+    pub(crate) index: PageIndexBuilder,
     pub(crate) chunk: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl StringBounds {
-    pub(crate) fn new(order: Order) -> Self {
-        Self { order, index: PageIndex::new(PhysicalType::BYTE_ARRAY, order), chunk: None }
+    pub(crate) fn new(order: PlainValueOrder) -> Self {
+        Self { order, index: PageIndexBuilder::new(PhysicalType::BYTE_ARRAY, order), chunk: None }
     }
 
     /// Adds a page with this least and greatest value.
@@ -55,7 +55,7 @@ impl StringBounds {
         }
         let (min, max) = self.chunk.unzip();
         let statistics = byte_array_statistics(self.order, min.as_deref(), max.as_deref(), None, Some(nulls));
-        if level != StatisticsLevel::Page || self.order == Order::None {
+        if level != StatisticsLevel::Page || self.order == PlainValueOrder::None {
             return (Some(statistics), None);
         }
         (Some(statistics), self.index.build())
@@ -64,7 +64,7 @@ impl StringBounds {
 
 /// Statistics of strings or bytes.
 pub(crate) fn byte_array_statistics(
-    order: Order,
+    order: PlainValueOrder,
     min: Option<&[u8]>,
     max: Option<&[u8]>,
     distinct: Option<u64>,

@@ -16,7 +16,7 @@ pub(crate) const MOST_BYTES: usize = 64;
 
 /// How values of a column are compared, by their bytes in the encoding PLAIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum PlainValueOrder {
     /// Bytes, unsigned. With `text`, they are cut between characters only.
     Bytes { text: bool },
     /// Big-endian numbers with a sign.
@@ -29,7 +29,7 @@ pub(crate) enum Order {
     None,
 }
 
-impl Order {
+impl PlainValueOrder {
     pub(crate) fn of(descriptor: &ColumnDescPtr) -> Self {
         let logical = descriptor.logical_type_ref();
         let signed = match descriptor.sort_order() {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn long_bounds_are_cut_so_that_they_still_hold() {
-        let text = Order::Bytes { text: true };
+        let text = PlainValueOrder::Bytes { text: true };
         let long = format!("{}\u{e9}{}", "a".repeat(63), "b".repeat(9));
         assert_eq!(text.cut_min(long.as_bytes(), MOST_BYTES), (vec![b'a'; 63], false));
         let (max, exact) = text.cut_max(long.as_bytes(), MOST_BYTES);
@@ -186,7 +186,7 @@ mod tests {
         let high = "\u{10ffff}".repeat(20);
         let whole = (high.clone().into_bytes(), true);
         assert_eq!(text.cut_max(high.as_bytes(), MOST_BYTES), whole, "nothing in it can be larger");
-        let bytes = Order::Bytes { text: false };
+        let bytes = PlainValueOrder::Bytes { text: false };
         assert_eq!(bytes.cut_max(&[0xff; 80], MOST_BYTES).0, [0xff; 80]);
         assert_eq!(bytes.cut_max(&[7; 80], MOST_BYTES).0.len(), 64);
         assert_eq!(bytes.cut_max(b"short", MOST_BYTES), (b"short".to_vec(), true));
@@ -194,14 +194,14 @@ mod tests {
 
     #[test]
     fn keys_ascend_as_values_do() {
-        let signed = Order::Number { signed: true };
+        let signed = PlainValueOrder::Number { signed: true };
         let of = |number: i32| signed.key(&number.to_le_bytes());
         assert!(of(-5) < of(-1) && of(-1) < of(0) && of(0) < of(i32::MAX));
-        let unsigned = Order::Number { signed: false };
+        let unsigned = PlainValueOrder::Number { signed: false };
         assert!(unsigned.key(&5_u32.to_le_bytes()) < unsigned.key(&u32::MAX.to_le_bytes()));
-        let decimal = |number: i128| Order::Decimal.key(number.to_be_bytes().as_ref());
+        let decimal = |number: i128| PlainValueOrder::Decimal.key(number.to_be_bytes().as_ref());
         assert!(decimal(-1 << 70) < decimal(-1) && decimal(-1) < decimal(1 << 70));
-        let (double, single) = (Order::Float { bytes: 8 }, Order::Float { bytes: 4 });
+        let (double, single) = (PlainValueOrder::Float { bytes: 8 }, PlainValueOrder::Float { bytes: 4 });
         let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 7.0, f64::INFINITY];
         assert!(floats.map(|float| double.key(&float.to_le_bytes())).is_sorted());
         assert!(floats.map(|float| single.key(&(float as f32).to_le_bytes())).is_sorted());
@@ -209,7 +209,7 @@ mod tests {
         assert!(!double.is_unbounded(double.key(&f64::INFINITY.to_le_bytes())));
         assert_eq!(double.cut_min(&0.0_f64.to_le_bytes(), MOST_BYTES).0, (-0.0_f64).to_le_bytes());
         assert_eq!(single.cut_max(&(-0.0_f32).to_le_bytes(), MOST_BYTES).0, 0.0_f32.to_le_bytes());
-        let bytes = Order::Bytes { text: false };
+        let bytes = PlainValueOrder::Bytes { text: false };
         assert!(bytes.key(b"") <= bytes.key(b"\0") && bytes.key(b"a") < bytes.key(b"b"));
     }
 }

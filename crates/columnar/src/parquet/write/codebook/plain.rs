@@ -8,7 +8,7 @@ use parquet::{
     file::properties::{EnabledStatistics, WriterProperties},
 };
 
-use crate::parquet::write::general::General;
+use crate::parquet::write::general::GenericColumnEncoder;
 
 /// Values, none of which is null, as the parquet crate writes them: the pages of a column without nulls.
 pub(crate) fn values(values: &ArrayRef) -> Result<Vec<u8>, String> {
@@ -20,7 +20,8 @@ pub(crate) fn values(values: &ArrayRef) -> Result<Vec<u8>, String> {
         .set_offset_index_disabled(true)
         .build();
     let field = Arc::new(Field::new("v", values.data_type().clone(), false));
-    let mut column = General::new(&field, &field, &properties.into()).map_err(|error| error.to_string())?;
+    let mut column =
+        GenericColumnEncoder::new(&field, &field, &properties.into()).map_err(|error| error.to_string())?;
     column.write(values).map_err(|error| error.to_string())?;
     let chunks = column.finish().map_err(|error| error.to_string())?;
     let blobs = chunks.into_iter().flat_map(|chunk| chunk.blobs);

@@ -5,9 +5,9 @@ const WORD: usize = u64::BITS as usize;
 
 /// A set of codes.
 #[derive(Default)]
-pub(crate) struct Used(Vec<u64>);
+pub(crate) struct CodeSet(Vec<u64>);
 
-impl Used {
+impl CodeSet {
     /// Adds codes, all less than `end`.
     pub(crate) fn add(&mut self, codes: &[u32], end: usize) {
         self.0.resize(self.0.len().max(end.div_ceil(WORD)), 0);

@@ -12,13 +12,13 @@ use arrow::{
 };
 use parquet::{basic::Encoding, bloom_filter::Sbbf, schema::types::ColumnDescPtr};
 
-use super::strings::Strings;
+use super::strings::PlainStringEncoder;
 use crate::parquet::write::{
     bounds::ChunkBounds,
     chunk::{EncodedChunk, MAX_NARROW},
-    codebook::{Codebook, DictionaryPage, order::Order, used::Used},
-    options::ColumnPlan,
-    pages::{Pages, Summary, hybrid, rows::Rows},
+    codebook::{Codebook, EncodedDictionaryPage, order::PlainValueOrder, used::CodeSet},
+    options::ParquetEncoderOptions,
+    pages::{ChunkPageWriter, ChunkSummary, hybrid, rows::PageValidity},
 };
 
 /// A page is filled in so many pieces.
@@ -31,35 +31,35 @@ const UNUSED: usize = 16;
 const MOST_DICTIONARY: usize = 1 << 30;
 
 /// Encodes one column chunk.
-pub(crate) struct Coded {
+pub(crate) struct DictionaryChunkEncoder {
     descriptor: ColumnDescPtr,
-    plan: ColumnPlan,
+    plan: ParquetEncoderOptions,
     codebook: Codebook,
     /// Which of its values occur.
-    used: Used,
-    used_by_page: Used,
+    used: CodeSet,
+    used_by_page: CodeSet,
     /// The page that is being filled: its rows, and the codes of those that have a value.
-    rows: Rows,
+    rows: PageValidity,
     codes: Vec<u32>,
-    pages: Pages,
+    pages: ChunkPageWriter,
     bounds: ChunkBounds,
 }
 
-impl Coded {
+impl DictionaryChunkEncoder {
     /// A chunk that comes behind one that had the `codebook`.
     pub(crate) fn new(
         descriptor: ColumnDescPtr,
-        plan: ColumnPlan,
+        plan: ParquetEncoderOptions,
         codebook: Option<Codebook>,
     ) -> Result<Self, String> {
         Ok(Self {
-            used: Used::default(),
-            used_by_page: Used::default(),
+            used: CodeSet::default(),
+            used_by_page: CodeSet::default(),
             codebook: codebook.map_or_else(|| Codebook::new(&descriptor), Ok)?,
-            rows: Rows::default(),
+            rows: PageValidity::default(),
             codes: Vec::new(),
-            pages: Pages::new(descriptor.clone(), plan.clone(), Encoding::RLE_DICTIONARY)?,
-            bounds: ChunkBounds::new(descriptor.physical_type(), Order::of(&descriptor)),
+            pages: ChunkPageWriter::new(descriptor.clone(), plan.clone(), Encoding::RLE_DICTIONARY)?,
+            bounds: ChunkBounds::new(descriptor.physical_type(), PlainValueOrder::of(&descriptor)),
             descriptor,
             plan,
         })
@@ -223,14 +223,14 @@ impl Coded {
     /// Adds the page of the dictionary.
     fn push_dictionary(&mut self) -> Result<(), String> {
         match self.codebook.page() {
-            Some(DictionaryPage { blobs, uncompressed, .. }) => {
+            Some(EncodedDictionaryPage { blobs, uncompressed, .. }) => {
                 self.pages.repeat_dictionary(blobs.clone(), *uncompressed);
             }
             None => {
                 let (values, plain) = (self.codebook.len(), self.codebook.plain());
                 let uncompressed = plain.len();
                 let blobs = self.pages.push_dictionary(values, plain)?;
-                self.codebook.keep_page(DictionaryPage { blobs, values, uncompressed });
+                self.codebook.keep_page(EncodedDictionaryPage { blobs, values, uncompressed });
             }
         }
         Ok(())
@@ -271,19 +271,19 @@ impl Coded {
         let hashes = self.hashes();
         let (statistics, column_index) =
             self.bounds.finish(&self.codebook, distinct, nulls as u64, self.plan.statistics);
-        let mut chunk = self.pages.finish(Summary { statistics, column_index, bloom_filter })?;
+        let mut chunk = self.pages.finish(ChunkSummary { statistics, column_index, bloom_filter })?;
         chunk.hashes = hashes;
         self.codebook.rest();
         Ok((chunk, is_kept.then_some(self.codebook)))
     }
 
     /// Goes on with values that are no codes.
-    pub(crate) fn give_up(mut self) -> Result<Strings, String> {
+    pub(crate) fn give_up(mut self) -> Result<PlainStringEncoder, String> {
         if self.rows.count() > 0 {
             self.end_page()?;
         }
         self.push_dictionary()?;
         self.pages.go_on_with(Encoding::PLAIN);
-        Ok(Strings::behind(self.pages, self.bounds.of_strings(&self.codebook), self.plan))
+        Ok(PlainStringEncoder::behind(self.pages, self.bounds.of_strings(&self.codebook), self.plan))
     }
 }

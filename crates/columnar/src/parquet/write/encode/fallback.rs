@@ -3,61 +3,70 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::{coded::Coded, strings::Strings};
+use super::{coded::DictionaryChunkEncoder, strings::PlainStringEncoder};
 use crate::{
     kernels::expand::expand,
-    parquet::write::{chunk::EncodedChunk, options::ColumnPlan},
+    parquet::write::{chunk::EncodedChunk, options::ParquetEncoderOptions},
 };
 
 const FAILED: &str = "a column that failed before";
 
 /// Encodes one column chunk.
-pub(crate) struct Tried {
+pub(crate) struct FallbackEncoder {
     /// Bytes that the dictionary may have.
     most: usize,
-    state: State,
+    state: FallbackEncoderState,
 }
 
-enum State {
-    Coded(Box<Coded>),
-    GivenUp(Box<Strings>),
+enum FallbackEncoderState {
+    Coded(Box<DictionaryChunkEncoder>),
+    GivenUp(Box<PlainStringEncoder>),
     /// It failed while it gave up.
     Failed,
 }
 
-impl Tried {
-    pub(crate) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan, most: usize) -> Result<Self, String> {
-        Ok(Self { most, state: State::Coded(Box::new(Coded::new(descriptor, plan, None)?)) })
+impl FallbackEncoder {
+    pub(crate) fn new(
+        descriptor: ColumnDescPtr,
+        plan: ParquetEncoderOptions,
+        most: usize,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            most,
+            state: FallbackEncoderState::Coded(Box::new(DictionaryChunkEncoder::new(
+                descriptor, plan, None,
+            )?)),
+        })
     }
 
     /// Bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         match &self.state {
-            State::Coded(coded) => coded.memory(),
-            State::GivenUp(strings) => strings.memory(),
-            State::Failed => 0,
+            FallbackEncoderState::Coded(coded) => coded.memory(),
+            FallbackEncoderState::GivenUp(strings) => strings.memory(),
+            FallbackEncoderState::Failed => 0,
         }
     }
 
     /// Bytes that the chunk will have, about.
     pub(crate) fn encoded(&self) -> usize {
         match &self.state {
-            State::Coded(coded) => coded.encoded(),
-            State::GivenUp(strings) => strings.encoded(),
-            State::Failed => 0,
+            FallbackEncoderState::Coded(coded) => coded.encoded(),
+            FallbackEncoderState::GivenUp(strings) => strings.encoded(),
+            FallbackEncoderState::Failed => 0,
         }
     }
 
     /// Whether no more rows should be added, lest the dictionary be larger than readers take.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(&self.state, State::Coded(coded) if coded.is_full())
+        matches!(&self.state, FallbackEncoderState::Coded(coded) if coded.is_full())
     }
 
     /// Encodes more rows: strings, or codes of strings.
     pub(crate) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
         let are_codes = arrays.iter().all(|array| array.as_any_dictionary_opt().is_some());
         match &mut self.state {
-            State::Coded(coded) if are_codes => coded.write(arrays),
+            FallbackEncoderState::Coded(coded) if are_codes => coded.write(arrays),
             _ => arrays.iter().try_for_each(|array| self.write_one(array)),
         }
     }
@@ -65,32 +74,32 @@ impl Tried {
     fn write_one(&mut self, array: &ArrayRef) -> Result<(), String> {
         let codes = array.as_any_dictionary_opt();
         let mut rest = match (&mut self.state, codes) {
-            (State::Coded(coded), Some(_)) => return coded.write(std::slice::from_ref(array)),
+            (FallbackEncoderState::Coded(coded), Some(_)) => return coded.write(std::slice::from_ref(array)),
             (_, Some(_)) => expand(array).map_err(|error| error.to_string())?,
             (_, None) => array.clone(),
         };
-        if let State::Coded(coded) = &mut self.state {
+        if let FallbackEncoderState::Coded(coded) = &mut self.state {
             let done = coded.write_values(array, self.most)?;
             if done == array.len() {
                 return Ok(());
             }
             rest = array.slice(done, array.len() - done);
         }
-        self.state = match std::mem::replace(&mut self.state, State::Failed) {
-            State::Coded(coded) => State::GivenUp(Box::new(coded.give_up()?)),
+        self.state = match std::mem::replace(&mut self.state, FallbackEncoderState::Failed) {
+            FallbackEncoderState::Coded(coded) => FallbackEncoderState::GivenUp(Box::new(coded.give_up()?)),
             state => state,
         };
         match &mut self.state {
-            State::GivenUp(strings) => strings.write(&rest),
-            State::Coded(_) | State::Failed => Err(FAILED.to_owned()),
+            FallbackEncoderState::GivenUp(strings) => strings.write(&rest),
+            FallbackEncoderState::Coded(_) | FallbackEncoderState::Failed => Err(FAILED.to_owned()),
         }
     }
 
     pub(crate) fn finish(self) -> Result<EncodedChunk, String> {
         match self.state {
-            State::Coded(coded) => coded.finish().map(|(chunk, _)| chunk),
-            State::GivenUp(strings) => strings.finish(),
-            State::Failed => Err(FAILED.to_owned()),
+            FallbackEncoderState::Coded(coded) => coded.finish().map(|(chunk, _)| chunk),
+            FallbackEncoderState::GivenUp(strings) => strings.finish(),
+            FallbackEncoderState::Failed => Err(FAILED.to_owned()),
         }
     }
 }

@@ -13,41 +13,49 @@ use crate::{
     parquet::write::{
         bounds::strings::StringBounds,
         chunk::EncodedChunk,
-        codebook::order::Order,
-        options::ColumnPlan,
-        pages::{Pages, Summary, rows::Rows},
+        codebook::order::PlainValueOrder,
+        options::ParquetEncoderOptions,
+        pages::{ChunkPageWriter, ChunkSummary, rows::PageValidity},
     },
 };
 
 /// Encodes one column chunk.
-pub(crate) struct Strings {
-    plan: ColumnPlan,
+pub(crate) struct PlainStringEncoder {
+    plan: ParquetEncoderOptions,
     /// The page that is being filled.
-    rows: Rows,
+    rows: PageValidity,
     values: Vec<u8>,
     count: usize,
-    extremes: Option<Extremes>,
-    pages: Pages,
+    extremes: Option<PageStringExtremes>,
+    pages: ChunkPageWriter,
     bounds: StringBounds,
 }
 
 /// The least and the greatest value of the page that is being filled: where they are in it, and how they begin.
-struct Extremes {
+struct PageStringExtremes {
     min: Range<usize>,
     max: Range<usize>,
     min_key: u64,
     max_key: u64,
 }
 
-impl Strings {
-    pub(crate) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan) -> Result<Self, String> {
-        let bounds = StringBounds::new(Order::of(&descriptor));
-        Ok(Self::behind(Pages::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
+impl PlainStringEncoder {
+    pub(crate) fn new(descriptor: ColumnDescPtr, plan: ParquetEncoderOptions) -> Result<Self, String> {
+        let bounds = StringBounds::new(PlainValueOrder::of(&descriptor));
+        Ok(Self::behind(ChunkPageWriter::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
     }
 
     /// The rest of a chunk of which there are pages.
-    pub(crate) fn behind(pages: Pages, bounds: StringBounds, plan: ColumnPlan) -> Self {
-        Self { plan, rows: Rows::default(), values: Vec::new(), count: 0, extremes: None, pages, bounds }
+    pub(crate) fn behind(pages: ChunkPageWriter, bounds: StringBounds, plan: ParquetEncoderOptions) -> Self {
+        Self {
+            plan,
+            rows: PageValidity::default(),
+            values: Vec::new(),
+            count: 0,
+            extremes: None,
+            pages,
+            bounds,
+        }
     }
 
     /// Bytes in memory.
@@ -98,7 +106,8 @@ impl Strings {
         let key = first_bytes(value);
         match &mut self.extremes {
             None => {
-                self.extremes = Some(Extremes { min: place.clone(), max: place, min_key: key, max_key: key });
+                self.extremes =
+                    Some(PageStringExtremes { min: place.clone(), max: place, min_key: key, max_key: key });
             }
             Some(extremes) => {
                 let at = |place: &Range<usize>| self.values.get(place.clone()).unwrap_or_default();
@@ -130,6 +139,6 @@ impl Strings {
             self.end_page()?;
         }
         let (statistics, column_index) = self.bounds.finish(self.pages.nulls() as u64, self.plan.statistics);
-        self.pages.finish(Summary { statistics, column_index, bloom_filter: None })
+        self.pages.finish(ChunkSummary { statistics, column_index, bloom_filter: None })
     }
 }

@@ -6,7 +6,7 @@ use parquet::basic::Encoding;
 use super::hybrid::append_varint;
 
 /// What a header says of its page.
-pub(crate) enum Kind {
+pub(crate) enum PageHeaderSpec {
     Dictionary {
         values: usize,
     },
@@ -31,23 +31,23 @@ const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
 /// A header, and the body that it is of.
-pub(crate) fn page(kind: &Kind, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
+pub(crate) fn page(kind: &PageHeaderSpec, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
     let size = |bytes: usize| i32::try_from(bytes).map_err(|_| "a page of more than 2 GiB".to_owned());
     let mut out = Vec::with_capacity(48);
-    let mut header = Fields { out: &mut out, last: 0 };
+    let mut header = ThriftStructWriter { out: &mut out, last: 0 };
     header.number(
         1,
         match kind {
-            Kind::Data { .. } => 0,
-            Kind::Dictionary { .. } => 2,
-            Kind::DataV2 { .. } => 3,
+            PageHeaderSpec::Data { .. } => 0,
+            PageHeaderSpec::Dictionary { .. } => 2,
+            PageHeaderSpec::DataV2 { .. } => 3,
         },
     );
     header.number(2, size(uncompressed)?);
     header.number(3, size(body.len())?);
     header.number(4, crc32fast::hash(&body) as i32);
     match kind {
-        Kind::Data { rows, encoding } => {
+        PageHeaderSpec::Data { rows, encoding } => {
             let mut data = header.inner(5);
             data.number(1, size(*rows)?);
             data.number(2, number(*encoding));
@@ -55,13 +55,13 @@ pub(crate) fn page(kind: &Kind, uncompressed: usize, body: Bytes) -> Result<[Byt
             data.number(4, number(Encoding::RLE));
             data.end();
         }
-        Kind::Dictionary { values } => {
+        PageHeaderSpec::Dictionary { values } => {
             let mut dictionary = header.inner(7);
             dictionary.number(1, size(*values)?);
             dictionary.number(2, number(Encoding::PLAIN));
             dictionary.end();
         }
-        Kind::DataV2 { rows, nulls, levels, is_compressed, encoding } => {
+        PageHeaderSpec::DataV2 { rows, nulls, levels, is_compressed, encoding } => {
             let mut data = header.inner(8);
             data.number(1, size(*rows)?);
             data.number(2, size(*nulls)?);
@@ -86,12 +86,12 @@ fn number(encoding: Encoding) -> i32 {
 }
 
 /// Fields of a struct, in ascending order.
-struct Fields<'o> {
+struct ThriftStructWriter<'o> {
     out: &'o mut Vec<u8>,
     last: u8,
 }
 
-impl Fields<'_> {
+impl ThriftStructWriter<'_> {
     fn begin(&mut self, field: u8, kind: u8) {
         self.out.push((field - self.last) << 4 | kind);
         self.last = field;
@@ -102,9 +102,9 @@ impl Fields<'_> {
         append_varint(u64::from((value << 1 ^ value >> 31) as u32), self.out);
     }
 
-    fn inner(&mut self, field: u8) -> Fields<'_> {
+    fn inner(&mut self, field: u8) -> ThriftStructWriter<'_> {
         self.begin(field, STRUCT);
-        Fields { out: self.out, last: 0 }
+        ThriftStructWriter { out: self.out, last: 0 }
     }
 
     fn end(self) {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_they_were_written() {
-        let given = Kind::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY };
+        let given = PageHeaderSpec::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY };
         let [header, body] = page(&given, 300, vec![7; 200].into()).unwrap();
         let (read, length) = PageHeader::read(&header).unwrap().unwrap();
         assert_eq!(length, header.len());
@@ -133,7 +133,8 @@ mod tests {
         assert_eq!(read, PageHeader { kind, uncompressed: 300, compressed: 200, crc });
 
         let encoding = Encoding::PLAIN;
-        let given = Kind::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false, encoding };
+        let given =
+            PageHeaderSpec::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false, encoding };
         let [header, _] = page(&given, 300, vec![7; 300].into()).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();
         let kind = PageKind::DataV2 {
@@ -146,7 +147,7 @@ mod tests {
         };
         assert_eq!(read.kind, kind);
 
-        let [header, _] = page(&Kind::Dictionary { values: 3 }, 5, vec![1; 5].into()).unwrap();
+        let [header, _] = page(&PageHeaderSpec::Dictionary { values: 3 }, 5, vec![1; 5].into()).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();
         assert_eq!(read.kind, PageKind::Dictionary { values: 3, encoding: Encoding::PLAIN });
     }

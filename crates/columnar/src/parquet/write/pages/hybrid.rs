@@ -75,14 +75,14 @@ fn append_words(words: &[u32; BLOCK], bytes: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(all.get(..bytes).unwrap_or_default());
 }
 
-type Pack = fn(&[u32; BLOCK], &mut [u32; BLOCK]);
+type BitPackFn = fn(&[u32; BLOCK], &mut [u32; BLOCK]);
 
 macro_rules! packs {
     ($($width:literal)*) => { [$(pack::<$width>,)*] };
 }
 
 /// For each width.
-static PACK: [Pack; 33] =
+static PACK: [BitPackFn; 33] =
     packs!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 
 /// Packs values of `WIDTH` bits, the lowest bits first. The loop is unrolled, so that each shift is known.

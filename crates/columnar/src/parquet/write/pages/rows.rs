@@ -3,13 +3,13 @@
 use arrow::buffer::BooleanBuffer;
 
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct PageValidity {
     count: usize,
     /// Which have a value; empty as long as all have.
     valid: Vec<bool>,
 }
 
-impl Rows {
+impl PageValidity {
     pub(crate) fn count(&self) -> usize {
         self.count
     }

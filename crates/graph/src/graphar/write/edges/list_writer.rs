@@ -11,20 +11,20 @@ use super::request::{edge_files, offset_file};
 use crate::{
     Adjacency, EdgeInfo, Result, Side,
     graphar::write::{
-        files::encoders::{Encoders, OpenChunk},
+        files::encoders::{ChunkEncoderPool, OpenChunk},
         names::unwritable,
-        sort::order::Arrangement,
+        sort::order::AdjacencyLayout,
     },
 };
 
 /// Takes edges in the order of the list.
 #[derive(Debug)]
-pub(crate) struct ListWriter<'a> {
-    encoders: &'a mut Encoders,
+pub(crate) struct AdjacencyListWriter<'a> {
+    encoders: &'a mut ChunkEncoderPool,
     info: &'a EdgeInfo,
     list: &'a Adjacency,
     schema: &'a SchemaRef,
-    arrangement: Arrangement,
+    arrangement: AdjacencyLayout,
     /// The part that is being filled.
     part: u64,
     part_edges: u64,
@@ -35,12 +35,12 @@ pub(crate) struct ListWriter<'a> {
     edges: u64,
     /// Both ends of the edge that was added last.
     last: Option<(i64, i64)>,
-    written: WrittenList,
+    written: WrittenAdjacencyList,
 }
 
 /// What there is to know of a list beside its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WrittenList {
+pub(crate) struct WrittenAdjacencyList {
     /// Edges of each part.
     pub(crate) parts: Vec<u64>,
     /// The other end of the first edge of each chunk, part by part.
@@ -49,13 +49,13 @@ pub(crate) struct WrittenList {
     pub(crate) continued: Vec<u64>,
 }
 
-impl<'a> ListWriter<'a> {
+impl<'a> AdjacencyListWriter<'a> {
     pub(crate) fn new(
-        encoders: &'a mut Encoders,
+        encoders: &'a mut ChunkEncoderPool,
         info: &'a EdgeInfo,
         list: &'a Adjacency,
         schema: &'a SchemaRef,
-        arrangement: Arrangement,
+        arrangement: AdjacencyLayout,
     ) -> Self {
         let mut writer = Self {
             encoders,
@@ -70,7 +70,7 @@ impl<'a> ListWriter<'a> {
             chunks: 0,
             edges: 0,
             last: None,
-            written: WrittenList::default(),
+            written: WrittenAdjacencyList::default(),
         };
         writer.begin_part();
         writer
@@ -93,7 +93,7 @@ impl<'a> ListWriter<'a> {
     }
 
     /// Ends the last part. Returns how many edges there are, and what is known of them.
-    pub(crate) async fn finish(mut self) -> Result<(u64, WrittenList)> {
+    pub(crate) async fn finish(mut self) -> Result<(u64, WrittenAdjacencyList)> {
         while self.part < self.arrangement.parts() {
             self.end_part().await?;
         }
@@ -184,7 +184,7 @@ impl<'a> ListWriter<'a> {
         (self.part_edges, self.chunks) = (0, 0);
         self.degrees.clear();
         if self.list.order.is_ordered() {
-            let Arrangement { part_size, vertices, .. } = self.arrangement;
+            let AdjacencyLayout { part_size, vertices, .. } = self.arrangement;
             let vertices = vertices.saturating_sub(self.part.saturating_mul(part_size)).min(part_size);
             self.degrees.resize(usize::try_from(vertices).unwrap_or(usize::MAX), 0);
         }

@@ -9,8 +9,8 @@ use crate::{
     graphar::{
         columns::{DESTINATION, OFFSET, SOURCE},
         write::{
-            columns::{Arriving, Column},
-            files::chunk_file::FilePlan,
+            columns::{InputColumnCast, InputColumns},
+            files::chunk_file::ChunkFileSpec,
             names::{check_columns, check_file_type, groups, unwritable},
             options::GraphWriteOptions,
         },
@@ -127,10 +127,10 @@ impl EdgeWrite {
         options: &GraphWriteOptions,
         src: &VertexInfo,
         dst: &VertexInfo,
-    ) -> Result<EdgePlan> {
+    ) -> Result<EdgeWritePlan> {
         let name = format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type);
         let of = format!("edges of type {name}");
-        let arriving = Arriving::new(&of, &self.schema);
+        let arriving = InputColumns::new(&of, &self.schema);
         let names = arriving.names();
         for end in [&self.source, &self.destination] {
             arriving.field(end)?;
@@ -172,23 +172,23 @@ impl EdgeWrite {
         let properties = info.groups.iter().flat_map(|group| &group.properties);
         let columns = properties.map(|property| arriving.column_of(property)).collect::<Result<_>>()?;
         let (source, destination) = (self.source, self.destination);
-        Ok(EdgePlan { arriving, info, columns, source, destination })
+        Ok(EdgeWritePlan { arriving, info, columns, source, destination })
     }
 }
 
 /// How edges of one type are written.
 #[derive(Debug)]
-pub(crate) struct EdgePlan {
-    pub(crate) arriving: Arriving,
+pub(crate) struct EdgeWritePlan {
+    pub(crate) arriving: InputColumns,
     pub(crate) info: EdgeInfo,
     /// Its properties, group by group.
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<InputColumnCast>,
     /// The columns of ends.
     pub(crate) source: String,
     pub(crate) destination: String,
 }
 
-impl EdgePlan {
+impl EdgeWritePlan {
     /// The columns of all files together: both ends, and all properties group by group.
     pub(crate) fn schema(&self) -> SchemaRef {
         let ends = [SOURCE, DESTINATION].map(|name| Field::new(name, DataType::Int64, false));
@@ -213,11 +213,11 @@ pub(crate) fn edge_files(
     schema: &SchemaRef,
     part: u64,
     chunk: u64,
-) -> Vec<(FilePlan, Vec<usize>)> {
+) -> Vec<(ChunkFileSpec, Vec<usize>)> {
     let plan = |file: String, file_type: FileType, distinct: usize, columns: Vec<usize>| {
         let fields = columns.iter().filter_map(|at| schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        (FilePlan { file, file_type, schema, distinct, rows: info.chunk_size }, columns)
+        (ChunkFileSpec { file, file_type, schema, distinct, rows: info.chunk_size }, columns)
     };
     let mut files = vec![plan(info.adjacency_path(list, part, chunk), list.file_type, 2, vec![0, 1])];
     let mut next = 2;
@@ -230,8 +230,8 @@ pub(crate) fn edge_files(
 }
 
 /// The file of a part's offsets.
-pub(crate) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> FilePlan {
-    FilePlan {
+pub(crate) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> ChunkFileSpec {
+    ChunkFileSpec {
         file: info.offset_path(list, part),
         file_type: list.file_type,
         schema: Arc::new(Schema::new(vec![Field::new(OFFSET, DataType::Int64, false)])),

@@ -11,7 +11,7 @@ use stylobate_columnar::{
 };
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
-use super::csv_file::CsvFile;
+use super::csv_file::CsvChunkWriter;
 use crate::{Error, FileType, Result, graphar::write::names::check_file_type};
 
 /// Rows below which columns of a file are not worth a thread each.
@@ -19,7 +19,7 @@ const FEW_ROWS: u64 = 1 << 16;
 
 /// A file that is to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct FilePlan {
+pub(crate) struct ChunkFileSpec {
     pub(crate) file: String,
     pub(crate) file_type: FileType,
     pub(crate) schema: SchemaRef,
@@ -31,7 +31,7 @@ pub(crate) struct FilePlan {
 
 /// How files are encoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Encoding {
+pub(crate) struct ChunkEncodeOptions {
     pub(crate) compression: Compression,
     pub(crate) orc_compression: OrcCompression,
     /// Of each file.
@@ -40,32 +40,32 @@ pub(crate) struct Encoding {
 }
 
 /// Writes one file.
-pub(crate) struct ChunkFile {
-    encoder: Encoder,
+pub(crate) struct ChunkFileWriter {
+    encoder: ChunkFileEncoder,
     /// Where the sink is found again when the encoder is done with it.
-    done: Done,
+    done: SinkSlot,
     name: String,
 }
 
-enum Encoder {
+enum ChunkFileEncoder {
     Parquet(Box<ParquetWriter>),
     Orc(Box<OrcWriter>),
-    Csv(CsvFile),
+    Csv(CsvChunkWriter),
 }
 
-type Done = Arc<Mutex<Option<Box<dyn Sink>>>>;
+type SinkSlot = Arc<Mutex<Option<Box<dyn Sink>>>>;
 
-impl ChunkFile {
+impl ChunkFileWriter {
     /// `name` is what errors call the file.
     pub(crate) async fn new(
-        plan: &FilePlan,
-        encoding: Encoding,
+        plan: &ChunkFileSpec,
+        encoding: ChunkEncodeOptions,
         name: String,
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
         check_file_type(&name, plan.file_type)?;
-        let done = Done::default();
-        let sink: Box<dyn Sink> = Box::new(HandedBack { sink, done: done.clone() });
+        let done = SinkSlot::default();
+        let sink: Box<dyn Sink> = Box::new(ReclaimableSink { sink, done: done.clone() });
         let threads = if plan.rows < FEW_ROWS { 1 } else { encoding.threads };
         let schema = plan.schema.clone();
         let encoder = match plan.file_type {
@@ -74,12 +74,12 @@ impl ChunkFile {
                     .with_compression(encoding.orc_compression)
                     .with_memory(encoding.memory)
                     .with_threads(threads);
-                Encoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
+                ChunkFileEncoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
             }
-            FileType::Csv => Encoder::Csv(CsvFile::new(sink, name.clone(), schema).await?),
+            FileType::Csv => ChunkFileEncoder::Csv(CsvChunkWriter::new(sink, name.clone(), schema).await?),
             FileType::Parquet | FileType::Json => {
                 let options = parquet(plan, encoding).with_threads(threads);
-                Encoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema, options)?))
+                ChunkFileEncoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema, options)?))
             }
         };
         Ok(Self { encoder, done, name })
@@ -87,25 +87,25 @@ impl ChunkFile {
 
     pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         match &mut self.encoder {
-            Encoder::Parquet(writer) => Ok(writer.write(rows).await?),
-            Encoder::Orc(writer) => Ok(writer.write(rows).await?),
-            Encoder::Csv(writer) => writer.write(rows).await,
+            ChunkFileEncoder::Parquet(writer) => Ok(writer.write(rows).await?),
+            ChunkFileEncoder::Orc(writer) => Ok(writer.write(rows).await?),
+            ChunkFileEncoder::Csv(writer) => writer.write(rows).await,
         }
     }
 
     /// Encodes what is left. The sink has all bytes then.
     pub(crate) async fn finish(self) -> Result<Box<dyn Sink>> {
         match self.encoder {
-            Encoder::Parquet(writer) => drop(writer.finish().await?),
-            Encoder::Orc(writer) => drop(writer.finish().await?),
-            Encoder::Csv(writer) => writer.finish().await?,
+            ChunkFileEncoder::Parquet(writer) => drop(writer.finish().await?),
+            ChunkFileEncoder::Orc(writer) => drop(writer.finish().await?),
+            ChunkFileEncoder::Csv(writer) => writer.finish().await?,
         }
         let sink = self.done.lock().take();
         sink.ok_or_else(|| Error::Ended { reason: format!("{} was not finished", self.name) })
     }
 }
 
-fn parquet(plan: &FilePlan, encoding: Encoding) -> ParquetOptions {
+fn parquet(plan: &ChunkFileSpec, encoding: ChunkEncodeOptions) -> ParquetOptions {
     let all = ColumnOptions::default().with_compression(encoding.compression);
     let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
     let options = ParquetOptions::default().with_memory(encoding.memory).with_all_columns(all);
@@ -114,13 +114,13 @@ fn parquet(plan: &FilePlan, encoding: Encoding) -> ParquetOptions {
 }
 
 /// A sink that is not finished by who writes into it, but handed back.
-struct HandedBack {
+struct ReclaimableSink {
     sink: Box<dyn Sink>,
-    done: Done,
+    done: SinkSlot,
 }
 
 #[async_trait]
-impl Sink for HandedBack {
+impl Sink for ReclaimableSink {
     async fn write(&mut self, bytes: &[u8]) -> StorageResult<()> {
         self.sink.write(bytes).await
     }

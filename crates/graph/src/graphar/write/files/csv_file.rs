@@ -11,12 +11,12 @@ use super::blocking::blocking;
 use crate::{Result, graphar::write::names::unwritable};
 
 /// Writes one file.
-pub(crate) struct CsvFile {
+pub(crate) struct CsvChunkWriter {
     sink: Box<dyn Sink>,
     name: String,
 }
 
-impl CsvFile {
+impl CsvChunkWriter {
     pub(crate) async fn new(mut sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<Self> {
         sink.write(&CsvEncoder::new(Vec::new(), &schema)?.into_inner()).await?;
         Ok(Self { sink, name })

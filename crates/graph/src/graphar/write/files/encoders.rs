@@ -17,12 +17,12 @@ use tokio::{
 };
 
 use super::{
-    chunk_file::{ChunkFile, Encoding, FilePlan},
-    output::{Ended, Output},
+    chunk_file::{ChunkEncodeOptions, ChunkFileSpec, ChunkFileWriter},
+    output::{FinishedFile, GraphOutput},
 };
 use crate::{
     Error, Result,
-    graphar::write::{options::GraphWriteOptions, progress::Progress},
+    graphar::write::{options::GraphWriteOptions, progress::WriteProgressTracker},
 };
 
 /// Files that may be under way for each thread: more than one, so that threads need not wait for sinks.
@@ -40,12 +40,12 @@ const ROWS: u64 = 1 << 20;
 
 /// Encodes files. Dropped, it gives up those that are under way.
 #[derive(Debug)]
-pub(crate) struct Encoders {
-    output: Arc<Output>,
-    progress: Progress,
-    encoding: Encoding,
+pub(crate) struct ChunkEncoderPool {
+    output: Arc<GraphOutput>,
+    progress: WriteProgressTracker,
+    encoding: ChunkEncodeOptions,
     threads: usize,
-    tasks: JoinSet<Result<(String, Ended)>>,
+    tasks: JoinSet<Result<(String, FinishedFile)>>,
     /// Files that may be under way.
     most: usize,
     /// Bytes that rows may take on their way to encoders.
@@ -59,28 +59,32 @@ pub(crate) struct Encoders {
 /// The files of a chunk that is being filled.
 #[derive(Debug)]
 pub(crate) struct OpenChunk {
-    files: Vec<OpenFile>,
+    files: Vec<OpenChunkFile>,
     /// Rows that it has.
     pub(crate) rows: u64,
 }
 
 #[derive(Debug)]
-struct OpenFile {
+struct OpenChunkFile {
     /// Which columns of the rows it has.
     columns: Vec<usize>,
-    queue: mpsc::UnboundedSender<Message>,
+    queue: mpsc::UnboundedSender<EncoderMessage>,
 }
 
 #[derive(Debug)]
-enum Message {
+enum EncoderMessage {
     Rows(RecordBatch, OwnedSemaphorePermit),
     /// There are no more. A queue that ends without is one that was given up.
     End,
 }
 
-impl Encoders {
-    pub(crate) fn new(output: Arc<Output>, options: &GraphWriteOptions, progress: Progress) -> Self {
-        let encoding = Encoding {
+impl ChunkEncoderPool {
+    pub(crate) fn new(
+        output: Arc<GraphOutput>,
+        options: &GraphWriteOptions,
+        progress: WriteProgressTracker,
+    ) -> Self {
+        let encoding = ChunkEncodeOptions {
             compression: options.compression,
             orc_compression: options.orc_compression,
             memory: ByteSize::ZERO,
@@ -130,13 +134,13 @@ impl Encoders {
     }
 
     /// Begins the files of a chunk, each with the columns that it has of the rows to come.
-    pub(crate) async fn open(&mut self, files: Vec<(FilePlan, Vec<usize>)>) -> Result<OpenChunk> {
+    pub(crate) async fn open(&mut self, files: Vec<(ChunkFileSpec, Vec<usize>)>) -> Result<OpenChunk> {
         self.make_room(files.len()).await?;
         let files = files.into_iter().map(|(plan, columns)| {
             let (queue, rows) = mpsc::unbounded_channel();
             let (output, turns, encoding) = (self.output.clone(), self.turns.clone(), self.encoding);
             self.tasks.spawn(encode(plan, encoding, output, turns, rows));
-            OpenFile { columns, queue }
+            OpenChunkFile { columns, queue }
         });
         Ok(OpenChunk { files: files.collect(), rows: 0 })
     }
@@ -144,12 +148,12 @@ impl Encoders {
     /// Adds rows to the files of a chunk.
     pub(crate) async fn write(&mut self, chunk: &mut OpenChunk, rows: &RecordBatch) -> Result<()> {
         chunk.rows += rows.num_rows() as u64;
-        for OpenFile { columns, queue } in &chunk.files {
+        for OpenChunkFile { columns, queue } in &chunk.files {
             let some = rows.project(columns).map_err(|error| Error::Ended { reason: error.to_string() })?;
             let units = slice_bytes(&some).div_ceil(UNIT).clamp(1, self.ahead_units) as u32;
             let permit = self.ahead.clone().acquire_many_owned(units).await;
             let permit = permit.map_err(|error| Error::Ended { reason: error.to_string() })?;
-            if queue.send(Message::Rows(some, permit)).is_err() {
+            if queue.send(EncoderMessage::Rows(some, permit)).is_err() {
                 return Err(self.failure().await);
             }
         }
@@ -160,7 +164,7 @@ impl Encoders {
     pub(crate) fn end(&mut self, chunk: OpenChunk) {
         for file in chunk.files {
             // Who does not take it has failed, and is asked for its error later.
-            let _ = file.queue.send(Message::End);
+            let _ = file.queue.send(EncoderMessage::End);
         }
     }
 
@@ -196,7 +200,7 @@ impl Encoders {
         Ok(())
     }
 
-    fn take(&mut self, done: Result<Result<(String, Ended)>, tokio::task::JoinError>) -> Result<()> {
+    fn take(&mut self, done: Result<Result<(String, FinishedFile)>, tokio::task::JoinError>) -> Result<()> {
         let (file, ended) = done.map_err(|error| Error::Ended { reason: error.to_string() })??;
         self.progress.add_file(ended.bytes);
         self.sealed.extend(ended.sealed.map(|sealed| (file, sealed)));
@@ -215,22 +219,22 @@ impl Encoders {
 }
 
 async fn encode(
-    plan: FilePlan,
-    encoding: Encoding,
-    output: Arc<Output>,
+    plan: ChunkFileSpec,
+    encoding: ChunkEncodeOptions,
+    output: Arc<GraphOutput>,
     turns: Arc<Semaphore>,
-    mut queue: mpsc::UnboundedReceiver<Message>,
-) -> Result<(String, Ended)> {
+    mut queue: mpsc::UnboundedReceiver<EncoderMessage>,
+) -> Result<(String, FinishedFile)> {
     let sink = output.open(&plan.file).await?;
-    let mut encoder = ChunkFile::new(&plan, encoding, output.name_of(&plan.file), sink).await?;
+    let mut encoder = ChunkFileWriter::new(&plan, encoding, output.name_of(&plan.file), sink).await?;
     let ended = |reason: &str| Error::Ended { reason: format!("{}: {reason}", plan.file) };
     loop {
         let message = queue.recv().await.ok_or_else(|| ended("it was given up"))?;
         let turn = turns.acquire().await;
         let _turn = turn.map_err(|error| ended(&error.to_string()))?;
         match message {
-            Message::Rows(rows, _permit) => encoder.write(&rows).await?,
-            Message::End => break,
+            EncoderMessage::Rows(rows, _permit) => encoder.write(&rows).await?,
+            EncoderMessage::End => break,
         }
     }
     let sink = {

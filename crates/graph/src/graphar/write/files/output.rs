@@ -24,34 +24,34 @@ const REQUESTS: usize = 16;
 
 /// Takes files. Dropped before it is published, it leaves none behind.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct GraphOutput {
     base: Destination,
     overwrite: Overwrite,
-    place: Place,
+    place: GraphOutputTarget,
 }
 
 #[derive(Debug)]
-enum Place {
+enum GraphOutputTarget {
     Folder(FileSet),
-    Store { sinks: Sinks, put: Put },
+    Store { sinks: Sinks, put: UploadedObjects },
 }
 
 /// Objects that were put, or may have been.
 #[derive(Debug)]
-struct Put {
+struct UploadedObjects {
     store: Arc<dyn ObjectStore>,
     paths: Mutex<Vec<Path>>,
 }
 
 /// A file that is whole.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct FinishedFile {
     pub(crate) bytes: u64,
     /// What is left to be published: nothing of an object.
     pub(crate) sealed: Option<Sealed>,
 }
 
-impl Output {
+impl GraphOutput {
     /// Files below `base`. Fails with [`StorageError::Exists`] where there are some that must not be replaced.
     pub(crate) async fn create(
         base: Destination,
@@ -61,13 +61,13 @@ impl Output {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
         let set = FileSet::create(sinks.clone(), base.clone(), overwrite).await?;
         let place = match &base {
-            Destination::File(_) => Place::Folder(set),
+            Destination::File(_) => GraphOutputTarget::Folder(set),
             Destination::Object { origin, .. } => {
-                let put = Put { store: origin.store().clone(), paths: Mutex::default() };
-                Place::Store { sinks, put }
+                let put = UploadedObjects { store: origin.store().clone(), paths: Mutex::default() };
+                GraphOutputTarget::Store { sinks, put }
             }
         };
-        if overwrite == Overwrite::Replace && matches!(place, Place::Store { .. }) {
+        if overwrite == Overwrite::Replace && matches!(place, GraphOutputTarget::Store { .. }) {
             // Its chunks are replaced one by one from now on.
             remove_graphs(&base).await?;
         }
@@ -83,26 +83,26 @@ impl Output {
     /// A file of this name.
     pub(crate) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
         match &self.place {
-            Place::Folder(set) => Ok(set.open(file).await?),
-            Place::Store { sinks, put } => {
+            GraphOutputTarget::Folder(set) => Ok(set.open(file).await?),
+            GraphOutputTarget::Store { sinks, put } => {
                 Ok(sinks.object(put.store.clone(), self.path(file)?, self.overwrite))
             }
         }
     }
 
     /// Takes a file with all that was written to it.
-    pub(crate) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<Ended> {
+    pub(crate) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<FinishedFile> {
         match &self.place {
-            Place::Folder(_) => {
+            GraphOutputTarget::Folder(_) => {
                 let sealed = sink.seal().await?;
-                Ok(Ended { bytes: sealed.bytes(), sealed: Some(sealed) })
+                Ok(FinishedFile { bytes: sealed.bytes(), sealed: Some(sealed) })
             }
-            Place::Store { put, .. } => {
+            GraphOutputTarget::Store { put, .. } => {
                 let path = self.path(file)?;
                 let bytes = sink.finish().await?;
                 // Only now it is certain to be this write's: what is there after an error may be another's.
                 put.paths.lock().push(path);
-                Ok(Ended { bytes, sealed: None })
+                Ok(FinishedFile { bytes, sealed: None })
             }
         }
     }
@@ -124,7 +124,7 @@ impl Output {
         };
         let Self { base, overwrite, place } = self;
         match place {
-            Place::Folder(mut set) => {
+            GraphOutputTarget::Folder(mut set) => {
                 if overwrite == Overwrite::Replace {
                     remove_graphs(&base).await?;
                 }
@@ -136,7 +136,7 @@ impl Output {
                 }
                 set.publish(is_of_graph).await?;
             }
-            Place::Store { put, .. } => {
+            GraphOutputTarget::Store { put, .. } => {
                 // There is a graph by now, whatever happens.
                 let kept = std::mem::take(&mut *put.paths.lock());
                 if overwrite == Overwrite::Replace {
@@ -163,12 +163,12 @@ impl Output {
     /// Removes all that was written, and waits until it is gone.
     pub(crate) async fn remove(self) {
         match self.place {
-            Place::Folder(set) => {
+            GraphOutputTarget::Folder(set) => {
                 if let Err(error) = tokio::task::spawn_blocking(move || drop(set)).await {
                     tracing::warn!(%error, "unfinished files not removed");
                 }
             }
-            Place::Store { put, .. } => {
+            GraphOutputTarget::Store { put, .. } => {
                 let paths = std::mem::take(&mut *put.paths.lock());
                 delete(put.store.clone(), paths).await;
             }
@@ -245,7 +245,7 @@ async fn delete(store: Arc<dyn ObjectStore>, paths: Vec<Path>) {
     }
 }
 
-impl Drop for Put {
+impl Drop for UploadedObjects {
     fn drop(&mut self) {
         let paths = std::mem::take(&mut *self.paths.lock());
         if paths.is_empty() {

@@ -8,60 +8,60 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
-use super::Keys;
+use super::VertexKeyIndex;
 use crate::{
     Error, Result,
     graphar::write::{
-        columns::{Arriving, Column, first_null},
+        columns::{InputColumnCast, InputColumns, first_null},
         names::unwritable,
     },
 };
 
 /// The vertices of a type, as edges name them.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct EndpointVertices {
     pub(crate) vertex_type: String,
     pub(crate) count: u64,
     /// There are none where vertices have no keys.
-    pub(crate) keys: Option<Arc<Keys>>,
+    pub(crate) keys: Option<Arc<VertexKeyIndex>>,
 }
 
 /// Both columns of ends.
 #[derive(Debug)]
-pub(crate) struct Ends {
-    source: End,
-    destination: End,
+pub(crate) struct EndpointResolver {
+    source: EndpointColumn,
+    destination: EndpointColumn,
 }
 
 #[derive(Debug)]
-struct End {
-    column: Column,
-    vertices: Named,
+struct EndpointColumn {
+    column: InputColumnCast,
+    vertices: EndpointVertices,
     by_index: bool,
 }
 
 /// The first row of a batch that names no vertex.
-struct Unknown {
+struct UnknownEndpoint {
     row: usize,
     error: Error,
 }
 
-impl Ends {
+impl EndpointResolver {
     pub(crate) fn new(
-        arriving: &Arriving,
+        arriving: &InputColumns,
         (source, destination): (&str, &str),
-        (from, to): (Named, Named),
+        (from, to): (EndpointVertices, EndpointVertices),
         by_index: bool,
     ) -> Result<Self> {
-        let source = End::new(arriving, source, from, by_index)?;
-        let destination = End::new(arriving, destination, to, by_index)?;
+        let source = EndpointColumn::new(arriving, source, from, by_index)?;
+        let destination = EndpointColumn::new(arriving, destination, to, by_index)?;
         Ok(Self { source, destination })
     }
 
     /// The indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for errors.
     pub(crate) fn find(
         &self,
-        arriving: &Arriving,
+        arriving: &InputColumns,
         batch: &RecordBatch,
         first_row: u64,
     ) -> Result<(Vec<u64>, Vec<u64>)> {
@@ -75,8 +75,13 @@ impl Ends {
     }
 }
 
-impl End {
-    fn new(arriving: &Arriving, column: &str, vertices: Named, by_index: bool) -> Result<Self> {
+impl EndpointColumn {
+    fn new(
+        arriving: &InputColumns,
+        column: &str,
+        vertices: EndpointVertices,
+        by_index: bool,
+    ) -> Result<Self> {
         let from = arriving.field(column)?.1.data_type();
         let wrong = |reason: String| unwritable(arriving.of(), format!("column {column}: {reason}"));
         let to = match &vertices.keys {
@@ -97,21 +102,21 @@ impl End {
 
     fn find(
         &self,
-        arriving: &Arriving,
+        arriving: &InputColumns,
         batch: &RecordBatch,
         first_row: u64,
-    ) -> Result<Result<Vec<u64>, Unknown>> {
+    ) -> Result<Result<Vec<u64>, UnknownEndpoint>> {
         let values = arriving.values(&self.column, batch, first_row)?;
         let found = match &self.vertices.keys {
             Some(keys) if !self.by_index => keys.find(&values),
             _ => indexes(values.as_ref(), self.vertices.count),
         };
-        let found =
-            found.map_err(|row| Unknown { row, error: self.unknown(arriving, &values, row, first_row) });
+        let found = found
+            .map_err(|row| UnknownEndpoint { row, error: self.unknown(arriving, &values, row, first_row) });
         Ok(found)
     }
 
-    fn unknown(&self, arriving: &Arriving, values: &dyn Array, row: usize, first_row: u64) -> Error {
+    fn unknown(&self, arriving: &InputColumns, values: &dyn Array, row: usize, first_row: u64) -> Error {
         let (of, column, number) = (arriving.of(), self.column.name(), first_row + row as u64);
         if values.is_null(row) {
             return unwritable(of, format!("column {column}: a null in row {number}"));

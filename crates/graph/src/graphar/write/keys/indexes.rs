@@ -4,12 +4,12 @@ use arrow::array::Int64Array;
 
 /// Numbers below a bound that is known beforehand.
 #[derive(Debug)]
-pub(crate) enum Indexes {
+pub(crate) enum VertexIndexVec {
     Narrow(Vec<u32>),
     Wide(Vec<u64>),
 }
 
-impl Indexes {
+impl VertexIndexVec {
     /// Numbers below `bound`, with room for so many: what is not used of it takes no memory, and nothing has to move.
     pub(crate) fn below(bound: u64, room: usize) -> Self {
         match Self::width(bound) == size_of::<u32>() {
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn numbers_come_back_whatever_their_width() {
         for bound in [10, 1 << 32, 1 << 40] {
-            let mut indexes = Indexes::below(bound, 2);
+            let mut indexes = VertexIndexVec::below(bound, 2);
             indexes.extend(&[0, bound - 1]);
             indexes.extend(&[5]);
             assert_eq!((indexes.len(), indexes.get(1), indexes.get(2)), (3, bound - 1, 5));
             assert_eq!(indexes.take(&[2, 1]).values().as_ref(), [5, (bound - 1) as i64]);
         }
-        assert_eq!((Indexes::width(9), Indexes::width(u64::MAX)), (4, 8));
+        assert_eq!((VertexIndexVec::width(9), VertexIndexVec::width(u64::MAX)), (4, 8));
     }
 }

@@ -4,20 +4,20 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-use super::room::{Refused, table_bytes};
+use super::room::{KeyInsertError, table_bytes};
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct KeyNumbers {
+pub(crate) struct IntKeyIndex {
     first: i64,
     count: u64,
-    table: Option<HashTable<Slot>>,
+    table: Option<HashTable<IntKeyEntry>>,
     hasher: DefaultHashBuilder,
 }
 
 /// A key and its index, in words of 4 bytes, so that no byte is left unused.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct IntKeyEntry {
     key: [u32; 2],
     index: u32,
 }
@@ -25,7 +25,7 @@ struct Slot {
 /// A table's indexes are numbers of 4 bytes.
 const MOST: u64 = 1 << 32;
 
-impl Slot {
+impl IntKeyEntry {
     fn new(key: i64, index: u64) -> Self {
         Self { key: [key as u32, (key >> 32) as u32], index: index as u32 }
     }
@@ -36,8 +36,8 @@ impl Slot {
     }
 }
 
-impl KeyNumbers {
-    pub(crate) fn insert(&mut self, keys: &[i64], limit: usize) -> Result<(), Refused> {
+impl IntKeyIndex {
+    pub(crate) fn insert(&mut self, keys: &[i64], limit: usize) -> Result<(), KeyInsertError> {
         let in_range = match self.table {
             None => self.extend_range(keys),
             Some(_) => 0,
@@ -48,7 +48,8 @@ impl KeyNumbers {
         }
         self.make_room(rest.len(), limit)?;
         for (row, key) in rest.iter().enumerate() {
-            self.insert_one(*key).map_err(|earlier| Refused::Repeated { row: in_range + row, earlier })?;
+            self.insert_one(*key)
+                .map_err(|earlier| KeyInsertError::Repeated { row: in_range + row, earlier })?;
         }
         Ok(())
     }
@@ -65,7 +66,7 @@ impl KeyNumbers {
         fitting
     }
 
-    fn make_room(&mut self, more: usize, limit: usize) -> Result<(), Refused> {
+    fn make_room(&mut self, more: usize, limit: usize) -> Result<(), KeyInsertError> {
         let count = self.count + more as u64;
         let held = self.table.as_ref().map_or(0, HashTable::capacity) as u64;
         if count <= held {
@@ -73,16 +74,16 @@ impl KeyNumbers {
         }
         // The old table goes when the new one is filled.
         if count > MOST || Self::needed(count) + self.memory() as u64 > limit as u64 {
-            return Err(Refused::TooLarge);
+            return Err(KeyInsertError::TooLarge);
         }
         let hasher = &self.hasher;
-        let hash = |slot: &Slot| hasher.hash_one(slot.key());
+        let hash = |slot: &IntKeyEntry| hasher.hash_one(slot.key());
         match &mut self.table {
             Some(table) => table.reserve(more, hash),
             None => {
                 let mut table = HashTable::with_capacity(count as usize);
                 for index in 0..self.count {
-                    let slot = Slot::new(self.first.wrapping_add(index as i64), index);
+                    let slot = IntKeyEntry::new(self.first.wrapping_add(index as i64), index);
                     table.insert_unique(hash(&slot), slot, hash);
                 }
                 self.table = Some(table);
@@ -95,8 +96,8 @@ impl KeyNumbers {
     fn insert_one(&mut self, key: i64) -> Result<(), u64> {
         let Some(table) = &mut self.table else { return Ok(()) };
         let hasher = &self.hasher;
-        let hash = |slot: &Slot| hasher.hash_one(slot.key());
-        let slot = Slot::new(key, self.count);
+        let hash = |slot: &IntKeyEntry| hasher.hash_one(slot.key());
+        let slot = IntKeyEntry::new(key, self.count);
         match table.entry(hash(&slot), |slot| slot.key() == key, hash) {
             Entry::Occupied(earlier) => return Err(u64::from(earlier.get().index)),
             Entry::Vacant(place) => place.insert(slot),
@@ -124,7 +125,7 @@ impl KeyNumbers {
     }
 
     pub(crate) fn needed(count: u64) -> u64 {
-        table_bytes(count, size_of::<Slot>())
+        table_bytes(count, size_of::<IntKeyEntry>())
     }
 }
 
@@ -134,13 +135,13 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_numbers_are_keys_like_others() {
-        let mut keys = KeyNumbers::default();
+        let mut keys = IntKeyIndex::default();
         keys.insert(&[i64::MAX - 1, i64::MAX], usize::MAX).unwrap();
         assert_eq!(keys.find(&[i64::MAX]), Ok(vec![1]));
         assert_eq!(keys.find(&[i64::MIN]), Err(0));
         keys.insert(&[i64::MIN, -1, 0], usize::MAX).unwrap();
         assert_eq!(keys.find(&[0, -1, i64::MIN, i64::MAX, i64::MAX - 1]), Ok(vec![4, 3, 2, 1, 0]));
         let again = keys.insert(&[5, i64::MAX], usize::MAX);
-        assert_eq!(again, Err(Refused::Repeated { row: 1, earlier: 1 }));
+        assert_eq!(again, Err(KeyInsertError::Repeated { row: 1, earlier: 1 }));
     }
 }

@@ -4,7 +4,7 @@ use arrow::array::{Array, AsArray};
 
 /// Why keys were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum KeyInsertError {
     /// This row of the batch has none.
     Null { row: usize },
     /// This row of the batch has the key of an earlier vertex.

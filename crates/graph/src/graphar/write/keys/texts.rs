@@ -7,23 +7,23 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::{
     indexes::make_room,
-    room::{Refused, table_bytes, text_bytes},
+    room::{KeyInsertError, table_bytes, text_bytes},
 };
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct KeyTexts {
+pub(crate) struct StringKeyIndex {
     /// Of all texts, one after the other.
     bytes: Vec<u8>,
     /// Where each text ends.
     ends: Vec<u64>,
-    table: HashTable<Slot>,
+    table: HashTable<StringKeyEntry>,
     hasher: DefaultHashBuilder,
 }
 
 /// With half the hash beside it, few other texts are looked at, and none when the table grows.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct StringKeyEntry {
     hash: u32,
     index: u32,
 }
@@ -31,7 +31,7 @@ struct Slot {
 /// A table's indexes are numbers of 4 bytes.
 const MOST: u64 = 1 << 32;
 
-impl Slot {
+impl StringKeyEntry {
     fn new(hash: u64, index: usize) -> Self {
         Self { hash: (hash >> 32) as u32, index: index as u32 }
     }
@@ -42,17 +42,18 @@ impl Slot {
     }
 }
 
-impl KeyTexts {
-    pub(crate) fn insert(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
+impl StringKeyIndex {
+    pub(crate) fn insert(&mut self, keys: &StringArray, limit: usize) -> Result<(), KeyInsertError> {
         self.make_room(keys, limit)?;
         for row in 0..keys.len() {
             let key = keys.value(row).as_bytes();
-            let slot = Slot::new(self.hasher.hash_one(key), self.ends.len());
+            let slot = StringKeyEntry::new(self.hasher.hash_one(key), self.ends.len());
             let Self { bytes, ends, table, .. } = self;
-            let is_same = |other: &Slot| other.hash == slot.hash && text(bytes, ends, other.index) == key;
-            match table.entry(slot.spread(), is_same, Slot::spread) {
+            let is_same =
+                |other: &StringKeyEntry| other.hash == slot.hash && text(bytes, ends, other.index) == key;
+            match table.entry(slot.spread(), is_same, StringKeyEntry::spread) {
                 Entry::Occupied(earlier) => {
-                    return Err(Refused::Repeated { row, earlier: u64::from(earlier.get().index) });
+                    return Err(KeyInsertError::Repeated { row, earlier: u64::from(earlier.get().index) });
                 }
                 Entry::Vacant(place) => place.insert(slot),
             };
@@ -62,28 +63,29 @@ impl KeyTexts {
         Ok(())
     }
 
-    fn make_room(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
+    fn make_room(&mut self, keys: &StringArray, limit: usize) -> Result<(), KeyInsertError> {
         let more = keys.len();
         let more_bytes = text_bytes(keys) as usize;
         let count = (self.ends.len() + more) as u64;
         let grows = count > self.table.capacity() as u64;
-        let grown = if grows { table_bytes(count, size_of::<Slot>()) } else { 0 };
+        let grown = if grows { table_bytes(count, size_of::<StringKeyEntry>()) } else { 0 };
         let texts = (more + self.ends.len() / 8) * size_of::<u64>() + more_bytes + self.bytes.len() / 8;
         if count > MOST || grown + (texts + self.memory()) as u64 > limit as u64 {
-            return Err(Refused::TooLarge);
+            return Err(KeyInsertError::TooLarge);
         }
         make_room(&mut self.bytes, more_bytes);
         make_room(&mut self.ends, more);
-        self.table.reserve(more, Slot::spread);
+        self.table.reserve(more, StringKeyEntry::spread);
         Ok(())
     }
 
     pub(crate) fn find(&self, keys: &StringArray) -> Result<Vec<u64>, usize> {
         let find = |row: usize| {
             let key = keys.value(row).as_bytes();
-            let asked = Slot::new(self.hasher.hash_one(key), 0);
-            let is_same =
-                |slot: &Slot| slot.hash == asked.hash && text(&self.bytes, &self.ends, slot.index) == key;
+            let asked = StringKeyEntry::new(self.hasher.hash_one(key), 0);
+            let is_same = |slot: &StringKeyEntry| {
+                slot.hash == asked.hash && text(&self.bytes, &self.ends, slot.index) == key
+            };
             self.table.find(asked.spread(), is_same).map(|slot| u64::from(slot.index)).ok_or(row)
         };
         (0..keys.len()).map(find).collect()
@@ -94,7 +96,7 @@ impl KeyTexts {
     }
 
     pub(crate) fn needed(count: u64, text_bytes: u64) -> u64 {
-        text_bytes + count * size_of::<u64>() as u64 + table_bytes(count, size_of::<Slot>())
+        text_bytes + count * size_of::<u64>() as u64 + table_bytes(count, size_of::<StringKeyEntry>())
     }
 }
 

@@ -11,7 +11,7 @@ use arrow::{
 use crate::{
     Error, Result,
     graphar::write::{
-        columns::ROWS_AT_ONCE, files::encoders::slice_bytes, keys::indexes::Indexes, names::unwritable,
+        columns::ROWS_AT_ONCE, files::encoders::slice_bytes, keys::indexes::VertexIndexVec, names::unwritable,
     },
 };
 
@@ -25,8 +25,8 @@ const MOST: usize = u32::MAX as usize;
 
 /// Edges that arrive.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    edges: Edges,
+pub(crate) struct EdgeSortBuffer {
+    edges: BufferedEdges,
     /// Makes blocks of batches. Where edges have no properties there is nothing to make.
     blocks: Option<BatchCoalescer>,
     bytes: usize,
@@ -38,26 +38,26 @@ pub(crate) struct Buffer {
 
 /// Edges that are not added to any more.
 #[derive(Debug)]
-pub(crate) struct Edges {
+pub(crate) struct BufferedEdges {
     /// Both ends, and properties.
     schema: SchemaRef,
-    pub(crate) source: Indexes,
-    pub(crate) destination: Indexes,
+    pub(crate) source: VertexIndexVec,
+    pub(crate) destination: VertexIndexVec,
     /// All of [`BLOCK`] rows but the last.
     properties: Vec<RecordBatch>,
 }
 
-impl Buffer {
+impl EdgeSortBuffer {
     /// Edges with both ends and properties, between vertices of these numbers, that take so much memory.
     pub(crate) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
         // What arrives together is taken in before anything is sorted.
         let room = (memory / bytes_of_edge(bounds)).min(MOST) + ROWS_AT_ONCE;
         let has_some = !properties.fields().is_empty();
         let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
-        let edges = Edges {
+        let edges = BufferedEdges {
             schema,
-            source: Indexes::below(bounds.0, room),
-            destination: Indexes::below(bounds.1, room),
+            source: VertexIndexVec::below(bounds.0, room),
+            destination: VertexIndexVec::below(bounds.1, room),
             properties: Vec::new(),
         };
         Self { edges, blocks, bytes: 0, bounds, room }
@@ -95,7 +95,7 @@ impl Buffer {
     }
 
     /// What arrived, and a new buffer for what comes.
-    pub(crate) fn take(&mut self) -> Result<Edges> {
+    pub(crate) fn take(&mut self) -> Result<BufferedEdges> {
         if let Some(blocks) = &mut self.blocks {
             blocks.finish_buffered_batch().map_err(failed)?;
             while let Some(block) = blocks.next_completed_batch() {
@@ -110,10 +110,10 @@ impl Buffer {
 
 /// Bytes of an edge without its properties, with what it takes while it is sorted.
 fn bytes_of_edge((from, to): (u64, u64)) -> usize {
-    Indexes::width(from) + Indexes::width(to) + OVERHEAD
+    VertexIndexVec::width(from) + VertexIndexVec::width(to) + OVERHEAD
 }
 
-impl Edges {
+impl BufferedEdges {
     pub(crate) fn len(&self) -> usize {
         self.source.len()
     }
@@ -141,7 +141,8 @@ impl Edges {
     }
 
     fn fresh(&self, bounds: (u64, u64), room: usize) -> Self {
-        let (source, destination) = (Indexes::below(bounds.0, room), Indexes::below(bounds.1, room));
+        let (source, destination) =
+            (VertexIndexVec::below(bounds.0, room), VertexIndexVec::below(bounds.1, room));
         Self { schema: self.schema.clone(), source, destination, properties: Vec::new() }
     }
 }

@@ -11,43 +11,43 @@ use arrow::{
 
 use super::{
     buffer::failed,
-    order::Arrangement,
-    runs::{Run, RunReader, unread},
+    order::AdjacencyLayout,
+    runs::{SortRun, SortRunReader, unread},
 };
 use crate::Result;
 
 /// What an edge is sorted by: its key, and the number of its run.
-type Place = (u64, u64, usize);
+type EdgeMergeKey = (u64, u64, usize);
 
 /// The edges of some runs, in batches that are about as long as those of the runs.
-pub(crate) struct Merge {
-    arrangement: Arrangement,
+pub(crate) struct EdgeMergeIterator {
+    arrangement: AdjacencyLayout,
     schema: SchemaRef,
     most_rows: usize,
-    runs: Vec<Cursor>,
+    runs: Vec<EdgeRunCursor>,
     /// The first edge of each run that has some left.
-    next: BinaryHeap<Reverse<Place>>,
+    next: BinaryHeap<Reverse<EdgeMergeKey>>,
     /// Edges of the batch that is being put together: their run, and where they are in its batch.
     taken: Vec<(usize, usize)>,
     is_broken: bool,
 }
 
-struct Cursor {
-    reader: RunReader,
+struct EdgeRunCursor {
+    reader: SortRunReader,
     batch: RecordBatch,
     at: usize,
 }
 
-impl Merge {
+impl EdgeMergeIterator {
     /// Runs in the order in which their edges arrived.
     pub(crate) fn new(
-        runs: Vec<Run>,
-        arrangement: Arrangement,
+        runs: Vec<SortRun>,
+        arrangement: AdjacencyLayout,
         schema: &SchemaRef,
         most_rows: usize,
     ) -> Result<Self> {
         let empty = RecordBatch::new_empty(schema.clone());
-        let cursor = |run: Run| Ok(Cursor { reader: run.read()?, batch: empty.clone(), at: 0 });
+        let cursor = |run: SortRun| Ok(EdgeRunCursor { reader: run.read()?, batch: empty.clone(), at: 0 });
         let mut merge = Self {
             arrangement,
             schema: schema.clone(),
@@ -121,9 +121,9 @@ impl Merge {
     }
 }
 
-impl Cursor {
+impl EdgeRunCursor {
     /// The place of its next edge; `None` where its batch is used up.
-    fn place(&self, arrangement: &Arrangement, run: usize) -> Option<Place> {
+    fn place(&self, arrangement: &AdjacencyLayout, run: usize) -> Option<EdgeMergeKey> {
         let end = |column: usize| {
             let ends = self.batch.columns().get(column)?.as_primitive_opt::<Int64Type>()?;
             ends.values().get(self.at).map(|index| *index as u64)
@@ -133,7 +133,7 @@ impl Cursor {
     }
 }
 
-impl Iterator for Merge {
+impl Iterator for EdgeMergeIterator {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {

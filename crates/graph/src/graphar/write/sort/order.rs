@@ -8,7 +8,7 @@ use std::{ops::Range, thread};
 
 use parking_lot::Mutex;
 
-use super::buffer::Edges;
+use super::buffer::BufferedEdges;
 use crate::{AdjacencyOrder, Side};
 
 /// Edges that are sorted by one thread at least.
@@ -16,7 +16,7 @@ const STRETCH: usize = 1 << 16;
 
 /// How a list arranges edges.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrangement {
+pub(crate) struct AdjacencyLayout {
     pub(crate) order: AdjacencyOrder,
     /// Vertices of a part.
     pub(crate) part_size: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Arrangement {
     pub(crate) vertices: u64,
 }
 
-impl Arrangement {
+impl AdjacencyLayout {
     /// The vertex by which an edge has its part, and the other.
     pub(crate) fn aligned(&self, source: u64, destination: u64) -> (u64, u64) {
         match self.order.aligned_by() {
@@ -52,7 +52,7 @@ impl Arrangement {
     }
 
     /// The places of all edges, in the order of the list.
-    pub(crate) fn sort(&self, edges: &Edges, threads: usize) -> Vec<u32> {
+    pub(crate) fn sort(&self, edges: &BufferedEdges, threads: usize) -> Vec<u32> {
         let (mut rows, ends) = self.spread(edges);
         if !self.order.is_ordered() {
             return rows;
@@ -84,7 +84,7 @@ impl Arrangement {
     }
 
     /// The places of edges part by part, and where each part ends.
-    fn spread(&self, edges: &Edges) -> (Vec<u32>, Vec<u32>) {
+    fn spread(&self, edges: &BufferedEdges) -> (Vec<u32>, Vec<u32>) {
         let count = edges.len() as u32;
         let parts = usize::try_from(self.parts()).unwrap_or(usize::MAX);
         if parts <= 1 {
@@ -112,7 +112,7 @@ impl Arrangement {
         (rows, next)
     }
 
-    fn sort_stretch(&self, edges: &Edges, rows: &mut [u32]) {
+    fn sort_stretch(&self, edges: &BufferedEdges, rows: &mut [u32]) {
         let key = |row: u32| self.aligned(edges.source.get(row), edges.destination.get(row));
         let keys = || rows.iter().map(|row| key(*row));
         let (least, most) =
@@ -181,13 +181,13 @@ mod tests {
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::graphar::write::sort::buffer::Buffer;
+    use crate::graphar::write::sort::buffer::EdgeSortBuffer;
 
-    fn edges(ends: &[(u64, u64)], vertices: u64) -> Edges {
+    fn edges(ends: &[(u64, u64)], vertices: u64) -> BufferedEdges {
         let field = |name| Field::new(name, DataType::Int64, false);
         let none = Schema::empty();
         let schema = Arc::new(Schema::new(vec![field("src"), field("dst")]));
-        let mut buffer = Buffer::new(schema, &none, (vertices, vertices), 0);
+        let mut buffer = EdgeSortBuffer::new(schema, &none, (vertices, vertices), 0);
         let (source, destination): (Vec<u64>, Vec<u64>) = ends.iter().copied().unzip();
         buffer.push(&source, &destination, &RecordBatch::new_empty(Arc::new(none))).unwrap();
         buffer.take().unwrap()
@@ -214,7 +214,7 @@ mod tests {
                 AdjacencyOrder::UnorderedBySource,
                 AdjacencyOrder::UnorderedByDest,
             ] {
-                let arrangement = Arrangement { order, part_size, vertices };
+                let arrangement = AdjacencyLayout { order, part_size, vertices };
                 let mut wanted: Vec<u32> = (0..count as u32).collect();
                 wanted.sort_by_key(|row| {
                     let (source, destination) = ends[*row as usize];
@@ -235,7 +235,7 @@ mod tests {
         let most = i64::MAX as u64;
         let ends = [(most, most), (0, most), (most, 0), (0, most), (0, 0)];
         let arrangement =
-            Arrangement { order: AdjacencyOrder::OrderedBySource, part_size: most, vertices: most };
+            AdjacencyLayout { order: AdjacencyOrder::OrderedBySource, part_size: most, vertices: most };
         assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [4, 1, 3, 2, 0]);
         let ends = [(0, 1 << 62), (1, 3)];
         assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [0, 1]);

@@ -20,14 +20,14 @@ const AT_ONCE: usize = 256 << 10;
 
 /// Batches of edges in the order of a list.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SortRun {
     file: File,
 }
 
 /// The batches of a run, one after the other.
-pub(crate) type RunReader = StreamReader<BufReader<File>>;
+pub(crate) type SortRunReader = StreamReader<BufReader<File>>;
 
-impl Run {
+impl SortRun {
     /// Writes batches to a file in this folder.
     pub(crate) fn write(
         folder: &Path,
@@ -49,7 +49,7 @@ impl Run {
     }
 
     /// Reads them again.
-    pub(crate) fn read(self) -> Result<RunReader> {
+    pub(crate) fn read(self) -> Result<SortRunReader> {
         let input = BufReader::with_capacity(AT_ONCE, self.file);
         StreamReader::try_new(input, None).map_err(unread)
     }

@@ -4,7 +4,7 @@ use stylobate_storage::ByteSize;
 
 /// Who may take how many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub(crate) struct WriterMemoryBudget {
     /// All keys together.
     pub(crate) keys: usize,
     /// Edges that are being sorted.
@@ -13,7 +13,7 @@ pub(crate) struct Shares {
     pub(crate) encoders: usize,
 }
 
-impl Shares {
+impl WriterMemoryBudget {
     /// Where keys take so many bytes already. What is left over is for batches that arrive and that are put together.
     pub(crate) fn new(memory: ByteSize, keys: usize) -> Self {
         let memory = memory.as_usize();

@@ -6,21 +6,21 @@ use arrow::{
 };
 use stylobate_storage::ByteSize;
 
-use super::{labels::Labels, request::KeyColumn};
+use super::{labels::LabelColumnsBuilder, request::IndexedKeyColumn};
 use crate::{
     Error, Result,
     graphar::write::{
-        columns::Arriving,
-        keys::room::{Refused, text_bytes},
+        columns::InputColumns,
+        keys::room::{KeyInsertError, text_bytes},
         names::unwritable,
     },
 };
 
 /// Keys and labels of the vertices of one type.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) key: Option<KeyColumn>,
-    pub(crate) labels: Option<Labels>,
+pub(crate) struct KeyAndLabelBuilder {
+    pub(crate) key: Option<IndexedKeyColumn>,
+    pub(crate) labels: Option<LabelColumnsBuilder>,
     /// Bytes that both may take.
     pub(crate) share: usize,
     /// Keys that arrived, and bytes of their texts.
@@ -28,15 +28,19 @@ pub(crate) struct Known {
     text_bytes: u64,
 }
 
-impl Known {
-    pub(crate) fn new(key: Option<KeyColumn>, labels: Option<Labels>, share: usize) -> Self {
+impl KeyAndLabelBuilder {
+    pub(crate) fn new(
+        key: Option<IndexedKeyColumn>,
+        labels: Option<LabelColumnsBuilder>,
+        share: usize,
+    ) -> Self {
         Self { key, labels, share, count: 0, text_bytes: 0 }
     }
 
     /// Takes in some vertices, whose keys were cast to what they are kept as. Returns whether they fit.
     pub(crate) fn take_in(
         &mut self,
-        arriving: &Arriving,
+        arriving: &InputColumns,
         batch: &RecordBatch,
         keys: Option<&ArrayRef>,
         first_row: u64,
@@ -59,12 +63,12 @@ impl Known {
         let Some((key, keys)) = self.key.as_mut().zip(keys) else { return Ok(true) };
         match key.keys.insert(keys, self.share - labels_bytes) {
             Ok(()) => Ok(true),
-            Err(Refused::TooLarge) => Ok(false),
-            Err(Refused::Null { row }) => {
+            Err(KeyInsertError::TooLarge) => Ok(false),
+            Err(KeyInsertError::Null { row }) => {
                 let (column, row) = (key.column.name(), first_row + row as u64);
                 Err(unwritable(arriving.of(), format!("column {column}: the key of row {row} is null")))
             }
-            Err(Refused::Repeated { row, earlier }) => {
+            Err(KeyInsertError::Repeated { row, earlier }) => {
                 let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
                 let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
                 let (column, row) = (key.column.name(), first_row + row as u64);
@@ -82,8 +86,8 @@ impl Known {
     }
 
     /// What there is to say when all were counted that did not fit.
-    pub(crate) fn too_large(&self, arriving: &Arriving, memory: ByteSize) -> Error {
-        let needed = |key: &KeyColumn| key.keys.needed(self.count, self.text_bytes);
+    pub(crate) fn too_large(&self, arriving: &InputColumns, memory: ByteSize) -> Error {
+        let needed = |key: &IndexedKeyColumn| key.keys.needed(self.count, self.text_bytes);
         // The table that holds them is made anew when it grows.
         let needed = self.key.as_ref().map_or(0, needed).saturating_mul(2);
         let (count, needed) = (self.count, ByteSize::mib(needed.div_ceil(1 << 20)));

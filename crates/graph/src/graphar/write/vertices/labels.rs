@@ -11,17 +11,17 @@ use arrow::{
 use crate::{
     Result,
     graphar::write::{
-        columns::{Arriving, Column},
+        columns::{InputColumnCast, InputColumns},
         names::unwritable,
     },
 };
 
 /// The labels of all vertices of a type, as far as they arrived.
 #[derive(Debug)]
-pub(crate) struct Labels {
+pub(crate) struct LabelColumnsBuilder {
     of: String,
     /// Where they stand; without, every vertex has all of them.
-    column: Option<Column>,
+    column: Option<InputColumnCast>,
     /// Whether there can be no others.
     is_closed: bool,
     names: Vec<String>,
@@ -30,9 +30,13 @@ pub(crate) struct Labels {
     rows: usize,
 }
 
-impl Labels {
+impl LabelColumnsBuilder {
     /// Those of a column, or the given ones; of both where the column has no others. `None` without either.
-    pub(crate) fn new(arriving: &Arriving, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
+    pub(crate) fn new(
+        arriving: &InputColumns,
+        column: Option<&str>,
+        names: &[String],
+    ) -> Result<Option<Self>> {
         if column.is_none() && names.is_empty() {
             return Ok(None);
         }
@@ -68,7 +72,12 @@ impl Labels {
     }
 
     /// Takes in the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
-    pub(crate) fn push(&mut self, arriving: &Arriving, batch: &RecordBatch, first_row: u64) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        arriving: &InputColumns,
+        batch: &RecordBatch,
+        first_row: u64,
+    ) -> Result<()> {
         let start = self.rows;
         self.rows += batch.num_rows();
         let Some(column) = self.column.clone() else {

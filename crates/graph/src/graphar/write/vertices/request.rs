@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::labels::Labels;
+use super::labels::LabelColumnsBuilder;
 use crate::{
     FileType, PropertyType, Result, VertexInfo,
     graphar::{
         columns::INDEX,
         write::{
-            columns::{Arriving, Column},
-            files::chunk_file::FilePlan,
-            keys::Keys,
+            columns::{InputColumnCast, InputColumns},
+            files::chunk_file::ChunkFileSpec,
+            keys::VertexKeyIndex,
             names::{check_columns, check_file_type, groups, no_property, unwritable},
             options::GraphWriteOptions,
         },
@@ -102,12 +102,12 @@ impl VertexWrite {
     }
 
     /// What becomes of it.
-    pub(crate) fn plan(self, options: &GraphWriteOptions) -> Result<VertexPlan> {
+    pub(crate) fn plan(self, options: &GraphWriteOptions) -> Result<VertexWritePlan> {
         let of = format!("vertices of type {}", self.vertex_type);
-        let arriving = Arriving::new(&of, &self.schema);
+        let arriving = InputColumns::new(&of, &self.schema);
         let names = arriving.names();
         check_columns(&of, names.iter().map(String::as_str))?;
-        let labels = Labels::new(&arriving, self.labels_column.as_deref(), &self.labels)?;
+        let labels = LabelColumnsBuilder::new(&arriving, self.labels_column.as_deref(), &self.labels)?;
         if let Some(key) = self.key.as_ref().filter(|key| !names.contains(key)) {
             return Err(no_property(&of, key, &names));
         }
@@ -133,34 +133,34 @@ impl VertexWrite {
         });
         let columns = columns.collect::<Result<_>>()?;
         let key = self.key.as_ref().filter(|_| self.has_map);
-        let key = key.map(|key| KeyColumn::new(&arriving, key)).transpose()?;
-        Ok(VertexPlan { columns, arriving, info, key, labels })
+        let key = key.map(|key| IndexedKeyColumn::new(&arriving, key)).transpose()?;
+        Ok(VertexWritePlan { columns, arriving, info, key, labels })
     }
 }
 
 /// How vertices of one type are written.
 #[derive(Debug)]
-pub(crate) struct VertexPlan {
-    pub(crate) arriving: Arriving,
+pub(crate) struct VertexWritePlan {
+    pub(crate) arriving: InputColumns,
     /// Its labels are complete when all vertices arrived.
     pub(crate) info: VertexInfo,
     /// Its properties, group by group.
-    pub(crate) columns: Vec<Column>,
-    pub(crate) key: Option<KeyColumn>,
-    pub(crate) labels: Option<Labels>,
+    pub(crate) columns: Vec<InputColumnCast>,
+    pub(crate) key: Option<IndexedKeyColumn>,
+    pub(crate) labels: Option<LabelColumnsBuilder>,
 }
 
 /// The column of keys, and those that arrived.
 #[derive(Debug)]
-pub(crate) struct KeyColumn {
-    pub(crate) column: Column,
-    pub(crate) keys: Keys,
+pub(crate) struct IndexedKeyColumn {
+    pub(crate) column: InputColumnCast,
+    pub(crate) keys: VertexKeyIndex,
 }
 
-impl KeyColumn {
-    fn new(arriving: &Arriving, name: &str) -> Result<Self> {
+impl IndexedKeyColumn {
+    fn new(arriving: &InputColumns, name: &str) -> Result<Self> {
         let (_, field) = arriving.field(name)?;
-        let keys = PropertyType::of_arrow(field.data_type()).and_then(|of| Keys::of(&of));
+        let keys = PropertyType::of_arrow(field.data_type()).and_then(|of| VertexKeyIndex::of(&of));
         let keys = keys.ok_or_else(|| {
             let reason =
                 format!("column {name}: {} is no key: whole numbers and texts are", field.data_type());
@@ -170,7 +170,7 @@ impl KeyColumn {
     }
 }
 
-impl VertexPlan {
+impl VertexWritePlan {
     /// The columns of all files together: the index, and all properties group by group.
     pub(crate) fn schema(&self) -> SchemaRef {
         let index = Field::new(INDEX, DataType::Int64, false);
@@ -181,13 +181,13 @@ impl VertexPlan {
     }
 
     /// The files of a chunk, and which of these columns each has.
-    pub(crate) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(FilePlan, Vec<usize>)> {
+    pub(crate) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(ChunkFileSpec, Vec<usize>)> {
         let mut next = 1;
         let files = self.info.groups.iter().map(|group| {
             let columns: Vec<usize> = std::iter::once(0).chain(next..next + group.properties.len()).collect();
             next += group.properties.len();
             let fields = columns.iter().filter_map(|at| schema.fields().get(*at).cloned());
-            let plan = FilePlan {
+            let plan = ChunkFileSpec {
                 file: self.info.chunk_path(group, chunk),
                 file_type: group.file_type,
                 schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),

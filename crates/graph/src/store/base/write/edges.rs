@@ -11,9 +11,9 @@ use futures::Stream;
 use super::{BaseWriter, described};
 use crate::{
     EdgeWrite, GraphWriter, Result, VertexWrite,
-    graphar::{WrittenList, gathering, unwritable},
+    graphar::{WrittenAdjacencyList, gathering, unwritable},
     store::{
-        base::{EdgeBaseInfo, ListInfo},
+        base::{AdjacencyListInfo, EdgeBaseInfo},
         names::uuid7,
         schema::{DESTINATION, SOURCE},
     },
@@ -77,8 +77,8 @@ impl BaseWriter {
     }
 }
 
-fn described_list(list: WrittenList) -> ListInfo {
-    ListInfo { parts: list.parts, firsts: list.firsts, continued: list.continued }
+fn described_list(list: WrittenAdjacencyList) -> AdjacencyListInfo {
+    AdjacencyListInfo { parts: list.parts, firsts: list.firsts, continued: list.continued }
 }
 
 fn no_columns() -> Arc<Schema> {

@@ -14,7 +14,7 @@ use stylobate_storage::{
     ByteSize, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks,
 };
 
-use super::GroupInfo;
+use super::BaseGroupInfo;
 use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking};
 
 /// Requests to an object store that are under way at a time.
@@ -22,7 +22,7 @@ pub(crate) const REQUESTS: usize = 16;
 
 /// How many rows chunks have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BaseSizes {
+pub(crate) struct BaseChunkSizes {
     /// Vertices of a chunk, by which edges are cut into parts too.
     pub(crate) vertex_chunk: u64,
     pub(crate) edge_chunk: u64,
@@ -33,7 +33,7 @@ pub(crate) struct BaseSizes {
 /// edge that nobody asked for before costs one request for its offsets, and one for each file of its chunk.
 pub(crate) const CHUNK: u64 = 1 << 16;
 
-impl Default for BaseSizes {
+impl Default for BaseChunkSizes {
     fn default() -> Self {
         Self { vertex_chunk: CHUNK, edge_chunk: CHUNK, keys_chunk: CHUNK }
     }
@@ -43,7 +43,7 @@ impl Default for BaseSizes {
 #[derive(Clone, Debug)]
 pub(crate) struct BaseWriter {
     pub(crate) root: Destination,
-    pub(crate) sizes: BaseSizes,
+    pub(crate) sizes: BaseChunkSizes,
     /// For all that is sorted, encoded and kept meanwhile.
     pub(crate) memory: ByteSize,
     pub(crate) durability: Durability,
@@ -57,7 +57,7 @@ impl BaseWriter {
     pub(crate) fn new(root: Destination, memory: ByteSize) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let durability = Durability::default();
-        Self { root, sizes: BaseSizes::default(), memory, durability, threads, temporary_folder: None }
+        Self { root, sizes: BaseChunkSizes::default(), memory, durability, threads, temporary_folder: None }
     }
 
     pub(crate) fn options(&self, memory: usize) -> GraphWriteOptions {
@@ -163,8 +163,8 @@ fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
 }
 
 /// Groups of properties, as a base describes them.
-pub(crate) fn described(groups: &[PropertyGroup]) -> Vec<GroupInfo> {
-    let group = |group: &PropertyGroup| GroupInfo {
+pub(crate) fn described(groups: &[PropertyGroup]) -> Vec<BaseGroupInfo> {
+    let group = |group: &PropertyGroup| BaseGroupInfo {
         prefix: group.prefix.clone(),
         properties: group.properties.iter().map(|property| property.name.clone()).collect(),
     };

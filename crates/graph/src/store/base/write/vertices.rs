@@ -17,35 +17,35 @@ use tokio::sync::mpsc;
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
     Error, GraphWriter, Result, VertexWrite,
-    graphar::{Keys, Refused, blocking, gathering, unwritable},
+    graphar::{KeyInsertError, VertexKeyIndex, blocking, gathering, unwritable},
     store::{
         base::{
             VertexBaseInfo,
-            keys::{Fences, KeysInfo, Wanted, file, folder},
+            keys::{KeyFences, KeysInfo, LookupKeys, file, folder},
             keys_sort::{KeySorter, repeated, sort_folder},
         },
         budgeted::Budgeted,
-        delta::deletion::Deleted,
+        delta::deletion::DeletionSet,
         names::uuid7,
     },
 };
 
 /// A base of vertices that was written.
-pub(crate) struct WrittenVertices {
+pub(crate) struct WrittenVertexBase {
     pub(crate) info: VertexBaseInfo,
     /// Their keys, where they were asked for and fit into their share of the memory.
-    pub(crate) keys: Option<KeyMap>,
+    pub(crate) keys: Option<VertexKeyMap>,
 }
 
 /// Keys of vertices in memory, by which edges find them.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyMap {
+pub(crate) struct VertexKeyMap {
     of: String,
-    keys: Arc<Keys>,
+    keys: Arc<VertexKeyIndex>,
     first: u64,
 }
 
-impl KeyMap {
+impl VertexKeyMap {
     /// Bytes that they take.
     pub(crate) fn memory(&self) -> usize {
         self.keys.memory()
@@ -54,12 +54,12 @@ impl KeyMap {
     /// The indexes of keys; nothing for those that no vertex has.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let fences = match self.keys.arrow() {
-            DataType::Int64 => Fences::Numbers(Vec::new()),
-            _ => Fences::Texts(Vec::new()),
+            DataType::Int64 => KeyFences::Numbers(Vec::new()),
+            _ => KeyFences::Texts(Vec::new()),
         };
         let keys: ArrayRef = match fences.wanted(&self.of, keys)? {
-            Wanted::Numbers(keys) => Arc::new(keys),
-            Wanted::Texts(keys) => Arc::new(keys),
+            LookupKeys::Numbers(keys) => Arc::new(keys),
+            LookupKeys::Texts(keys) => Arc::new(keys),
         };
         let index = |index: u64| Some((self.first + index) as i64);
         let mut found = Vec::with_capacity(keys.len());
@@ -79,20 +79,20 @@ impl KeyMap {
 }
 
 /// What is made of the keys while vertices are written.
-struct Tap {
+struct VertexKeyCollector {
     of: String,
     column: String,
     at: usize,
     sorter: KeySorter,
-    map: Option<Keys>,
+    map: Option<VertexKeyIndex>,
     /// Bytes that the map may take.
     share: usize,
     /// Vertices that have no key any more, by their indexes in the store, and the index of the first.
-    deleted: Arc<Budgeted<Deleted>>,
+    deleted: Arc<Budgeted<DeletionSet>>,
     first: u64,
 }
 
-impl Tap {
+impl VertexKeyCollector {
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         let (of, column) = (&self.of, &self.column);
         let first = self.sorter.next();
@@ -111,11 +111,11 @@ impl Tap {
             match map.insert(&keys, self.share) {
                 Ok(()) => {}
                 // Edges will ask the files.
-                Err(Refused::TooLarge) => self.map = None,
-                Err(Refused::Null { row }) => {
+                Err(KeyInsertError::TooLarge) => self.map = None,
+                Err(KeyInsertError::Null { row }) => {
                     return Err(wrong_row(of, column, first + row as u64, "the key is null"));
                 }
-                Err(Refused::Repeated { row, earlier }) => {
+                Err(KeyInsertError::Repeated { row, earlier }) => {
                     let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
                     let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
                     return Err(twice(of, column, &shown, earlier, first + row as u64));
@@ -152,7 +152,7 @@ impl BaseWriter {
         first: u64,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
         keep_keys: bool,
-    ) -> Result<WrittenVertices> {
+    ) -> Result<WrittenVertexBase> {
         self.vertices_without(type_name, key, fields, first, batches, keep_keys, Arc::default()).await
     }
 
@@ -166,14 +166,14 @@ impl BaseWriter {
         first: u64,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
         keep_keys: bool,
-        deleted: Arc<Budgeted<Deleted>>,
-    ) -> Result<WrittenVertices> {
+        deleted: Arc<Budgeted<DeletionSet>>,
+    ) -> Result<WrittenVertexBase> {
         let of = format!("vertices of type {type_name}");
         let path = format!("vertices/{type_name}-{}", uuid7());
         let memory = self.memory.as_usize();
         let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
         let tap = key.map(|key| self.tap(&of, key, &schema, keep_keys)).transpose()?;
-        let tap = tap.map(|tap| Tap { deleted, first, ..tap });
+        let tap = tap.map(|tap| VertexKeyCollector { deleted, first, ..tap });
         let tap = Arc::new(Mutex::new(tap));
         let tapped = batches.and_then(|batch| {
             let tap = tap.clone();
@@ -206,8 +206,8 @@ impl BaseWriter {
             bytes: written.bytes,
         };
         let tap = tap.lock().take();
-        let Some(Tap { sorter, map, column, .. }) = tap else {
-            return Ok(WrittenVertices { info: base, keys: None });
+        let Some(VertexKeyCollector { sorter, map, column, .. }) = tap else {
+            return Ok(WrittenVertexBase { info: base, keys: None });
         };
         match self.keys(&of, &column, &base.path, first, sorter).await {
             Ok((keys, bytes)) => {
@@ -219,19 +219,19 @@ impl BaseWriter {
                 return Err(error);
             }
         }
-        let keys = map.map(|keys| KeyMap { of: type_name.to_owned(), keys: Arc::new(keys), first });
-        Ok(WrittenVertices { info: base, keys })
+        let keys = map.map(|keys| VertexKeyMap { of: type_name.to_owned(), keys: Arc::new(keys), first });
+        Ok(WrittenVertexBase { info: base, keys })
     }
 
-    fn tap(&self, of: &str, key: &str, schema: &Schema, keep_keys: bool) -> Result<Tap> {
+    fn tap(&self, of: &str, key: &str, schema: &Schema, keep_keys: bool) -> Result<VertexKeyCollector> {
         let wrong = |reason: String| unwritable(of, format!("column {key}: {reason}"));
         let (at, field) = schema.column_with_name(key).ok_or_else(|| wrong("it is missing".to_owned()))?;
-        let keys = crate::PropertyType::of_arrow(field.data_type()).and_then(|of| Keys::of(&of));
+        let keys = crate::PropertyType::of_arrow(field.data_type()).and_then(|of| VertexKeyIndex::of(&of));
         let keys = keys.ok_or_else(|| wrong(format!("{} is no key", field.data_type())))?;
         let share = self.memory.as_usize() / 4;
         let sorter = KeySorter::new(&keys.arrow(), share, sort_folder(self.temporary_folder.as_deref()));
         let map = keep_keys.then_some(keys);
-        Ok(Tap {
+        Ok(VertexKeyCollector {
             of: of.to_owned(),
             column: key.to_owned(),
             at,
@@ -258,7 +258,8 @@ impl BaseWriter {
         let (of, column) = (of.to_owned(), column.to_owned());
         let is_text = *schema.field(0).data_type() == DataType::Utf8;
         let sort = blocking(move || {
-            let mut fences = if is_text { Fences::Texts(Vec::new()) } else { Fences::Numbers(Vec::new()) };
+            let mut fences =
+                if is_text { KeyFences::Texts(Vec::new()) } else { KeyFences::Numbers(Vec::new()) };
             let mut before: Option<RecordBatch> = None;
             for batch in sorter.finish(chunk_size as usize)? {
                 let batch = batch?;
@@ -267,10 +268,10 @@ impl BaseWriter {
                 }
                 let keys = batch.column(0);
                 match &mut fences {
-                    Fences::Numbers(fences) => {
+                    KeyFences::Numbers(fences) => {
                         fences.extend(keys.as_primitive::<Int64Type>().values().first().copied())
                     }
-                    Fences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
+                    KeyFences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
                 }
                 // Who takes no more has failed, and says why.
                 if sender.blocking_send(globally(&batch, first)?).is_err() {

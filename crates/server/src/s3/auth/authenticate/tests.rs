@@ -43,7 +43,7 @@ fn parts(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
 }
 
 fn verify(parts: &Parts, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Caller> {
-    authenticate(parts, &Query::of(&parts.uri), keys, now)
+    authenticate(parts, &QueryParameters::of(&parts.uri), keys, now)
 }
 
 /// The code of the error, and its XML.

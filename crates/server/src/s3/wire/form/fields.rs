@@ -4,7 +4,7 @@ use s3s::{S3Error, S3Result, s3_error};
 
 use crate::s3::wire::{
     attributes::METADATA,
-    error::{Detail, detailed},
+    error::{ErrorDetail, detailed},
 };
 
 /// What stands for the name of the file in the value of a field.
@@ -30,13 +30,13 @@ const SIGNING: [&str; 8] = [
 
 /// A field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::s3) struct Field {
+pub(in crate::s3) struct FormField {
     /// As the form spells it.
     pub(in crate::s3) name: String,
     pub(in crate::s3) value: String,
 }
 
-impl Field {
+impl FormField {
     /// The name in lower case, by which fields are told apart.
     pub(in crate::s3) fn lower_name(&self) -> String {
         self.name.to_ascii_lowercase()
@@ -56,9 +56,9 @@ pub(crate) fn is_ignored(name: &str) -> bool {
 
 /// The fields of a form, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::s3) struct Fields(Vec<Field>);
+pub(in crate::s3) struct FormFields(Vec<FormField>);
 
-impl Fields {
+impl FormFields {
     /// Adds a field. One that is there already is refused, but for user metadata, whose values are joined as S3 does it.
     pub(crate) fn push(&mut self, name: String, value: String) -> S3Result<()> {
         // Names are written into the form that is sent to an origin.
@@ -76,7 +76,7 @@ impl Fields {
             Some(_) => {
                 return Err(argument(&name, &value, format!("POST takes the field '{name}' once only.")));
             }
-            None => self.0.push(Field { name, value }),
+            None => self.0.push(FormField { name, value }),
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Fields {
         })
     }
 
-    pub(in crate::s3) fn iter(&self) -> impl Iterator<Item = &Field> {
+    pub(in crate::s3) fn iter(&self) -> impl Iterator<Item = &FormField> {
         self.0.iter()
     }
 
@@ -119,12 +119,15 @@ impl Fields {
 pub(crate) fn argument(name: &str, value: &str, message: String) -> S3Error {
     detailed(
         S3Error::with_message(s3s::S3ErrorCode::InvalidArgument, message),
-        vec![Detail::new("ArgumentName", name.to_owned()), Detail::new("ArgumentValue", value.to_owned())],
+        vec![
+            ErrorDetail::new("ArgumentName", name.to_owned()),
+            ErrorDetail::new("ArgumentValue", value.to_owned()),
+        ],
     )
 }
 
 #[cfg(test)]
-impl Fields {
+impl FormFields {
     /// These fields, each pushed.
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let mut fields = Self::default();
@@ -141,14 +144,14 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_its_name_in_any_case() {
-        let fields = Fields::of(&[("kEy", "a"), ("Content-Type", "text/x")]);
+        let fields = FormFields::of(&[("kEy", "a"), ("Content-Type", "text/x")]);
         assert_eq!((fields.get("key"), fields.get("content-type")), (Some("a"), Some("text/x")));
         assert_eq!(fields.required("policy").unwrap_err().code().as_str(), "InvalidArgument");
     }
 
     #[test]
     fn a_field_comes_once_but_for_metadata() {
-        let mut fields = Fields::of(&[("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2"), ("key", "k")]);
+        let mut fields = FormFields::of(&[("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2"), ("key", "k")]);
         assert_eq!(fields.get("x-amz-meta-a"), Some("1,2"));
         assert!(fields.push("Key".into(), "other".into()).is_err());
         for name in ["", "a b", "a\"", "a\r\n", "ключ"] {
@@ -158,7 +161,8 @@ mod tests {
 
     #[test]
     fn the_files_name_is_put_into_every_value() {
-        let mut fields = Fields::of(&[("key", "a/${filename}"), ("x-amz-meta-n", "${filename}${filename}")]);
+        let mut fields =
+            FormFields::of(&[("key", "a/${filename}"), ("x-amz-meta-n", "${filename}${filename}")]);
         fields.expand("f").unwrap();
         assert_eq!((fields.get("key"), fields.get("x-amz-meta-n")), (Some("a/f"), Some("ff")));
         assert!(fields.expand("x${filename}").is_err());

@@ -26,9 +26,9 @@ use s3s::{
     stream::{ByteStream, DynByteStream, RemainingLength},
 };
 
-use super::fields::Fields;
+use super::fields::FormFields;
 use crate::s3::wire::{
-    error::{self, Detail, detailed},
+    error::{self, ErrorDetail, detailed},
     form_error::FormError,
 };
 
@@ -140,7 +140,7 @@ impl PartHead {
 
 /// A form read up to the bytes of its file.
 pub(crate) struct FormHead {
-    pub(crate) fields: Fields,
+    pub(crate) fields: FormFields,
     /// The file's name, without the path to it; empty if it has none.
     pub(crate) file_name: String,
     pub(crate) file: FormFile,
@@ -150,8 +150,8 @@ impl FormHead {
     /// Reads the fields of a form.
     pub(crate) async fn read(headers: &HeaderMap, body: Body) -> S3Result<Self> {
         let boundary = boundary_of(headers)?;
-        let mut reader = HeadReader::new(body, &boundary);
-        let mut fields = Fields::default();
+        let mut reader = FormHeadReader::new(body, &boundary);
+        let mut fields = FormFields::default();
         reader.expect_delimiter().await?;
         loop {
             let part = reader.part_head().await?;
@@ -166,7 +166,7 @@ impl FormHead {
 }
 
 /// Reads a form up to its file.
-struct HeadReader {
+struct FormHeadReader {
     body: Body,
     /// What was received and not read yet.
     buffer: BytesMut,
@@ -178,7 +178,7 @@ struct HeadReader {
 /// What precedes the first delimiter in a form's body is nothing, and a line break all others.
 const LINE_BREAK: &[u8] = b"\r\n";
 
-impl HeadReader {
+impl FormHeadReader {
     fn new(body: Body, boundary: &str) -> Self {
         let delimiter = Finder::new(&format!("\r\n--{boundary}")).into_owned();
         Self { body, buffer: BytesMut::from(LINE_BREAK), read: 0, delimiter }
@@ -207,8 +207,8 @@ impl HeadReader {
             return Err(detailed(
                 s3_error!(InvalidArgument, "POST requires exactly one file upload per request."),
                 vec![
-                    Detail::new("ArgumentName", "file".to_owned()),
-                    Detail::new("ArgumentValue", "0".to_owned()),
+                    ErrorDetail::new("ArgumentName", "file".to_owned()),
+                    ErrorDetail::new("ArgumentValue", "0".to_owned()),
                 ],
             ));
         }
@@ -259,7 +259,7 @@ impl HeadReader {
             body: self.body,
             buffer: self.buffer.freeze(),
             delimiter: self.delimiter,
-            stage: Stage::File,
+            stage: FormFileStage::File,
             allowed: 0..=u64::MAX,
             received: 0,
         }
@@ -268,7 +268,7 @@ impl HeadReader {
 
 /// What is being read of a form after the head of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FormFileStage {
     File,
     /// A delimiter was read: the next two bytes say whether it closes the form.
     Delimiter,
@@ -288,7 +288,7 @@ pub(in crate::s3) struct FormFile {
     body: Body,
     buffer: Bytes,
     delimiter: Finder<'static>,
-    stage: Stage,
+    stage: FormFileStage,
     allowed: RangeInclusive<u64>,
     /// Bytes of the file so far.
     received: u64,
@@ -316,14 +316,14 @@ impl FormFile {
     fn advance(&mut self) -> Result<Option<Bytes>, FormError> {
         loop {
             match self.stage {
-                Stage::File => {
+                FormFileStage::File => {
                     let (bytes, is_last) = self.split();
                     self.received += bytes.len() as u64;
                     if self.received > *self.allowed.end() {
                         return Err(FormError::FileTooLarge { max: *self.allowed.end() });
                     }
                     if is_last {
-                        self.stage = Stage::Delimiter;
+                        self.stage = FormFileStage::Delimiter;
                         if self.received < *self.allowed.start() {
                             let (min, len) = (*self.allowed.start(), self.received);
                             return Err(FormError::FileTooSmall { min, len });
@@ -336,16 +336,16 @@ impl FormFile {
                         return Ok(None);
                     }
                 }
-                Stage::Delimiter => match self.buffer.get(..2) {
-                    Some(b"--") => self.stage = Stage::Epilogue,
-                    Some(_) => self.stage = Stage::IgnoredPart,
+                FormFileStage::Delimiter => match self.buffer.get(..2) {
+                    Some(b"--") => self.stage = FormFileStage::Epilogue,
+                    Some(_) => self.stage = FormFileStage::IgnoredPart,
                     None => return Ok(None),
                 },
-                Stage::IgnoredPart => match self.split() {
-                    (_, true) => self.stage = Stage::Delimiter,
+                FormFileStage::IgnoredPart => match self.split() {
+                    (_, true) => self.stage = FormFileStage::Delimiter,
                     (_, false) => return Ok(None),
                 },
-                Stage::Epilogue | Stage::Ended => {
+                FormFileStage::Epilogue | FormFileStage::Ended => {
                     self.buffer.clear();
                     return Ok(None);
                 }
@@ -385,7 +385,7 @@ impl FormFile {
     }
 
     fn fail<T>(&mut self, error: StdError) -> Poll<Option<Result<T, StdError>>> {
-        self.stage = Stage::Ended;
+        self.stage = FormFileStage::Ended;
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -397,14 +397,14 @@ impl Stream for FormFile {
         loop {
             match self.advance() {
                 Ok(Some(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-                Ok(None) if self.stage == Stage::Ended => return Poll::Ready(None),
+                Ok(None) if self.stage == FormFileStage::Ended => return Poll::Ready(None),
                 Ok(None) => {}
                 Err(error) => return self.fail(error.into()),
             }
             match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => self.receive(bytes),
                 Some(Err(error)) => return self.fail(error),
-                None if self.stage == Stage::Epilogue => self.stage = Stage::Ended,
+                None if self.stage == FormFileStage::Epilogue => self.stage = FormFileStage::Ended,
                 None => return self.fail(FormError::Malformed.into()),
             }
         }
@@ -446,7 +446,7 @@ mod tests {
         Body::http_body(http_body_util::StreamBody::new(futures::stream::iter(pieces).map_ok(Frame::data)))
     }
 
-    async fn read(content_type: &str, form: &[u8], sizes: &[usize]) -> Result<(Fields, Bytes), String> {
+    async fn read(content_type: &str, form: &[u8], sizes: &[usize]) -> Result<(FormFields, Bytes), String> {
         let code = |error: s3s::S3Error| error.code().as_str().to_owned();
         let head = FormHead::read(&headers(content_type), body(form, sizes)).await.map_err(code)?;
         let pieces: Result<Vec<Bytes>, StdError> = head.file.try_collect().await;

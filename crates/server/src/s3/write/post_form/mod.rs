@@ -17,12 +17,12 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use s3s::{Body, S3Result, s3_error};
 
-use self::policy::Policy;
-pub(in crate::s3) use self::success::Success;
+use self::policy::FormPolicy;
+pub(in crate::s3) use self::success::SuccessAction;
 use crate::{
     access::AccessKeys,
     s3::wire::form::{
-        fields::{Fields, argument},
+        fields::{FormFields, argument},
         multipart::{FormFile, FormHead},
     },
 };
@@ -32,14 +32,14 @@ const COPY: &str = "x-amz-copy-source";
 
 /// A form read up to the bytes of its file, not yet verified.
 pub(crate) struct PostForm {
-    fields: Fields,
+    fields: FormFields,
     file: FormFile,
 }
 
 /// A form that its sender may send as far as its policy goes; whether the key may be written is not checked yet.
 pub(crate) struct VerifiedForm {
     /// With the file's name in place of `${filename}`.
-    pub(crate) fields: Fields,
+    pub(crate) fields: FormFields,
     pub(crate) key: String,
     /// Fails if it has fewer or more bytes than the policy allows.
     pub(crate) file: FormFile,
@@ -75,7 +75,7 @@ impl PostForm {
     pub(crate) fn check(self, bucket: &str, now: DateTime<Utc>) -> S3Result<VerifiedForm> {
         let Self { fields, mut file } = self;
         if let Some(policy) = fields.get("policy") {
-            file = file.with_allowed_len(Policy::parse(policy)?.check(bucket, &fields, now)?);
+            file = file.with_allowed_len(FormPolicy::parse(policy)?.check(bucket, &fields, now)?);
         }
         if let Some(copy) = fields.iter().map(|field| field.lower_name()).find(|name| name.starts_with(COPY))
         {

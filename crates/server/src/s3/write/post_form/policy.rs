@@ -14,7 +14,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::s3::wire::form::fields::{Fields, is_ignored};
+use crate::s3::wire::form::fields::{FormFields, is_ignored};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -26,45 +26,45 @@ const UNCONDITIONAL: [&str; 5] = ["awsaccesskeyid", "file", "policy", "signature
 
 /// A policy, as the one who signed it wrote it.
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(super) struct FormPolicy {
     expiration: DateTime<Utc>,
-    conditions: Vec<Condition>,
+    conditions: Vec<PolicyCondition>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct PolicyDocument {
     expiration: String,
     conditions: Vec<Value>,
 }
 
 #[derive(Debug)]
-enum Condition {
+enum PolicyCondition {
     /// Of a field, by its name in lower case.
     Field {
         name: String,
-        test: Test,
+        test: PolicyMatch,
         operand: String,
     },
     FileLen(RangeInclusive<u64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Test {
+enum PolicyMatch {
     Equal,
     StartsWith,
 }
 
-impl Policy {
+impl FormPolicy {
     /// Parses the field `policy`: JSON in base64.
     pub(super) fn parse(encoded: &str) -> S3Result<Self> {
         let encoded: String = encoded.split_ascii_whitespace().collect();
         let json = BASE64.decode(encoded).map_err(|_| invalid("invalid Base64 encoding."))?;
-        let document: Document =
+        let document: PolicyDocument =
             serde_json::from_slice(&json).map_err(|error| invalid(&format!("Invalid JSON: {error}")))?;
         let expiration = DateTime::parse_from_rfc3339(&document.expiration)
             .map_err(|_| invalid(&format!("Invalid 'expiration' value: '{}'", document.expiration)))?;
-        let conditions = document.conditions.iter().map(Condition::parse);
+        let conditions = document.conditions.iter().map(PolicyCondition::parse);
         Ok(Self { expiration: expiration.to_utc(), conditions: conditions.collect::<S3Result<_>>()? })
     }
 
@@ -72,7 +72,7 @@ impl Policy {
     pub(super) fn check(
         &self,
         bucket: &str,
-        fields: &Fields,
+        fields: &FormFields,
         now: DateTime<Utc>,
     ) -> S3Result<RangeInclusive<u64>> {
         if self.expiration <= now {
@@ -90,11 +90,11 @@ impl Policy {
         let mut allowed = 0..=u64::MAX;
         for condition in &self.conditions {
             match condition {
-                Condition::FileLen(range) => {
+                PolicyCondition::FileLen(range) => {
                     let start = *allowed.start().max(range.start());
                     allowed = start..=*allowed.end().min(range.end());
                 }
-                Condition::Field { name, test, operand } => {
+                PolicyCondition::Field { name, test, operand } => {
                     let value = if name == "bucket" { Some(bucket) } else { fields.get(name) };
                     if !value.is_some_and(|value| test.holds(name, value, operand)) {
                         let test = test.name();
@@ -110,14 +110,14 @@ impl Policy {
     /// Whether a condition is about this field.
     fn allows(&self, field: &str) -> bool {
         let names = self.conditions.iter().filter_map(|condition| match condition {
-            Condition::Field { name, .. } => Some(name),
-            Condition::FileLen(_) => None,
+            PolicyCondition::Field { name, .. } => Some(name),
+            PolicyCondition::FileLen(_) => None,
         });
         names.into_iter().any(|name| name == field)
     }
 }
 
-impl Condition {
+impl PolicyCondition {
     fn parse(value: &Value) -> S3Result<Self> {
         match value {
             Value::Object(pairs) => {
@@ -125,7 +125,7 @@ impl Condition {
                 match (pairs.next(), pairs.next()) {
                     (Some((name, Value::String(operand))), None) => Ok(Self::Field {
                         name: name.to_ascii_lowercase(),
-                        test: Test::Equal,
+                        test: PolicyMatch::Equal,
                         operand: operand.clone(),
                     }),
                     (Some(_), None) => Err(invalid("Invalid Simple-Condition: value must be a string.")),
@@ -148,8 +148,8 @@ impl Condition {
             return Err(invalid(&format!("Invalid {operation}: wrong number of arguments.")));
         };
         let test = match operation.as_str() {
-            "eq" => Test::Equal,
-            "starts-with" => Test::StartsWith,
+            "eq" => PolicyMatch::Equal,
+            "starts-with" => PolicyMatch::StartsWith,
             "content-length-range" => {
                 let bound = |value| {
                     bytes_of(value).ok_or_else(|| invalid(&format!("Invalid {operation}: not a number.")))
@@ -171,7 +171,7 @@ impl Condition {
     }
 }
 
-impl Test {
+impl PolicyMatch {
     fn name(self) -> &'static str {
         match self {
             Self::Equal => "eq",
@@ -215,9 +215,9 @@ mod tests {
 
     fn check(conditions: &Value, fields: &[(&str, &str)]) -> Result<RangeInclusive<u64>, String> {
         let policy = json!({"expiration": "2026-01-01T00:00:01.000Z", "conditions": conditions});
-        let parsed = Policy::parse(&STANDARD.encode(policy.to_string()));
+        let parsed = FormPolicy::parse(&STANDARD.encode(policy.to_string()));
         let now = NOW.parse().unwrap();
-        let checked = parsed.and_then(|policy| policy.check("lake", &Fields::of(fields), now));
+        let checked = parsed.and_then(|policy| policy.check("lake", &FormFields::of(fields), now));
         checked.map_err(|error| format!("{}: {}", error.code().as_str(), error.message().unwrap()))
     }
 
@@ -292,8 +292,8 @@ mod tests {
     fn a_policy_ends_with_its_expiration() {
         let at = |expiration: &str| {
             let policy = json!({"expiration": expiration, "conditions": [{"bucket": "lake"}]});
-            let policy = Policy::parse(&STANDARD.encode(policy.to_string())).unwrap();
-            policy.check("lake", &Fields::default(), NOW.parse().unwrap()).is_ok()
+            let policy = FormPolicy::parse(&STANDARD.encode(policy.to_string())).unwrap();
+            policy.check("lake", &FormFields::default(), NOW.parse().unwrap()).is_ok()
         };
         assert!(at("2026-01-01T00:00:00.001Z") && at("2026-01-01T02:00:00+01:00"));
         assert!(!at("2026-01-01T00:00:00Z") && !at("2025-12-31T23:59:59Z"));
@@ -313,10 +313,10 @@ mod tests {
             r#"{"expiration": "2026-01-01T00:00:01Z", "conditions": [{}]}"#,
             r#"{"expiration": "2026-01-01T00:00:01Z", "conditions": [], "conditions": []}"#,
         ] {
-            let refused = Policy::parse(&STANDARD.encode(policy)).unwrap_err();
+            let refused = FormPolicy::parse(&STANDARD.encode(policy)).unwrap_err();
             assert_eq!(refused.code().as_str(), "InvalidPolicyDocument", "{policy}");
         }
-        assert!(Policy::parse("not base64!").is_err());
+        assert!(FormPolicy::parse("not base64!").is_err());
         for condition in [
             json!({"a": "b", "c": "d"}),
             json!({"a": 1}),

@@ -17,7 +17,7 @@ use crate::s3::{
     upload::kept::{TAGGING, tagging_text},
     wire::{
         attributes::{METADATA, without_aws_chunked},
-        form::fields::{Field, argument},
+        form::fields::{FormField, argument},
         target::encode_path,
     },
 };
@@ -69,7 +69,7 @@ impl VerifiedForm {
 }
 
 /// The header of PutObject that says the same as a field; `None` if it says nothing of the object.
-fn header_of(field: &Field) -> S3Result<Option<(HeaderName, String)>> {
+fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     let name = field.lower_name();
     let same = || HeaderName::try_from(name.as_str()).ok();
     let value = || field.value.clone();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn header(name: &str, value: &str) -> Result<Option<(String, String)>, String> {
-        let field = Field { name: name.to_owned(), value: value.to_owned() };
+        let field = FormField { name: name.to_owned(), value: value.to_owned() };
         let header = header_of(&field).map_err(|error| error.code().as_str().to_owned())?;
         Ok(header.map(|(name, value)| (name.as_str().to_owned(), value)))
     }

@@ -10,11 +10,11 @@ use super::policy::denied;
 use crate::{
     access::AccessKeys,
     s3::{
-        auth::authenticate::{Scope, decode_hex, unknown_access_key, version_2},
+        auth::authenticate::{CredentialScope, decode_hex, unknown_access_key, version_2},
         sigv4::{ALGORITHM, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, parse_time, signing_key},
         wire::{
-            error::{Detail, detailed},
-            form::fields::{Fields, argument},
+            error::{ErrorDetail, detailed},
+            form::fields::{FormFields, argument},
         },
     },
 };
@@ -25,7 +25,7 @@ const DATE: &str = "x-amz-date";
 const ALGORITHM_FIELD: &str = "x-amz-algorithm";
 
 /// Verifies that an access key of the node signed the form's policy, and returns the key.
-pub(super) fn verify(fields: &Fields, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<String> {
+pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<String> {
     let is_signed =
         [ALGORITHM_FIELD, CREDENTIAL, DATE, SIGNATURE].iter().any(|name| fields.get(name).is_some());
     if !is_signed && (fields.get("awsaccesskeyid").is_some() || fields.get("signature").is_some()) {
@@ -45,7 +45,7 @@ pub(super) fn verify(fields: &Fields, keys: &AccessKeys, now: DateTime<Utc>) -> 
         return Err(argument(ALGORITHM_FIELD, algorithm, message));
     }
     let credential = fields.required(CREDENTIAL)?;
-    let scope = Scope::parse(credential).ok_or_else(|| {
+    let scope = CredentialScope::parse(credential).ok_or_else(|| {
         let message = "the Credential is mal-formed; expecting \"ID/YYYYMMDD/REGION/s3/aws4_request\".";
         argument(CREDENTIAL, credential, message.to_owned())
     })?;
@@ -77,9 +77,9 @@ pub(super) fn verify(fields: &Fields, keys: &AccessKeys, now: DateTime<Utc>) -> 
                 "The request signature we calculated does not match the signature you provided. Check your key and signing method."
             ),
             vec![
-                Detail::new("AWSAccessKeyId", scope.access_key),
-                Detail::new("StringToSign", policy.to_owned()),
-                Detail::new("SignatureProvided", provided.to_owned()),
+                ErrorDetail::new("AWSAccessKeyId", scope.access_key),
+                ErrorDetail::new("StringToSign", policy.to_owned()),
+                ErrorDetail::new("SignatureProvided", provided.to_owned()),
             ],
         ));
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn verify_at(fields: &[(&str, &str)], now: &str) -> Result<String, String> {
-        let verified = verify(&Fields::of(fields), &keys(), parse_time(now).unwrap());
+        let verified = verify(&FormFields::of(fields), &keys(), parse_time(now).unwrap());
         verified.map_err(|error| error.code().as_str().to_owned())
     }
 

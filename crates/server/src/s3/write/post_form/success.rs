@@ -7,21 +7,21 @@ use http::{
 use s3s::{Body, HttpResponse};
 use url::Url;
 
-use crate::s3::wire::{error::push_element, form::fields::Fields, header_text, target::encode_path};
+use crate::s3::wire::{error::push_element, form::fields::FormFields, header_text, target::encode_path};
 
 /// What follows a stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::s3) enum Success {
+pub(in crate::s3) enum SuccessAction {
     /// The browser goes to a page, which learns of the object by parameters.
     Redirect(Url),
     /// An answer without a body, or with an XML for [`StatusCode::CREATED`].
     Status(StatusCode),
 }
 
-impl Success {
+impl SuccessAction {
     /// Reads the fields `success_action_redirect`, formerly `redirect`, and `success_action_status`. S3 overlooks a page that
     /// has no address and a status that it does not know.
-    pub(in crate::s3) fn of(fields: &Fields) -> Self {
+    pub(in crate::s3) fn of(fields: &FormFields) -> Self {
         let page = fields.get("success_action_redirect").or_else(|| fields.get("redirect"));
         let page = page.and_then(|page| Url::parse(page).ok());
         if let Some(page) = page.filter(|page| matches!(page.scheme(), "http" | "https")) {
@@ -90,7 +90,7 @@ mod tests {
 
     async fn answered(fields: &[(&str, &str)]) -> (u16, String, String) {
         let headers = [(ETAG, HeaderValue::from_static("\"e\""))].into_iter().collect();
-        let answer = Success::of(&Fields::of(fields)).answer("lake", "a b&c", headers);
+        let answer = SuccessAction::of(&FormFields::of(fields)).answer("lake", "a b&c", headers);
         let (head, mut body) = answer.into_parts();
         let body = body.store_all_limited(1 << 16).await.unwrap();
         let location = head.headers.get(LOCATION).unwrap().to_str().unwrap().to_owned();

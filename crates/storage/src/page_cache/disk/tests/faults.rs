@@ -5,7 +5,7 @@ use std::{io::ErrorKind, os::unix::fs::symlink};
 use super::*;
 
 /// Fills a tier of many kinds of pieces and returns its files.
-async fn filled(dir: &Path, layout: Layout) -> Vec<(PathBuf, Vec<u8>)> {
+async fn filled(dir: &Path, layout: TestDiskLayout) -> Vec<(PathBuf, Vec<u8>)> {
     let tier = open_layout(dir, layout);
     for page in 0..90 {
         let whole = content(&key(page), MIB as usize);
@@ -20,7 +20,7 @@ async fn filled(dir: &Path, layout: Layout) -> Vec<(PathBuf, Vec<u8>)> {
     segment_files(dir).into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
 
-async fn check_and_write(dir: &Path, layout: Layout, round: usize) -> usize {
+async fn check_and_write(dir: &Path, layout: TestDiskLayout, round: usize) -> usize {
     let tier = open_layout(dir, layout);
     let mut hits = 0;
     for page in 0..90 {
@@ -48,10 +48,10 @@ async fn check_and_write(dir: &Path, layout: Layout, round: usize) -> usize {
 #[tokio::test]
 async fn damage_anywhere_is_a_miss_and_never_a_wrong_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { capacity: 48 * MIB, ..LAYOUT };
+    let layout = TestDiskLayout { capacity: 48 * MIB, ..LAYOUT };
     let files = filled(dir.path(), layout).await;
     assert_eq!(files.len(), 4);
-    let mut random = Random(5);
+    let mut random = TestRandom(5);
     let mut hits = Vec::new();
 
     for round in 0..40 {
@@ -88,7 +88,7 @@ async fn damage_anywhere_is_a_miss_and_never_a_wrong_byte() {
 #[tokio::test]
 async fn files_that_changed_places_are_misses() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { capacity: 48 * MIB, ..LAYOUT };
+    let layout = TestDiskLayout { capacity: 48 * MIB, ..LAYOUT };
     let files = filled(dir.path(), layout).await;
     for (i, (file, _)) in files.iter().enumerate() {
         fs::write(file, &files[(i + 1) % files.len()].1).unwrap();
@@ -136,7 +136,7 @@ async fn segments_overwritten_under_a_running_tier_are_misses() {
 #[tokio::test]
 async fn segments_removed_under_a_running_tier_cost_only_their_pages() {
     let dir = tempfile::tempdir().unwrap();
-    let tier = open_layout(dir.path(), Layout { capacity: 24 * MIB, ..LAYOUT });
+    let tier = open_layout(dir.path(), TestDiskLayout { capacity: 24 * MIB, ..LAYOUT });
     for page in 0..200 {
         tier.write(key(page), 0, content(&key(page), MIB as usize)).unwrap();
         if page == 100 {
@@ -160,7 +160,7 @@ async fn a_full_disk_drops_writes_serves_reads_and_is_written_again_when_there_i
             io.set(|faults| (faults.write_error, faults.max_write) = (Some(error), max_write));
             tier.write(key(2), 0, content(&key(2), MIB as usize)).unwrap();
             written(&tier).await;
-            assert_eq!(tier.write(key(3), 0, content(&key(3), 9)), Err(Dropped::DiskFailed));
+            assert_eq!(tier.write(key(3), 0, content(&key(3), 9)), Err(DropReason::DiskFailed));
             assert_eq!(tier.stats().dropped.disk_failed, 2);
             assert!(tier.blocks(&key(2)) == 0);
             assert!(*tier.read(&key(1), 0..16).await.unwrap() == content(&key(1), MIB as usize));
@@ -169,7 +169,7 @@ async fn a_full_disk_drops_writes_serves_reads_and_is_written_again_when_there_i
             tokio::time::sleep(2 * RETRY.min).await;
             tier.write(key(2), 0, content(&key(2), MIB as usize)).unwrap();
             written(&tier).await;
-            assert_eq!(tier.write(key(3), 0, content(&key(3), 9)), Err(Dropped::DiskFailed));
+            assert_eq!(tier.write(key(3), 0, content(&key(3), 9)), Err(DropReason::DiskFailed));
 
             io.set(|faults| (faults.write_error, faults.max_write) = (None, None));
             tokio::time::sleep(RETRY.max).await;
@@ -190,7 +190,7 @@ async fn a_full_disk_drops_writes_serves_reads_and_is_written_again_when_there_i
 #[tokio::test]
 async fn a_disk_that_fails_for_long_is_no_hindrance_to_close() {
     let dir = tempfile::tempdir().unwrap();
-    let (tier, io) = open_faulty(dir.path(), Layout { capacity: 24 * MIB, ..LAYOUT });
+    let (tier, io) = open_faulty(dir.path(), TestDiskLayout { capacity: 24 * MIB, ..LAYOUT });
     let fail = |faults: &mut Faults| {
         (faults.write_error, faults.sync_error) = (Some(ErrorKind::Other), Some(ErrorKind::Other));
     };

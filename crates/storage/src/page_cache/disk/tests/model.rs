@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Operation {
+enum DiskModelOp {
     Write { page: u32, blocks: Range<u32> },
     Read { page: u32, blocks: Range<u32> },
     Remove { page: u32 },
@@ -24,15 +24,15 @@ fn blocks() -> impl Strategy<Value = Range<u32>> {
     (0..BLOCKS, 1..=BLOCKS).prop_map(|(start, count)| start..(start + count).min(BLOCKS))
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn operation() -> impl Strategy<Value = DiskModelOp> {
     let page = 0..PAGES;
     prop_oneof![
-        12 => (page.clone(), blocks()).prop_map(|(page, blocks)| Operation::Write { page, blocks }),
-        8 => (page.clone(), blocks()).prop_map(|(page, blocks)| Operation::Read { page, blocks }),
-        2 => page.clone().prop_map(|page| Operation::Remove { page }),
-        2 => page.prop_map(|page| Operation::Touch { page }),
-        1 => Just(Operation::Settle),
-        1 => proptest::bool::weighted(0.5).prop_map(|is_closed| Operation::Reopen { is_closed }),
+        12 => (page.clone(), blocks()).prop_map(|(page, blocks)| DiskModelOp::Write { page, blocks }),
+        8 => (page.clone(), blocks()).prop_map(|(page, blocks)| DiskModelOp::Read { page, blocks }),
+        2 => page.clone().prop_map(|page| DiskModelOp::Remove { page }),
+        2 => page.prop_map(|page| DiskModelOp::Touch { page }),
+        1 => Just(DiskModelOp::Settle),
+        1 => proptest::bool::weighted(0.5).prop_map(|is_closed| DiskModelOp::Reopen { is_closed }),
     ]
 }
 
@@ -41,9 +41,9 @@ fn len_of(page: u32) -> usize {
     PAGE as usize - if page % 2 == 1 { 1000 + page as usize } else { 0 }
 }
 
-async fn run(operations: Vec<Operation>) -> DiskStats {
+async fn run(operations: Vec<DiskModelOp>) -> DiskTierStats {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { capacity: 8 * MIB, page_size: PAGE, queue: 64 * MIB };
+    let layout = TestDiskLayout { capacity: 8 * MIB, page_size: PAGE, queue: 64 * MIB };
     let mut tier = open_layout(dir.path(), layout);
     // Blocks that may be on disk. Those of removed pages may come back by a restart only.
     let mut possible: HashMap<u32, u64> = HashMap::new();
@@ -51,13 +51,13 @@ async fn run(operations: Vec<Operation>) -> DiskStats {
 
     for operation in operations {
         match operation {
-            Operation::Write { page, blocks } => {
+            DiskModelOp::Write { page, blocks } => {
                 let bytes = content(&key(page), len_of(page));
                 let end = (blocks.end as usize * BLOCK).min(bytes.len());
                 tier.write(key(page), blocks.start, bytes.slice(blocks.start as usize * BLOCK..end)).unwrap();
                 *possible.entry(page).or_default() |= mask_of(&blocks);
             }
-            Operation::Read { page, blocks } => {
+            DiskModelOp::Read { page, blocks } => {
                 let mask = mask_of(&blocks);
                 if let Some(bytes) = tier.read(&key(page), blocks.clone()).await {
                     let expected = content(&key(page), len_of(page));
@@ -69,16 +69,16 @@ async fn run(operations: Vec<Operation>) -> DiskStats {
                     assert!(tier.blocks(&key(page)) & mask != mask, "page {page} is there and not read");
                 }
             }
-            Operation::Remove { page } => {
+            DiskModelOp::Remove { page } => {
                 tier.remove(&key(page));
                 assert_eq!(tier.blocks(&key(page)), 0);
                 if let Some(mask) = possible.remove(&page) {
                     *removed.entry(page).or_default() |= mask;
                 }
             }
-            Operation::Touch { page } => tier.touch(&key(page)),
-            Operation::Settle => written(&tier).await,
-            Operation::Reopen { is_closed } => {
+            DiskModelOp::Touch { page } => tier.touch(&key(page)),
+            DiskModelOp::Settle => written(&tier).await,
+            DiskModelOp::Reopen { is_closed } => {
                 if is_closed {
                     tier.close().await;
                 }
@@ -126,16 +126,16 @@ proptest! {
 
 #[tokio::test]
 async fn a_log_that_wraps_around_many_times_agrees_with_a_map() {
-    let mut random = Random(3);
+    let mut random = TestRandom(3);
     let operations = (0..6000)
         .map(|i| {
             let page = random.below(PAGES as usize) as u32;
             match i % 20 {
-                0..12 => Operation::Write { page, blocks: 0..1 + random.below(4) as u32 },
-                12..17 => Operation::Read { page, blocks: 0..1 },
-                17 => Operation::Remove { page },
-                18 => Operation::Touch { page },
-                _ => Operation::Settle,
+                0..12 => DiskModelOp::Write { page, blocks: 0..1 + random.below(4) as u32 },
+                12..17 => DiskModelOp::Read { page, blocks: 0..1 },
+                17 => DiskModelOp::Remove { page },
+                18 => DiskModelOp::Touch { page },
+                _ => DiskModelOp::Settle,
             }
         })
         .collect();

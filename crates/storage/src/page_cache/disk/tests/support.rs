@@ -17,22 +17,23 @@ pub(super) const MIB: u64 = 1 << 20;
 pub(super) const BLOCK: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct TestDiskLayout {
     pub(super) capacity: u64,
     pub(super) page_size: u64,
     pub(super) queue: u64,
 }
 
-pub(super) const LAYOUT: Layout = Layout { capacity: 64 * MIB, page_size: MIB, queue: 256 * MIB };
+pub(super) const LAYOUT: TestDiskLayout =
+    TestDiskLayout { capacity: 64 * MIB, page_size: MIB, queue: 256 * MIB };
 
-impl Layout {
+impl TestDiskLayout {
     pub(super) fn block_size(&self) -> u64 {
         self.page_size.min(BLOCK as u64).max(self.page_size / 64)
     }
 }
 
-pub(super) fn options(dir: &Path, layout: Layout) -> DiskOptions {
-    DiskOptions {
+pub(super) fn options(dir: &Path, layout: TestDiskLayout) -> DiskTierOptions {
+    DiskTierOptions {
         dir: dir.to_owned(),
         capacity: layout.capacity,
         page_size: layout.page_size,
@@ -46,14 +47,14 @@ pub(super) fn open(dir: &Path) -> DiskTier {
     open_layout(dir, LAYOUT)
 }
 
-pub(super) fn open_layout(dir: &Path, layout: Layout) -> DiskTier {
+pub(super) fn open_layout(dir: &Path, layout: TestDiskLayout) -> DiskTier {
     DiskTier::open(options(dir, layout)).unwrap()
 }
 
-pub(super) const RETRY: RetryPause =
-    RetryPause { min: Duration::from_millis(50), max: Duration::from_millis(200) };
+pub(super) const RETRY: WriteRetryPause =
+    WriteRetryPause { min: Duration::from_millis(50), max: Duration::from_millis(200) };
 
-pub(super) fn open_faulty(dir: &Path, layout: Layout) -> (DiskTier, Arc<FaultyDisk>) {
+pub(super) fn open_faulty(dir: &Path, layout: TestDiskLayout) -> (DiskTier, Arc<FaultyDisk>) {
     let io = Arc::new(FaultyDisk::default());
     (DiskTier::open_with(options(dir, layout), io.clone(), RETRY).unwrap(), io)
 }
@@ -72,9 +73,9 @@ pub(super) fn key(page: u32) -> PageKey {
 }
 
 #[derive(Debug)]
-pub(super) struct Random(pub(super) u64);
+pub(super) struct TestRandom(pub(super) u64);
 
-impl Random {
+impl TestRandom {
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -89,7 +90,8 @@ impl Random {
 
 /// The first bytes of a page. They depend on the page and their place alone.
 pub(super) fn content(key: &PageKey, len: usize) -> Bytes {
-    let mut random = Random(key.object.0 as u64 ^ (key.object.0 >> 64) as u64 ^ (u64::from(key.page) << 32));
+    let mut random =
+        TestRandom(key.object.0 as u64 ^ (key.object.0 >> 64) as u64 ^ (u64::from(key.page) << 32));
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
         bytes.extend_from_slice(&random.next().to_le_bytes());
