@@ -14,6 +14,7 @@ VERSITYGW := $(TARGET)/tools/bin/versitygw
 ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
+CARGO_DENY := $(TARGET)/tools/cargo-deny-0.20.2.installed
 MDBOOK := $(TARGET)/tools/mdbook-0.5.4.installed
 CORPUS := $(TARGET)/fuzz-corpus
 MUSL = $(shell uname -m)-unknown-linux-musl
@@ -27,7 +28,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -76,12 +77,19 @@ wheel: $(CLIENTS) ## The wheel of the Python package
 	@rm -f $(WHEELS)/stylobate-*.whl
 	$(VENV)/bin/maturin build --release --manifest-path python/Cargo.toml --out $(WHEELS)
 
-check: ## Format, lints, documentation, the arrows between crates and the links of the book
+check: $(CARGO_DENY) ## Format, lints, documentation, dependencies, the arrows between crates, links of documents
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	$(TARGET)/tools/bin/cargo-deny --offline check bans licenses sources
 	$(PYTHON) tools/check_architecture.py
 	$(PYTHON) tools/check_docs.py
+
+advisories: $(CARGO_DENY) ## Known advisories against dependencies; fetches the RustSec database
+	$(TARGET)/tools/bin/cargo-deny check advisories
+
+map: ## The first line of every source file; with ROOM=FOLDER, of those below a folder
+	@$(PYTHON) tools/check_architecture.py --map $(ROOM)
 
 docs: $(MDBOOK) ## The documentation as a site, in book below the target folder
 	$(PYTHON) tools/check_docs.py
@@ -196,6 +204,10 @@ $(ORC_TOOLS):
 
 $(CARGO_FUZZ):
 	cargo install cargo-fuzz --version 0.13.2 --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
+	@touch $@
+
+$(CARGO_DENY):
+	cargo install cargo-deny --version 0.20.2 --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
 	@touch $@
 
 $(MDBOOK):

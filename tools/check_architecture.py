@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Checks that the code keeps the walls that ARCHITECTURE.md draws: a line for each violation; warnings are none.
+"""Checks that the code keeps the rules of ARCHITECTURE.md. Prints a line for each violation.
 
-What is checked: the paths that ARCHITECTURE.md names, the arrows between our crates, which crate may name which
-dependency, names and first lines of source files, circles of modules, versions in Cargo.lock, `unsafe`.
+Checked are: the paths that ARCHITECTURE.md names, the arrows between our crates, which crate may name which
+dependency, names and first lines of source files, circles of modules, `unsafe`.
+
+`--map [FOLDER ...]` checks nothing: it prints the path and the first doc line of each source file, of all crates or
+of the folders given.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +40,6 @@ ONLY = {"s3s": {"server"}, "axum": {"server"},
 # What a crate may not name, under whatever feature.
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
-ONE_VERSION = ["arrow", "object_store", "pyo3"]
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes", "crates/columnar/src/kernels/prefetch",
              "crates/columnar/src/kernels/utf8", "crates/storage/src/page_cache/disk/aligned",
@@ -44,13 +47,45 @@ UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--map"]:
+        return print_map(sys.argv[2:])
+
     manifests = [path for pattern in MANIFESTS for path in sorted(ROOT.glob(pattern))]
     crates = {path.parent.name: path.parent for path in manifests}
-    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), files(crates), circles(crates),
-              locked_versions()]
+    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), files(crates), circles(crates)]
     lines = [line for check in checks for line in check]
     print(*lines, sep="\n", end="\n" if lines else "")
     return int(any(not line.startswith("warning: ") for line in lines))
+
+
+# The map
+
+
+def print_map(folders: list[str]) -> int:
+    """Prints the path and the first doc line of each source file, aligned. Without folders: of the `src` of all crates."""
+    roots = [ROOT / folder for folder in folders] or [
+        path.parent / "src" for pattern in MANIFESTS for path in sorted(ROOT.glob(pattern))
+    ]
+    if missing := [folder for folder, root in zip(folders, roots) if not root.exists()]:
+        print(*(f"{folder}: no such file or folder" for folder in missing), sep="\n", file=sys.stderr)
+        return 1
+
+    paths = [path for root in roots for path in ([root] if root.is_file() else rust_files(root))]
+    width = max((len(where(path)) for path in paths), default=0)
+    try:
+        for path in paths:
+            print(f"{where(path):{width}}  {first_doc_line(path)}".rstrip())
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. Nothing is left to flush when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def first_doc_line(path: Path) -> str:
+    """The first line of a file's documentation; empty if it has none."""
+    with path.open() as file:
+        line = file.readline()
+    return line.removeprefix("//!").strip() if line.startswith("//!") else ""
 
 
 # Documents
@@ -79,7 +114,8 @@ def documented_paths() -> Iterator[str]:
 def looks_like_a_path(text: str) -> bool:
     is_file = re.search(r"\.(rs|py|toml|md|html|svg|lua|lock|sh)$", text)
     ours = re.match(r"(crates|tests|bench|tools|docs|fuzz|python|\.ci)/", text)
-    return bool(re.fullmatch(r"[\w./-]+", text) and not text.startswith("/") and (is_file or ours))
+    is_folder = text.endswith("/")
+    return bool(re.fullmatch(r"[\w./-]+", text) and not text.startswith("/") and (is_file or is_folder or ours))
 
 
 # Crates
@@ -114,7 +150,7 @@ def is_of(name: str, family: str) -> bool:
 
 
 def names_in_sources(crates: dict[str, Path]) -> Iterator[str]:
-    """No source names a crate beyond a wall, and none outside of the sinks is unsafe."""
+    """No source names a crate beyond a wall, and none is unsafe that UNSAFE_IN does not list."""
     for crate, folder in crates.items():
         beyond = rf"(?:::)?\b((?:{'|'.join(sorted(forbidden(crate)))})(?:_\w+)?)"
         crossing = re.compile(rf"(?<![\w:]){beyond}::|\buse\s+{beyond}\b")
@@ -146,7 +182,7 @@ def code(path: Path) -> str:
 
 
 def files(crates: dict[str, Path]) -> Iterator[str]:
-    """Names say something, the first line says what the file is, no file is too long, and `lib.rs` defines nothing."""
+    """Names say something, the first line says what the file is, and `lib.rs` defines nothing."""
     kinds = "fn|struct|enum|union|trait|type|impl|const|static|macro_rules!"
     defines = re.compile(rf"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:unsafe |async |const )*({kinds})(?!\w)")
     for folder in crates.values():
@@ -279,18 +315,6 @@ def circular(graph: dict[str, dict[str, str]]) -> list[list[str]]:
     reach = {node: reached(node) for node in graph}
     sets = {tuple(sorted(other for other in reach[node] if node in reach.get(other, ()))) for node in graph}
     return [list(circle) for circle in sorted(sets) if circle]
-
-
-# Versions
-
-
-def locked_versions() -> Iterator[str]:
-    """Two versions of these would not understand each other's types."""
-    locked = (ROOT / "Cargo.lock").read_text()
-    for name in ONE_VERSION:
-        versions = re.findall(rf'^name = "{name}"\nversion = "([^"]+)"', locked, re.MULTILINE)
-        if len(versions) > 1:
-            yield f"Cargo.lock: {name} in {len(versions)} versions, {' and '.join(versions)}: one is enough"
 
 
 if __name__ == "__main__":
