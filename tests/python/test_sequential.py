@@ -408,6 +408,54 @@ def test_damaged_ipc_files_are_errors(table: pa.Table, tmp_path: Path) -> None:
         st.scan_ipc(path)
 
 
+def write_ipc(path: Path, columns: dict[str, Any]) -> Path:
+    table = pa.table(columns)
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def test_columns_of_several_ipc_files_meet_by_name(tmp_path: Path) -> None:
+    a = write_ipc(tmp_path / "a.arrow", {"n": pa.array([1, None], pa.int32()), "w": ["a", "b"]})
+    words = pa.array(["c"]).dictionary_encode()
+    b = write_ipc(tmp_path / "b.arrow", {"w": words, "more": [True], "n": pa.array([1 << 40], pa.int64())})
+    expected = {"n": [1, None, 1 << 40], "w": ["a", "b", "c"], "more": [None, None, True]}
+    found = st.scan_ipc([a, b]).to_arrow()
+    assert found.to_pydict() == expected
+    assert [field.type for field in found.schema] == [pa.int64(), pa.string(), pa.bool_()]
+    assert st.scan_ipc(tmp_path, columns=["more"]).to_arrow().to_pydict() == {"more": [None, None, True]}
+
+    c = write_ipc(tmp_path / "c.arrow", {"n": ["x"], "w": ["y"]})
+    with pytest.raises(st.SchemaError, match=r"c\.arrow: column n: it is Utf8 here and Int32 in .*a\.arrow"):
+        st.scan_ipc([a, c])
+    assert st.scan_ipc([a, c], columns=["w"]).to_arrow().to_pydict() == {"w": ["a", "b", "y"]}
+
+
+# Folders with files of several formats.
+
+
+def test_a_format_that_is_named_chooses_the_files_of_a_folder(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"p": [1]}), tmp_path / "0.parquet")
+    (tmp_path / "1.csv").write_text("c\n1\n")
+    (tmp_path / "2.csv.gz").write_bytes(gzip.compress(b"c\n2\n"))
+    (tmp_path / "3.jsonl").write_text('{"j": 1}\n')
+    write_ipc(tmp_path / "4.arrow", {"i": [1]})
+    (tmp_path / "_log.csv").write_text("other\n1\n")
+    assert rows(st.scan_csv(tmp_path)) == [{"c": 1}, {"c": 2}]
+    assert rows(st.scan_json(tmp_path)) == [{"j": 1}]
+    assert rows(st.scan_ipc(tmp_path)) == [{"i": 1}]
+
+
+def test_a_folder_without_a_file_of_the_format_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"p": [1]}), tmp_path / "0.parquet")
+    for scan, name in ((st.scan_csv, "CSV"), (st.scan_json, "JSON"), (st.scan_ipc, "Arrow IPC")):
+        with pytest.raises(st.ConfigError, match=f"no file there is {name}") as error:
+            scan(tmp_path)
+        assert str(tmp_path) in str(error.value)
+    (tmp_path / "part-0").write_text("c\n1\n")
+    assert rows(st.scan_csv(tmp_path)) == [{"c": 1}]
+
+
 # `scan`, and what is written of scans.
 
 

@@ -209,8 +209,13 @@ impl FileColumns {
         if !missing.is_empty() {
             loaded.extend(self.make(missing).await?);
         }
-        let find = |at: &usize| loaded.iter().find(|(found, _)| found == at).map(|(_, array)| array.clone());
-        let found = wanted.iter().map(|at| find(at).ok_or_else(|| self.has_no_column(*at)));
+
+        loaded.sort_unstable_by_key(|(at, _)| *at);
+        let find = |at: usize| {
+            let place = loaded.binary_search_by_key(&at, |(loaded, _)| *loaded).ok()?;
+            loaded.get(place).map(|(_, array)| array.clone())
+        };
+        let found = wanted.iter().map(|at| find(*at).ok_or_else(|| self.has_no_column(*at)));
         found.collect()
     }
 
@@ -303,9 +308,9 @@ impl FileColumnsRequest {
                 Arc::new(FileMetadata::open(&self.object).await?)
             }
         };
-        let schema = metadata.schema();
         let column = |field: &FieldRef| {
-            let (root, stored) = schema.column_with_name(field.name())?;
+            let root = metadata.position(field.name())?;
+            let stored = metadata.schema().fields().get(root)?;
             Some(self.column(root, Some(stored.data_type()), field))
         };
         let columns = self.fields.iter().map(column).collect();

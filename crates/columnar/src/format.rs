@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::{
     Error, Result,
     chunk::{Chunk, ChunkRepresentation, ColumnBatch, SEGMENT_ROWS},
-    file::{schema::ProjectedColumn, statistics::PruningStatistics},
+    file::{column_positions::ColumnPositions, schema::ProjectedColumn, statistics::PruningStatistics},
     orc::{self, OrcBytes, OrcFile},
     parquet::{DecodeScratch, ParquetBytes, ParquetFile, RowGroupStatistics, decryption::Decryption},
     recent::RecentChunks,
@@ -26,6 +26,7 @@ pub(crate) const TAIL: u64 = 64 << 10;
 pub(crate) struct FileMetadata {
     pub(crate) file: ColumnarFile,
     recent: RecentChunks,
+    positions: ColumnPositions,
 }
 
 /// What its format says of it.
@@ -83,7 +84,8 @@ impl FileMetadata {
     }
 
     fn new(file: ColumnarFile) -> Self {
-        let mut metadata = Self { file, recent: RecentChunks::new(0, 0) };
+        let mut metadata =
+            Self { file, recent: RecentChunks::new(0, 0), positions: ColumnPositions::default() };
         metadata.recent = RecentChunks::new(metadata.units(), metadata.schema().fields().len());
         metadata
     }
@@ -99,6 +101,16 @@ impl FileMetadata {
             ColumnarFile::Parquet(file) => file.schema(),
             ColumnarFile::Orc(file) => file.schema(),
         }
+    }
+
+    /// Returns the position of the first column of this name.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.positions.first(self.schema().fields(), name)
+    }
+
+    /// Returns the position of a column of this name: `near` if it is one, else the first.
+    pub(crate) fn position_near(&self, name: &str, near: usize) -> Option<usize> {
+        self.positions.near(self.schema().fields(), name, near)
     }
 
     /// The columns as they were written: those of [`Self::schema`], with dictionaries where the file's writer had them.
@@ -147,7 +159,7 @@ impl FileMetadata {
             ColumnarFile::Parquet(file) => file.weight(),
             ColumnarFile::Orc(file) => file.weight(),
         };
-        file + self.recent.weight()
+        file + self.recent.weight() + ColumnPositions::weight(self.schema().fields().len())
     }
 
     /// What the footer says of the values of these row groups or stripes.

@@ -1,7 +1,7 @@
-//! Which parts of a file a filter rules out by what the file says of them.
+//! Prunes the parts of a file that a filter rules out by their statistics.
 //!
-//! Each part is given the safest verdict that its statistics allow: bounds may be wider than the values, say nothing of
-//! nulls and, for floating-point numbers, nothing of NaN.
+//! Each part gets the safest verdict that its statistics allow: bounds may be wider than the values, do not cover nulls
+//! and, for floating-point numbers, do not cover NaN.
 
 mod between;
 mod bounds;
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What is known of the rows of a part without looking at them.
+/// Result of pruning a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PruneVerdict {
     /// No row passes.
@@ -36,7 +36,7 @@ pub(crate) enum PruneVerdict {
     All,
 }
 
-/// A verdict per part.
+/// Returns a verdict per part.
 pub(crate) fn prune(bound: &BoundPredicate, statistics: &dyn PruningStatistics) -> Vec<PruneVerdict> {
     let pruner = Pruner::new(bound, statistics);
     let mut verdicts = pruner.node(bound.node());
@@ -48,7 +48,7 @@ pub(crate) fn prune(bound: &BoundPredicate, statistics: &dyn PruningStatistics) 
     verdicts
 }
 
-/// The columns of the filter, each with whether it is compared for equality: then a bloom filter may rule it out.
+/// Returns the columns of the filter, each with a flag if it is tested for equality, for which a bloom filter may help.
 pub(crate) fn columns_compared(bound: &BoundPredicate) -> Vec<(&Column, bool)> {
     fn in_test(test: &ColumnTest) -> bool {
         match test {
@@ -64,6 +64,7 @@ pub(crate) fn columns_compared(bound: &BoundPredicate) -> Vec<(&Column, bool)> {
             _ => false,
         }
     }
+
     fn in_node(node: &PredicateNode, column: usize) -> bool {
         match node {
             PredicateNode::Leaf(leaf) => leaf.column == column && in_test(&leaf.test),
@@ -73,6 +74,7 @@ pub(crate) fn columns_compared(bound: &BoundPredicate) -> Vec<(&Column, bool)> {
             PredicateNode::Constant(_) | PredicateNode::Columns(_) => false,
         }
     }
+
     let columns = bound.columns().iter().enumerate();
     columns.map(|(at, column)| (&column.column, in_node(bound.node(), at))).collect()
 }
@@ -98,7 +100,7 @@ impl PruneVerdict {
         }
     }
 
-    /// Of what may be true of some values and false of others.
+    /// Returns the verdict for values that may pass and may fail.
     fn between(may_pass: bool, may_fail: bool) -> Self {
         match (may_pass, may_fail) {
             (false, _) => Self::None,
@@ -112,11 +114,11 @@ struct Pruner<'a> {
     statistics: &'a dyn PruningStatistics,
     parts: usize,
     row_counts: Option<UInt64Array>,
-    /// By bound column.
+    /// Statistics, by bound column.
     facts: Vec<PruningColumn<'a>>,
 }
 
-/// What is known of a column in each of the parts.
+/// Statistics of a column in each of the parts.
 struct PruningColumn<'a> {
     bound: &'a BoundColumn,
     class: TypeClass,
@@ -176,15 +178,17 @@ impl<'a> Pruner<'a> {
             ColumnTest::Holds { check, negated } => {
                 let mut verdicts = self.by_part(|part| {
                     let verdict = facts.check(check, part);
-                    // What no value with bounds passes, NaN may pass where it is negated.
+                    // NaN is not within the bounds, and may pass a negated check.
                     let negation =
                         if facts.class == TypeClass::Float { PruneVerdict::Some } else { verdict.negated() };
                     let of_values = if *negated { negation } else { verdict };
                     of_values.and(self.not_null(facts, part))
                 });
+
                 if !negated {
                     self.ask_bloom_filters(check, facts, &mut verdicts);
                 }
+
                 verdicts
             }
             ColumnTest::And(tests) => {
@@ -219,6 +223,7 @@ impl<'a> Pruner<'a> {
         }
         let Some(literals) = facts.literals(check) else { return };
         let Some(may_contain) = self.statistics.may_contain(&facts.bound.column, &literals) else { return };
+
         for (verdict, may_contain) in verdicts.iter_mut().zip(&may_contain) {
             if may_contain == Some(false) {
                 *verdict = PruneVerdict::None;
@@ -230,6 +235,7 @@ impl<'a> Pruner<'a> {
         let (Some(left), Some(right)) = (self.facts.get(pair.left), self.facts.get(pair.right)) else {
             return self.parts_are(PruneVerdict::Some);
         };
+
         let holds = |order| pair.op.holds(order) != pair.negated;
         self.by_part(|part| {
             let of_values = match (&left.bounds, &right.bounds) {
@@ -254,6 +260,7 @@ impl<'a> Pruner<'a> {
                 }
                 _ => PruneVerdict::Some,
             };
+
             of_values.and(self.not_null(left, part)).and(self.not_null(right, part))
         })
     }
@@ -261,13 +268,14 @@ impl<'a> Pruner<'a> {
 
 impl<'a> PruningColumn<'a> {
     fn new(bound: &'a BoundColumn, statistics: &dyn PruningStatistics) -> Self {
-        let (min, max) = (statistics.min(&bound.column), statistics.max(&bound.column));
+        let min = statistics.min(&bound.column);
+        let max = statistics.max(&bound.column);
         let class = TypeClass::of(&bound.data_type);
         let bounds = PruningBounds::new(class, min, max).unwrap_or(PruningBounds::Unknown);
         Self { bound, class, bounds, null_counts: statistics.null_counts(&bound.column) }
     }
 
-    /// Whether values between the bounds pass.
+    /// Checks the values between the bounds.
     fn check(&self, check: &ValuePredicate, part: usize) -> PruneVerdict {
         match (check, &self.bounds) {
             (ValuePredicate::Range { low, high }, PruningBounds::Whole(min, max)) => {
@@ -276,7 +284,7 @@ impl<'a> PruningColumn<'a> {
             (ValuePredicate::Set(set), PruningBounds::Whole(min, max)) => {
                 among(at(min, part), at(max, part), set)
             }
-            // All of the values between the bounds are not all of the values: there may be NaN.
+            // The bounds do not cover NaN, so not all values are known to pass.
             (ValuePredicate::Float { op, value }, PruningBounds::Float(min, max)) => {
                 match compared(at(min, part), at(max, part), *op, value) {
                     PruneVerdict::None => PruneVerdict::None,
@@ -296,7 +304,7 @@ impl<'a> PruningColumn<'a> {
         }
     }
 
-    /// The values that a check is for, if it is for so many only.
+    /// Returns the values that a check tests for, if it tests for equality.
     fn literals(&self, check: &ValuePredicate) -> Option<Vec<Literal>> {
         match check {
             ValuePredicate::Range { low, high } if low == high => Some(vec![self.literal(*low)?]),
@@ -338,7 +346,7 @@ impl<'a> PruningColumn<'a> {
     }
 }
 
-/// Zero has two representations that are equal, and a bloom filter knows them apart.
+/// Returns no literal for zero, whose two representations are equal but differ in a bloom filter.
 fn float_literal(value: f64) -> Option<Literal> {
     (value != 0.0).then_some(Literal::Float(value))
 }

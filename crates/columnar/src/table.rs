@@ -1,14 +1,15 @@
-//! The table that files make together: its columns, which of them come out, and where each is in each file.
+//! Merges the schemas of several files into a table, and maps the table's columns to those of each file.
 
 pub(super) mod locate;
 pub(super) mod merged_column;
+pub(super) mod merged_metadata;
 pub(super) mod options;
 pub(super) mod statistics;
 pub(super) mod timestamp_reach;
 pub(super) mod type_name;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -21,12 +22,9 @@ use chrono::{NaiveDate, NaiveDateTime, Timelike, Utc};
 
 use crate::{
     Error, Result,
-    file::{
-        dataset_mark::DATASET_KEY,
-        schema::{
-            ProjectedColumn, finer, has_dictionaries, is_text, leaf_count, leaves_below, position,
-            same_leaves, value_type, widened,
-        },
+    file::schema::{
+        ProjectedColumn, finer, has_dictionaries, is_text, leaf_count, leaves_below, same_leaves, value_type,
+        widened,
     },
     format::FileMetadata,
     kernels::exact_cast::EXACT,
@@ -34,113 +32,110 @@ use crate::{
     table::{
         locate::LocatedFile,
         merged_column::{MergedColumn, TypeConflict},
+        merged_metadata::merged_metadata,
         options::TableOptions,
         timestamp_reach::farther,
     },
 };
 
-/// Which columns come out as dictionaries.
+/// The columns that a scan returns as dictionaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Dictionaries {
-    /// Columns that were written from dictionaries, as all files say: every column has the type that it was written with.
+    /// Columns that all files were written from dictionaries: every column has the type that it was written with.
     #[default]
     AsWritten,
-    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
+    /// Columns of strings or bytes whose values repeat, according to the footers.
     Auto,
-    /// Columns of any type that the files store as nothing but dictionaries, however many values these have.
+    /// Columns of any type that the files store as dictionaries only, however large.
     Stored,
     /// All columns of strings or bytes.
     All,
     /// None.
     None,
-    /// These, whatever their type; booleans, durations and nested columns come out as they are.
+    /// These, of any type; booleans, durations and nested columns are returned as they are.
     Columns(Vec<String>),
 }
 
-/// How strings and bytes come out that are no dictionaries.
+/// The type of strings and bytes that are not returned as dictionaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Strings {
-    /// With the type that they were written with.
+    /// The type that they were written with.
     #[default]
     AsWritten,
-    /// As views, which point into the file's dictionary where there is one. Those in nested columns stay what they are.
+    /// Views, which point into the file's dictionary if it has one. Nested columns keep their types.
     View,
 }
 
-/// Which types columns come out with.
+/// Options for the types of the columns that a scan returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputTypes<'r> {
     pub(crate) dictionaries: &'r Dictionaries,
     pub(crate) strings: Strings,
 }
 
-/// The columns of all files, and those that their paths give.
+/// The columns of all files and the partition columns of their paths.
 #[derive(Debug)]
 pub(crate) struct TableSchema {
     schema: Schema,
-    /// Columns, by their place, that all files were written with the same dictionary type of.
+    /// Columns, by position, that all files were written with the same dictionary type for.
     written: BTreeMap<usize, FieldRef>,
     by_name: HashMap<String, usize>,
-    /// Columns, by their place, whose type the caller gave: what files say of their values says nothing of the table's.
+    /// Columns, by position, whose type the caller gave: statistics of files do not hold for their values.
     casts: BTreeSet<usize>,
-    /// The column of row numbers, if there is one.
+    /// The column of row numbers.
     row_number: Option<usize>,
-    /// Why columns, by their place, are none that all files have together.
+    /// Errors of columns, by position, that have no type common to all files.
     conflicts: BTreeMap<usize, Error>,
-    /// Names that several columns have, which cannot be asked for by name.
+    /// Names of several columns, which cannot be requested by name.
     repeated: BTreeSet<String>,
 }
 
-/// A column that comes out.
+/// A column that a scan returns.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputColumn {
-    /// Its name and type as it comes out.
+    /// Name and type as returned.
     pub(crate) field: FieldRef,
-    /// Which column of the table it is, and which leaves of it.
+    /// The column of the table, and its leaves.
     pub(crate) projected: ProjectedColumn,
-    /// The type of its values: that of the field, less the dictionary.
+    /// The type of its values: that of the field without the dictionary.
     pub(crate) values: DataType,
-    /// Whether it is read as a dictionary even where the file has none.
+    /// Reads it as a dictionary even if the file has none.
     pub(crate) insist: bool,
 }
 
-/// A column that a filter looks at.
+/// A column that a filter reads.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterColumn {
-    /// Its name and type, less the fields that are not looked at.
+    /// Name and type, without the fields that are not read.
     pub(crate) field: FieldRef,
-    /// Which column of the table it is, and which leaves of it.
+    /// The column of the table, and its leaves.
     pub(crate) projected: ProjectedColumn,
 }
 
-/// Where a file has a column.
+/// The source of a column of the table for one file.
 #[derive(Clone, Debug)]
 pub(crate) enum FileColumn {
-    /// It is read.
+    /// A column of the file.
     Read(ProjectedColumn),
-    /// All rows have this one value: its path's, or null where the file has no such column.
+    /// The value of all rows: that of the path, or null if the file has no such column.
     Value(ArrayRef),
     /// The number of each row within the file.
     RowNumber,
 }
 
-/// Keys of a file's metadata that describe all of its columns, for readers who believe them more than the file's schema.
-const OF_ONE_SCHEMA: [&str; 4] =
-    ["org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema", "avro.schema", "iceberg.schema"];
-
-/// An estimate of no more values than these is believed to be of less than 65,536.
+/// Estimates up to this number of values are trusted to mean fewer than 65,536.
 const SURELY_FEW: u64 = 32_768;
 
-/// The key type of dictionaries that paths give.
+/// Returns the type of a partition column.
 fn partition_type(values: DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(values))
 }
 
 impl TableSchema {
-    /// The table of these files: all columns of all of them, in the order in which they appear. Columns whose types do
-    /// not go together are an error for those only who ask for them.
+    /// Merges the schemas of these files: all columns, in the order in which they first appear. Columns without a common
+    /// type are errors only if they are requested.
     ///
-    /// Fails if a column that `options` name is in no file.
+    /// Fails if `options` name a column that no file has.
     pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
         let partitions = partition_names(files);
         let mut columns: Vec<MergedColumn> = Vec::new();
@@ -153,26 +148,23 @@ impl TableSchema {
             let reason = format!("it is {data_type} here and {before} in {}", path(other));
             Error::Schema { object: path(file), column: column.to_owned(), reason }
         };
-        let mut metadata: Option<HashMap<String, String>> = None;
+
         for (at, (_, file)) in files.iter().enumerate() {
-            let schema = file.schema();
-            // What all files say alike holds of the table.
-            match &mut metadata {
-                None => metadata = Some(schema.metadata().clone()),
-                Some(known) => known.retain(|key, value| schema.metadata().get(key) == Some(value)),
-            }
-            // What a path says wins over a column of the file.
-            let of_file = schema.fields().iter().zip(file.written()).enumerate();
+            // Partition values take precedence over a column of the file.
+            let of_file = file.schema().fields().iter().zip(file.written()).enumerate();
             let of_file = of_file.filter(|(_, (field, _))| !partitions.contains(&field.name().as_str()));
+            let mut occurrences: HashMap<&str, usize> = HashMap::new();
+
             for (own, (field, written)) in of_file {
                 let is_chosen = file.has_chosen_unit(own);
                 let mut root = *by_name.entry(field.name()).or_insert(columns.len());
-                // Of several columns of one name, each is one by its place.
-                let mut times = 1;
-                while columns.get(root).is_some_and(|known| known.file == at) {
-                    root = *repeated.entry((field.name(), times)).or_insert(columns.len());
-                    times += 1;
+                // Several columns of one name are matched by their order.
+                if columns.get(root).is_some_and(|known| known.file == at) {
+                    let nth = occurrences.entry(field.name()).or_insert(0);
+                    *nth += 1;
+                    root = *repeated.entry((field.name(), *nth)).or_insert(columns.len());
                 }
+
                 if let Some(error) = file.unreadable(own) {
                     conflicts.entry(root).or_insert(error);
                 }
@@ -180,6 +172,7 @@ impl TableSchema {
                     columns.push(MergedColumn::of(field, at, is_chosen).written_as(written));
                     continue;
                 };
+
                 let conflict = known.add(field, at, is_chosen).err();
                 known.add_written(written);
                 if let Some(conflict) = conflict {
@@ -187,21 +180,16 @@ impl TableSchema {
                 }
             }
         }
-        let repeated: BTreeSet<&str> = repeated.keys().map(|(name, _)| *name).collect();
-        for name in &repeated {
-            let roots: Vec<usize> = places_of(columns.iter().map(|column| column.field.name()), name);
-            let has_same =
-                |schema: &Schema| places_of(schema.fields().iter().map(|field| field.name()), name) == roots;
-            let Some(at) = files.iter().position(|(_, file)| !has_same(file.schema())) else { continue };
-            let reason = "several columns have this name, in other places than in other files".to_owned();
-            let conflict = Error::Schema { object: path(at), column: (*name).to_owned(), reason };
-            conflicts.extend(roots.into_iter().map(|root| (root, conflict.clone())));
-        }
+
+        let repeated: BTreeSet<&str> = repeated.into_keys().map(|(name, _)| name).collect();
+        conflicts.extend(repeated_conflicts(&columns, &repeated, files));
         let repeated = repeated.into_iter().map(str::to_owned).collect();
 
         let written = columns.iter().enumerate();
         let written = written.filter_map(|(at, column)| Some((at, column.written(files.len())?))).collect();
         let metadata_of_files: Vec<&FileMetadata> = files.iter().map(|(_, file)| *file).collect();
+        let schemas: Vec<&Schema> = files.iter().map(|(_, file)| file.schema().as_ref()).collect();
+
         let mut fields: Vec<Field> = Vec::with_capacity(columns.len());
         for (root, column) in columns.into_iter().enumerate() {
             let (mut field, undecided) = column.finished(files.len());
@@ -213,37 +201,37 @@ impl TableSchema {
             }
             fields.push(field);
         }
+
         for name in partitions {
             let given = options.partition_types.get(name).cloned();
             let mut data_type = given.unwrap_or_else(|| partition_values(name, files));
-            // Where other paths do not say it, files may.
+            // Files whose paths lack the partition may have it as a column.
             for (located, file) in files {
-                let is_of_path = located.partitions.iter().any(|(known, _)| known == name);
-                let Ok(own) = file.schema().field_with_name(name) else { continue };
-                if is_of_path {
+                if located.partitions.iter().any(|(known, _)| known == name) {
                     continue;
                 }
+                let Some((_, own)) = file.schema().column_with_name(name) else { continue };
                 match widened(&data_type, own.data_type(), finer) {
                     Some(wider) => data_type = wider,
                     None => {
                         let reason = format!("it is {} here and {data_type} in other paths", own.data_type());
-                        let (object, column) = (located.path.to_string(), name.to_owned());
+                        let object = located.path.to_string();
+                        let column = name.to_owned();
                         conflicts.entry(fields.len()).or_insert(Error::Schema { object, column, reason });
                     }
                 }
             }
             fields.push(Field::new(name, partition_type(data_type), true));
         }
-        let mut metadata = metadata.unwrap_or_default();
-        metadata.retain(|key, _| key != DATASET_KEY && !OF_ONE_SCHEMA.contains(&key.as_str()));
-        let schema = Schema::new_with_metadata(fields, metadata);
+
+        let schema = Schema::new_with_metadata(fields, merged_metadata(&schemas));
         let mut table =
             Self { conflicts, written, repeated, ..Self::given(schema, &TableOptions::default()) };
         table.apply(options)?;
         Ok(table)
     }
 
-    /// Gives columns the types that were asked for, and adds those that no file has.
+    /// Gives columns the types that `options` state, and adds those that no file has.
     fn apply(&mut self, options: &TableOptions) -> Result<()> {
         if let Some(unknown) = options.casts.keys().find(|column| !self.by_name.contains_key(*column)) {
             return Err(self.no_such_column(unknown));
@@ -259,11 +247,13 @@ impl TableSchema {
             if self.repeated.contains(column) {
                 return self.check_named(root);
             }
+
             let Some(field) = fields.get_mut(root) else { continue };
             let is_of_path = matches!(field.data_type(), DataType::Dictionary(..));
             if value_type(field.data_type()) == &values && value_type(data_type) == data_type {
                 continue;
             }
+
             self.conflicts.remove(&root);
             self.casts.insert(root);
             let typed = |data_type: DataType| Arc::new(field.as_ref().clone().with_data_type(data_type));
@@ -280,18 +270,22 @@ impl TableSchema {
 
         let schema = Schema::new_with_metadata(fields, self.schema.metadata().clone());
         let given = Self::given(schema, options);
-        (self.schema, self.by_name, self.row_number) = (given.schema, given.by_name, given.row_number);
+        self.schema = given.schema;
+        self.by_name = given.by_name;
+        self.row_number = given.row_number;
         Ok(())
     }
 
-    /// A table whose columns were worked out before, with the same options.
+    /// Creates a table whose columns were planned before, with the same options.
     pub(crate) fn given(schema: Schema, options: &TableOptions) -> Self {
         let mut by_name = HashMap::with_capacity(schema.fields().len());
         for (at, field) in schema.fields().iter().enumerate() {
             by_name.entry(field.name().clone()).or_insert(at);
         }
+
         let casts = options.cast_columns().filter_map(|(column, _)| by_name.get(column).copied()).collect();
         let row_number = options.row_number.as_ref().and_then(|column| by_name.get(column).copied());
+
         Self {
             schema,
             by_name,
@@ -325,28 +319,29 @@ impl TableSchema {
         }
     }
 
-    /// Whether the caller gave the type of a top-level column.
+    /// Returns whether the caller gave the type of a top-level column.
     pub(crate) fn is_cast(&self, root: usize) -> bool {
         self.casts.contains(&root)
     }
 
-    /// All columns.
+    /// Returns all columns.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The columns that come out, or that the filter looks at.
+    /// Returns the columns that the scan returns or that its filter reads.
     pub(crate) fn relevant(&self, outputs: &[OutputColumn], filtered: Vec<Column>) -> Schema {
         let mut roots: BTreeSet<usize> = outputs.iter().map(|output| output.projected.root).collect();
         roots.extend(filtered.iter().filter_map(|column| self.resolve(column.name()).map(|(root, _)| root)));
         Schema::new(roots.iter().map(|root| self.schema.field(*root).clone()).collect::<Vec<_>>())
     }
 
-    /// The top-level column that a name begins with, and the names of the fields below it.
+    /// Returns the top-level column that a dotted name begins with, and the names of the fields below it.
     pub(crate) fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
         if let Some(root) = self.by_name.get(name) {
             return Some((*root, Vec::new()));
         }
+
         name.match_indices('.').find_map(|(dot, _)| {
             let root = self.by_name.get(name.get(..dot)?)?;
             Some((*root, name.get(dot + 1..)?.split('.').collect()))
@@ -358,7 +353,7 @@ impl TableSchema {
         Error::NoSuchColumn { column: column.to_owned(), available: names.join(", ") }
     }
 
-    /// The columns that were asked for, in that order; several fields of one struct are one column.
+    /// Returns the requested columns, in that order; several fields of one struct are one column.
     pub(crate) fn outputs(
         &self,
         columns: Option<&[String]>,
@@ -367,6 +362,7 @@ impl TableSchema {
     ) -> Result<Vec<OutputColumn>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
         let mut places: HashMap<usize, usize> = HashMap::new();
+
         match columns {
             None => wanted.extend((0..self.schema.fields().len()).map(|root| (root, vec![Vec::new()]))),
             Some(columns) => {
@@ -381,11 +377,15 @@ impl TableSchema {
                 }
             }
         }
-        if let Dictionaries::Columns(names) = types.dictionaries
-            && let Some(unknown) = names.iter().find(|name| !self.by_name.contains_key(*name))
-        {
-            return Err(self.no_such_column(unknown));
+
+        let mut coded: HashSet<&str> = HashSet::new();
+        if let Dictionaries::Columns(names) = types.dictionaries {
+            if let Some(unknown) = names.iter().find(|name| !self.by_name.contains_key(*name)) {
+                return Err(self.no_such_column(unknown));
+            }
+            coded.extend(names.iter().map(String::as_str));
         }
+
         let output = |(root, paths): (usize, Vec<Vec<&str>>)| {
             self.check(root)?;
             let field = Arc::new(self.schema.field(root).clone());
@@ -393,12 +393,13 @@ impl TableSchema {
                 let path = paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(", ");
                 self.no_such_column(&format!("{}.{path}", field.name()))
             })?;
+
             let projected = ProjectedColumn { root, leaves };
             let field = projected.field(&field);
             let written = self.written.get(&root).filter(|_| *types.dictionaries == Dictionaries::AsWritten);
             let output = match written {
                 Some(written) => OutputColumn::as_written(projected.field(written), projected),
-                None => as_output(field, projected, types.dictionaries, files),
+                None => as_output(field, projected, types.dictionaries, &coded, files),
             };
             Ok(match types.strings {
                 Strings::AsWritten => output,
@@ -408,7 +409,7 @@ impl TableSchema {
         wanted.into_iter().map(output).collect()
     }
 
-    /// Where a file has a column that comes out.
+    /// Returns the source of a column for one file.
     pub(crate) fn column_of_file(
         &self,
         projected: &ProjectedColumn,
@@ -420,17 +421,19 @@ impl TableSchema {
         if self.row_number == Some(projected.root) {
             return Ok(FileColumn::RowNumber);
         }
+
         let table = self.schema.field(projected.root);
         let name = table.name();
         let value = located.partitions.iter().find(|(partition, _)| partition == name);
         if value.is_none()
-            && let Some(root) = position(file.schema(), name, projected.root)
+            && let Some(root) = file.position_near(name, projected.root)
         {
             let own = file.schema().field(root).data_type();
             let leaves = projected.leaves.as_ref().map(|leaves| same_leaves(own, table.data_type(), leaves));
             let leaves = leaves.filter(|leaves| leaves.len() < leaf_count(own));
             return Ok(FileColumn::Read(ProjectedColumn { root, leaves }));
         }
+
         let value = match value {
             Some((_, Some(text))) => {
                 let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
@@ -441,7 +444,7 @@ impl TableSchema {
         Ok(FileColumn::Value(value))
     }
 
-    /// The top-level columns that a filter looks at, each less the fields that it does not.
+    /// Returns the top-level columns that a filter reads, without the fields that it does not.
     pub(crate) fn filtered(&self, filter: &BoundPredicate) -> Vec<FilterColumn> {
         let filtered = |(at, root): (usize, &RootColumn)| {
             let columns = filter.columns().iter().filter(|column| column.root == at);
@@ -455,7 +458,7 @@ impl TableSchema {
         filter.roots().iter().enumerate().map(filtered).collect()
     }
 
-    /// Where a file has a column that the filter looks at.
+    /// Returns the source of a column of the filter for one file.
     pub(crate) fn filtered_of_file(
         &self,
         filtered: &FilterColumn,
@@ -469,14 +472,14 @@ impl TableSchema {
 }
 
 impl OutputColumn {
-    /// A column that was written from a dictionary, or has dictionaries in it.
+    /// Creates a column that was written from a dictionary, or contains dictionaries.
     fn as_written(field: FieldRef, projected: ProjectedColumn) -> Self {
         let values = value_type(field.data_type()).clone();
         let insist = matches!(field.data_type(), DataType::Dictionary(..));
         Self { field, projected, values, insist }
     }
 
-    /// The column as views, if it is one of strings or bytes.
+    /// Changes the type of strings and bytes to views.
     fn with_views(self) -> Self {
         let views = match self.field.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -487,7 +490,7 @@ impl OutputColumn {
         Self { field, values: views, ..self }
     }
 
-    /// The outputs with the types that another plan decided.
+    /// Gives the outputs the types of another plan's schema.
     pub(crate) fn with_types_of(outputs: Vec<Self>, schema: &Schema) -> Result<Vec<Self>> {
         if outputs.len() != schema.fields().len() {
             let reason = format!("{} columns come out, not {}", outputs.len(), schema.fields().len());
@@ -497,6 +500,7 @@ impl OutputColumn {
                 reason,
             });
         }
+
         let retyped = outputs.into_iter().zip(schema.fields()).map(|(output, field)| {
             let values = value_type(field.data_type()).clone();
             let fits = output.values == values
@@ -507,6 +511,7 @@ impl OutputColumn {
                 let object = "the schema given".to_owned();
                 return Err(Error::Schema { object, column: field.name().clone(), reason });
             }
+
             let insist = output.insist || matches!(field.data_type(), DataType::Dictionary(..));
             Ok(Self { field: field.clone(), values, insist, ..output })
         });
@@ -514,20 +519,22 @@ impl OutputColumn {
     }
 }
 
+/// Decides whether a column is returned as a dictionary, and with which keys. `coded` are the names of
+/// [`Dictionaries::Columns`].
 fn as_output(
     field: FieldRef,
     projected: ProjectedColumn,
     dictionaries: &Dictionaries,
+    coded: &HashSet<&str>,
     files: &[(&LocatedFile, &FileMetadata)],
 ) -> OutputColumn {
     let values = value_type(field.data_type()).clone();
     let is_partition = matches!(field.data_type(), DataType::Dictionary(..));
     let is_text = is_text(&values);
+
     let insist = match dictionaries {
         Dictionaries::All => is_text,
-        Dictionaries::Columns(names) => {
-            has_dictionaries(&values) && names.iter().any(|name| name == field.name())
-        }
+        Dictionaries::Columns(_) => has_dictionaries(&values) && coded.contains(field.name().as_str()),
         Dictionaries::Stored => {
             has_dictionaries(&values)
                 && all_files(&field, projected.root, files, FileMetadata::has_only_dictionaries)
@@ -538,32 +545,29 @@ fn as_output(
         && is_text
         && all_files(&field, projected.root, files, FileMetadata::repeats);
     let is_plain = matches!(dictionaries, Dictionaries::AsWritten | Dictionaries::None);
+
     let field = if is_partition && is_plain {
         Arc::new(field.as_ref().clone().with_data_type(values.clone()))
     } else if is_partition || !(insist || automatic) {
         field
     } else {
-        // A batch of 65,536 rows has no more values than two bytes tell apart, so these are always enough; but to
-        // make them so where dictionaries are larger takes time.
-        let few = |(_, file): &(&LocatedFile, &FileMetadata)| match position(
-            file.schema(),
-            field.name(),
-            projected.root,
-        ) {
-            Some(root) => file.most_values(root).is_some_and(|values| values <= SURELY_FEW),
-            None => true,
+        // A batch has at most 65,536 rows, so 16-bit keys always suffice; but compacting larger dictionaries takes time.
+        let few = |(_, file): &(&LocatedFile, &FileMetadata)| {
+            let root = file.position_near(field.name(), projected.root);
+            root.is_none_or(|root| file.most_values(root).is_some_and(|values| values <= SURELY_FEW))
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));
         let mut field = field.as_ref().clone().with_data_type(coded);
-        // An extension type is one of its own storage, not of codes.
+        // An extension type annotates its own storage type, not codes.
         field.metadata_mut().retain(|key, _| !key.starts_with("ARROW:extension:"));
         Arc::new(field)
     };
+
     OutputColumn { field, projected, values, insist }
 }
 
-/// Whether something holds of a column in all files that have it and rows, and there is one.
+/// Returns whether `holds` is true for a column in all files that have it and rows, and there is such a file.
 fn all_files(
     field: &Field,
     root: usize,
@@ -573,17 +577,51 @@ fn all_files(
     let mut with_it = files
         .iter()
         .filter(|(_, file)| file.units() > 0)
-        .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
+        .filter_map(|(_, file)| Some(holds(file, file.position_near(field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
 }
 
-/// Where a name is.
-fn places_of<'n>(names: impl Iterator<Item = &'n String>, name: &str) -> Vec<usize> {
-    names.enumerate().filter(|(_, own)| *own == name).map(|(at, _)| at).collect()
+/// Returns the errors of columns that share a name and have other positions in some file than in the table.
+fn repeated_conflicts(
+    columns: &[MergedColumn],
+    repeated: &BTreeSet<&str>,
+    files: &[(&LocatedFile, &FileMetadata)],
+) -> BTreeMap<usize, Error> {
+    let mut conflicts = BTreeMap::new();
+    if repeated.is_empty() {
+        return conflicts;
+    }
+
+    let of_table = positions_of(columns.iter().map(|column| column.field.name()), repeated);
+    let of_files: Vec<HashMap<&str, Vec<usize>>> = files
+        .iter()
+        .map(|(_, file)| positions_of(file.schema().fields().iter().map(|field| field.name()), repeated))
+        .collect();
+
+    for (name, roots) in of_table {
+        let Some(at) = of_files.iter().position(|own| own.get(name) != Some(&roots)) else { continue };
+        let object = files.get(at).map(|(located, _)| located.path.to_string()).unwrap_or_default();
+        let reason = "several columns have this name, in other places than in other files".to_owned();
+        let conflict = Error::Schema { object, column: name.to_owned(), reason };
+        conflicts.extend(roots.into_iter().map(|root| (root, conflict.clone())));
+    }
+    conflicts
 }
 
-/// The names of the columns that paths give, in the order in which they appear.
+/// Returns the positions of each of the wanted names, in ascending order.
+fn positions_of<'n>(
+    names: impl Iterator<Item = &'n String>,
+    wanted: &BTreeSet<&str>,
+) -> HashMap<&'n str, Vec<usize>> {
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, name) in names.enumerate().filter(|(_, name)| wanted.contains(name.as_str())) {
+        positions.entry(name).or_default().push(at);
+    }
+    positions
+}
+
+/// Returns the names of the partition columns, in the order in which they first appear.
 fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f str> {
     let mut names: Vec<&str> = Vec::new();
     for (located, _) in files {
@@ -596,13 +634,13 @@ fn partition_names<'f>(files: &[(&'f LocatedFile, &FileMetadata)]) -> Vec<&'f st
     names
 }
 
-/// The type of what paths say: whole numbers, days or points in time where all values are, else text.
+/// Infers the type of partition values: integers, dates or timestamps if all values are, else strings.
 fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> DataType {
     let values = || {
         let all = files.iter().flat_map(|(located, _)| &located.partitions);
         all.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
     };
-    // What is written in another way, such as 007, is a name and not a number.
+    // Other spellings, such as 007, are names and not numbers.
     let is_whole = |value: &str| value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
     let is_date = |value: &str| {
         let parsed = NaiveDate::parse_from_str(value, "%Y-%m-%d");
@@ -614,6 +652,7 @@ fn partition_values(name: &str, files: &[(&LocatedFile, &FileMetadata)]) -> Data
         parsed.is_ok_and(|time| time.nanosecond() < 1_000_000_000 && time.nanosecond() % 1_000 == 0)
             && string_to_datetime(&Utc, value).is_ok()
     };
+
     match () {
         () if values().all(is_whole) => DataType::Int64,
         () if values().all(is_date) => DataType::Date32,

@@ -24,7 +24,7 @@ use support::{Folder, collect};
 const MEMORY: u64 = 48 << 20;
 const OBJECT: usize = 64 << 20;
 
-/// Columns of 8 bytes a value that are no dictionaries: 32 MiB in 32 row groups.
+/// Columns of 8 bytes a value without dictionaries: 32 MiB in 32 row groups.
 fn table() -> RecordBatch {
     let rows: i64 = 1 << 18;
     let column = |seed: i64| -> ArrayRef {
@@ -32,6 +32,7 @@ fn table() -> RecordBatch {
             (0..rows).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) ^ seed),
         ))
     };
+
     let names = (0..16).map(|i| Field::new(format!("c{i}"), DataType::Int64, false));
     RecordBatch::try_new(Arc::new(Schema::new(names.collect::<Vec<_>>())), (0..16).map(column).collect())
         .unwrap()
@@ -54,6 +55,7 @@ impl Setup {
             .set_dictionary_enabled(false)
             .set_max_row_group_row_count(Some(1 << 13))
             .build();
+
         let file = folder.parquet("t.parquet", &table(), properties);
         let cache = Cache::over(bench.cache.clone());
         Self { bench, cache, file, _folder: folder }
@@ -80,7 +82,7 @@ impl Setup {
         assert_eq!(stats.holders.iter().map(|holder| holder.bytes).sum::<u64>(), stats.used, "{stats:?}");
     }
 
-    /// The part of the budget that somebody holds.
+    /// Returns the part of the budget that a holder has.
     fn part(&self, holder: Holder) -> f64 {
         self.bench.cache.budget().held_by(holder) as f64 / MEMORY as f64
     }
@@ -93,12 +95,13 @@ async fn memory_goes_to_pages_or_chunks_as_the_load_changes() {
     setup.read().await;
     assert!(setup.part(Holder::Pages) >= 0.85, "{:?}", setup.cache.budget_stats());
 
-    // Each scan decodes 32 MiB, and finds more of them.
+    // Each scan decodes 32 MiB, and hits more of them.
     let moved = |begun: Instant| begun.elapsed() < Duration::from_secs(20);
     let begun = Instant::now();
     while setup.part(Holder::Chunks) < 0.66 && moved(begun) {
         setup.scan().await;
     }
+
     let stats = (setup.cache.stats(), setup.cache.budget_stats());
     assert!(setup.part(Holder::Chunks) >= 0.66, "{stats:?}");
     let decoded = setup.cache.stats().decoded_chunks;
@@ -109,6 +112,7 @@ async fn memory_goes_to_pages_or_chunks_as_the_load_changes() {
     while setup.part(Holder::Pages) < 0.85 && moved(begun) {
         setup.read().await;
     }
+
     assert!(setup.part(Holder::Pages) >= 0.85, "{:?}", setup.cache.budget_stats());
 }
 

@@ -1,4 +1,4 @@
-//! Files that fuzzing found, in the folder `found`: each once broke something, and is an error or rows now.
+//! Regressions: files that fuzzing found, in the folder `found`, are errors or rows.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use stylobate_columnar::{Dictionaries, Error, ScanRequest, Source, inspect};
 use support::{Folder, cache, collect};
 
-/// Whether it is the answer of a task that broke down, which is none.
+/// Returns `true` for the error of a task that panicked.
 fn broke_down<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Ended { reason }) if reason.contains("panic"))
 }
@@ -23,6 +23,7 @@ async fn what_was_found_breaks_nothing_any_more() {
         std::fs::copy(&file, &path).unwrap();
         let copy = std::fs::File::options().write(true).open(&path).unwrap();
         copy.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+
         for memory in [0, 64 << 20] {
             let cache = cache(memory).await;
             for dictionary in [Dictionaries::Auto, Dictionaries::All, Dictionaries::None] {

@@ -1,6 +1,6 @@
-//! Ten times the budget through scans: the memory of the process stays within it, a quarter of it, and a little more.
+//! Scans ten times the budget: the memory of the process stays within it, a quarter of it, and a little more.
 //!
-//! It measures the process, so it is alone in this file.
+//! It measures the process, so it is the only test of this file.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -18,14 +18,14 @@ use support::{Folder, cache};
 
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 32 * MIB;
-/// What a process takes besides: threads, pages of code, and what its allocator keeps.
+/// Other memory of the process: threads, pages of code, and memory kept by the allocator.
 const BESIDES: u64 = 64 * MIB;
 const COLUMNS: usize = 8;
-/// Rows of a row group, of which all columns together take more than is decoded without memory.
+/// Rows of a row group, whose columns together exceed the memory of a decode.
 const GROUP: usize = 250_000;
 const GROUPS: usize = 20;
 
-/// Kilobytes that a line of the process's status says, in bytes.
+/// Reads a line of the process's status, in kilobytes. Returns bytes.
 fn status(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
@@ -41,6 +41,7 @@ fn write(path: &str) {
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(GROUP))
         .build();
+
     let file = File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(&file, schema.clone(), Some(properties)).unwrap();
     for group in 0..GROUPS as i64 {
@@ -51,6 +52,7 @@ fn write(path: &str) {
         let columns = (0..COLUMNS as i64).map(column).collect();
         writer.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
     }
+
     writer.close().unwrap();
     file.set_modified(SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
 }
@@ -65,15 +67,18 @@ async fn scans_of_ten_times_the_budget_stay_within_it() {
     let folder = Folder::new();
     let path = folder.path("large.parquet");
     write(&path);
+
     for budget in [0, BUDGET] {
         let cache = cache(budget).await;
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = status("VmRSS:");
-        // Pairs of columns fit and are kept as long as there is room; all of them together do not, and are streamed.
+
+        // Pairs of columns fit and are kept while there is room; all columns together do not fit, and are streamed.
         for pair in 0..COLUMNS / 2 {
             let names = [format!("c{}", pair * 2), format!("c{}", pair * 2 + 1)];
             assert_eq!(rows(ScanRequest::new(&path).with_columns(names), &cache).await, GROUP * GROUPS);
         }
+
         assert_eq!(rows(ScanRequest::new(&path), &cache).await, GROUP * GROUPS);
         let filter = col("c0").gt(0).and(col("c1").lt(0));
         assert!(rows(ScanRequest::new(&path).with_filter(filter), &cache).await > GROUP);
@@ -82,7 +87,7 @@ async fn scans_of_ten_times_the_budget_stay_within_it() {
         assert!(peak <= most, "{} MiB above the start, with {} MiB", peak / MIB, budget / MIB);
         let stats = cache.stats();
         assert!(stats.bytes <= stats.capacity && stats.capacity <= budget, "{stats:?}");
-        // A few row groups have all of their columns in the cache.
+        // A few row groups have all columns in the cache.
         assert!(stats.streamed_units >= GROUPS as u64 / 4 * 3, "{stats:?}");
         assert!(stats.decoded_chunks > 0, "{stats:?}");
         assert!(budget > 0 || stats.bytes == 0, "nothing is kept without memory: {stats:?}");

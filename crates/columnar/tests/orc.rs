@@ -1,4 +1,4 @@
-//! Scans over ORC with memory for whole columns and without: the same rows, whatever comes out as dictionaries.
+//! Scans of ORC with memory for whole columns and without return the same rows, whatever the dictionaries.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -16,7 +16,7 @@ use stylobate_columnar::{
 use stylobate_storage::{ByteSize, CacheOptions, Overwrite, PageCache, SinkOptions, Sinks};
 use support::{Folder, cache, collect};
 
-/// More rows than two bytes tell apart, in two stripes.
+/// More rows than 16-bit codes distinguish, in two stripes.
 const ROWS: usize = 150_000;
 
 fn texts(distinct: usize, nulls: usize) -> ArrayRef {
@@ -42,11 +42,12 @@ fn table() -> RecordBatch {
         ("bytes", bytes),
         ("inner", Arc::new(inner)),
     ];
+
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .unwrap()
 }
 
-/// The table in a file that is old enough to be cached. Only one column has no dictionary.
+/// Writes the table to a file that is old enough to be cached. Only one column has no dictionary.
 async fn write(folder: &Folder, table: &RecordBatch) -> String {
     let path = folder.path("t.orc");
     let always = OrcColumnOptions::default().with_dictionary_threshold(1.0);
@@ -56,6 +57,7 @@ async fn write(folder: &Folder, table: &RecordBatch) -> String {
         .with_column("plain", never)
         .with_compression(OrcCompression::Zstd(1))
         .with_stripe_size(ByteSize::kib(700));
+
     let sink = Sinks::new(SinkOptions::default()).file(path.as_ref(), Overwrite::Refuse).await.unwrap();
     let mut writer = OrcWriter::new(sink, "t.orc", table.schema(), options).unwrap();
     writer.write(table).await.unwrap();
@@ -63,6 +65,7 @@ async fn write(folder: &Folder, table: &RecordBatch) -> String {
     assert!(written.stripes > 1, "{written:?}");
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
+
     path
 }
 
@@ -84,6 +87,7 @@ async fn stripes_that_are_streamed_have_the_rows_and_types_of_those_that_are_kep
     let caches = [cache(512 << 20).await, Cache::passing(pages)];
     let some = Dictionaries::Columns(vec!["many".to_owned(), "plain".to_owned()]);
     let all = [Dictionaries::None, Dictionaries::Auto, Dictionaries::Stored, Dictionaries::All, some];
+
     for dictionaries in all {
         let request = ScanRequest::new(&path).with_dictionary(dictionaries.clone());
         assert_same(&request, &caches, &format!("{dictionaries:?}")).await;
@@ -121,6 +125,7 @@ async fn batches_of_a_streamed_stripe_share_its_dictionary() {
     let key = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
     let batches: Vec<RecordBatch> = scan.stream().try_collect().await.unwrap();
     assert!(batches.len() > 10);
+
     let mut values: Vec<ArrayRef> = Vec::new();
     for batch in &batches {
         assert_eq!(batch.column(0).data_type(), &key);
@@ -129,6 +134,7 @@ async fn batches_of_a_streamed_stripe_share_its_dictionary() {
             values.push(column.values().clone());
         }
     }
+
     let stripes = values.len();
     assert!((2..6).contains(&stripes), "{stripes} dictionaries in {} batches", batches.len());
 }

@@ -1,4 +1,4 @@
-//! What scans ask of an origin that counts, and what they decode.
+//! Counts the requests of scans to an origin, and the chunks that they decode.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -24,7 +24,7 @@ use stylobate_columnar::{Cache, Predicate, ScanRequest, Source, col};
 use stylobate_storage::{ByteSize, CacheOptions, Consistency};
 use support::collect;
 
-/// A column: its name, its values, and how SQL writes one.
+/// A column: its name, its values, and a value's notation in SQL.
 type Typed<'a> = (&'a str, ArrayRef, &'a dyn Fn(i64) -> String);
 
 /// Rows of a row group.
@@ -39,7 +39,7 @@ fn parquet(batch: &RecordBatch, properties: WriterProperties) -> Bytes {
     bytes.into()
 }
 
-/// Two columns of noise with a column of even numbers between them; the noise does not compress.
+/// Two columns of incompressible noise with a column of even numbers between them.
 fn table(rows: usize) -> RecordBatch {
     let text = |seed: u64| -> ArrayRef {
         let words = (0..rows).map(|row| {
@@ -48,6 +48,7 @@ fn table(rows: usize) -> RecordBatch {
         });
         Arc::new(words.map(|word| Some(format!("{word}{word}"))).collect::<StringArray>())
     };
+
     let even: ArrayRef = Arc::new((0..rows as i64).map(|row| row * 2).collect::<Int64Array>());
     RecordBatch::try_from_iter([("before", text(1)), ("even", even), ("after", text(2))]).unwrap()
 }
@@ -67,7 +68,7 @@ struct Lake {
 }
 
 impl Lake {
-    /// One file behind small pages, so that what is read is known to some kilobytes.
+    /// One file in a cache of small pages, so that reads are known to some kilobytes.
     async fn with(bytes: Bytes) -> Self {
         let pages = CacheOptions::new(ByteSize::mib(320)).with_page_size(ByteSize::kib(4));
         let bench = bench(pages, Consistency::Immutable, quick()).await;
@@ -77,7 +78,8 @@ impl Lake {
     }
 
     fn request(&self) -> ScanRequest {
-        let (store, pattern) = (self.bench.store.clone(), "t.parquet".to_owned());
+        let store = self.bench.store.clone();
+        let pattern = "t.parquet".to_owned();
         ScanRequest::over([Source::Store { store, pattern }])
     }
 
@@ -85,7 +87,7 @@ impl Lake {
         self.bench.origin.gets() + self.bench.origin.heads()
     }
 
-    /// Bytes of a column's chunk that were fetched, pages at its ends apart.
+    /// Returns the fetched bytes of a column's chunk, except for pages at its ends.
     fn fetched_of(&self, group: usize, column: usize) -> u64 {
         let reader = ParquetRecordBatchReaderBuilder::try_new(self.bytes.clone()).unwrap();
         let (start, length) = reader.metadata().row_group(group).column(column).byte_range();
@@ -102,7 +104,8 @@ async fn a_second_scan_over_the_same_columns_asks_and_decodes_nothing() {
     let lake = Lake::with(parquet(&table(GROUP * GROUPS), properties().build())).await;
     let first = lake.request().with_filter(col("even").gt(10)).with_columns(["before", "even"]);
     assert_eq!(collect(first, &lake.cache).await.unwrap().num_rows(), GROUP * GROUPS - 6);
-    let (asked, decoded) = (lake.asked(), lake.cache.stats().decoded_chunks);
+    let asked = lake.asked();
+    let decoded = lake.cache.stats().decoded_chunks;
     assert_eq!(decoded, 2 * GROUPS as u64);
     let others = [
         lake.request().with_filter(col("even").lt(70_000)).with_columns(["before"]),
@@ -112,9 +115,11 @@ async fn a_second_scan_over_the_same_columns_asks_and_decodes_nothing() {
             .with_columns(["even", "before"]),
         lake.request().with_columns(["even", "before"]),
     ];
+
     for other in others {
         assert!(collect(other, &lake.cache).await.unwrap().num_rows() > 0);
     }
+
     assert_eq!(lake.asked(), asked, "nothing was asked for");
     assert_eq!(lake.cache.stats().decoded_chunks, decoded, "nothing was decoded");
     assert_eq!(lake.cache.stats().parsed_files, 1);
@@ -129,9 +134,11 @@ async fn scans_that_race_for_a_cold_column_fetch_and_decode_it_once() {
             collect(lake.request().with_columns(["after"]), &lake.cache).await.unwrap().num_rows()
         })
     });
+
     for scan in scans.collect::<Vec<_>>() {
         assert_eq!(scan.await.unwrap(), GROUP * GROUPS);
     }
+
     assert_eq!(lake.cache.stats().decoded_chunks, GROUPS as u64);
     assert_eq!(lake.cache.stats().parsed_files, 1);
     assert_eq!((0..GROUPS).map(|group| lake.fetched_of(group, 0)).sum::<u64>(), 0);
@@ -145,18 +152,20 @@ async fn scans_that_race_for_a_cold_column_fetch_and_decode_it_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_row_group_without_matching_rows_no_other_column_is_fetched() {
-    // No statistics and no index: only the values themselves tell.
+    // Without statistics and index, only the values themselves decide.
     let silent = properties().set_statistics_enabled(parquet::file::properties::EnabledStatistics::None);
     let lake = Lake::with(parquet(&table(GROUP * GROUPS), silent.build())).await;
     let wanted = GROUP as i64 * 2 + 100;
     let read = collect(lake.request().with_filter(col("even").eq(wanted)), &lake.cache).await.unwrap();
     assert_eq!(read.num_rows(), 1);
     assert_eq!(lake.cache.stats().pruned_units, 0);
+
     for (group, fetched) in [(0, false), (1, true), (2, false)] {
         assert!(lake.fetched_of(group, 0) > 0 || !fetched);
         assert_eq!(lake.fetched_of(group, 0) > 0, fetched, "row group {group}");
         assert_eq!(lake.fetched_of(group, 2) > 0, fetched, "row group {group}");
     }
+
     assert_eq!(lake.cache.stats().decoded_chunks, GROUPS as u64 + 2);
     let none = lake.request().with_filter(col("even").eq(wanted + 1));
     let asked = lake.asked();
@@ -175,6 +184,7 @@ async fn of_a_struct_only_the_fields_that_a_filter_looks_at_are_fetched() {
         collect(lake.request().with_filter(filter).with_columns(["number"]), &lake.cache).await.unwrap();
     assert_eq!(read.num_rows(), 2 * GROUP - 1);
     assert_eq!(read.column(0).as_primitive::<Int64Type>().value(1), GROUP as i64 + 2);
+
     for group in 0..GROUPS {
         assert_eq!((lake.fetched_of(group, 1), lake.fetched_of(group, 3)), (0, 0), "row group {group}");
     }
@@ -184,7 +194,7 @@ async fn of_a_struct_only_the_fields_that_a_filter_looks_at_are_fetched() {
 async fn of_few_matching_pages_no_other_page_is_fetched() {
     let written = table(GROUP * GROUPS);
     for dictionary in [false, true] {
-        // Its dictionaries are small, and given up on early.
+        // Its dictionaries are small, and abandoned early.
         let properties = properties().set_dictionary_page_size_limit(64 << 10);
         let bytes = parquet(&written, properties.set_dictionary_enabled(dictionary).build());
         let lake = Lake::with(bytes.clone()).await;
@@ -203,6 +213,7 @@ async fn of_few_matching_pages_no_other_page_is_fetched() {
             "{fetched} of {}",
             bytes.len()
         );
+
         let asked = lake.asked();
         collect(lake.request().with_filter(filter), &lake.cache).await.unwrap();
         assert_eq!(lake.asked(), asked);
@@ -234,6 +245,7 @@ async fn pages_of_nulls_and_of_values_are_told_apart() {
         properties().build(),
     ))
     .await;
+
     for (filter, expected) in [
         ("sparse IS NULL", 7_000),
         ("sparse IS NOT NULL", 3_000),
@@ -283,14 +295,16 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             &|v| format!("TIMESTAMP '{}'", chrono_text(v)),
         ),
     ];
+
     let day: ArrayRef = Arc::new(values().map(|v| Some((v / 10) as i32)).collect::<Date32Array>());
     let batch = RecordBatch::try_from_iter(
         columns.iter().map(|(name, array, _)| (*name, array.clone())).chain([("day", day)]),
     );
     let bytes = parquet(&batch.unwrap(), properties().set_bloom_filter_enabled(true).build());
+
     for (name, _, literal) in &columns {
         let lake = Lake::with(bytes.clone()).await;
-        // Values that are absent come first: once a column is decoded its filter is not asked any more.
+        // Absent values come first: once a column is decoded, its filter is not consulted.
         let mut ruled_out = 0;
         for absent in (0..20).map(|row| value(rows + row)) {
             let filter = format!("{name} = {}", literal(absent));
@@ -299,6 +313,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             assert_eq!(collect(request, &lake.cache).await.unwrap().num_rows(), 0, "{filter}");
             ruled_out = lake.cache.stats().pruned_units;
         }
+
         assert!(ruled_out > 0, "{name}");
         for present in (0..rows).step_by(97).map(value) {
             let cold = Lake::with(bytes.clone()).await;
@@ -313,7 +328,8 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
 
 /// Seconds since 1970 as SQL writes them.
 fn chrono_text(seconds: i64) -> String {
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = seconds.div_euclid(86_400);
+    let rest = seconds.rem_euclid(86_400);
     assert!((-1..1).contains(&days), "the test stays near 1970");
     let day = if days < 0 { "1969-12-31" } else { "1970-01-01" };
     format!("{day} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)

@@ -1,4 +1,4 @@
-//! Scans over files that the parquet crate wrote, against what was put in.
+//! Scans of files that the parquet crate wrote, compared with the input.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;
@@ -23,6 +23,7 @@ fn table(rows: usize) -> RecordBatch {
         Field::new("name", DataType::Utf8, true),
         Field::new("size", DataType::Int32, true),
     ]);
+
     let kind = |i: usize| (!i.is_multiple_of(11)).then(|| format!("kind {}", i % 7));
     let name = |i: usize| (!i.is_multiple_of(13)).then(|| format!("name of row {i}"));
     let columns: Vec<ArrayRef> = vec![
@@ -33,6 +34,7 @@ fn table(rows: usize) -> RecordBatch {
             (0..rows).map(|i| (!i.is_multiple_of(5)).then_some((i % 1000) as i32)).collect::<Int32Array>(),
         ),
     ];
+
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
 
@@ -45,6 +47,7 @@ async fn what_was_written_is_read() {
             .set_max_row_group_row_count(Some(70_000))
             .set_data_page_row_count_limit(9_000)
             .build();
+
         let written = table(200_000);
         let path = folder.parquet("t.parquet", &written, properties);
         for dictionary in [Dictionaries::Auto, Dictionaries::All, Dictionaries::None] {
@@ -53,15 +56,18 @@ async fn what_was_written_is_read() {
                 let request = ScanRequest::new(&path).with_dictionary(dictionary.clone());
                 let read = collect(request, &cache).await.unwrap();
                 assert_eq!(read.num_rows(), written.num_rows());
+
                 for (column, expected) in read.columns().iter().zip(written.columns()) {
                     assert_eq!(&cast(column, expected.data_type()).unwrap(), expected);
                 }
+
                 let kind = read.schema().field(1).data_type().clone();
                 assert_eq!(
                     matches!(kind, DataType::Dictionary(..)),
                     dictionary != Dictionaries::None,
                     "{kind}"
                 );
+
                 let name = read.schema().field(2).data_type().clone();
                 assert_eq!(
                     matches!(name, DataType::Dictionary(..)),
@@ -79,6 +85,7 @@ async fn a_filter_gives_exactly_the_rows_that_match() {
     let written = table(150_000);
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(40_000)).build();
     let path = folder.parquet("t.parquet", &written, properties);
+
     for memory in [0, 1 << 30] {
         let cache = cache(memory).await;
         let filter = col("kind").eq("kind 3").and(col("size").lt(10)).and(col("id").gt_eq(50_000));
@@ -119,12 +126,14 @@ async fn parts_together_are_the_whole() {
     let whole = scan.collect().await.unwrap();
     let parts = scan.parts(5);
     assert!(parts.len() <= 5 && parts.len() > 2, "{}", parts.len());
+
     let mut together = Vec::new();
     for part in parts {
         let text = serde_json::to_string(&part).unwrap();
         let request = request.clone().with_part(serde_json::from_str(&text).unwrap());
         together.extend(request.plan(&cache).await.unwrap().collect().await.unwrap());
     }
+
     let plain = |batches: &[RecordBatch]| {
         let batch = concat_batches(scan.schema(), batches).unwrap();
         (batch.column(0).clone(), strings(batch.column(1)))
@@ -145,6 +154,7 @@ async fn folders_named_like_values_become_columns() {
             );
         }
     }
+
     std::fs::write(folder.path("t/_SUCCESS"), "x").unwrap();
     let cache = cache(1 << 28).await;
     let all = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap();
@@ -166,6 +176,7 @@ async fn files_with_other_columns_and_narrower_types_go_together() {
         ("x", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
         ("only_a", Arc::new(StringArray::from(vec!["p", "q"]))),
     ]);
+
     let b = RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![1_i64 << 40])) as ArrayRef)]);
     folder.parquet("t/a.parquet", &a.unwrap(), WriterProperties::default());
     folder.parquet("t/b.parquet", &b.unwrap(), WriterProperties::default());
@@ -178,6 +189,7 @@ async fn files_with_other_columns_and_narrower_types_go_together() {
         .plan(&cache)
         .await
         .unwrap();
+
     assert_eq!(large.units(), 1, "bounds of a narrower column rule it out");
     let wrong = RecordBatch::try_from_iter([("x", Arc::new(StringArray::from(vec!["z"])) as ArrayRef)]);
     folder.parquet("t/c.parquet", &wrong.unwrap(), WriterProperties::default());
@@ -195,6 +207,7 @@ async fn statistics_rule_out_row_groups() {
         .set_max_row_group_row_count(Some(10_000))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .build();
+
     let path = folder.parquet("t.parquet", &table(100_000), properties);
     let cache = cache(1 << 28).await;
     let scan =
@@ -229,18 +242,46 @@ async fn row_groups_wait_for_the_memory_of_those_before_and_are_decoded_whole() 
         let value = |row: u64| ((row << 3 | salt).wrapping_mul(0x1E37_79B9_7F4A_7C15) >> 1) as i64;
         Arc::new((0..8 * GROUP as u64).map(value).collect::<Int64Array>())
     };
+
     let columns = (0..4).map(|salt| (format!("c{salt}"), column(salt)));
     let table = RecordBatch::try_from_iter(columns).unwrap();
     let properties = WriterProperties::builder().set_dictionary_enabled(false);
     let properties = properties.set_max_row_group_row_count(Some(GROUP)).build();
     let path = folder.parquet("t.parquet", &table, properties);
-    // One fits into what decodes may take of it, and three at once do not.
+    // One fits into the memory of decodes, and three at once do not.
     let cache = cache(32 << 20).await;
     assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
     assert_eq!(cache.stats().streamed_units, 0);
-    // Neither do those of another scan wait that is not read on.
+    // Those of another scan that is not read on do not wait either.
     let mut stands_still = ScanRequest::new(&path).with_threads(2).plan(&cache).await.unwrap().stream();
     cache.clear();
     assert!(stands_still.next().await.is_some());
     assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_groups_are_decoded_ahead_of_the_reader_until_the_end() {
+    const ROWS_PER_GROUP: usize = 1_000;
+    const THREADS: usize = 2;
+
+    let folder = Folder::new();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(ROWS_PER_GROUP)).build();
+    let path = folder.parquet("t.parquet", &table(10 * ROWS_PER_GROUP), properties);
+    let cache = cache(1 << 30).await;
+    let scan = ScanRequest::new(&path).with_columns(["id"]).with_threads(THREADS).plan(&cache).await.unwrap();
+
+    let mut stream = scan.stream();
+    let mut rows = 0;
+    while rows <= 4 * ROWS_PER_GROUP {
+        rows += stream.next().await.unwrap().unwrap().num_rows();
+    }
+
+    // Five row groups were read or are being read; as many more as there are threads follow without being polled.
+    let decoded = async {
+        while cache.stats().decoded_chunks < (5 + THREADS - 1) as u64 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+
+    tokio::time::timeout(std::time::Duration::from_secs(60), decoded).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Scans of CSV, JSON and Arrow IPC files: what comes out of them, and how they fail.
+//! Scans of CSV, JSON and Arrow IPC files: their results and errors.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;
@@ -7,8 +7,8 @@ use std::{fs::File, io::Write, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
-        StructArray,
+        Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+        RecordBatchOptions, StringArray, StructArray,
     },
     compute::concat_batches,
     datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema, TimeUnit},
@@ -17,7 +17,7 @@ use arrow::{
         writer::{FileWriter, IpcWriteOptions, StreamWriter},
     },
 };
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_columnar::{
     CsvEncoder, CsvHeader, CsvOptions, Error, JsonOptions, Result, Sample, SequentialFormat,
@@ -40,11 +40,13 @@ async fn collect(request: SequentialRequest) -> Result<RecordBatch> {
     if let Some(rows) = scan.rows() {
         assert_eq!(rows, batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
     }
+
     if scan.schema().fields().is_empty() {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         return Ok(RecordBatch::try_new_with_options(scan.schema().clone(), Vec::new(), &options).unwrap());
     }
+
     Ok(concat_batches(scan.schema(), &batches).unwrap())
 }
 
@@ -60,7 +62,7 @@ fn ipc(path: &str) -> SequentialRequest {
     SequentialRequest::over([path], SequentialFormat::Arrow)
 }
 
-/// Line, column and reason of an error.
+/// Returns line, column and reason of an error.
 fn text_error(error: Error) -> (u64, Option<String>, String) {
     let shown = error.to_string();
     match error {
@@ -93,6 +95,7 @@ async fn types_are_those_of_all_values_and_null_is_no_empty_text() {
         DataType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Utf8,
     ];
+
     assert_eq!(types(&read), expected);
     assert_eq!(read.column(0).as_primitive::<Int64Type>(), &Int64Array::from(vec![Some(1), None]));
     assert_eq!(texts(&read, 1), [Some("01234".to_owned()), Some("99999".to_owned())]);
@@ -107,6 +110,7 @@ async fn columns_rows_and_counts_are_those_that_were_asked_for() {
     for id in 0..30_000 {
         text += &format!("{id},w{},{}\n", id % 3, id * 2);
     }
+
     let path = write(&folder, "a.csv", text);
     let request = || csv(&path, CsvOptions::default());
     let some =
@@ -121,6 +125,7 @@ async fn columns_rows_and_counts_are_those_that_were_asked_for() {
         matches!(&wrong, Error::NoSuchColumn { available, .. } if available == "id, word, number"),
         "{wrong}"
     );
+
     let wrong = collect(request().with_filter(col("x").eq(1))).await.unwrap_err();
     assert!(
         matches!(&wrong, Error::NoSuchColumn { available, .. } if available == "id, word, number"),
@@ -139,6 +144,7 @@ async fn options_say_what_the_file_does_not() {
         .with_header(CsvHeader::Absent)
         .with_null_values(["NA"])
         .with_type("column0", DataType::Decimal128(10, 2));
+
     let read = collect(csv(&path, options.clone())).await.unwrap();
     assert_eq!(types(&read), [DataType::Decimal128(10, 2), DataType::Utf8, DataType::Utf8]);
     assert_eq!(texts(&read, 1), [Some("a;'b".to_owned()), None]);
@@ -147,6 +153,7 @@ async fn options_say_what_the_file_does_not() {
     let named = options.with_header(CsvHeader::Names(["x", "y", "z"].map(str::to_owned).to_vec()));
     let unknown = collect(csv(&path, named.clone())).await.unwrap_err();
     assert!(matches!(unknown, Error::NoSuchColumn { .. }), "the type is that of column0: {unknown}");
+
     for wrong in [named.clone().with_quote(Some(b';')), named.with_max_record(ByteSize::gib(2))] {
         assert!(matches!(collect(csv(&path, wrong)).await, Err(Error::Option { .. })));
     }
@@ -163,6 +170,7 @@ async fn a_later_value_that_does_not_fit_is_named_with_line_and_column() {
         let options = CsvOptions::default().with_sample(Sample::Rows(10));
         let read = collect(csv(&path, options.clone())).await;
         assert_eq!(read.is_err(), is_wrong, "{value}");
+
         if let Err(error) = read {
             let (line, column, shown) = text_error(error);
             assert_eq!((line, column.as_deref()), (2_002, Some("v")));
@@ -171,11 +179,13 @@ async fn a_later_value_that_does_not_fit_is_named_with_line_and_column() {
                 "{shown}"
             );
         }
+
         let others = csv(&path, options.clone()).with_columns(["id"]);
         assert_eq!(collect(others).await.unwrap().num_rows(), 2_001, "the column is not read");
         let all = collect(csv(&path, options.with_sample(Sample::All))).await.unwrap();
         assert_eq!(all.num_rows(), 2_001);
     }
+
     let path = write(&folder, "b.csv", "v\n1\n2x\n");
     let declared = CsvOptions::default().with_type("v", DataType::Int32);
     let (line, _, shown) = text_error(collect(csv(&path, declared)).await.unwrap_err());
@@ -221,6 +231,7 @@ async fn compressed_texts_are_decompressed_and_damage_is_an_error() {
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::stream::encode_all(text.as_bytes(), 1).unwrap();
+
     for (name, bytes) in [("a.csv.gz", gzip), ("a.csv.zst", zstd)] {
         let path = write(&folder, name, &bytes);
         let Some(format) = SequentialFormat::of_path(&path) else { panic!("{path}") };
@@ -259,6 +270,7 @@ async fn what_is_encoded_is_read_again() {
             };
             (0..rows).map(|_| value(&mut random)).collect()
         };
+
         let wild: ArrayRef = Arc::new(text(&['a', '"', ',', '\n', '\r', ' ', 'é', '0', ';', '\\']));
         let digits: ArrayRef = Arc::new(text(&['0', '1', '-', '.']));
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
@@ -276,7 +288,7 @@ async fn what_is_encoded_is_read_again() {
             collect(csv(&path, options.with_type("id", DataType::Int64)).with_batch_rows(7)).await.unwrap();
         assert_eq!(read.columns(), batch.columns());
 
-        // What is inferred says the same as the text.
+        // Inferred values equal the text.
         let inferred = collect(csv(&path, CsvOptions::default())).await.unwrap();
         let column = inferred.column(2);
         if *column.data_type() == DataType::Int64 {
@@ -306,6 +318,7 @@ async fn json_has_lists_and_structs_and_keys_that_some_lines_lack() {
     let lines = "{\"a\": 1, \"s\": {\"x\": [1, 2.5], \"y\": \"t\"}}\n\n{\"b\": \"é\", \"a\": null, \"s\": {\"y\": null}}\n";
     let array =
         "[\n{\"a\": 1, \"s\": {\"x\": [1, 2.5], \"y\": \"t\"}},\n{\"b\": \"é\",\n \"s\": {\"y\": null}}]";
+
     for text in [lines, array] {
         let path = write(&folder, "a.json", text);
         let read = collect(json(&path)).await.unwrap();
@@ -330,6 +343,7 @@ async fn json_values_that_have_no_type_in_common_become_texts_or_are_named() {
         "a.jsonl",
         "{\"a\": 1}\n{\"a\": \"x\"}\n{\"a\": true}\n{\"a\": 9223372036854775808}\n",
     );
+
     let read = collect(json(&path)).await.unwrap();
     let expected = ["1", "x", "true", "9223372036854775808"].map(|text| Some(text.to_owned()));
     assert_eq!(texts(&read, 0), expected);
@@ -369,6 +383,7 @@ fn arrow_batches() -> Vec<RecordBatch> {
         ]));
         RecordBatch::try_from_iter([("id", ids), ("word", words), ("s", inner)]).unwrap()
     };
+
     vec![batch(0), batch(100), batch(200)]
 }
 
@@ -377,9 +392,11 @@ async fn arrow_files_and_streams_are_told_apart_by_their_first_bytes() {
     let folder = Folder::new();
     let batches = arrow_batches();
     let schema = batches[0].schema();
+
     for compression in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
         let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
-        let (file, stream) = (folder.path("f.arrow"), folder.path("s.arrow"));
+        let file = folder.path("f.arrow");
+        let stream = folder.path("s.arrow");
         let mut writer =
             FileWriter::try_new_with_options(File::create(&file).unwrap(), &schema, options.clone()).unwrap();
         batches.iter().for_each(|batch| writer.write(batch).unwrap());
@@ -388,6 +405,7 @@ async fn arrow_files_and_streams_are_told_apart_by_their_first_bytes() {
             StreamWriter::try_new_with_options(File::create(&stream).unwrap(), &schema, options).unwrap();
         batches.iter().for_each(|batch| writer.write(batch).unwrap());
         writer.finish().unwrap();
+
         for path in [&file, &stream] {
             let read = collect(ipc(path)).await.unwrap();
             assert_eq!(read.num_rows(), 300);
@@ -398,6 +416,7 @@ async fn arrow_files_and_streams_are_told_apart_by_their_first_bytes() {
             assert_eq!(some.column(1).as_primitive::<Int64Type>().values()[..3], [1, 4, 7]);
             assert_eq!(collect(ipc(path).with_columns(Vec::<String>::new())).await.unwrap().num_rows(), 300);
         }
+
         let both = SequentialRequest::over([file.as_str(), stream.as_str()], SequentialFormat::Arrow);
         assert_eq!(collect(both).await.unwrap().num_rows(), 600);
     }
@@ -412,42 +431,166 @@ async fn damaged_arrow_files_are_errors() {
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.finish().unwrap();
     drop(writer);
+
     let mut random = StdRng::seed_from_u64(3);
     for cut in [0, 3, 6, 8, 100, bytes.len() / 2, bytes.len() - 1] {
         let path = write(&folder, "a.arrow", &bytes[..cut]);
         assert!(collect(ipc(&path)).await.is_err(), "{cut} bytes");
     }
+
     for _ in 0..100 {
         let mut damaged = bytes.clone();
         let at = random.random_range(0..damaged.len());
         damaged[at] ^= 1 << random.random_range(0..8);
-        // Some damage is to values only: whatever comes of it, it is no panic.
+        // Damage of values only may go unnoticed, but must not panic.
         let _ = collect(ipc(&write(&folder, "a.arrow", damaged))).await;
     }
+
     let text = write(&folder, "a.arrow", "no columns at all, whatever its name says");
     assert!(matches!(collect(ipc(&text)).await, Err(Error::Corrupt { .. })));
 }
 
+/// Writes columns, which may have nulls, as an Arrow IPC file.
+fn write_ipc(folder: &Folder, name: &str, columns: &[(&str, ArrayRef)]) -> String {
+    let fields = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns.iter().map(|(_, array)| array.clone()).collect();
+    let batch = RecordBatch::try_new(schema, arrays).unwrap();
+
+    let path = folder.path(name);
+    let mut writer = FileWriter::try_new(File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+
+    path
+}
+
+fn over_ipc(paths: &[&str]) -> SequentialRequest {
+    SequentialRequest::over(paths.iter().copied(), SequentialFormat::Arrow)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn files_with_other_columns_are_not_taken_for_the_same() {
+async fn columns_of_several_arrow_files_meet_by_name_in_a_type_that_has_all_values() {
     let folder = Folder::new();
-    let write_one = |name: &str, column: &str, array: ArrayRef| {
-        let schema = Arc::new(Schema::new(vec![Field::new(column, array.data_type().clone(), true)]));
-        let batch = RecordBatch::try_new(schema, vec![array]).unwrap();
-        let path = folder.path(name);
-        let mut writer = FileWriter::try_new(File::create(&path).unwrap(), &batch.schema()).unwrap();
-        writer.write(&batch).unwrap();
-        writer.finish().unwrap();
-        path
-    };
+    let small: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+    let large: ArrayRef = Arc::new(Int64Array::from(vec![1 << 40]));
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let coded: DictionaryArray<Int8Type> = [Some("c")].into_iter().collect();
+    let coded: ArrayRef = Arc::new(coded);
+    let a = write_ipc(&folder, "a.arrow", &[("n", small), ("w", words)]);
+    let b = write_ipc(&folder, "b.arrow", &[("w", coded), ("more", large.clone()), ("n", large)]);
+
+    let read = collect(over_ipc(&[&a, &b])).await.unwrap();
+    let schema = read.schema();
+    let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["n", "w", "more"]);
+    assert_eq!(types(&read), [DataType::Int64, DataType::Utf8, DataType::Int64]);
+    let numbers = read.column(0).as_primitive::<Int64Type>();
+    assert_eq!(numbers, &Int64Array::from(vec![Some(1), None, Some(1 << 40)]));
+    assert_eq!(texts(&read, 1), ["a", "b", "c"].map(|text| Some(text.to_owned())));
+    let more = read.column(2).as_primitive::<Int64Type>();
+    assert_eq!(more, &Int64Array::from(vec![None, None, Some(1 << 40)]));
+
+    let some = over_ipc(&[&a, &b]).with_columns(["more", "n"]).with_filter(col("w").gt_eq("b"));
+    let some = collect(some).await.unwrap();
+    assert_eq!((some.num_rows(), types(&some)), (2, vec![DataType::Int64, DataType::Int64]));
+    let only = collect(over_ipc(&[&a, &b]).with_columns(["more"])).await.unwrap();
+    assert_eq!((only.num_rows(), only.column(0).null_count()), (3, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_of_arrow_files_that_do_not_meet_are_an_error_that_names_both_files() {
+    let folder = Folder::new();
     let ints: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-    let a = write_one("a.arrow", "x", ints.clone());
-    let b = write_one("b.arrow", "y", ints);
-    let c = write_one("c.arrow", "x", Arc::new(StringArray::from(vec!["1"])));
-    for other in [b, c] {
-        let both = SequentialRequest::over([a.as_str(), other.as_str()], SequentialFormat::Arrow);
-        assert!(matches!(collect(both).await, Err(Error::Schema { .. })));
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
+    let a = write_ipc(&folder, "a.arrow", &[("x", ints.clone()), ("y", ints.clone())]);
+    let b = write_ipc(&folder, "b.arrow", &[("x", words), ("y", ints)]);
+
+    let error = collect(over_ipc(&[&a, &b])).await.unwrap_err();
+    assert!(matches!(&error, Error::Schema { column, .. } if column == "x"), "{error}");
+    let shown = error.to_string();
+    assert!(shown.contains("a.arrow") && shown.contains("b.arrow"), "{shown}");
+    assert_eq!(collect(over_ipc(&[&a, &b]).with_columns(["y"])).await.unwrap().num_rows(), 2);
+
+    let large: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 53) + 1]));
+    let halves: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+    let c = write_ipc(&folder, "c.arrow", &[("z", large)]);
+    let d = write_ipc(&folder, "d.arrow", &[("z", halves)]);
+    let error = collect(over_ipc(&[&c, &d])).await.unwrap_err();
+    assert!(matches!(&error, Error::Schema { object, .. } if object.ends_with("c.arrow")), "{error}");
+}
+
+#[test]
+fn a_scan_whose_thread_never_starts_is_an_error_and_not_the_end() {
+    let folder = Folder::new();
+    let path = write(&folder, "a.csv", "a\n1\n");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scan = runtime.block_on(async {
+        let cache = cache(1 << 24).await;
+        csv(&path, CsvOptions::default()).plan(&cache).await.unwrap()
+    });
+
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let _entered = handle.enter();
+    let items: Vec<_> = futures::executor::block_on(scan.stream().collect());
+    assert!(matches!(items.as_slice(), [Err(Error::Ended { .. })]), "{items:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_folder_are_those_of_the_format_that_was_named() {
+    let folder = Folder::new();
+    let ints: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("p", ints.clone())]).unwrap();
+    folder.parquet("0.parquet", &batch, parquet::file::properties::WriterProperties::default());
+    let stream = write_ipc(&folder, "1.arrow", &[("i", ints)]);
+    std::fs::copy(&stream, folder.path("nameless")).unwrap();
+    write(&folder, "2.csv", "c\n1\n");
+    write(&folder, "3.tsv", "c\n2\n");
+    write(&folder, "4.jsonl", "{\"j\": 1}\n");
+    write(&folder, "_log.csv", "other\n1\n");
+    write(&folder, ".hidden.csv", "other\n1\n");
+    write(&folder, "README.md", "no, table\n");
+
+    let root = folder.path("");
+    let column = |batch: &RecordBatch| batch.schema().field(0).name().clone();
+    for path in [root.clone(), folder.path("[0-9]*")] {
+        let read = collect(csv(&path, CsvOptions::default())).await.unwrap();
+        assert_eq!((column(&read), read.num_rows(), read.num_columns()), ("c".to_owned(), 2, 1));
     }
+
+    let read = collect(json(&root)).await.unwrap();
+    assert_eq!((column(&read), read.num_rows(), read.num_columns()), ("j".to_owned(), 1, 1));
+    let read = collect(ipc(&root)).await.unwrap();
+    assert_eq!((column(&read), read.num_rows(), read.num_columns()), ("i".to_owned(), 4, 1));
+
+    // A file that is named is read whatever its extension.
+    let named = write(&folder, "5.orc", "x\n1\n");
+    assert_eq!(collect(csv(&named, CsvOptions::default())).await.unwrap().num_rows(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_without_a_file_of_the_format_is_an_error_that_names_both() {
+    let folder = Folder::new();
+    let ints: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let batch = RecordBatch::try_from_iter([("p", ints)]).unwrap();
+    folder.parquet("in/0.parquet", &batch, parquet::file::properties::WriterProperties::default());
+    folder.parquet("in/nameless", &batch, parquet::file::properties::WriterProperties::default());
+    let path = folder.path("in");
+
+    let requests =
+        [(csv(&path, CsvOptions::default()), "CSV"), (json(&path), "JSON"), (ipc(&path), "Arrow IPC")];
+    for (request, format) in requests {
+        let error = collect(request).await.unwrap_err();
+        let shown = error.to_string();
+        assert!(matches!(error, Error::Pattern { .. }), "{shown}");
+        assert!(shown.contains(&path) && shown.contains(format), "{shown}");
+    }
+
+    // Files without an extension are recognized by their bytes.
+    write(&folder, "in/part-0", "c\n1\n");
+    let read = collect(csv(&path, CsvOptions::default())).await.unwrap();
+    assert_eq!(read.schema().field(0).name(), "c");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -464,6 +607,7 @@ async fn the_format_of_a_source_is_told_by_names_or_else_by_bytes() {
         let cache = cache.clone();
         async move { SequentialFormat::detect(&source, &cache).await }
     };
+
     assert!(matches!(detect(&stream).await, Ok(Some(SequentialFormat::Arrow))));
     let Ok(Some(format)) = detect(&tabs).await else { panic!() };
     let read = collect(SequentialRequest::over([tabs.as_str()], format)).await.unwrap();

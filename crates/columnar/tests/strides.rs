@@ -1,4 +1,4 @@
-//! What scans over ORC ask of an origin that counts, where row indexes and bloom filters rule out strides.
+//! Counts the requests of ORC scans to an origin, where row indexes and bloom filters rule out strides.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -41,7 +41,7 @@ fn options() -> OrcOptions {
     OrcOptions::default().with_row_index_stride(STRIDE).with_compression(OrcCompression::None)
 }
 
-/// Text that does not compress.
+/// Returns incompressible text.
 fn text(seed: u64, rows: usize) -> ArrayRef {
     let words = (0..rows).map(|row| {
         let bytes = noise(112, seed + row as u64 * 2);
@@ -62,7 +62,7 @@ struct Lake {
 }
 
 impl Lake {
-    /// One file behind small pages, so that what is read is known to some kilobytes.
+    /// One file in a cache of small pages, so that reads are known to some kilobytes.
     async fn with(bytes: Bytes) -> Self {
         let pages = CacheOptions::new(ByteSize::mib(320)).with_page_size(ByteSize::kib(4));
         let bench = bench(pages, Consistency::Immutable, quick()).await;
@@ -72,7 +72,8 @@ impl Lake {
     }
 
     fn request(&self) -> ScanRequest {
-        let (store, pattern) = (self.bench.store.clone(), "t.orc".to_owned());
+        let store = self.bench.store.clone();
+        let pattern = "t.orc".to_owned();
         ScanRequest::over([Source::Store { store, pattern }])
     }
 
@@ -128,7 +129,7 @@ async fn where_many_strides_match_the_columns_are_decoded_whole_and_kept() {
     let stats = lake.cache.stats();
     assert_eq!((stats.selected_units, stats.pruned_units, stats.decoded_chunks), (0, 0, 3));
     let asked = lake.asked();
-    // What is decoded is looked at, whatever an index says.
+    // Decoded values are tested, whatever the index.
     let few = lake.request().with_filter(col("even").eq(20_002));
     assert_eq!(collect(few, &lake.cache).await.unwrap().num_rows(), 1);
     assert_eq!((lake.asked(), lake.cache.stats().selected_units), (asked, 0));
@@ -141,7 +142,7 @@ async fn a_file_without_a_row_index_is_asked_for_none() {
     assert_eq!((read.num_rows(), lake.cache.stats().pruned_strides), (1, 0));
 }
 
-/// A value of each column that has a bloom filter, as SQL writes it, of those at odd and even places.
+/// Returns an SQL value of each column that has a bloom filter, from odd or even positions.
 fn looked_for(row: i64) -> [(&'static str, String); 7] {
     let value = value(row);
     [
@@ -170,7 +171,7 @@ fn value(row: i64) -> i64 {
     row * 7_919 % 100_003 - 50_000
 }
 
-/// One of the first 28 days of a month.
+/// Returns one of the first 28 days of a month.
 fn day(value: i64) -> String {
     let value = value.rem_euclid(28 * 12 * 300);
     format!("{:04}-{:02}-{:02}", 1900 + value / 336, value % 336 / 28 + 1, value % 28 + 1)
@@ -196,6 +197,7 @@ fn filtered_table(rows: i64) -> RecordBatch {
         ("day", days),
         ("at", Arc::new(values().map(|v| Some(at(v) * 1_000_000)).collect::<TimestampMicrosecondArray>())),
     ];
+
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
@@ -206,6 +208,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
     let bloom = options().with_all_columns(OrcColumnOptions::default().with_bloom_filter(0.001));
     let bytes = orc(&batch, bloom.with_compression(OrcCompression::Zstd(1))).await;
     let plain = orc(&batch, options()).await;
+
     for (at, (name, _)) in looked_for(0).into_iter().enumerate() {
         let mut ruled_out = 0;
         let lake = Lake::with(bytes.clone()).await;
@@ -218,6 +221,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
             assert!(read.num_rows() == 0 || matches!(name, "day" | "at"), "{filter}");
             ruled_out = lake.cache.stats().pruned_units;
         }
+
         assert!(ruled_out > 0, "{name}");
         for present in (0..rows).step_by(701) {
             let filter = format!("{name} IN ({}, {})", looked_for(present)[at].1, looked_for(rows + 1)[at].1);
@@ -228,6 +232,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
                     cold.request().with_filter(Predicate::parse(&filter).unwrap()).with_columns(["i64"]);
                 found.push(collect(request, &cold.cache).await.unwrap());
             }
+
             assert_eq!(found[0], found[1], "{filter}");
             let values = found[0].column(0).as_primitive::<Int64Type>();
             assert!(values.values().contains(&value(present)), "{filter}");
@@ -235,7 +240,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
     }
 }
 
-/// Columns whose values stay near each other, with nulls here and there, and noise that makes a stripe worth it.
+/// Columns with clustered values and some nulls, and noise that makes stripes large enough.
 fn random_table(random: &mut StdRng, rows: usize) -> RecordBatch {
     let mut last = 0_i64;
     let spread = *[1, 3, 50, 5_000].choose(random).unwrap();
@@ -247,6 +252,7 @@ fn random_table(random: &mut StdRng, rows: usize) -> RecordBatch {
             (!gap.contains(&row) && !random.random_bool(share)).then_some(last)
         })
         .collect();
+
     let each = |of: &dyn Fn(i64) -> i64| -> Vec<Option<i64>> { values.iter().map(|it| it.map(of)).collect() };
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("n", Arc::new(Int64Array::from(values.clone()))),
@@ -274,11 +280,12 @@ fn random_table(random: &mut StdRng, rows: usize) -> RecordBatch {
         ("at", Arc::new(each(&|it| it * 1_000_000).into_iter().collect::<TimestampMicrosecondArray>())),
         ("noise", text(random.random(), rows)),
     ];
+
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .unwrap()
 }
 
-/// A comparison of one of the columns with a value near one of its own.
+/// Returns a comparison of a column with a value near one of its own.
 fn random_test(random: &mut StdRng, batch: &RecordBatch) -> String {
     let numbers = batch.column(0).as_primitive::<Int64Type>();
     let near = |random: &mut StdRng| {
@@ -288,6 +295,7 @@ fn random_test(random: &mut StdRng, batch: &RecordBatch) -> String {
         });
         found.unwrap_or_default() + random.random_range(-2..3)
     };
+
     let column = *["n", "small", "float", "text", "few", "dec", "yes", "n"].choose(random).unwrap();
     let write = |random: &mut StdRng| {
         let value = near(random);
@@ -303,7 +311,9 @@ fn random_test(random: &mut StdRng, batch: &RecordBatch) -> String {
             _ => value.to_string(),
         }
     };
-    let (value, other) = (write(random), write(random));
+
+    let value = write(random);
+    let other = write(random);
     match random.random_range(0..8) {
         0 | 1 => format!("{column} = {value}"),
         2 => format!("{column} IN ({value}, {other})"),
@@ -318,7 +328,10 @@ fn random_test(random: &mut StdRng, batch: &RecordBatch) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_ruled_out_the_same_rows_come_out() {
     let mut random = StdRng::seed_from_u64(31);
-    let (mut selected, mut pruned, mut whole) = (0, 0, 0);
+    let mut selected = 0;
+    let mut pruned = 0;
+    let mut whole = 0;
+
     for round in 0..10 {
         let rows = random.random_range(9_000..20_000);
         let batch = random_table(&mut random, rows);
@@ -327,21 +340,25 @@ async fn whatever_is_ruled_out_the_same_rows_come_out() {
         if random.random_bool(0.7) {
             column = column.with_bloom_filter(0.01);
         }
+
         let options = options()
             .with_compression(codec)
             .with_all_columns(column)
             .with_chunk_size(ByteSize::kib(*[4, 64, 256].choose(&mut random).unwrap()))
             .with_stripe_size(ByteSize::mib(*[2, 64].choose(&mut random).unwrap()))
             .with_row_index_stride(*[100, 500, 1_000, 3_000].choose(&mut random).unwrap());
+
         let bytes = orc(&batch, options).await;
         let warm = Lake::with(bytes.clone()).await;
         collect(warm.request(), &warm.cache).await.unwrap();
+
         for _ in 0..12 {
             let mut filter = random_test(&mut random, &batch);
             if random.random_bool(0.5) {
                 let joined = if random.random_bool(0.7) { "AND" } else { "OR" };
                 filter = format!("({filter}) {joined} ({})", random_test(&mut random, &batch));
             }
+
             let cold = Lake::with(bytes.clone()).await;
             let columns = ["n", "day", "few", "at", "noise", "float", "yes", "dec", "text", "small"];
             let request = |lake: &Lake| {
@@ -351,15 +368,18 @@ async fn whatever_is_ruled_out_the_same_rows_come_out() {
             let expected = collect(request(&warm), &warm.cache).await.unwrap();
             assert_eq!(warm.cache.stats().pruned_strides, before, "what is decoded is looked at");
             let read = collect(request(&cold), &cold.cache).await.unwrap();
+
             for (column, expected) in read.columns().iter().zip(expected.columns()) {
                 assert_eq!(support::strings(column), support::strings(expected), "round {round}: {filter}");
             }
+
             let stats = cold.cache.stats();
             selected += stats.selected_units;
             pruned += stats.pruned_units;
             whole += u64::from(stats.decoded_chunks > 0);
         }
     }
+
     assert!(selected >= 10 && pruned >= 10 && whole >= 10, "{selected}, {pruned}, {whole}");
 }
 
@@ -368,7 +388,7 @@ async fn an_index_that_is_broken_is_as_none() {
     let written = table();
     let bytes = orc(&written, options()).await;
     let without = orc(&written, options().with_row_index_stride(0)).await;
-    // The index lies before the data; the footer is longer with it too, but not by so much.
+    // The index lies before the data; it also makes the footer longer, but less so.
     let index = 3..3 + bytes.len() - without.len() - 200;
     let filter = || col("even").between(11_100, 13_100);
     let mut broken = bytes.to_vec();
@@ -377,8 +397,10 @@ async fn an_index_that_is_broken_is_as_none() {
     let read = collect(lake.request().with_filter(filter()), &lake.cache).await.unwrap();
     assert_eq!((read.num_rows(), lake.cache.stats().pruned_strides), (1_001, 0));
     assert_eq!(read.column(1), written.slice(5_550, 1_001).column(1));
+
     let mut random = StdRng::seed_from_u64(32);
-    let (mut selected, mut whole) = (0, 0);
+    let mut selected = 0;
+    let mut whole = 0;
     for _ in 0..60 {
         let mut changed = bytes.to_vec();
         changed[random.random_range(index.clone())] ^= 1 << random.random_range(0..8);
@@ -388,5 +410,6 @@ async fn an_index_that_is_broken_is_as_none() {
         selected += lake.cache.stats().selected_units;
         whole += u64::from(lake.cache.stats().decoded_chunks > 0);
     }
+
     assert!(selected > 10 && whole > 3, "{selected}, {whole}");
 }

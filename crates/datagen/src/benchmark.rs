@@ -1,4 +1,4 @@
-//! The benchmarks whose tables can be made.
+//! The supported benchmarks.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Benchmark {
-    /// TPC-H: eight tables of orders and what belongs to them.
+    /// TPC-H: eight tables about orders.
     TpcH,
-    /// TPC-DS: 24 tables of sales in shops, by catalog and on the web, and one that says how they were made.
+    /// TPC-DS: 24 tables about sales in shops, by catalog and on the web, and one about their generation.
     TpcDs,
-    /// A social network as graph stores are measured with: vertices and edges in seven tables, and six more that hold the
-    /// edges by the types of their ends. The columns are those of a subset of LDBC's Social Network Benchmark, the counts
-    /// and values are not.
+    /// A social network as used to benchmark graph stores: vertices and edges in seven tables, and six more that hold
+    /// the edges by the types of their ends. The columns are a subset of those of LDBC's Social Network Benchmark,
+    /// the counts and values are not.
     Snb,
 }
 
 impl Benchmark {
-    /// What stands between the fields of its CSV files.
+    /// Returns the delimiter of its CSV files.
     pub(crate) fn delimiter(self) -> u8 {
         match self {
             Self::TpcH | Self::TpcDs => b',',

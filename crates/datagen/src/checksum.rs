@@ -1,4 +1,4 @@
-//! Checksums of columns, the same for the same values in any order, representation and format.
+//! Checksums of columns, independent of the order, representation and format of their values.
 //!
 //! The checksum of a column is the sum, modulo 2^64, of the hashes of its values:
 //!
@@ -9,7 +9,7 @@
 //! - A string is hashed as its bytes in UTF-8, by XXH3 with 64 bits and seed 0.
 //! - The hash of null is `0x5374796C6F626174`.
 //!
-//! Of a dictionary, each value is hashed once.
+//! Each value of a dictionary is hashed once.
 
 use arrow::{
     array::{
@@ -26,7 +26,7 @@ use twox_hash::XxHash3_64;
 /// The hash of null.
 const NULL: u64 = 0x5374_796C_6F62_6174;
 
-/// Sums up the columns of batches.
+/// Accumulates the checksums of the columns of batches.
 #[derive(Debug, Default)]
 pub struct Checksums {
     rows: u64,
@@ -36,20 +36,20 @@ pub struct Checksums {
 #[derive(Debug, Default)]
 struct ColumnChecksum {
     sum: u64,
-    /// The values of the last dictionary, and their hashes.
+    /// Values of the last dictionary, and their hashes.
     dictionary: Option<(ArrayRef, Vec<u64>)>,
 }
 
 impl Checksums {
-    /// Of no rows, with so many columns.
+    /// Creates checksums of no rows, with `count` columns.
     pub fn with_columns(count: usize) -> Self {
         let mut sums = Self::default();
         sums.columns.resize_with(count, ColumnChecksum::default);
         sums
     }
 
-    /// Adds the rows of a batch, which has the columns of those before. Fails, and says why, where a column has a type
-    /// that the tables have not.
+    /// Adds the rows of a batch with the same columns as those before. Fails with the reason for a column type that
+    /// no table has.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), String> {
         self.columns.resize_with(batch.num_columns().max(self.columns.len()), ColumnChecksum::default);
         for ((column, array), field) in
@@ -61,7 +61,7 @@ impl Checksums {
         Ok(())
     }
 
-    /// Adds what was summed up elsewhere.
+    /// Adds the checksums of other rows.
     pub fn merge(&mut self, other: &Self) {
         self.columns.resize_with(other.columns.len().max(self.columns.len()), ColumnChecksum::default);
         for (column, other) in self.columns.iter_mut().zip(&other.columns) {
@@ -70,17 +70,17 @@ impl Checksums {
         self.rows += other.rows;
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The checksum of each column.
+    /// Returns the checksum of each column.
     pub fn sums(&self) -> Vec<u64> {
         self.columns.iter().map(|column| column.sum).collect()
     }
 
-    /// Forgets the rows, and keeps the hashes of dictionaries.
+    /// Takes the checksums and resets them, but keeps the hashes of dictionaries.
     pub(crate) fn take(&mut self) -> Self {
         let columns = self.columns.iter_mut();
         let columns =
@@ -106,6 +106,7 @@ impl ColumnChecksum {
             }
         };
         self.sum = self.sum.wrapping_add(added);
+
         Ok(())
     }
 }
@@ -120,7 +121,7 @@ where
     })
 }
 
-/// The sum of the hashes of an array's values.
+/// Returns the sum of the hashes of an array's values.
 fn sum(array: &ArrayRef) -> Result<u64, String> {
     let mut sum = 0_u64;
     each_hash(array, |hash| sum = sum.wrapping_add(hash))?;
@@ -141,12 +142,12 @@ fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), String> {
         DataType::Time32(TimeUnit::Second) => {
             numbers(array.as_primitive::<Time32SecondType>(), i64::from, each);
         }
-        // As Parquet has them: all times of the tables are whole seconds.
+        // As in Parquet: all times of the tables are whole seconds.
         DataType::Time32(TimeUnit::Millisecond) => {
             let seconds = |time: i32| i64::from(time / 1_000);
             numbers(array.as_primitive::<Time32MillisecondType>(), seconds, each);
         }
-        // All decimals of the tables have 64 bits at most.
+        // All decimals of the tables have at most 64 bits.
         DataType::Decimal128(..) => {
             numbers(array.as_primitive::<Decimal128Type>(), |number| number as i64, each);
         }
@@ -177,7 +178,7 @@ fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>, mut each: impl FnMut(
     texts.for_each(|text| each(text.map_or(NULL, |text| XxHash3_64::oneshot(text.as_bytes()))));
 }
 
-/// SplitMix64.
+/// Hashes a number by SplitMix64.
 pub(crate) fn hash_of_number(number: i64) -> u64 {
     let z = (number as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_definition_is_kept() {
-        // The first output of SplitMix64 from state 0, and XXH3 of nothing, as their authors give them.
+        // The first output of SplitMix64 from state 0, and XXH3 of no bytes, as published by their authors.
         assert_eq!(sums(&[Arc::new(Int64Array::from(vec![0]))]), 0xE220_A839_7B1D_CDAF);
         assert_eq!(sums(&[Arc::new(StringArray::from(vec![""]))]), 0x2D06_8005_38D3_94C2);
         assert_eq!(sums(&[Arc::new(Int32Array::from(vec![None, None]))]), NULL.wrapping_mul(2));
@@ -238,12 +239,14 @@ mod tests {
             Some("a string of more than twelve bytes"),
             Some("a"),
         ]);
+
         let texts: ArrayRef = Arc::new(texts);
         let expected = sums(from_ref(&texts));
         let views = cast(&texts, &DataType::Utf8View).unwrap();
         let dictionary =
             cast(&texts, &DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))).unwrap();
         let order = Int32Array::from(vec![4, 2, 0, 1, 3]);
+
         for array in [views, dictionary] {
             assert_eq!(sums(from_ref(&array)), expected);
             assert_eq!(sums(&[array.slice(0, 2), array.slice(2, 3)]), expected);
@@ -271,7 +274,9 @@ mod tests {
         assert_eq!(sums(&[Arc::new(by_value)]), sums(from_ref(&plain)));
         let parts = [plain.slice(0, 1), plain.slice(1, 2)];
         let joined = concat(&[parts[0].as_ref(), parts[1].as_ref()]).unwrap();
-        let (mut one, mut two) = (Checksums::default(), Checksums::default());
+        let mut one = Checksums::default();
+        let mut two = Checksums::default();
+
         one.add(&RecordBatch::try_from_iter_with_nullable([("x", parts[0].clone(), true)]).unwrap()).unwrap();
         two.add(&RecordBatch::try_from_iter_with_nullable([("x", parts[1].clone(), true)]).unwrap()).unwrap();
         one.merge(&two);

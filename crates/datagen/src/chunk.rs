@@ -1,4 +1,4 @@
-//! A chunk of a table: rows that one thread makes at a time. The chunks of a part follow on each other.
+//! A chunk of a table: rows that one thread makes at a time. The chunks of a part are consecutive.
 
 use arrow::{array::RecordBatch, error::ArrowError};
 
@@ -8,22 +8,24 @@ pub(crate) const BATCH_ROWS: usize = 8_192;
 /// Batches of a generator.
 pub(crate) type GeneratedBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-/// Which rows of a table.
+/// Rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableChunk {
-    /// One of several of equal length, from 1; without its first `skip` rows, and only so many of the others.
+    /// Chunk `number` of `of` of equal length, from 1; without its first `skip` rows, and at most `rows` of the others.
     Numbered { number: u64, of: u64, skip: u64, rows: Option<u64> },
-    /// What is made of the source rows from `first` to `last`, counted from 1.
+    /// Rows made of the source rows from `first` to `last`, counted from 1.
     Sources { first: u64, last: u64 },
 }
 
-/// The batches without the first `skip` rows, and at most `rows` of the others.
+/// Drops the first `skip` rows of the batches, and limits the others to `rows`.
 pub(crate) fn clipped(batches: GeneratedBatches, skip: u64, rows: Option<u64>) -> GeneratedBatches {
     if skip == 0 && rows.is_none() {
         return batches;
     }
-    let (mut skip, mut left) = (skip, rows.unwrap_or(u64::MAX));
+    let mut skip = skip;
+    let mut left = rows.unwrap_or(u64::MAX);
     let mut batches = batches;
+
     Box::new(std::iter::from_fn(move || {
         while left > 0 {
             let batch = match batches.next()? {
@@ -35,6 +37,7 @@ pub(crate) fn clipped(batches: GeneratedBatches, skip: u64, rows: Option<u64>) -
             skip -= start;
             let kept = (count - start).min(left);
             left -= kept;
+
             if kept > 0 {
                 return Some(Ok(batch.slice(start as usize, kept as usize)));
             }

@@ -1,7 +1,7 @@
-//! What becomes of the columns of a table: strings that repeat become dictionaries when they are made.
+//! Converts the columns of generated batches: repeated strings become dictionaries.
 //!
-//! For a file that keeps dictionaries, so do numbers of which few are possible: their code is their place in the range,
-//! so that nothing needs to be looked up, neither here nor by the writer.
+//! For a file that keeps dictionaries, so do numbers with few possible values: their code is their position in the
+//! range, so that no lookup is needed, neither here nor in the writer.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::{
     vocabulary::{Vocabulary, VocabularyCoder},
 };
 
-/// What columns come out as.
+/// Output representation of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnRepresentation {
-    /// Strings that do not repeat are views, numbers as they are.
+    /// Other strings are views, numbers as they are.
     Stream,
-    /// Strings that do not repeat are plain, numbers of which few are possible are dictionaries.
+    /// Other strings are plain, numbers with few possible values are dictionaries.
     Parquet,
 }
 
-/// The columns of a table. All who make rows of it share them, and with them the dictionaries.
+/// Columns of a table. All threads that make its rows share them, including the dictionaries.
 #[derive(Debug)]
 pub(crate) struct TableColumns {
     table: Table,
@@ -35,20 +35,20 @@ pub(crate) struct TableColumns {
     treatments: Vec<ColumnTreatment>,
 }
 
-/// What becomes of a column.
+/// Conversion of a column.
 #[derive(Debug)]
 enum ColumnTreatment {
-    /// It becomes this type, if it is another.
+    /// Cast to this type, if it has another.
     Kept(DataType),
     Text(Arc<Vocabulary>),
     Number(NumberRange),
-    /// It would be another at each run.
+    /// Replaced by nulls: its values would differ at each run.
     Null,
 }
 
 impl Table {
-    /// Its columns. Strings are views (`Utf8View`); where they repeat, dictionaries with keys of one, two or four bytes
-    /// that depend on the scale.
+    /// Returns its columns. Strings are views (`Utf8View`); repeated ones are dictionaries with keys of one, two or
+    /// four bytes, depending on the scale.
     pub fn schema(self, scale: Scale) -> SchemaRef {
         TableColumns::new(self, scale, ColumnRepresentation::Stream).schema().clone()
     }
@@ -62,6 +62,7 @@ impl TableColumns {
             .iter()
             .map(|field| ColumnTreatment::of(table, field, scale, representation))
             .collect();
+
         let fields = generated.fields().iter().zip(&treatments).map(|(field, treatment)| {
             let data_type = treatment.data_type(field.data_type());
             Field::new(field.name(), data_type, field.is_nullable())
@@ -70,12 +71,12 @@ impl TableColumns {
         Arc::new(Self { table, schema, treatments })
     }
 
-    /// What comes out.
+    /// Returns the output schema.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// For one thread that makes rows.
+    /// Creates a converter for one thread that makes rows.
     pub(crate) fn converter(self: &Arc<Self>) -> BatchConverter {
         let coder = |treatment: &ColumnTreatment| match treatment {
             ColumnTreatment::Text(vocabulary) => Some(VocabularyCoder::new(vocabulary.clone())),
@@ -96,6 +97,7 @@ impl ColumnTreatment {
         {
             return Self::Text(Arc::new(Vocabulary::new(keys)));
         }
+
         match representation {
             ColumnRepresentation::Stream => Self::Kept(data_type.clone()),
             ColumnRepresentation::Parquet if data_type == &DataType::Utf8View => Self::Kept(DataType::Utf8),
@@ -121,7 +123,7 @@ impl ColumnTreatment {
     }
 }
 
-/// Makes the columns of batches what they are to be.
+/// Converts batches to the output representation.
 #[derive(Debug)]
 pub(crate) struct BatchConverter {
     columns: Arc<TableColumns>,
@@ -137,6 +139,7 @@ impl BatchConverter {
         };
         let mut converted: Vec<ArrayRef> = Vec::with_capacity(columns.treatments.len());
         let treated = batch.columns().iter().zip(&columns.treatments).zip(&mut self.coders);
+
         for (((array, treatment), coder), field) in treated.zip(columns.schema.fields()) {
             let array = without_needless_nulls(array);
             converted.push(match (treatment, coder) {
@@ -158,12 +161,13 @@ impl BatchConverter {
                 _ => array,
             });
         }
+
         RecordBatch::try_new(columns.schema.clone(), converted)
             .map_err(Error::arrow(format!("table {}", columns.table.name())))
     }
 }
 
-/// Generators say of each value that it is there where all are.
+/// Drops the validity buffer of an array without nulls, which generators add.
 fn without_needless_nulls(array: &ArrayRef) -> ArrayRef {
     match array.nulls() {
         Some(nulls) if nulls.null_count() == 0 => match array.to_data().into_builder().nulls(None).build() {

@@ -1,4 +1,4 @@
-//! What can go wrong while data is made, written or read back.
+//! Errors of making, writing and reading back data.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The scale is no number that data can be made of. Give another.
+    /// The scale is not a valid number. Choose another.
     #[error("scale {given}: {reason}")]
     Scale {
-        /// What was given.
+        /// The given scale.
         given: String,
-        /// What is needed.
+        /// The requirement.
         reason: String,
     },
 
-    /// There is no such part. Give another.
+    /// There is no such part. Choose another.
     #[error("part {number} of {of}: {reason}")]
     Part {
-        /// The part.
+        /// The number of the part.
         number: u32,
-        /// Of how many.
+        /// The number of parts.
         of: u32,
-        /// What is needed.
+        /// The requirement.
         reason: String,
     },
 
@@ -38,61 +38,61 @@ pub enum Error {
     NoSuchTable {
         /// The benchmark.
         benchmark: Benchmark,
-        /// The name as given.
+        /// The given name.
         name: String,
-        /// The tables there are.
+        /// The existing tables.
         available: Vec<&'static str>,
     },
 
-    /// Rows could not be made. This is a fault of a generator, at this scale at least.
+    /// Rows could not be made. This is a bug of a generator, at least at this scale.
     #[error("table {table}: {reason}")]
     Generator {
         /// The table.
         table: &'static str,
-        /// What happened.
+        /// The generator's message.
         reason: String,
     },
 
-    /// The place for the files holds something else. Give an empty one, or overwrite.
+    /// The output holds other files. Choose an empty one, or overwrite.
     #[error("{output}: {reason}")]
     Occupied {
-        /// The place.
+        /// The output.
         output: String,
-        /// What is there.
+        /// The files found.
         reason: String,
     },
 
-    /// The place for the files cannot be used. Correct it.
+    /// The output cannot be used. Correct it.
     #[error("{output}: {reason}")]
     Output {
-        /// The place.
+        /// The output.
         output: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
-    /// There is no manifest, or none that can be understood.
+    /// The manifest is missing or invalid.
     #[error("{manifest}: {reason}")]
     Manifest {
-        /// Where it was looked for.
+        /// Its expected location.
         manifest: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
-    /// A file does not hold what its table is made of.
+    /// A file does not hold the rows of its table.
     #[error("{file}: {reason}")]
     Unreadable {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
     /// An arrow kernel failed.
     #[error("{context}: {source}")]
     Arrow {
-        /// What was being done.
+        /// The operation.
         context: String,
         /// The kernel's error.
         source: Arc<ArrowError>,
@@ -106,16 +106,16 @@ pub enum Error {
     #[error(transparent)]
     Storage(#[from] stylobate_storage::Error),
 
-    /// Work in the background was ended before it was done: the runtime is shutting down.
+    /// A background task was cancelled: the runtime is shutting down.
     #[error("the work was ended: {reason}")]
     Ended {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
-    /// Names what was being done when a kernel failed.
+    /// Returns a function that adds the operation to a kernel's error.
     pub(crate) fn arrow(context: impl Into<String>) -> impl FnOnce(ArrowError) -> Self {
         let context = context.into();
         move |source| Self::Arrow { context, source: Arc::new(source) }

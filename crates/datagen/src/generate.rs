@@ -1,8 +1,8 @@
-//! A run: the files of a benchmark, one after another, and a manifest that says what is in them.
+//! A run: the files of a benchmark, one after another, and a manifest of their contents.
 //!
-//! The manifest is written before the first file and after each of them. A run that finds the manifest of one that was
-//! asked for the same goes on with it: files that are still as the manifest says, by their size and the hash of their
-//! bytes, are kept, and the others are made.
+//! The manifest is written before the first file and after each of them. A run that finds the manifest of one with
+//! the same parameters resumes it: files whose size and hash still match the manifest are kept, and the others are
+//! made.
 
 use std::num::NonZeroUsize;
 
@@ -20,10 +20,10 @@ use crate::{
     stream::chunks,
 };
 
-/// Who is told of what happens.
+/// Callback for events.
 type EventObserver<'a> = Box<dyn FnMut(Event) + Send + 'a>;
 
-/// What is to be made.
+/// Parameters of the files to make.
 #[derive(Clone, Debug)]
 pub struct GenerateRequest {
     run: Run,
@@ -31,25 +31,25 @@ pub struct GenerateRequest {
     overwrite: bool,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A file of an earlier run is as it should be.
+    /// A file of an earlier run is intact.
     Kept(FileEntry),
-    /// Of the file that is being written, so many rows more, and so many bytes.
+    /// Progress in the current file since the last event.
     Rows {
-        /// Rows more.
+        /// Additional rows.
         rows: u64,
-        /// Bytes more.
+        /// Additional bytes.
         bytes: u64,
     },
-    /// A file is whole.
+    /// A file is complete.
     Written(FileEntry),
 }
 
 impl GenerateRequest {
-    /// All tables that make a benchmark, whole.
+    /// Creates a request for all tables of a benchmark, uncut.
     pub fn new(benchmark: Benchmark, scale: Scale) -> Self {
         let tables = benchmark.tables().iter().map(|table| table.name().to_owned()).collect();
         let generator = match benchmark {
@@ -57,6 +57,7 @@ impl GenerateRequest {
             Benchmark::TpcDs => "tpcdsgen 4.0",
             Benchmark::Snb => "stylobate snb 1",
         };
+
         let generator = generator.to_owned();
         let seed = (benchmark == Benchmark::Snb).then_some(SEED);
         let format = FileFormat::PARQUET;
@@ -65,7 +66,7 @@ impl GenerateRequest {
         Self { run, threads, overwrite: false }
     }
 
-    /// Only these tables, in the order in which they are always made. Fails with [`Error::NoSuchTable`]. Default:
+    /// Limits the run to these tables, made in the benchmark's own order. Fails with [`Error::NoSuchTable`]. Default:
     /// [`Benchmark::tables`].
     pub fn with_tables<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         let tables = names.iter().map(|name| self.run.benchmark.table(name.as_ref()));
@@ -75,48 +76,47 @@ impl GenerateRequest {
         Ok(self)
     }
 
-    /// What chance begins with in the social network. TPC-H and TPC-DS say themselves what their rows are, and there it
-    /// changes nothing. Default: 42.
+    /// Sets the random seed of the social network. TPC-H and TPC-DS define their rows, and ignore it. Default: 42.
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.run.seed = self.run.seed.map(|_| seed);
         self
     }
 
-    /// A file for each of so many parts, or for one of them. Tables that are too small to be cut belong to part 1.
-    /// Fails with [`Error::Part`]. Default: one part.
+    /// Makes a file for each of `parts` parts, or for one of them. Tables too small to be cut belong to part 1. Fails
+    /// with [`Error::Part`]. Default: one part.
     pub fn with_parts(mut self, parts: u32, part: Option<u32>) -> Result<Self> {
         Part::new(part.unwrap_or(1), parts)?;
         (self.run.parts, self.run.part) = (parts, part);
         Ok(self)
     }
 
-    /// How the files are written. Default: [`FileFormat::PARQUET`].
+    /// Sets the format of the files. Default: [`FileFormat::PARQUET`].
     pub fn with_format(mut self, format: FileFormat) -> Self {
         self.run.format = format;
         self
     }
 
-    /// Threads that make rows, and as many that encode them where the format allows it. With one, rows are made and
-    /// encoded in turns. Default: as many as the machine has cores.
+    /// Sets the number of threads that make rows, and of those that encode them if the format allows it. With one,
+    /// rows are made and encoded in turns. Default: the machine's cores.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Whether what is there is replaced. Default: no.
+    /// Sets whether existing files are replaced. Default: no.
     pub fn with_overwrite(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// Rows of all files, about.
+    /// Returns the approximate rows of all files.
     pub fn estimated_rows(&self) -> Result<u64> {
         let rows = |file: PlannedTableFile| file.table.estimated_rows(self.run.scale, file.part);
         self.run.files()?.into_iter().map(rows).sum()
     }
 
-    /// Makes the files. Nothing is written where the output holds something else ([`Error::Occupied`]). Dropped or
-    /// failed, it leaves whole files only, and can be repeated to go on. Must be used within a tokio runtime.
+    /// Makes the files. Nothing is written if the output holds other files ([`Error::Occupied`]). A dropped or failed
+    /// run leaves complete files only, and a repeated one resumes it. Must be used within a tokio runtime.
     pub fn generate<'a>(
         &'a self,
         output: &'a Output,
@@ -130,6 +130,7 @@ impl GenerateRequest {
         let mut manifest = self.begin(output).await?;
         let planned = self.run.files()?;
         let known = std::mem::take(&mut manifest.files);
+
         let mut missing = Vec::new();
         for file in planned {
             let entry = known.iter().find(|entry| entry.path == file.path);
@@ -141,6 +142,7 @@ impl GenerateRequest {
                 _ => missing.push(file),
             }
         }
+
         if missing.is_empty() && manifest.complete {
             return Ok(manifest);
         }
@@ -152,6 +154,7 @@ impl GenerateRequest {
             manifest.write(output).await?;
             observe(Event::Written(entry));
         }
+
         let order = |entry: &FileEntry| self.run.tables.iter().position(|name| *name == entry.table);
         manifest.files.sort_by_key(|entry| (order(entry), entry.part));
         manifest.complete = true;
@@ -159,7 +162,7 @@ impl GenerateRequest {
         Ok(manifest)
     }
 
-    /// The manifest to go on with, or a new one.
+    /// Returns the manifest to resume, or a new one.
     async fn begin(&self, output: &Output) -> Result<Manifest> {
         let fresh = Manifest::new(self.run.clone());
         if self.overwrite {
@@ -172,9 +175,11 @@ impl GenerateRequest {
                 Some(difference) => Err(occupied(format!("holds another run: {difference}"))),
             };
         }
-        // Other parts of the same may be there.
+
+        // Other parts of the same run may be there.
         let names = output.names().await?;
         let manifests = names.iter().filter(|name| self.run.part.is_some() && is_manifest_of_part(name));
+
         let mut has_other_parts = false;
         for name in manifests {
             let Some(found) = Manifest::read(output, name).await? else { continue };
@@ -183,6 +188,7 @@ impl GenerateRequest {
             }
             has_other_parts = true;
         }
+
         if has_other_parts {
             return Ok(fresh);
         }
@@ -198,18 +204,22 @@ impl GenerateRequest {
         output: &Output,
         observe: &mut EventObserver<'_>,
     ) -> Result<FileEntry> {
-        let (format, table) = (self.run.format, file.table);
+        let format = self.run.format;
+        let table = file.table;
         let columns = TableColumns::new(table, self.run.scale, format.representation());
         let schema = columns.schema();
         let mut chunks = chunks(table, self.run.scale, file.part, self.threads, &columns, || {
             let mut preparer = format.preparer(table, schema);
             move |batches| preparer.prepare(batches)
         })?;
+
         let sink = output.sink(&file.path).await?;
         let name = output.name_of(&file.path);
         let mut writer =
             TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
-        let (mut sums, mut bytes) = (Checksums::with_columns(schema.fields().len()), 0);
+
+        let mut sums = Checksums::with_columns(schema.fields().len());
+        let mut bytes = 0;
         loop {
             let taken = tokio::task::spawn_blocking(move || {
                 let chunk = chunks.next();
@@ -218,6 +228,7 @@ impl GenerateRequest {
             let (rest, chunk) = taken.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
             chunks = rest;
             let Some(chunk) = chunk else { break };
+
             let chunk = chunk.map_err(|reason| Error::Generator { table: table.name(), reason })?;
             sums.merge(&chunk.sums);
             let rows = chunk.sums.rows();
@@ -225,6 +236,7 @@ impl GenerateRequest {
             observe(Event::Rows { rows, bytes: writer.bytes() - bytes });
             bytes = writer.bytes();
         }
+
         let digest = writer.finish().await?;
         observe(Event::Rows { rows: 0, bytes: digest.bytes.saturating_sub(bytes) });
         let columns = schema.fields().iter().zip(sums.sums());
@@ -246,7 +258,7 @@ fn is_manifest_of_part(name: &str) -> bool {
     name.starts_with("manifest.") && name.ends_with(".json") && name.contains("-of-")
 }
 
-/// Whether a file still has the bytes that it was written with.
+/// Returns true if a file still has the size and hash in the manifest.
 async fn is_as_noted(output: &Output, entry: &FileEntry) -> Result<bool> {
     let digest = output.digest(&entry.path).await?;
     let is = |digest: FileDigest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;

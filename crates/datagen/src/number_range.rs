@@ -1,4 +1,5 @@
-//! Numbers of which few are possible, as codes: the code of a number is its place among those that are possible.
+//! Numbers with few possible values, as dictionary codes: a code is a number's position in the range of possible
+//! values.
 
 use std::sync::Arc;
 
@@ -15,11 +16,11 @@ use arrow::{
 
 use crate::{Benchmark, repeated::DictionaryKeyWidth, snb::AGES};
 
-/// The first and the last day of orders and what follows of them, since 1970.
+/// First and last day of orders and subsequent events, since 1970.
 const FIRST_DAY: i64 = 8_035;
 const LAST_DAY: i64 = 10_591;
 
-/// Equally spaced numbers: a decimal without its point, the days of a date.
+/// Equally spaced numbers: the unscaled value of a decimal, the days of a date.
 #[derive(Debug)]
 pub(crate) struct NumberRange {
     least: i64,
@@ -29,7 +30,7 @@ pub(crate) struct NumberRange {
 }
 
 impl NumberRange {
-    /// The range of a column, if its numbers are few.
+    /// Returns the range of a column, if its numbers are few.
     pub(crate) fn of(benchmark: Benchmark, column: &str, data_type: &DataType) -> Option<Self> {
         let (least, most, step) = match (benchmark, column) {
             (Benchmark::TpcH, "l_linenumber") => (1, 7, 1),
@@ -70,7 +71,7 @@ impl NumberRange {
         self.keys
     }
 
-    /// The same numbers as a dictionary.
+    /// Encodes the same numbers as a dictionary.
     pub(crate) fn encode(&self, array: &ArrayRef) -> Result<ArrayRef, String> {
         match array.data_type() {
             DataType::Int32 => self.places(array.as_primitive::<Int32Type>(), i64::from),
@@ -101,7 +102,8 @@ impl NumberRange {
         number: impl Fn(T::Native) -> i64,
         narrow: impl Fn(u32) -> <K as ArrowPrimitiveType>::Native,
     ) -> Result<ArrayRef, String> {
-        let (mut most, mut rest) = (0, 0);
+        let mut most = 0;
+        let mut rest = 0;
         let places = array.values().iter().map(|value| {
             let distance = number(*value).wrapping_sub(self.least) as u64;
             let place = distance as u32 / self.step;
@@ -109,6 +111,7 @@ impl NumberRange {
             rest |= distance as u32 - place * self.step;
             narrow(place)
         });
+
         let keys: Vec<_> = places.collect();
         if array.null_count() > 0 || rest != 0 || most / u64::from(self.step) >= self.values.len() as u64 {
             return Err("a number beyond what is possible".to_owned());

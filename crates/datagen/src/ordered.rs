@@ -1,5 +1,5 @@
-//! Work that several threads do and that is taken in order: none begins what is far from its turn, so that what waits
-//! to be taken is bounded.
+//! Ordered parallel work: several threads do pieces that are taken in order, and none begins a piece far from its
+//! turn, which bounds the results that wait.
 
 use std::{
     collections::HashMap,
@@ -10,13 +10,13 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-/// Pieces that may be under way or wait, for each thread.
+/// Pieces in progress or waiting, per thread.
 const AHEAD: usize = 4;
 
-/// Does the piece of work of this number.
+/// Does the piece of work with this number.
 pub(crate) type OrderedWorkFn<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
 
-/// The pieces, in order. Dropped, the threads end when they are done with what they are at.
+/// The pieces, in order. Once dropped, the threads end after their current piece.
 pub(crate) struct OrderedWork<T> {
     count: usize,
     next: usize,
@@ -24,19 +24,19 @@ pub(crate) struct OrderedWork<T> {
 }
 
 enum OrderedWorkers<T> {
-    /// Whoever takes it does it.
+    /// The consumer does the work itself.
     Taker(OrderedWorkFn<T>),
     Threads(Arc<OrderedQueue<T>>),
 }
 
 struct OrderedQueue<T> {
     state: Mutex<OrderedQueueState<T>>,
-    /// Something was done.
+    /// Signals a finished piece.
     done: Condvar,
-    /// Something was taken.
+    /// Signals a taken piece.
     taken: Condvar,
     count: usize,
-    /// How many pieces may be under way or wait.
+    /// Maximum pieces in progress or waiting.
     ahead: usize,
 }
 
@@ -48,7 +48,7 @@ struct OrderedQueueState<T> {
 }
 
 impl<T: Send + 'static> OrderedWork<T> {
-    /// `count` pieces of work, done by so many threads. Each thread has a `worker` of its own.
+    /// Starts `count` pieces of work on `threads` threads, each with a `worker` of its own.
     pub(crate) fn new(count: usize, threads: usize, worker: impl Fn() -> OrderedWorkFn<T>) -> Self {
         let threads = threads.min(count);
         if threads <= 1 {
@@ -62,22 +62,26 @@ impl<T: Send + 'static> OrderedWork<T> {
             count,
             ahead: AHEAD * threads,
         });
+
         for _ in 0..threads {
-            let (shared, work) = (shared.clone(), worker());
+            let shared = shared.clone();
+            let work = worker();
             let spawned = thread::Builder::new().name("stylobate-datagen".to_owned()).spawn({
                 let shared = shared.clone();
                 move || shared.run(work)
             });
+
             if spawned.is_err() {
-                // Without any thread, whoever takes it does it.
+                // Without any thread, the consumer does the work itself.
                 shared.give_up();
                 return Self { count, next: 0, workers: OrderedWorkers::Taker(worker()) };
             }
         }
+
         Self { count, next: 0, workers: OrderedWorkers::Threads(shared) }
     }
 
-    /// The next piece, once it is done; `None` after the last, and after one that failed.
+    /// Waits for the next piece; `None` after the last, and after one that failed.
     pub(crate) fn next(&mut self) -> Option<Result<T, String>> {
         if self.next >= self.count {
             return None;
@@ -138,7 +142,7 @@ impl<T> OrderedQueue<T> {
     }
 }
 
-/// A thread that breaks down would be waited for in vain.
+/// Runs a piece and converts a panic to an error: the consumer would wait for it in vain.
 fn guarded<T>(work: &mut OrderedWorkFn<T>, number: usize) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(|| work(number)))
         .unwrap_or_else(|_| Err("the generator gave up".to_owned()))
@@ -190,6 +194,7 @@ mod tests {
                 Ok(number)
             })
         });
+
         ordered.next().unwrap().unwrap();
         thread::sleep(Duration::from_millis(50));
         assert!(*begun.lock() <= 1 + 2 * AHEAD);

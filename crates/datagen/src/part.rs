@@ -1,4 +1,4 @@
-//! A part of a table: one of several that follow on each other and make the whole.
+//! A part of a table: one of several consecutive parts that make the whole.
 
 use crate::{Error, Result};
 
@@ -9,18 +9,18 @@ pub struct Part {
     of: u32,
 }
 
-/// Most parts of a table.
-const MOST: u32 = 100_000;
+/// Maximum parts of a table.
+const MAX_PARTS: u32 = 100_000;
 
 impl Part {
     /// All of a table.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Part `number` of `of`. Fails with [`Error::Part`].
+    /// Creates part `number` of `of`. Fails with [`Error::Part`].
     pub fn new(number: u32, of: u32) -> Result<Self> {
         let wrong = |reason: String| Error::Part { number, of, reason };
-        if !(1..=MOST).contains(&of) {
-            return Err(wrong(format!("a table has 1 to {MOST} parts")));
+        if !(1..=MAX_PARTS).contains(&of) {
+            return Err(wrong(format!("a table has 1 to {MAX_PARTS} parts")));
         }
         if !(1..=of).contains(&number) {
             return Err(wrong(format!("parts are numbered from 1 to {of}")));
@@ -28,12 +28,12 @@ impl Part {
         Ok(Self { number, of })
     }
 
-    /// Which part.
+    /// Returns the number of the part, from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// Of how many.
+    /// Returns the number of parts.
     pub fn of(self) -> u32 {
         self.of
     }

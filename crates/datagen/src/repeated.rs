@@ -1,4 +1,4 @@
-//! Which columns have few distinct strings, whatever the scale, and how many bytes tell them apart.
+//! Columns with few distinct strings at any scale, and the key widths of their dictionaries.
 
 use arrow::datatypes::DataType;
 
@@ -13,7 +13,7 @@ pub(crate) enum DictionaryKeyWidth {
 }
 
 impl DictionaryKeyWidth {
-    /// The narrowest that tell so many values apart.
+    /// Returns the narrowest width for `values` distinct values.
     pub(crate) fn of(values: u64) -> Self {
         match values {
             0..=0x100 => Self::One,
@@ -30,7 +30,7 @@ impl DictionaryKeyWidth {
         }
     }
 
-    /// How many values they tell apart.
+    /// Returns the maximum number of values.
     pub(crate) fn most(self) -> usize {
         match self {
             Self::One => 0x100,
@@ -40,10 +40,10 @@ impl DictionaryKeyWidth {
     }
 }
 
-/// Clerks at scale 1, and at least.
+/// Clerks at scale 1, which is also the minimum.
 const CLERKS: f64 = 1_000.0;
 
-/// The keys of a column's dictionary; `None` where strings do not repeat, or seldom.
+/// Returns the key width of a column's dictionary; `None` if strings repeat rarely or never.
 pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Option<DictionaryKeyWidth> {
     match benchmark {
         Benchmark::TpcH => match column {
@@ -142,6 +142,7 @@ mod tests {
                 DictionaryKeyWidth::Four
             ]
         );
+
         let clerks = |scale| repeated(Benchmark::TpcH, "o_clerk", Scale::new(scale).unwrap());
         assert_eq!(
             [0.01, 65.0, 100.0].map(clerks),

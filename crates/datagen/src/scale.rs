@@ -1,4 +1,4 @@
-//! How large the tables are: the scale factor of a benchmark.
+//! The scale factor of a benchmark, which determines the size of its tables.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Below this, tables of both benchmarks have no rows.
-const LEAST: f64 = 0.001;
-/// The largest that both benchmarks define.
-const MOST: f64 = 100_000.0;
+/// Minimum: below this, tables of both benchmarks have no rows.
+const MIN: f64 = 0.001;
+/// Maximum that both benchmarks define.
+const MAX: f64 = 100_000.0;
 
 /// A scale factor: at scale 1, text of the tables is about 1 GB; of the social network, about 45 MB.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -17,15 +17,12 @@ const MOST: f64 = 100_000.0;
 pub struct Scale(f64);
 
 impl Scale {
-    /// A scale from 0.001 to 100,000. Fails with [`Error::Scale`].
+    /// Creates a scale from 0.001 to 100,000. Fails with [`Error::Scale`].
     pub fn new(factor: f64) -> Result<Self> {
-        match (LEAST..=MOST).contains(&factor) {
-            true => Ok(Self(factor)),
-            false => Err(wrong(&factor.to_string())),
-        }
+        if (MIN..=MAX).contains(&factor) { Ok(Self(factor)) } else { Err(wrong(&factor.to_string())) }
     }
 
-    /// The factor.
+    /// Returns the factor.
     pub fn factor(self) -> f64 {
         self.0
     }

@@ -10,7 +10,7 @@ use crate::{
     ordered::OrderedWork,
 };
 
-/// The rows of a part of a table. They are the same, in the same batches, whatever the number of threads.
+/// Rows of a part of a table: the same rows in the same batches for any number of threads.
 pub struct TableStream {
     table: Table,
     schema: SchemaRef,
@@ -19,7 +19,7 @@ pub struct TableStream {
 }
 
 impl Table {
-    /// The rows of a part, made by so many threads; with one, by whoever takes them.
+    /// Streams the rows of a part, made by `threads` threads; with one, by the consumer.
     pub fn stream(self, scale: Scale, part: Part, threads: usize) -> Result<TableStream> {
         TableStream::new(self, scale, part, threads)
     }
@@ -33,7 +33,7 @@ impl TableStream {
         Ok(Self { table, schema, chunks, batches: Vec::new().into_iter() })
     }
 
-    /// The columns of its batches.
+    /// Returns the columns of its batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -42,7 +42,7 @@ impl TableStream {
 impl Iterator for TableStream {
     type Item = Result<RecordBatch>;
 
-    /// The next batch. Nothing follows an error.
+    /// Returns the next batch. Nothing follows an error.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(batch) = self.batches.next() {
@@ -62,7 +62,7 @@ impl fmt::Debug for TableStream {
     }
 }
 
-/// What `worker` makes of the batches of each chunk of a part, in order. Each thread has a worker of its own.
+/// Applies `worker` to the batches of each chunk of a part, in order. Each thread has a worker of its own.
 pub(crate) fn chunks<T, W>(
     table: Table,
     scale: Scale,
@@ -77,7 +77,9 @@ where
 {
     let chunks: Arc<[_]> = table.chunks(scale, part)?.into();
     Ok(OrderedWork::new(chunks.len(), threads, || {
-        let (chunks, mut converter, mut work) = (chunks.clone(), columns.converter(), worker());
+        let chunks = chunks.clone();
+        let mut converter = columns.converter();
+        let mut work = worker();
         Box::new(move |number| {
             let Some(chunk) = chunks.get(number) else { return Err("no such chunk".to_owned()) };
             let converted = table.batches(scale, *chunk).and_then(|batches| {

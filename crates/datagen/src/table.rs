@@ -1,4 +1,4 @@
-//! The tables of benchmarks, their parts, and the chunks that these are made in.
+//! The tables of benchmarks, their parts, and their chunks.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ pub struct Table(BenchmarkTable);
 enum BenchmarkTable {
     TpcH(TpchTable),
     TpcDs(tpcdsgen::config::Table),
-    /// With its seed.
+    /// A table and its seed.
     Snb(SnbTable, u64),
 }
 
 impl Benchmark {
-    /// The tables that make it, in the order in which they are made.
+    /// Returns its tables, in the order in which they are made.
     pub fn tables(self) -> Vec<Table> {
         match self {
             Self::TpcH => tpch::TABLES.map(|table| Table(BenchmarkTable::TpcH(table))).to_vec(),
@@ -34,7 +34,7 @@ impl Benchmark {
         }
     }
 
-    /// Those, and the tables that hold some of the same rows and are made only when they are asked for.
+    /// Returns its tables, and those with a subset of the same rows, which are made only on request.
     pub(crate) fn all_tables(self) -> Vec<Table> {
         let mut tables = self.tables();
         if self == Self::Snb {
@@ -43,7 +43,7 @@ impl Benchmark {
         tables
     }
 
-    /// The table of this name. Fails with [`Error::NoSuchTable`].
+    /// Returns the table of this name. Fails with [`Error::NoSuchTable`].
     pub fn table(self, name: &str) -> Result<Table> {
         let tables = self.all_tables();
         tables.iter().find(|table| table.name() == name).copied().ok_or_else(|| Error::NoSuchTable {
@@ -55,7 +55,7 @@ impl Benchmark {
 }
 
 impl Table {
-    /// Its name, as the benchmark gives it.
+    /// Returns its name in the benchmark.
     pub fn name(self) -> &'static str {
         match self.0 {
             BenchmarkTable::TpcH(table) => table.name(),
@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// The benchmark that it belongs to.
+    /// Returns its benchmark.
     pub fn benchmark(self) -> Benchmark {
         match self.0 {
             BenchmarkTable::TpcH(_) => Benchmark::TpcH,
@@ -73,8 +73,7 @@ impl Table {
         }
     }
 
-    /// The same table of another social network; TPC-H and TPC-DS say themselves what their rows are, and there it
-    /// changes nothing. Default: 42.
+    /// Selects another social network. TPC-H and TPC-DS define their rows, and ignore the seed. Default: 42.
     pub fn with_seed(self, seed: u64) -> Self {
         match self.0 {
             BenchmarkTable::Snb(table, _) => Self(BenchmarkTable::Snb(table, seed)),
@@ -82,7 +81,7 @@ impl Table {
         }
     }
 
-    /// Whether it is cut into parts. All of a table that is not belongs to its first part.
+    /// Returns true if it is cut into parts. An uncut table belongs to the first part.
     pub fn is_cut(self, scale: Scale) -> Result<bool> {
         match self.0 {
             BenchmarkTable::TpcH(table) => Ok(table.is_cut()),
@@ -91,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Rows of a part, about.
+    /// Returns the approximate rows of a part.
     pub fn estimated_rows(self, scale: Scale, part: Part) -> Result<u64> {
         match self.0 {
             BenchmarkTable::TpcH(table) => Ok(table.estimated_rows(scale, part)),
@@ -100,7 +99,7 @@ impl Table {
         }
     }
 
-    /// Its columns as its generator gives them.
+    /// Returns its columns as generated.
     pub(crate) fn generated(self) -> SchemaRef {
         match self.0 {
             BenchmarkTable::TpcH(table) => table.schema(),
@@ -117,7 +116,7 @@ impl Table {
         }
     }
 
-    /// The rows of a chunk as its generator gives them.
+    /// Returns the rows of a chunk as generated.
     pub(crate) fn batches(self, scale: Scale, chunk: TableChunk) -> Result<GeneratedBatches> {
         Ok(match (self.0, chunk) {
             (BenchmarkTable::TpcH(table), TableChunk::Numbered { number, of, skip, rows }) => {

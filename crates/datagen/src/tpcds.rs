@@ -1,7 +1,7 @@
-//! TPC-DS: its tables, and the chunks that rows are made in.
+//! TPC-DS: its tables, and the chunks in which rows are made.
 //!
-//! Rows are made of source rows: of a ticket come the lines of a sale, and of the same ticket what was returned of it.
-//! In all other tables a source row is a row.
+//! Rows are made of source rows: a ticket gives the lines of a sale and its returns. In all other tables a source row
+//! is a row.
 
 use arrow::datatypes::SchemaRef;
 use tpcdsgen::config::{Session, SessionBuilder, Table};
@@ -18,14 +18,14 @@ use crate::{
     chunk::{BATCH_ROWS, GeneratedBatches, TableChunk},
 };
 
-/// Source rows of a chunk where each is a row.
+/// Source rows of a chunk if each is a row.
 const CHUNK_ROWS: u64 = 16_384;
-/// Source rows of a chunk where each is a ticket.
+/// Source rows of a chunk if each is a ticket.
 const CHUNK_TICKETS: u64 = 2_048;
 /// Tables of fewer source rows are not cut into parts.
-const LEAST_CUT: u64 = 1_000;
+const MIN_CUT: u64 = 1_000;
 
-/// The largest first.
+/// The tables, largest first.
 pub(crate) const TABLES: [Table; 25] = [
     Table::Inventory,
     Table::StoreSales,
@@ -54,7 +54,7 @@ pub(crate) const TABLES: [Table; 25] = [
     Table::DbgenVersion,
 ];
 
-/// Does the same with the Arrow generator of a table, whichever it is.
+/// Applies an expression to a table's Arrow generator, of any type.
 macro_rules! with_generator {
     ($table:expr, $with:ident) => {
         match $table {
@@ -87,7 +87,7 @@ macro_rules! with_generator {
     };
 }
 
-/// As the generators give it.
+/// Returns the columns as generated.
 pub(crate) fn schema(table: Table) -> SchemaRef {
     macro_rules! schema {
         ($generator:ident) => {
@@ -102,7 +102,7 @@ fn session(scale: Scale, table: Table) -> Result<Session> {
     SessionBuilder::new().with_scale_factor(scale.factor()).build().map_err(|error| wrong(error.to_string()))
 }
 
-/// Rows of a source row, about, in thousandths.
+/// Returns the approximate rows per 1,000 source rows.
 fn rows_of_source(table: Table) -> u64 {
     match table {
         Table::StoreSales | Table::WebSales => 12_000,
@@ -113,29 +113,32 @@ fn rows_of_source(table: Table) -> u64 {
     }
 }
 
-/// Rows of a part, about.
+/// Returns the approximate rows of a part.
 pub(crate) fn estimated_rows(table: Table, scale: Scale, part: Part) -> Result<u64> {
     let (start, end) = sources_of(table, scale, part)?;
     Ok((end - start) * rows_of_source(table) / 1_000)
 }
 
-/// Whether it is cut into parts; else all of it belongs to the first.
+/// Returns true if it is cut into parts; else all of it belongs to the first.
 pub(crate) fn is_cut(table: Table, scale: Scale) -> Result<bool> {
-    Ok(session(scale, table)?.get_scaling().get_row_count(table) >= LEAST_CUT)
+    Ok(session(scale, table)?.get_scaling().get_row_count(table) >= MIN_CUT)
 }
 
-/// The source rows of a part, counted from 0.
+/// Returns the source rows of a part, counted from 0.
 fn sources_of(table: Table, scale: Scale, part: Part) -> Result<(u64, u64)> {
     let sources = session(scale, table)?.get_scaling().get_row_count(table);
-    let (number, of) = (u64::from(part.number()), u64::from(part.of()));
-    Ok(match sources < LEAST_CUT {
-        true if number == 1 => (0, sources),
-        true => (0, 0),
-        false => (sources * (number - 1) / of, sources * number / of),
+    let number = u64::from(part.number());
+    let of = u64::from(part.of());
+    Ok(if sources >= MIN_CUT {
+        (sources * (number - 1) / of, sources * number / of)
+    } else if number == 1 {
+        (0, sources)
+    } else {
+        (0, 0)
     })
 }
 
-/// The chunks of a part, in order.
+/// Returns the chunks of a part, in order.
 pub(crate) fn chunks(table: Table, scale: Scale, part: Part) -> Result<Vec<TableChunk>> {
     let (start, end) = sources_of(table, scale, part)?;
     let length = if rows_of_source(table) == 1_000 { CHUNK_ROWS } else { CHUNK_TICKETS };
@@ -143,7 +146,7 @@ pub(crate) fn chunks(table: Table, scale: Scale, part: Part) -> Result<Vec<Table
     Ok((start..end).step_by(length as usize).map(chunk).collect())
 }
 
-/// What is made of the source rows from `first` to `last`, counted from 1.
+/// Makes the rows of the source rows from `first` to `last`, counted from 1.
 pub(crate) fn batches(table: Table, scale: Scale, first: u64, last: u64) -> Result<GeneratedBatches> {
     let session = session(scale, table)?;
     macro_rules! batches {

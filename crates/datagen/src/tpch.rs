@@ -1,8 +1,8 @@
-//! TPC-H: its tables, and the chunks that rows are made in.
+//! TPC-H: its tables, and the chunks in which rows are made.
 //!
-//! A table is cut into chunks of equal length, numbered from 1, as the generators take them: all but the last have
-//! `total / chunks` units. A unit is a row of the table; of partsupp, a part with its four suppliers; of lineitem, an
-//! order with its one to seven lines.
+//! A table is cut into chunks of equal length, numbered from 1, as the generators expect: all but the last have
+//! `total / chunks` units. A unit is a row of the table; for partsupp, a part with its four suppliers; for lineitem,
+//! an order with its one to seven lines.
 
 pub(super) mod comments;
 pub(super) mod lineitem;
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Rows of a chunk, about: large enough that beginning one costs nothing, small enough that a few fit into memory.
+/// Approximate rows of a chunk: large enough to amortise its start, small enough that a few fit into memory.
 const CHUNK_ROWS: u64 = 16_384;
 /// Numbers of chunks that are considered.
 const TRIED: u64 = 64;
@@ -49,7 +49,7 @@ pub(crate) enum TpchTable {
 
 use TpchTable::{Customer, LineItem, Nation, Orders, Part as PartTable, PartSupp, Region, Supplier};
 
-/// The largest first.
+/// The tables, largest first.
 pub(crate) const TABLES: [TpchTable; 8] =
     [LineItem, Orders, PartSupp, PartTable, Customer, Supplier, Nation, Region];
 
@@ -67,7 +67,7 @@ impl TpchTable {
         }
     }
 
-    /// As the generators give it.
+    /// Returns the columns as generated.
     pub(crate) fn schema(self) -> SchemaRef {
         match self {
             LineItem => LineItemArrow::schema_ref(),
@@ -81,12 +81,12 @@ impl TpchTable {
         }
     }
 
-    /// Whether it is cut into parts; else all of it belongs to the first.
+    /// Returns true if it is cut into parts; else all of it belongs to the first.
     pub(crate) fn is_cut(self) -> bool {
         !matches!(self, Nation | Region)
     }
 
-    /// Units of the whole table.
+    /// Returns the units of the whole table.
     fn units(self, scale: Scale) -> u64 {
         let factor = scale.factor();
         let units = match self {
@@ -100,7 +100,7 @@ impl TpchTable {
         units.unsigned_abs()
     }
 
-    /// Rows of a unit; on average, of lineitem.
+    /// Returns the rows of a unit; for lineitem, the average.
     fn rows_of_unit(self) -> u64 {
         match self {
             LineItem | PartSupp => 4,
@@ -108,16 +108,17 @@ impl TpchTable {
         }
     }
 
-    /// Rows of a part; about as many, of lineitem.
+    /// Returns the rows of a part; approximate for lineitem.
     pub(crate) fn estimated_rows(self, scale: Scale, part: Part) -> u64 {
         let (start, end) = self.units_of(scale, part);
         (end - start) * self.rows_of_unit()
     }
 
-    /// The units of a part, as the reference generator cuts them: the last part has what is left over.
+    /// Returns the units of a part, cut as in the reference generator: the last part has the remainder.
     fn units_of(self, scale: Scale, part: Part) -> (u64, u64) {
         let units = self.units(scale);
-        let (number, of) = (u64::from(part.number()), u64::from(part.of()));
+        let number = u64::from(part.number());
+        let of = u64::from(part.of());
         if !self.is_cut() {
             return if number == 1 { (0, units) } else { (0, 0) };
         }
@@ -125,7 +126,7 @@ impl TpchTable {
         (each * (number - 1), if number == of { units } else { each * number })
     }
 
-    /// The chunks of a part, in order.
+    /// Returns the chunks of a part, in order.
     pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<TableChunk> {
         let (start, end) = self.units_of(scale, part);
         if start == end {
@@ -135,6 +136,7 @@ impl TpchTable {
         let of = chunk_count(units, CHUNK_ROWS / self.rows_of_unit());
         let each = units / of;
         let number_of = |unit: u64| (unit / each).min(of - 1);
+
         let chunk = |number: u64| {
             let from = each * number;
             let to = if number + 1 == of { units } else { from + each };
@@ -142,10 +144,11 @@ impl TpchTable {
             let rows = (end < to).then(|| self.rows_between(start.max(from), end));
             TableChunk::Numbered { number: number + 1, of, skip, rows }
         };
+
         (number_of(start)..=number_of(end - 1)).map(chunk).collect()
     }
 
-    /// Rows of the units in a range.
+    /// Returns the rows of the units in a range.
     fn rows_between(self, from: u64, to: u64) -> u64 {
         if self != LineItem || from == to {
             return (to - from) * self.rows_of_unit();
@@ -157,23 +160,27 @@ impl TpchTable {
             counts.row_finished();
             u64::from(count.unsigned_abs())
         };
+
         (from..to).map(count).sum()
     }
 
-    /// All batches of a chunk of this number.
+    /// Returns all batches of the chunk with this number.
     pub(crate) fn batches(self, scale: Scale, number: u64, of: u64) -> GeneratedBatches {
         let first = if self.is_cut() { self.units(scale) / of * (number - 1) } else { 0 };
         let scale = scale.factor();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
         let of = i32::try_from(of).unwrap_or(i32::MAX);
-        let (words, text) = (Distributions::static_default(), placeholder());
+        let words = Distributions::static_default();
+        let text = placeholder();
         let comments = self.comments(first);
-        /// The batches of a generator.
+
+        /// Boxes the batches of a generator.
         macro_rules! batches {
             ($arrow:ident, $generator:expr) => {
                 Box::new($arrow::new($generator).with_batch_size(BATCH_ROWS))
             };
         }
+
         /// The same with comments.
         macro_rules! commented {
             ($arrow:ident, $generator:ident) => {{
@@ -182,6 +189,7 @@ impl TpchTable {
                 comments.in_batches(batches!($arrow, generator), self.rows_of_unit())
             }};
         }
+
         match self {
             LineItem => Box::new(LineItemBatches::new(
                 LineItemGenerator::new_with_distributions_and_text_pool(scale, number, of, words, text),
@@ -210,7 +218,7 @@ impl TpchTable {
         }
     }
 
-    /// The comments from a unit on: their seed and their average length are those of the reference generator.
+    /// Returns the comments from a unit on: their seed and their average length are those of the reference generator.
     fn comments(self, first: u64) -> CommentGenerator {
         let (seed, average, rows) = match self {
             LineItem => (1_095_462_486, 27.0, 7),
@@ -226,7 +234,7 @@ impl TpchTable {
     }
 }
 
-/// How many chunks of about `length` units: so many that the last is hardly longer than the others.
+/// Returns a number of chunks of about `length` units such that the last is hardly longer than the others.
 fn chunk_count(units: u64, length: u64) -> u64 {
     let least = units.div_ceil(length).max(1);
     (least..least + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
@@ -256,7 +264,7 @@ mod tests {
         assert!(Nation.chunks(scale, second).is_empty() && !Orders.chunks(scale, second).is_empty());
     }
 
-    /// The generators with a text of their own.
+    /// Returns the rows of the generators with their own text pool.
     fn reference(table: TpchTable, scale: f64, number: i32, of: i32) -> GeneratedBatches {
         match table {
             LineItem => Box::new(LineItemArrow::new(LineItemGenerator::new(scale, number, of))),
@@ -278,10 +286,8 @@ mod tests {
                 let ours: Vec<_> = table.batches(scale, number, of).map(Result::unwrap).collect();
                 let theirs: Vec<_> =
                     reference(table, 0.01, number as i32, of as i32).map(Result::unwrap).collect();
-                let (ours, theirs) = (
-                    concat_batches(&ours[0].schema(), &ours).unwrap(),
-                    concat_batches(&theirs[0].schema(), &theirs).unwrap(),
-                );
+                let ours = concat_batches(&ours[0].schema(), &ours).unwrap();
+                let theirs = concat_batches(&theirs[0].schema(), &theirs).unwrap();
                 for (column, expected) in ours.columns().iter().zip(theirs.columns()) {
                     let column = cast(column, expected.data_type()).unwrap();
                     assert_eq!(&column, expected, "{} {number} of {of}", table.name());

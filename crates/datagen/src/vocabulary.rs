@@ -1,5 +1,5 @@
-//! Strings that repeat, as codes. All threads that make rows of a table share one dictionary for each column, which
-//! only grows: each array of values begins with those of the arrays before it.
+//! Dictionary codes of repeated strings. All threads that make rows of a table share one append-only dictionary for
+//! each column: each array of values begins with those of earlier arrays.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use crate::repeated::DictionaryKeyWidth;
 
-/// The longest string that a view holds itself.
+/// Maximum length of a string stored inline in a view.
 const INLINE: u32 = 12;
 
-/// The values of a dictionary.
+/// Values of a dictionary.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
     keys: DictionaryKeyWidth,
@@ -40,7 +40,7 @@ impl Vocabulary {
         self.keys
     }
 
-    /// The code of a string, which is added if it is new.
+    /// Returns the code of a string, which is added if it is new.
     fn code(&self, text: &str) -> Result<u32, String> {
         let values = &mut *self.values.lock();
         if let Some(code) = values.codes.get(text) {
@@ -49,13 +49,14 @@ impl Vocabulary {
         if values.texts.len() >= self.keys.most() {
             return Err(format!("more than {} distinct strings", self.keys.most()));
         }
+
         let code = values.texts.len() as u32;
         values.texts.push(text.into());
         values.codes.insert(text.into(), code);
         Ok(code)
     }
 
-    /// All values so far. As long as none is added, it is the same array.
+    /// Returns all values so far. The array is the same until a value is added.
     fn array(&self) -> ArrayRef {
         let values = &mut *self.values.lock();
         match &values.array {
@@ -68,25 +69,25 @@ impl Vocabulary {
     }
 }
 
-/// Turns strings into codes, on one thread: what it has met it need not ask the vocabulary for.
+/// Encodes strings on one thread, with a local cache of the vocabulary.
 #[derive(Debug)]
 pub(crate) struct VocabularyCoder {
     vocabulary: Arc<Vocabulary>,
-    /// A hash table with open addressing, at most half full.
+    /// Hash table with open addressing, at most half full.
     slots: Vec<VocabularyCoderSlot>,
     met: usize,
 }
 
 #[derive(Clone, Debug)]
 struct VocabularyCoderSlot {
-    /// A short string whole, as a view has it; of a long one its length, beginning and end.
+    /// The view of a short string; length, beginning and end of a long one.
     key: u128,
     code: u32,
-    /// A long string.
+    /// The text of a long string.
     text: Box<str>,
 }
 
-/// The code of an empty slot.
+/// Code of an empty slot.
 const EMPTY: u32 = u32::MAX;
 const SLOTS: usize = 64;
 
@@ -95,7 +96,7 @@ impl VocabularyCoder {
         Self { vocabulary, slots: vec![VocabularyCoderSlot::empty(); SLOTS], met: 0 }
     }
 
-    /// The same strings as a dictionary.
+    /// Encodes the strings as a dictionary.
     pub(crate) fn encode(&mut self, text: &StringViewArray) -> Result<ArrayRef, String> {
         match self.vocabulary.keys {
             DictionaryKeyWidth::One => self.dictionary::<UInt8Type>(text, |code| code as u8),
@@ -104,7 +105,7 @@ impl VocabularyCoder {
         }
     }
 
-    /// The same dictionary with the codes of the vocabulary; its values are few.
+    /// Recodes a dictionary with few values to the codes of the vocabulary.
     pub(crate) fn recode(&mut self, dictionary: &DictionaryArray<UInt8Type>) -> Result<ArrayRef, String> {
         let values = dictionary.values().as_string_opt::<i32>().ok_or("a dictionary of no strings")?;
         let codes = values.iter().map(|text| self.vocabulary.code(text.unwrap_or_default()));
@@ -115,6 +116,7 @@ impl VocabularyCoder {
             let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array());
             return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
         }
+
         match self.vocabulary.keys {
             DictionaryKeyWidth::One => self.renumbered::<UInt8Type>(keys, &codes, |code| code as u8),
             DictionaryKeyWidth::Two => self.renumbered::<UInt16Type>(keys, &codes, |code| code as u16),
@@ -154,6 +156,7 @@ impl VocabularyCoder {
                 }
             }
         }
+
         let keys = PrimitiveArray::<K>::new(keys.into(), text.nulls().cloned());
         let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
         Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
@@ -166,6 +169,7 @@ impl VocabularyCoder {
                 Err(_) => self.learn(view, text.value(row), ""),
             };
         }
+
         let long = text.value(row);
         let end = long.as_bytes().last_chunk::<8>().map_or(0, |end| u64::from_le_bytes(*end));
         let key = u128::from(view as u64) | u128::from(end) << 64;
@@ -175,7 +179,7 @@ impl VocabularyCoder {
         }
     }
 
-    /// The code of a string, or the slot where it would be.
+    /// Returns the code of a string, or the slot to insert it at.
     fn find(&self, key: u128, long: &str) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
         let mut at = start(key) & mask;
@@ -203,6 +207,7 @@ impl VocabularyCoder {
                 }
             }
         }
+
         self.put(VocabularyCoderSlot { key, code, text: long.into() });
         self.met += 1;
         Ok(code)
@@ -223,7 +228,7 @@ impl VocabularyCoderSlot {
     }
 }
 
-/// Where the search for a key begins.
+/// Returns the first slot to probe for a key.
 fn start(key: u128) -> usize {
     let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
     (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize
@@ -254,6 +259,7 @@ mod tests {
             None,
             Some("AIR"),
         ]);
+
         let strings = views(&texts);
         let coded = coder.encode(&strings).unwrap();
         assert_eq!(coded.as_any_dictionary().values().len(), 154);

@@ -1,4 +1,4 @@
-//! The tables of TPC-DS line by line beside what the generator itself writes as `.dat`.
+//! Compares the tables of TPC-DS line by line with the generator's own `.dat` output.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may panic")]
 
 use arrow::{
@@ -13,10 +13,10 @@ use tpcdsgen::{
     row::*,
 };
 
-/// So many rows are in several chunks of every table that has as many.
+/// Spans several chunks of every table with this many rows.
 const FIRST_ROWS: usize = 60_000;
 
-/// The lines of a batch as `.dat` has them: each value, nothing for null, and a bar behind it.
+/// Returns the lines of a batch as in `.dat`: each value, empty for null, followed by a bar.
 fn lines(batch: &RecordBatch) -> Vec<String> {
     let plain = |column: &ArrayRef| match column.data_type() {
         DataType::Dictionary(_, values) => cast(column, values).unwrap(),
@@ -30,7 +30,7 @@ fn lines(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(line).collect()
 }
 
-/// The same values; only how many digits follow a point may differ, `-5` for `-5.00`.
+/// Returns true if the values are equal, up to digits after the point: `-5` equals `-5.00`.
 fn is_same(one: &str, other: &str) -> bool {
     fn value(text: &str) -> &str {
         if !text.contains('.') || text.parse::<f64>().is_err() {
@@ -41,11 +41,12 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || one.split('|').map(value).eq(other.split('|').map(value))
 }
 
-/// Both have the same first rows, or all of them.
+/// Asserts that both have the same first `most` rows.
 fn compare(name: &str, theirs: impl Iterator<Item = String>, most: usize) {
     let table = Benchmark::TpcDs.table(name).unwrap();
     let batches = table.stream(Scale::new(1.0).unwrap(), Part::WHOLE, 2).unwrap();
     let ours = batches.flat_map(|batch| lines(&batch.unwrap())).take(most);
+
     let mut theirs = theirs.take(most);
     let mut rows = 0;
     for line in ours {
@@ -66,7 +67,7 @@ fn compare_all(most: usize) {
             compare(Table::$table.get_name(), theirs, most);
         })*};
     }
-    // Not dbgen_version, which says when it was made.
+    // Without dbgen_version, which holds the time of its generation.
     compare! {
         CallCenterRowGenerator CallCenter,
         CatalogPageRowGenerator CatalogPage,

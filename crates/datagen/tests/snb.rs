@@ -1,4 +1,4 @@
-//! The social network: how many of everything there is, that edges have ends, and that chance repeats itself.
+//! The social network: counts, valid ends of edges, and reproducible randomness.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -36,7 +36,7 @@ fn table(name: &str) -> Table {
     Benchmark::Snb.table(name).unwrap()
 }
 
-/// All rows of a part in one batch, dictionaries and views as plain strings.
+/// Returns all rows of a part in one batch, dictionaries and views as plain strings.
 fn read(table: Table, factor: f64, part: Part, threads: usize) -> RecordBatch {
     let stream = table.stream(scale(factor), part, threads).unwrap();
     let plain = |field: &Field| match field.data_type() {
@@ -46,6 +46,7 @@ fn read(table: Table, factor: f64, part: Part, threads: usize) -> RecordBatch {
     let fields = stream.schema().fields().iter();
     let fields = fields.map(|field| Field::new(field.name(), plain(field), field.is_nullable()));
     let schema = std::sync::Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+
     let batches = stream.map(|batch| {
         let batch = batch.unwrap();
         let columns = batch.columns().iter().zip(schema.fields());
@@ -90,6 +91,7 @@ fn there_are_as_many_of_everything_as_the_scale_says() {
         ("likes", 100_000),
         ("reply_of", 30_000),
     ];
+
     let tables = Benchmark::Snb.tables();
     assert_eq!(tables.iter().map(|table| table.name()).collect::<Vec<_>>(), expected.map(|(name, _)| name));
     for (name, rows) in expected {
@@ -114,6 +116,7 @@ fn columns_have_exact_types_and_names_are_dictionaries() {
         });
         fields.collect::<Vec<_>>().join(", ")
     };
+
     assert_eq!(
         columns("persons"),
         "id Utf8View, firstName Dictionary(UInt8, Utf8), lastName Dictionary(UInt8, Utf8), age Int64, \
@@ -124,6 +127,7 @@ fn columns_have_exact_types_and_names_are_dictionaries() {
     }
     assert_eq!(columns("knows"), "src Utf8View, dst Utf8View, since Int64");
     assert_eq!(columns("likes"), "src Utf8View, dst Utf8View, creationDate Int64");
+
     for name in ["has_creator", "reply_of", "reply_of_comment"] {
         assert_eq!(columns(name), "src Utf8View, dst Utf8View");
     }
@@ -139,6 +143,7 @@ fn ids_are_unique_and_values_are_within_their_ranges() {
             assert!(ids.insert(id.to_owned()));
         }
         assert!(numbers(&batch, "creationDate").windows(2).all(|dates| dates[0] < dates[1]));
+
         if name == "persons" {
             let ages = numbers(&batch, "age");
             assert!(
@@ -159,18 +164,21 @@ fn every_edge_leads_from_and_to_what_is_there() {
     let ids = ["persons", "posts", "comments"].map(|name| (name, whole(name, 0.1)));
     let ids: HashMap<&str, HashSet<&str>> =
         ids.iter().map(|(name, batch)| (*name, texts(batch, "id").into_iter().collect())).collect();
+
     let mut together: HashMap<&str, Vec<RecordBatch>> = HashMap::new();
     for (name, mixed, source, destination) in TYPED {
         let batch = whole(name, 0.1);
-        let (sources, destinations) = (texts(&batch, "src"), texts(&batch, "dst"));
+        let sources = texts(&batch, "src");
+        let destinations = texts(&batch, "dst");
         assert!(sources.iter().all(|id| ids[source].contains(id)), "{name}");
         assert!(destinations.iter().all(|id| ids[destination].contains(id)), "{name}");
         assert!(sources.iter().zip(&destinations).all(|(source, destination)| source != destination));
-        // They are spread over all of their ends: most have some.
+        // They are spread over all possible ends: most have some.
         let distinct = destinations.iter().collect::<HashSet<_>>().len();
         assert!(distinct * 10 > ids[destination].len().min(batch.num_rows()) * 6, "{name}: {distinct}");
         together.entry(mixed).or_default().push(batch);
     }
+
     for (mixed, batches) in together {
         let typed = concat_batches(&batches[0].schema(), &batches).unwrap();
         assert!(whole(mixed, 0.1) == typed, "{mixed} holds what the tables of its types hold");
@@ -217,6 +225,7 @@ async fn files_have_the_same_bytes_whatever_the_threads_and_are_verified() {
             let verdicts = verify(&output, |_| {}).await.unwrap();
             assert!(verdicts.iter().all(|verdict| verdict.ok), "{verdicts:?}");
         }
+
         for entry in fs::read_dir(folders[0].1.path()).unwrap() {
             let name = entry.unwrap().file_name();
             let [one, other] = [0, 1].map(|which| fs::read(folders[which].1.path().join(&name)).unwrap());
@@ -227,11 +236,13 @@ async fn files_have_the_same_bytes_whatever_the_threads_and_are_verified() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn text_has_bars_between_its_fields_and_holds_what_parquet_holds() {
-    let (text, parquet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let text = tempfile::tempdir().unwrap();
+    let parquet = tempfile::tempdir().unwrap();
     let names = ["persons", "comments", "likes_comment", "knows"];
     let request = request(0.05).with_tables(&names).unwrap();
     let from_text = made(text.path(), &request.clone().with_format(FileFormat::Csv)).await;
     let from_parquet = made(parquet.path(), &request).await;
+
     for (one, other) in from_text.files.iter().zip(&from_parquet.files) {
         assert_eq!((&one.table, one.rows, &one.columns), (&other.table, other.rows, &other.columns));
     }
@@ -242,6 +253,7 @@ async fn text_has_bars_between_its_fields_and_holds_what_parquet_holds() {
         reader.select(&expected.schema()).unwrap();
         assert!(reader.next_batch().unwrap().unwrap() == expected, "{name}");
     }
+
     let persons = fs::read_to_string(text.path().join("persons.csv")).unwrap();
     let first = format!("id|firstName|lastName|age|creationDate\n50{:030x}|", 0);
     assert!(persons.starts_with(&first), "{}", &persons[..100]);
@@ -255,6 +267,7 @@ async fn a_run_goes_on_and_one_with_another_seed_is_another() {
     let first = made(folder.path(), &request).await;
     assert_eq!(first.run.seed, Some(42));
     fs::remove_file(folder.path().join("knows.parquet")).unwrap();
+
     assert_eq!(made(folder.path(), &request).await, first);
     let output = Output::open(folder.path().to_str().unwrap(), &[], SinkOptions::default()).unwrap();
     let refused = request.clone().with_seed(7).generate(&output, |_| {}).await.unwrap_err().to_string();
@@ -263,6 +276,7 @@ async fn a_run_goes_on_and_one_with_another_seed_is_another() {
     assert_ne!(other.files[1].columns[0], first.files[1].columns[0]);
     assert!(verify(&output, |_| {}).await.unwrap().iter().all(|verdict| verdict.ok));
     let tpch = GenerateRequest::new(Benchmark::TpcH, scale(0.01)).with_seed(7);
+
     assert!(
         !serde_json::to_string(&made(tempfile::tempdir().unwrap().path(), &tpch).await)
             .unwrap()

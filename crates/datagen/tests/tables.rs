@@ -1,4 +1,4 @@
-//! Tables as streams: how many rows they have, that parts make the whole, and that threads change nothing.
+//! Tables as streams: row counts, parts that make the whole, and independence of threads.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use arrow::{
@@ -17,7 +17,7 @@ fn rows(table: Table, factor: f64) -> usize {
     batches.map(|batch| batch.unwrap().num_rows()).sum()
 }
 
-/// All rows of a part in one batch, dictionaries as their values.
+/// Returns all rows of a part in one batch, with decoded dictionaries.
 fn read(table: Table, factor: f64, part: Part, threads: usize) -> RecordBatch {
     let stream = table.stream(scale(factor), part, threads).unwrap();
     let plain = |data_type: &DataType| match data_type {
@@ -27,6 +27,7 @@ fn read(table: Table, factor: f64, part: Part, threads: usize) -> RecordBatch {
     let fields = stream.schema().fields().iter();
     let fields = fields.map(|field| Field::new(field.name(), plain(field.data_type()), field.is_nullable()));
     let schema = std::sync::Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+
     let batches = stream.map(|batch| {
         let columns = batch.unwrap().columns().to_vec();
         let columns =
@@ -48,6 +49,7 @@ fn tables_have_the_rows_that_the_benchmarks_say() {
         ("nation", 25),
         ("region", 5),
     ];
+
     assert_eq!(Benchmark::TpcH.tables().len(), tpch.len());
     for (name, expected) in tpch {
         assert_eq!(rows(Benchmark::TpcH.table(name).unwrap(), 0.01), expected, "{name}");
@@ -62,6 +64,7 @@ fn tables_have_the_rows_that_the_benchmarks_say() {
         ("inventory", 261_261),
         ("customer", 1_000),
     ];
+
     assert_eq!(Benchmark::TpcDs.tables().len(), 25);
     for (name, expected) in tpcds {
         assert_eq!(rows(Benchmark::TpcDs.table(name).unwrap(), 0.01), expected, "{name}");
@@ -85,12 +88,14 @@ fn every_table_can_be_made_and_its_dictionaries_are_narrow_enough() {
             let mut stream = table.stream(scale(0.01), Part::WHOLE, 2).unwrap();
             let schema = stream.schema().clone();
             assert_eq!(schema, table.schema(scale(0.01)));
+
             let mut sums = Checksums::default();
             for batch in stream.by_ref() {
                 let batch = batch.unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(batch.schema(), schema);
                 sums.add(&batch).unwrap();
             }
+
             let estimated = table.estimated_rows(scale(0.01), Part::WHOLE).unwrap();
             assert!(
                 estimated <= sums.rows() * 13 / 10 + 1 && sums.rows() <= estimated * 13 / 10 + 1,

@@ -1,13 +1,13 @@
-//! What can go wrong between a graph and the files that it is in.
+//! Errors of reading and writing graphs.
 
-/// The result of an operation of this crate.
+/// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate. Cheap to clone, since all who wait for one chunk get the error of the one decode.
+/// Error of this crate. Cheap to clone, since all readers that wait for one chunk share the error of its decode.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes could not be had or kept. The source says whether to retry.
+    /// Storage I/O failed. The source says whether to retry.
     #[error(transparent)]
     Storage(#[from] stylobate_storage::Error),
 
@@ -15,195 +15,196 @@ pub enum Error {
     #[error(transparent)]
     Columnar(#[from] stylobate_columnar::Error),
 
-    /// A file that describes the graph is wrong. Correct the key that is named.
+    /// A file that describes the graph is invalid. Correct the named key.
     #[error("{file}: {key}: {reason}")]
     Info {
-        /// The file.
+        /// File.
         file: String,
-        /// The key within it, with dots and positions: `property_groups[1].file_type`.
+        /// Key within the file, with dots and positions: `property_groups[1].file_type`.
         key: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
 
     /// A folder has no file that describes a graph, or several. Name the file.
     #[error("{folder}: {reason}")]
     NoGraphFile {
-        /// The folder.
+        /// Folder.
         folder: String,
-        /// Which files there are.
+        /// Candidate files.
         reason: String,
     },
 
-    /// A file of the graph is not there. Say where the graph is, or write it again from its source.
+    /// A file of the graph is missing. Correct the graph's location, or write the graph again from its source.
     #[error("{file}: there is no such file")]
     Missing {
-        /// The file.
+        /// File.
         file: String,
     },
 
-    /// A file of the graph does not fit what is said of it. Write the graph again from its source.
+    /// A file of the graph contradicts its description. Write the graph again from its source.
     #[error("{file}: {reason}")]
     Data {
-        /// The file.
+        /// File.
         file: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
 
     /// No vertices have this type. Correct its name.
     #[error("there is no vertex type {name}: there are {available}")]
     NoSuchVertexType {
-        /// The type asked for.
+        /// Requested type.
         name: String,
-        /// The types there are, with commas.
+        /// Existing types, comma-separated.
         available: String,
     },
 
-    /// No edges have this type between these types of vertices. Correct the names.
+    /// No edges have this type between these vertex types. Correct the names.
     #[error("there is no edge type {name}: there are {available}")]
     NoSuchEdgeType {
-        /// The type asked for, with the types of its ends.
+        /// Requested type, with the types of its ends.
         name: String,
-        /// The types there are, with commas.
+        /// Existing types, comma-separated.
         available: String,
     },
 
     /// Vertices or edges have no such property. Correct its name.
     #[error("{of} has no property {property}: there are {available}")]
     NoSuchProperty {
-        /// The type of vertex or edge.
+        /// Vertex or edge type.
         of: String,
-        /// The property asked for.
+        /// Requested property.
         property: String,
-        /// The properties there are, with commas.
+        /// Existing properties, comma-separated.
         available: String,
     },
 
     /// Vertices have no such label. Correct its name.
     #[error("{of} has no label {label}: there are {available}")]
     NoSuchLabel {
-        /// The type of vertex.
+        /// Vertex type.
         of: String,
-        /// The label asked for.
+        /// Requested label.
         label: String,
-        /// The labels there are, with commas.
+        /// Existing labels, comma-separated.
         available: String,
     },
 
-    /// Edges are not kept in the order that the question needs. Ask from the other side, or write the graph with it.
+    /// Edges are not stored in the order that the request needs. Query from the other side, or write the graph with
+    /// this order.
     #[error("{edge} has no list {wanted}: there are {available}")]
     NoSuchAdjacency {
-        /// The type of edge.
+        /// Edge type.
         edge: String,
-        /// The adjacency list that was needed.
+        /// Required adjacency list.
         wanted: String,
-        /// The adjacency lists there are, with commas.
+        /// Existing adjacency lists, comma-separated.
         available: String,
     },
 
-    /// There is no vertex of this index, or no chunk of this number.
+    /// No vertex has this index, or no chunk has this number.
     #[error("{of}: {index} is outside of 0..{count}")]
     OutOfRange {
-        /// What was asked for one.
+        /// Type or file that the index refers to.
         of: String,
-        /// The index or number.
+        /// Index or number.
         index: i64,
-        /// How many there are.
+        /// Number of vertices or chunks.
         count: u64,
     },
 
-    /// Such a graph cannot be written. Change the data or the options; there is no graph.
+    /// The graph cannot be written. Change the data or the options; no graph was written.
     #[error("{of}: {reason}")]
     Unwritable {
-        /// The vertices, the edges or the file.
+        /// Vertices, edges or file.
         of: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 
-    /// There is no graph store at this place, or no such version of it any more. Correct the place or the version.
+    /// No graph store exists at this location, or it no longer has this version. Correct the location or the version.
     #[error("{store}: {reason}")]
     NoSuchStore {
-        /// The store.
+        /// Store.
         store: String,
-        /// What is not there.
+        /// Missing store or version.
         reason: String,
     },
 
-    /// There is a graph store at this place already. Open it, or choose another place.
+    /// A graph store already exists at this location. Open it, or choose another location.
     #[error("{store}: there is a graph store already")]
     StoreExists {
-        /// The store.
+        /// Store.
         store: String,
     },
 
-    /// Somebody else committed this version first. Nothing of this commit is visible: refresh, and commit again.
+    /// Another writer committed this version first. Nothing of this commit is visible: refresh, and commit again.
     #[error("{object}: {reason}")]
     Conflict {
-        /// The record of the log.
+        /// Record of the log.
         object: String,
-        /// What it is.
+        /// Description of the record.
         reason: String,
     },
 
-    /// A later writer took over. Nothing of this commit is visible: make a new writer if this one shall go on.
+    /// A later writer took over. Nothing of this commit is visible: make a new writer to continue.
     #[error("{object}: the writer of epoch {epoch} is fenced by that of epoch {by}")]
     Fenced {
-        /// The record of the log that says so.
+        /// Record of the log that holds the later epoch.
         object: String,
-        /// The epoch of this writer.
+        /// Epoch of this writer.
         epoch: u64,
-        /// The epoch of the later one.
+        /// Epoch of the later writer.
         by: u64,
     },
 
-    /// A schema cannot be as it was given. Correct it.
+    /// The given schema is invalid. Correct it.
     #[error("{of}: {reason}")]
     Schema {
-        /// The type.
+        /// Vertex or edge type.
         of: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 
-    /// Rows cannot be taken as they were given. Nothing of the batch was taken: correct it.
+    /// A row is invalid. Nothing of the batch was applied: correct it.
     #[error("{of}: column {column}, row {row}: {reason}")]
     Row {
-        /// The type of vertex or edge.
+        /// Vertex or edge type.
         of: String,
-        /// The column.
+        /// Column.
         column: String,
-        /// The row of the batch, or of all that is loaded, from 0.
+        /// Row of the batch, or of the whole load, from 0.
         row: usize,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
 
-    /// A column is not there, or has not the type that it should have. Nothing of the batch was taken: correct it.
+    /// A column is missing or has the wrong type. Nothing of the batch was applied: correct it.
     #[error("{of}: column {column}: {reason}")]
     Column {
-        /// The type of vertex or edge.
+        /// Vertex or edge type.
         of: String,
-        /// The column.
+        /// Column.
         column: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
 
-    /// There is no such vertex: it was never there, or it was deleted.
+    /// The vertex never existed, or was deleted.
     #[error("there is no vertex {vertex} of type {vertex_type}")]
     NoSuchVertex {
-        /// The type.
+        /// Vertex type.
         vertex_type: String,
-        /// Its key or index.
+        /// Key or index.
         vertex: String,
     },
 
-    /// Work in the background was ended before it had an answer: it panicked, or the runtime is shutting down.
+    /// A background task ended without a result: it panicked, or the runtime is shutting down.
     #[error("the work was ended: {reason}")]
     Ended {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }

@@ -1,7 +1,8 @@
 //! Graphs in object storage.
 //!
 //! [`Graph::open`] opens a graph in the GraphAr format, in a folder or an object store. Its chunks are read through the
-//! cache that scans use, as whole columns, so that what was decoded once is found by every reader, whatever it selects.
+//! cache that scans use, as whole columns, so that every reader finds columns that were decoded once, whatever it
+//! selects.
 
 mod error;
 mod graphar;

@@ -1,4 +1,4 @@
-//! Graphs whose files hold bytes that nobody wrote: readers answer or refuse, and end.
+//! Graphs with corrupted files: readers return results or errors, and terminate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 #![allow(missing_docs, unreachable_pub, reason = "tests")]
 
@@ -26,9 +26,10 @@ fn read(folder: &Path, prefix: &str, files: &mut Files) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-        match entry.file_type().unwrap().is_dir() {
-            true => read(&entry.path(), &format!("{name}/"), files),
-            false => files.push((name, std::fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            read(&entry.path(), &format!("{name}/"), files);
+        } else {
+            files.push((name, std::fs::read(entry.path()).unwrap()));
         }
     }
 }
@@ -42,7 +43,7 @@ async fn open(memory: Arc<InMemory>, graph: &str) -> Result<Graph> {
     Graph::open(&cache, source, GraphOptions::default()).await
 }
 
-/// Asks for everything.
+/// Reads everything.
 async fn ask(memory: Arc<InMemory>, graph: &str) -> Result<()> {
     let graph = open(memory, graph).await?;
     let persons = graph.vertices("person")?;
@@ -59,28 +60,32 @@ async fn survives(format: &str, rounds: u64) {
     let mut files = Files::new();
     read(&folder, "", &mut files);
     let graph = files.iter().map(|(name, _)| name).find(|name| name.ends_with(".graph.yml")).unwrap().clone();
+
     let memory = Arc::new(InMemory::new());
     let path = |name: &str| object_store::path::Path::from(format!("lake/{name}"));
     for (name, bytes) in &files {
         memory.put(&path(name), bytes.clone().into()).await.unwrap();
     }
     ask(memory.clone(), &graph).await.unwrap();
+
     let mut refused = 0;
     for seed in 0..rounds {
         let mut random = StdRng::seed_from_u64(seed);
-        // As often a description as a chunk, though there are few of these.
+        // Descriptions are chosen as often as chunks, though they are fewer.
         let is_text = |name: &str| name.ends_with(".yml") || name.contains("_count");
         let wants_text = random.random_bool(0.5);
         let chosen: Vec<&(String, Vec<u8>)> =
             files.iter().filter(|(name, _)| is_text(name) == wants_text).collect();
         let (name, bytes) = chosen[random.random_range(0..chosen.len())];
         memory.put(&path(name), mangle(bytes, &mut random).into()).await.unwrap();
+
         let asked = ask(memory.clone(), &graph);
         let asked = tokio::time::timeout(std::time::Duration::from_secs(60), asked).await;
         let answer = asked.unwrap_or_else(|_| panic!("{name} of seed {seed}: no end"));
         refused += u64::from(answer.is_err());
         memory.put(&path(name), bytes.clone().into()).await.unwrap();
     }
+
     assert!(refused > rounds / 10, "{refused} of {rounds}");
     ask(memory, &graph).await.unwrap();
 }

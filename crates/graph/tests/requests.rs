@@ -1,4 +1,4 @@
-//! What readers of a graph ask of an origin that counts, and what they decode.
+//! Requests of graph readers to a counting origin, and the chunks that they decode.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -23,16 +23,15 @@ async fn put_all(bench: &Bench, folder: &Path, prefix: &str) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
-        match entry.file_type().unwrap().is_dir() {
-            true => Box::pin(put_all(bench, &entry.path(), &name)).await,
-            false => {
-                bench.put(&name, std::fs::read(entry.path()).unwrap()).await;
-            }
+        if entry.file_type().unwrap().is_dir() {
+            Box::pin(put_all(bench, &entry.path(), &name)).await;
+        } else {
+            bench.put(&name, std::fs::read(entry.path()).unwrap()).await;
         }
     }
 }
 
-/// The sample behind an origin that counts.
+/// Opens the sample over an origin that counts.
 async fn lake(decoded: ByteSize) -> Option<Lake> {
     let folder = sample("ldbc_sample/parquet")?;
     let memory = ByteSize::bytes(ByteSize::mib(64).as_u64() + decoded.as_u64());
@@ -42,6 +41,7 @@ async fn lake(decoded: ByteSize) -> Option<Lake> {
         0 => Cache::passing(bench.cache.clone()),
         _ => Cache::over(bench.cache.clone()),
     };
+
     let pattern = "lake/social/ldbc_sample.graph.yml".to_owned();
     let source = Source::Store { store: bench.store.clone(), pattern };
     let graph = Graph::open(&cache, source, GraphOptions::default()).await.unwrap();
@@ -63,7 +63,8 @@ async fn selecting_and_filtering_a_hot_graph_asks_and_decodes_nothing() {
     let Some(lake) = lake(ByteSize::mib(64)).await else { return };
     let persons = lake.graph.vertices("person").unwrap();
     assert_eq!(rows(&persons).await, 903);
-    let (asked, decoded) = (lake.asked(), lake.cache.stats().decoded_chunks);
+    let asked = lake.asked();
+    let decoded = lake.cache.stats().decoded_chunks;
     for _ in 0..3 {
         for selected in [vec!["id"], vec!["gender", "firstName"], vec![], vec!["lastName"]] {
             let selected = persons.clone().select(selected).unwrap();
@@ -75,6 +76,7 @@ async fn selecting_and_filtering_a_hot_graph_asks_and_decodes_nothing() {
             selected.take(&[5, 900]).await.unwrap();
         }
     }
+
     assert_eq!(lake.asked(), asked, "nothing was asked for");
     assert_eq!(lake.cache.stats().decoded_chunks, decoded, "nothing was decoded");
 }
@@ -89,6 +91,7 @@ async fn a_cold_chunk_is_fetched_and_decoded_once_for_all_who_want_it() {
         let persons = persons.clone();
         tokio::spawn(async move { persons.chunk(4).await.unwrap().columns.len() })
     });
+
     for reader in futures::future::join_all(readers).await {
         assert_eq!(reader.unwrap(), 4);
     }
@@ -102,6 +105,7 @@ async fn a_traversal_asks_for_each_file_that_it_needs_once() {
     let Some(lake) = lake(ByteSize::mib(64)).await else { return };
     let yml = lake.asked();
     assert_eq!(yml, 3, "the graph's file and two others");
+
     let edges = lake.graph.edges("person", "knows", "person").unwrap().select::<&str>([]).unwrap();
     let mut seen: HashSet<i64> = HashSet::from([6]);
     let mut frontier = vec![6];
@@ -113,13 +117,16 @@ async fn a_traversal_asks_for_each_file_that_it_needs_once() {
         frontier.sort_unstable();
         frontier.dedup();
     }
+
     assert!(seen.len() > 300, "{}", seen.len());
-    // For each part that was reached its offsets, and one or two chunks of edges; and the count of vertices.
-    let (least, most) = (1 + 2 * parts.len() as u64, 1 + 3 * parts.len() as u64);
+    // Per reached part its offsets, and one or two chunks of edges; and the count of vertices.
+    let least = 1 + 2 * parts.len() as u64;
+    let most = 1 + 3 * parts.len() as u64;
     let asked = lake.asked() - yml;
     assert!((least..=most).contains(&asked), "{asked} requests, not {least} to {most}");
     let again = lake.asked();
     edges.neighbors(&(0..903).collect::<Vec<_>>(), Direction::Out).await.unwrap();
+
     let rest = lake.asked() - again;
     assert!(rest <= 3 * (10 - parts.len() as u64), "{rest} requests for what was not yet reached");
 }

@@ -1,4 +1,4 @@
-//! Which files of a graph are asked for, file by file, where the origin takes its time: each once.
+//! Requests by file over a slow origin: each file is requested once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -30,10 +30,10 @@ use support::{ints, sample};
 
 const FOLDER: &str = "lake/social/";
 const LIST: &str = "edge/person_knows_person/ordered_by_source/";
-/// Long enough for what is asked for at the same time to overlap.
+/// Long enough for concurrent requests to overlap.
 const LATENCY: Duration = Duration::from_millis(5);
 
-/// An origin in memory that remembers what it was asked for: GETs and HEADs by the names of their objects.
+/// In-memory origin that records requests: GETs and HEADs by the names of their objects.
 #[derive(Debug, Default)]
 struct Remembering {
     memory: InMemory,
@@ -84,7 +84,7 @@ impl ObjectStore for Remembering {
 }
 
 impl Remembering {
-    /// What was asked for since it was last looked at, below the graph's folder.
+    /// Returns the requests below the graph's folder since the last call.
     fn take(&self) -> BTreeMap<String, usize> {
         let asked = std::mem::take(&mut *self.asked.lock());
         asked.into_iter().map(|(name, count)| (name.trim_start_matches(FOLDER).to_owned(), count)).collect()
@@ -94,18 +94,17 @@ impl Remembering {
         for entry in std::fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-            match entry.file_type().unwrap().is_dir() {
-                true => Box::pin(self.put_all(&entry.path(), &format!("{name}/"))).await,
-                false => {
-                    let bytes = std::fs::read(entry.path()).unwrap();
-                    self.memory.put(&Path::from(name), bytes.into()).await.unwrap();
-                }
+            if entry.file_type().unwrap().is_dir() {
+                Box::pin(self.put_all(&entry.path(), &format!("{name}/"))).await;
+            } else {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                self.memory.put(&Path::from(name), bytes.into()).await.unwrap();
             }
         }
     }
 }
 
-/// The sample in one of its formats, behind an origin that remembers; what opening it asked for is forgotten.
+/// Opens the sample in one of its formats over a recording origin; requests of opening are discarded.
 async fn lake(format: &str) -> Option<(Arc<Remembering>, Graph)> {
     let folder = sample(&format!("ldbc_sample/{format}"))?;
     let store = Arc::new(Remembering::default());
@@ -119,6 +118,7 @@ async fn lake(format: &str) -> Option<(Arc<Remembering>, Graph)> {
     let opened = store.take();
     assert_eq!(opened.len(), 3, "the graph's file and two others: {opened:?}");
     assert_each_once(&opened);
+
     Some((store, graph))
 }
 
@@ -128,7 +128,7 @@ fn assert_each_once(asked: &BTreeMap<String, usize>) {
     assert!(twice.is_empty(), "asked for more than once: {twice:?}");
 }
 
-/// All vertices that are reached from one, step by step.
+/// Returns all vertices that are reachable from one, step by step.
 async fn walk(edges: &Edges, start: i64, direction: Direction) -> HashSet<i64> {
     let mut seen = HashSet::from([start]);
     let mut frontier = vec![start];
@@ -139,7 +139,7 @@ async fn walk(edges: &Edges, start: i64, direction: Direction) -> HashSet<i64> {
     seen
 }
 
-/// The rest of the names below a folder: `part3/chunk0` of `adj_list/part3/chunk0`.
+/// Returns the rest of the names below a folder: `part3/chunk0` of `adj_list/part3/chunk0`.
 fn below(asked: &BTreeMap<String, usize>, folder: &str) -> BTreeSet<String> {
     asked.keys().filter_map(|name| name.strip_prefix(folder)).map(str::to_owned).collect()
 }
@@ -155,6 +155,7 @@ async fn a_walk_asks_once_for_each_file_of_the_parts_that_it_reached() {
         assert_each_once(&asked);
         let parts: BTreeSet<String> = seen.iter().map(|vertex| format!("chunk{}", vertex / 100)).collect();
         assert_eq!(below(&asked, &format!("{LIST}offset/")), parts, "{format}");
+
         let ends = below(&asked, &format!("{LIST}adj_list/"));
         assert_eq!(below(&asked, &format!("{LIST}creationDate/")), ends, "{format}");
         assert!(!ends.is_empty() && asked.keys().all(|name| !name.contains("ordered_by_dest")), "{asked:?}");
@@ -183,6 +184,7 @@ async fn whole_lists_ask_once_for_each_of_their_files() {
     let edges = graph.edges("person", "knows", "person").unwrap();
     let orders =
         [AdjacencyOrder::OrderedBySource, AdjacencyOrder::OrderedByDest, AdjacencyOrder::UnorderedBySource];
+
     let mut all = BTreeMap::new();
     for order in orders {
         let view = edges.clone().by(order).unwrap();
@@ -192,12 +194,14 @@ async fn whole_lists_ask_once_for_each_of_their_files() {
             *all.entry(name).or_default() += count;
         }
     }
+
     let everyone: Vec<i64> = (0..903).collect();
     edges.neighbors(&everyone, Direction::Out).await.unwrap();
     edges.neighbors(&everyone, Direction::In).await.unwrap();
     for (name, count) in store.take() {
         *all.entry(name).or_default() += count;
     }
+
     assert_each_once(&all);
     for order in orders {
         let folder = format!("edge/person_knows_person/{order}/adj_list/");

@@ -1,4 +1,4 @@
-//! Official sample graphs, read as they are and compared with what they were made from.
+//! Official sample graphs, read as they are and compared with their raw data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -21,7 +21,7 @@ const LDBC: [&str; 3] = [
     "ldbc_sample/orc/ldbc_sample.graph.yml",
 ];
 
-/// The lines of a raw file, less its header.
+/// Returns the lines of a raw file without its header.
 fn raw(file: &str, separator: char) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(sample(file).unwrap()).unwrap();
     let cells = |line: &str| line.split(separator).map(str::to_owned).collect();
@@ -45,13 +45,14 @@ async fn persons_are_those_of_the_raw_file_in_every_format() {
         let column = |at: usize| raw.iter().map(|row| row[at].clone()).collect::<Vec<_>>();
         let ids: Vec<i64> = column(0).iter().map(|id| id.parse().unwrap()).collect();
         assert_eq!(ints(persons.column(1)), ids, "{file}");
+
         for (name, at) in [("firstName", 1), ("lastName", 2), ("gender", 3)] {
             assert_eq!(strings(persons.column_by_name(name).unwrap()), column(at), "{file} {name}");
         }
     }
 }
 
-/// For each person by index, those whom the raw file says they know, with the date.
+/// Returns for each person by index the known persons according to the raw file, with the date.
 fn known() -> HashMap<i64, Vec<(i64, String)>> {
     let persons = raw("ldbc_sample/person_0_0.csv", '|');
     let index: HashMap<String, i64> =
@@ -66,7 +67,8 @@ fn known() -> HashMap<i64, Vec<(i64, String)>> {
 
 fn of_positions(found: &RecordBatch) -> HashMap<i64, Vec<(i64, String)>> {
     let mut by: HashMap<i64, Vec<(i64, String)>> = HashMap::new();
-    let (ends, dates) = (ints(found.column(1)), strings(found.column(2)));
+    let ends = ints(found.column(1));
+    let dates = strings(found.column(2));
     for ((position, end), date) in positions(found).into_iter().zip(ends).zip(dates) {
         by.entry(i64::from(position)).or_default().push((end, date));
     }
@@ -97,6 +99,7 @@ async fn neighbours_of_all_persons_are_those_of_the_raw_file_both_ways() {
         assert!(positions(&found).is_sorted());
         let found = edges.neighbors(&all, Direction::In).await.unwrap();
         assert_eq!(of_positions(&found), reversed(&known), "{file}");
+
         let degrees = edges.degrees(&[5, 5, 0, 902], Direction::Out).await.unwrap();
         let wanted = [5, 5, 0, 902].map(|person| known.get(&person).map_or(0, Vec::len) as i64);
         assert_eq!(degrees.values().to_vec(), wanted);
@@ -121,6 +124,7 @@ async fn all_lists_hold_the_same_edges_and_make_the_same_matrix() {
         for order in edges.info().adjacencies.iter().map(|list| list.order) {
             assert_eq!(pairs(&edges.clone().by(order).unwrap()).await, wanted, "{file} {order}");
         }
+
         let csr = edges.csr(Direction::Out).await.unwrap();
         let csc = edges.csr(Direction::In).await.unwrap();
         let rows = |offsets: &[i64], ends: &[i64]| {
@@ -133,6 +137,7 @@ async fn all_lists_hold_the_same_edges_and_make_the_same_matrix() {
             pairs.sort_unstable();
             pairs
         };
+
         assert_eq!(rows(&csr.offsets, &csr.neighbors), wanted);
         let mut flipped: Vec<_> =
             rows(&csc.offsets, &csc.neighbors).into_iter().map(|(a, b)| (b, a)).collect();
@@ -150,9 +155,11 @@ async fn edges_without_an_order_are_searched_and_sorted() {
     let unordered = edges.clone().by(AdjacencyOrder::UnorderedBySource).unwrap();
     let some = [7, 300, 7, 899, 0];
     let wanted = edges.neighbors(&some, Direction::Out).await.unwrap();
-    // Asked from its own side, an ordered list is taken where there is one: look at the unordered one by itself.
+    // By its own side an ordered list is preferred: read the unordered one directly.
     let all = collect(&unordered.schema(), unordered.stream()).await;
-    let (sources, ends) = (ints(all.column(0)), ints(all.column(1)));
+
+    let sources = ints(all.column(0));
+    let ends = ints(all.column(1));
     let mut found = Vec::new();
     for (position, vertex) in some.iter().enumerate() {
         for row in 0..sources.len() {
@@ -161,6 +168,7 @@ async fn edges_without_an_order_are_searched_and_sorted() {
             }
         }
     }
+
     let wanted: Vec<_> = positions(&wanted).into_iter().zip(ints(wanted.column(1))).collect();
     assert_eq!(found, wanted);
 }
@@ -178,6 +186,7 @@ async fn selecting_and_filtering_are_views() {
             raw.iter().filter(|row| row[3] == "female").map(|row| row[1].clone()).collect();
         assert_eq!(strings(found.column(1)), wanted, "{file}");
         assert_eq!(found.num_columns(), 2, "what a filter looks at does not come out");
+
         let few = women.filter(&col("id").lt(5_000_000)).unwrap();
         let count = collect(&few.schema(), few.stream()).await.num_rows();
         let wanted =
@@ -204,6 +213,7 @@ async fn lists_dates_and_points_in_time_are_read() {
     assert_eq!(features.len(), 903);
     let first = features.value(0);
     assert_eq!(first.as_any().downcast_ref::<Float32Array>().unwrap().len(), 3);
+
     for (file, edge, property) in [
         ("ldbc_sample_date", "knows-date", "creationDate-date"),
         ("ldbc_sample_timestamp", "knows-timestamp", "creationDate-timestamp"),
@@ -230,9 +240,11 @@ async fn offsets_of_32_bits_that_are_filled_up_and_parts_without_files_are_read(
         let found = edges.neighbors(&all, Direction::Out).await.unwrap();
         let mut found: Vec<_> =
             positions(&found).into_iter().map(i64::from).zip(ints(found.column(1))).collect();
+
         found.sort_unstable();
         assert_eq!(found, by_source, "{}", info.name());
     }
+
     let persons = vertices(&graph, "Person").await;
     assert_eq!(persons.column_by_name("born").unwrap().null_count(), 5);
 }
@@ -247,6 +259,7 @@ async fn quoted_headers_and_chunks_of_two_are_read() {
     assert_eq!(found.num_rows(), 4);
     let weights = found.column_by_name("weight").unwrap().as_primitive::<Float64Type>().clone();
     assert!((weights.values().iter().sum::<f64>() - 2.0).abs() < 1e-9);
+
     let backwards = edges.neighbors(&[0], Direction::In).await.unwrap_err();
     assert!(matches!(&backwards, Error::NoSuchAdjacency { .. }), "{backwards}");
     assert!(backwards.to_string().contains("person_created_software has no list ordered_by_dest"));
@@ -264,6 +277,7 @@ async fn what_is_not_there_is_named() {
     says(persons.clone().labels(&LabelFilter::Any(vec!["x".into()])).err().unwrap(), "has no label x");
     says(persons.chunk(10).await.err().unwrap(), "10 is outside of 0..10");
     says(persons.take(&[-1]).await.err().unwrap(), "-1 is outside of 0..903");
+
     let edges = graph.edges("person", "knows", "person").unwrap();
     says(edges.neighbors(&[903], Direction::Out).await.err().unwrap(), "903 is outside of 0..903");
     says(edges.chunk(0, 99).await.err().unwrap(), "99 is outside");

@@ -1,4 +1,4 @@
-//! Who may do what: access keys, the buckets that each sees, and whether it writes.
+//! Access control: access keys, the buckets that each key reads, and those it writes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,20 +7,20 @@ use std::{
 
 use crate::config::{AccessKeyConfig, Secret};
 
-/// What a request wants of a bucket.
+/// Kind of access to a bucket that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// To see objects, their metadata or their names.
+    /// Reads objects, their metadata or their names.
     Read,
-    /// To add, replace or delete objects.
+    /// Adds, replaces or deletes objects.
     Write,
 }
 
-/// The access keys of a node. None at all means that everything is allowed: such a node listens on loopback only.
+/// Access keys of a node. An empty set allows everything: such a node listens on loopback only.
 #[derive(Debug, Default)]
 pub struct AccessKeys {
     keys: BTreeMap<String, AccessKey>,
-    /// Tells these keys from those of another configuration.
+    /// Distinguishes these keys from those of another configuration.
     generation: u64,
 }
 
@@ -28,7 +28,7 @@ struct AccessKey {
     secret: Secret,
     bearer: Secret,
     buckets: AllowedBuckets,
-    /// What the keys of objects must begin with; any will do if there are none.
+    /// Prefixes of the object keys that it opens; empty opens all keys.
     prefixes: Vec<String>,
     write: bool,
 }
@@ -40,54 +40,55 @@ enum AllowedBuckets {
 }
 
 impl AccessKeys {
-    /// The keys that the configuration names. `"*"` among the buckets of a key stands for all of them.
+    /// Builds the set from the configured keys. `"*"` among the buckets of a key stands for all buckets.
     pub fn new(keys: &[AccessKeyConfig]) -> Self {
         let keys = keys.iter().map(|key| {
             let all = key.buckets.iter().any(|name| name == "*");
-            let buckets = match all {
-                true => AllowedBuckets::All,
-                false => AllowedBuckets::Named(key.buckets.iter().cloned().collect()),
+            let buckets = if all {
+                AllowedBuckets::All
+            } else {
+                AllowedBuckets::Named(key.buckets.iter().cloned().collect())
             };
-            let (secret, bearer) = (key.secret.clone(), key.bearer().clone());
+            let secret = key.secret.clone();
+            let bearer = key.bearer().clone();
             let prefixes = key.prefixes.clone();
             (key.id.clone(), AccessKey { secret, bearer, buckets, prefixes, write: key.write })
         });
         Self { keys: keys.collect(), generation: rand::random() }
     }
 
-    /// A number that the keys of no other configuration have.
+    /// Returns a number that no other configuration's keys have.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether no key is configured, so that everything is allowed.
+    /// Returns true if no key is configured, so that everything is allowed.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The secret that signs requests of the key `id`.
+    /// Returns the secret that signs requests of the key `id`.
     pub fn secret(&self, id: &str) -> Option<&Secret> {
         self.keys.get(id).map(|key| &key.secret)
     }
 
-    /// The id of the key that this is the token of. Takes as long for one token as for another; where two keys
-    /// have one token, it is the first key's.
+    /// Returns the id of the key with this token, in time that does not depend on the token. If two keys share a
+    /// token, the first one wins.
     pub fn of_bearer(&self, token: &str) -> Option<&str> {
-        let matching = |found: Option<_>, (id, key): (_, &AccessKey)| match key.bearer.matches(token) {
-            true => found.or(Some(id)),
-            false => found,
+        let matching = |found: Option<_>, (id, key): (_, &AccessKey)| {
+            if key.bearer.matches(token) { found.or(Some(id)) } else { found }
         };
         self.keys.iter().fold(None, matching).map(String::as_str)
     }
 
-    /// Whether the key `id` sees all buckets, or a caller without one on a node without keys.
+    /// Returns true if the key `id` sees all buckets, as does a caller without a key on a node without keys.
     pub fn sees_all(&self, id: Option<&str>) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
         self.is_empty()
             || key.is_some_and(|key| matches!(key.buckets, AllowedBuckets::All) && key.prefixes.is_empty())
     }
 
-    /// Whether the key `id`, or a caller without one, may do this to the bucket.
+    /// Returns true if the key `id`, or a caller without one, may do `action` in the bucket.
     pub fn allows(&self, id: Option<&str>, bucket: &str, action: Action) -> bool {
         if self.is_empty() {
             return true;
@@ -100,7 +101,8 @@ impl AccessKeys {
         sees && (action == Action::Read || key.write)
     }
 
-    /// Whether the key `id`, or a caller without one, may do this to an object, or to all objects whose keys begin so.
+    /// Returns true if the key `id`, or a caller without one, may do `action` to the object, or to all objects with
+    /// this prefix.
     pub fn allows_key(&self, id: Option<&str>, bucket: &str, object: &str, action: Action) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
         let begins = |prefix: &String| object.starts_with(prefix.as_str());
@@ -108,7 +110,7 @@ impl AccessKeys {
         is_within && self.allows(id, bucket, action)
     }
 
-    /// Whether the key `id` is for objects of certain prefixes only.
+    /// Returns true if the key `id` is limited to certain prefixes.
     pub fn is_limited_to_prefixes(&self, id: Option<&str>) -> bool {
         id.and_then(|id| self.keys.get(id)).is_some_and(|key| !key.prefixes.is_empty())
     }

@@ -1,19 +1,19 @@
-//! The admin door: health, metrics, statistics, warming and evicting, and a page to look at.
+//! The admin door: health, metrics, statistics, warming, eviction, and a status page.
 //!
 //! | request | answer | who |
 //! |---|---|---|
 //! | `GET /healthz` | 200 while the process runs | everybody |
 //! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
-//! | `GET /readyz?verbose` | the same, with each part of the node and how it is | everybody |
+//! | `GET /readyz?verbose` | the same, with the health of each part of the node | everybody |
 //! | `GET /` | a page that shows the statistics | a key for all buckets |
 //! | `GET /metrics` | counters for Prometheus, as OpenMetrics if that is accepted | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |
-//! | `POST /api/warm` | loads what begins with a prefix; how many objects and bytes that were | a key that writes to the bucket |
-//! | `POST /api/evict` | drops what begins with a prefix; how many objects that were | a key that writes to the bucket |
+//! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
+//! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
 //!
-//! A key is shown as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node
-//! without keys asks for none, and listens on loopback only. Posts must be `application/json`, which no page of
-//! another site can send.
+//! A key is sent as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node without
+//! keys needs none, and listens on loopback only. Posts must be `application/json`, which no page of another site can
+//! send.
 
 mod metrics;
 mod ready;
@@ -45,11 +45,11 @@ use crate::{
 };
 
 const STATUS_PAGE: &str = include_str!("admin/status.html");
-/// The page brings everything along, and may load nothing.
+/// The page is self-contained and may load nothing.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                            connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
-/// What the handlers share.
+/// State shared by the handlers.
 struct AdminContext {
     node: Arc<Node>,
     readiness: Readiness,
@@ -58,7 +58,7 @@ struct AdminContext {
 type AdminState = State<Arc<AdminContext>>;
 type AdminRejection = (StatusCode, &'static str);
 
-/// The admin door of a node.
+/// Builds the router of a node's admin door.
 pub(crate) fn router(node: Arc<Node>) -> Router {
     let admin = Arc::new(AdminContext { node, readiness: Readiness::default() });
     let seeing = Router::new()
@@ -66,6 +66,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/metrics", get(prometheus))
         .route("/api/stats", get(statistics))
         .layer(middleware::from_fn_with_state(admin.clone(), require_sight));
+
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
@@ -77,7 +78,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .with_state(admin)
 }
 
-/// An error as the door tells it.
+/// Returns an error response of this door.
 fn refusal(status: StatusCode, what: &str) -> Response {
     let body = Json(json!({ "error": what }));
     if status == StatusCode::UNAUTHORIZED {
@@ -96,9 +97,10 @@ async fn require_sight(State(admin): AdminState, request: Request, next: Next) -
 
 async fn require_local_name(State(admin): AdminState, request: Request, next: Next) -> Response {
     let node = &admin.node;
-    match node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains(), true) {
-        true => refusal(StatusCode::FORBIDDEN, REFUSED),
-        false => next.run(request).await,
+    if node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains(), true) {
+        refusal(StatusCode::FORBIDDEN, REFUSED)
+    } else {
+        next.run(request).await
     }
 }
 
@@ -125,16 +127,16 @@ async fn readyz(State(admin): AdminState, RawQuery(query): RawQuery) -> Response
         let status = if failing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         return (status, Json(checks(&admin.node, &failing))).into_response();
     }
-    match failing.is_empty() {
-        true => Json(json!({ "ready": true })).into_response(),
-        false => {
-            let body = json!({ "ready": false, "failing": *failing });
-            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
-        }
+
+    if failing.is_empty() {
+        Json(json!({ "ready": true })).into_response()
+    } else {
+        let body = json!({ "ready": false, "failing": *failing });
+        (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
     }
 }
 
-/// The bucket that a post is about, if its sender may change what is cached of it.
+/// Returns the bucket of a post, if its sender may change what is cached of it.
 fn bucket_of<'a>(
     admin: &'a AdminContext,
     headers: &HeaderMap,
@@ -164,6 +166,7 @@ async fn warm_prefix(
         failed = warmed.failed,
         "warmed"
     );
+
     let status =
         if warmed.objects == 0 && warmed.failed > 0 { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
     (status, Json(warmed)).into_response()

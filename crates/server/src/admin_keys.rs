@@ -1,11 +1,11 @@
-//! Who may use the admin door.
+//! Access control of the admin door.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::config::{AccessKeyConfig, Secret};
 
-/// The node's keys as the admin door is shown them. None at all lets everybody in.
+/// The node's keys in the form that the admin door receives them. An empty set admits everybody.
 pub(crate) struct AdminKeys {
     keys: Vec<AdminKey>,
 }
@@ -18,14 +18,14 @@ impl std::fmt::Debug for AdminKeys {
 
 struct AdminKey {
     config: AccessKeyConfig,
-    /// `base64(id:secret)`, as HTTP basic authentication sends it. What is shown is compared with it, not decoded.
+    /// `base64(id:secret)`, as HTTP basic authentication sends it. Credentials are compared with it, not decoded.
     basic: Secret,
 }
 
-/// Why somebody is not let in.
+/// Reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdminAuthError {
-    /// No key was shown, or none that is known.
+    /// No key was sent, or an unknown one.
     Unknown,
     /// The key does not allow this.
     Forbidden,
@@ -56,12 +56,12 @@ impl AdminKeys {
         Self { keys: keys.iter().map(with_basic).collect() }
     }
 
-    /// Statistics tell of all buckets, so only a key for all buckets sees them.
+    /// Checks access to statistics, which cover all buckets and so need a key for all buckets.
     pub(crate) fn may_see(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
     }
 
-    /// What is cached of a bucket is changed with a key that writes to it.
+    /// Checks the right to change what is cached of a bucket: the key must write to it.
     pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
@@ -83,10 +83,13 @@ impl AdminKeys {
             "basic" => self.keys.iter().filter(|key| key.basic.matches(credentials)).collect(),
             _ => Vec::new(),
         };
-        match known.iter().any(|key| allows(&key.config)) {
-            true => Ok(()),
-            false if known.is_empty() => Err(AdminAuthError::Unknown),
-            false => Err(AdminAuthError::Forbidden),
+
+        if known.iter().any(|key| allows(&key.config)) {
+            Ok(())
+        } else if known.is_empty() {
+            Err(AdminAuthError::Unknown)
+        } else {
+            Err(AdminAuthError::Forbidden)
         }
     }
 }

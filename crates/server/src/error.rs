@@ -1,4 +1,4 @@
-//! What keeps a node from starting or from serving, and the exit code of each.
+//! Errors that keep a node from starting or serving, and the exit code of each.
 
 use std::{io, net::SocketAddr};
 
@@ -16,81 +16,81 @@ pub enum ServerError {
     Tls {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
-    /// A setting cannot be used. Correct it where `at` says.
+    /// A setting is invalid. Correct it at `at`.
     #[error("{at}: {what}")]
     Config {
         /// The file and line, the environment variable or the flag that gave the setting.
         at: Provenance,
-        /// What is wrong and what to write instead.
+        /// The problem, and a valid alternative.
         what: String,
     },
 
-    /// Nobody said what to serve, and the folder that is served then does not exist. Name an origin.
+    /// No bucket is configured, and the default folder does not exist. Name an origin.
     #[error(
         "nothing to serve: there is no folder {folder} here; name one, such as `stylobate serve --origin FOLDER`, \
          or a bucket: `--origin s3://BUCKET`"
     )]
     NothingToServe {
-        /// The folder that is served by default.
+        /// The default folder.
         folder: &'static str,
     },
 
-    /// A door was to listen beyond this machine while everybody would be let in. Configure an access key.
+    /// A door would listen beyond this machine without access keys. Configure an access key.
     #[error(
         "the {door} door refuses {address}: without access keys a node listens on loopback only; \
          give --access-key ID:SECRET or an [[access_key]], or listen on 127.0.0.1"
     )]
     Exposed {
-        /// Which door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight` or `admin`.
         door: &'static str,
-        /// The address it was to listen on.
+        /// The address to listen on.
         address: SocketAddr,
     },
 
     /// Another process listens there. Stop it, or choose another port.
     #[error("the {door} door cannot use {address}: the port is in use; choose another with --{flag}")]
     PortInUse {
-        /// Which door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight` or `admin`.
         door: &'static str,
-        /// The address it was to listen on.
+        /// The address to listen on.
         address: SocketAddr,
-        /// The flag that chooses another.
+        /// The flag that sets another.
         flag: &'static str,
     },
 
-    /// The address cannot be listened on. Choose one of this machine's addresses, and a port that it may use.
+    /// The address cannot be bound. Choose one of this machine's addresses, and a port that the process may use.
     #[error("the {door} door cannot listen on {address}: {source}")]
     Bind {
-        /// Which door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight` or `admin`.
         door: &'static str,
-        /// The address it was to listen on.
+        /// The address to listen on.
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
     },
 
-    /// An origin is the node itself, which would ask itself for ever. Name the object store's endpoint.
+    /// An origin is the node itself, so each read would trigger the next without end. Name the object store's endpoint.
     #[error(
         "bucket {bucket}: the origin would be this node's own s3 door: {place} says {endpoint}; name the object \
          store's endpoint there, or let the node listen elsewhere with --listen"
     )]
     OwnDoor {
-        /// The bucket that the origin stands behind.
+        /// The bucket of the origin.
         bucket: String,
         /// The endpoint, without credentials.
         endpoint: String,
-        /// What names it: an option, an environment variable or the origin's URL.
+        /// The option, environment variable or origin URL that names it.
         place: String,
     },
 
     /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
     #[error("bucket {bucket}: origin {origin} cannot be reached: {reason}")]
     OriginUnreachable {
-        /// The bucket that the origin stands behind.
+        /// The bucket of the origin.
         bucket: String,
         /// The origin's URL, without credentials.
         origin: String,
@@ -115,9 +115,9 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    /// The exit code of a process that ends with this error.
+    /// Returns the exit code of a process that ends with this error.
     ///
-    /// | code | what happened |
+    /// | code | cause |
     /// |---|---|
     /// | 1 | anything not listed here |
     /// | 2 | the command line or the configuration is wrong |

@@ -1,4 +1,4 @@
-//! Connections of the node's own HTTP clients: plain, or over TLS with the certificates that the system trusts.
+//! Connector of the node's own HTTP clients: plain, or TLS with the system's trusted certificates.
 
 use std::time::Duration;
 
@@ -6,11 +6,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A server that does not acknowledge anything for this long is gone.
+/// Time without an acknowledgement after which a server is considered gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Returns what opens connections, by HTTP/1.1. Where the system has no certificates that it trusts, https fails and http
-/// works.
+/// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works.
 pub(crate) fn connector() -> HttpsConnector<HttpConnector> {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
@@ -25,5 +24,6 @@ pub(crate) fn connector() -> HttpsConnector<HttpConnector> {
             .with_no_client_auth();
         HttpsConnectorBuilder::new().with_tls_config(none)
     });
+
     builder.https_or_http().enable_http1().wrap_connector(http)
 }

@@ -1,8 +1,8 @@
-//! The storage node: buckets of object storage behind a cache, served over S3 and Arrow Flight.
+//! The storage node: buckets of object storage read through a cache, served over S3 and Arrow Flight.
 //!
-//! A [`Node`] holds the buckets and the cache. [`Doors`] let clients in: one speaks S3, one Arrow Flight, and the third
-//! (admin) answers health checks, metrics, statistics, warming and evicting. A [`NodeConfig`](config::NodeConfig)
-//! says what to serve, and is built in code or from a file, the environment and flags.
+//! A [`Node`] holds the buckets and the cache. [`Doors`] accept clients: one speaks S3, one Arrow Flight, and the
+//! third (admin) answers health checks, metrics, statistics, warming and eviction. A
+//! [`NodeConfig`](config::NodeConfig) is built in code or from a file, the environment and flags.
 //!
 //! ```
 //! use stylobate_server::{Doors, Node, config::{BucketConfig, NodeConfig}};

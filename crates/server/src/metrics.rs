@@ -1,6 +1,6 @@
-//! Counts requests as they are answered: a few atomic additions for the frequent ones, and no lock among them.
+//! Counts requests as they are answered: a few atomic additions for the frequent ones, without a lock.
 //!
-//! What the cache and the readers count themselves is read from them when somebody asks.
+//! Counters of the cache and the readers are read from these when requested.
 
 mod flight;
 mod requests;
@@ -23,9 +23,9 @@ pub use self::{flight::FlightStats, requests::BucketRequests};
 /// The counters of a node's doors.
 #[derive(Debug)]
 pub struct Metrics {
-    /// By bucket. There are no others while a node runs, so that a client cannot make labels.
+    /// By bucket. The set is fixed while a node runs, so that clients cannot create labels.
     buckets: BTreeMap<String, Arc<BucketRequests>>,
-    /// Requests that are about no bucket, or one that the node does not have.
+    /// Requests without a bucket, or for one that the node does not have.
     elsewhere: Arc<BucketRequests>,
     flight: FlightMetrics,
     in_flight: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counters that stand at zero, for these buckets.
+    /// Creates counters at zero for these buckets.
     pub fn new(buckets: impl IntoIterator<Item = String>) -> Self {
         Self {
             buckets: buckets.into_iter().map(|name| (name, Arc::default())).collect(),
@@ -46,7 +46,7 @@ impl Metrics {
         }
     }
 
-    /// The counters of the requests to a bucket.
+    /// Returns the counters of the requests to a bucket.
     pub fn bucket(&self, name: Option<&str>) -> &Arc<BucketRequests> {
         name.and_then(|name| self.buckets.get(name)).unwrap_or(&self.elsewhere)
     }
@@ -61,17 +61,17 @@ impl Metrics {
         InFlightGuard::new(&self.connections)
     }
 
-    /// The counters of the Flight door.
+    /// Returns the counters of the Flight door.
     pub(crate) fn flight(&self) -> &FlightMetrics {
         &self.flight
     }
 
-    /// What the Flight door answered so far.
+    /// Returns the counts of the Flight door so far.
     pub fn flight_stats(&self) -> FlightStats {
         self.flight.snapshot()
     }
 
-    /// What the S3 door answered so far.
+    /// Returns the counts of the S3 door so far.
     pub fn snapshot(&self) -> RequestStats {
         let mut stats = RequestStats {
             uptime_seconds: self.uptime().as_secs(),
@@ -79,6 +79,7 @@ impl Metrics {
             connections: self.connections.load(Ordering::Relaxed),
             ..RequestStats::default()
         };
+
         let mut operations: BTreeMap<&'static str, OperationStats> = BTreeMap::new();
         let named = self.buckets.iter().map(|(name, counted)| (name.as_str(), counted));
         for (bucket, counted) in named.chain([("", &self.elsewhere)]) {
@@ -109,6 +110,7 @@ impl Metrics {
             stats.bytes_out += operation.bytes_out;
             stats.operations.push(operation);
         }
+
         stats
     }
 
@@ -121,7 +123,7 @@ fn server_errors(codes: &BTreeMap<u16, u64>) -> u64 {
     codes.iter().filter(|(code, _)| **code >= 500).map(|(_, count)| count).sum()
 }
 
-/// Something that is going on; dropping it says that it is over.
+/// Counts something as in progress until it is dropped.
 #[derive(Debug)]
 pub struct InFlightGuard(Arc<AtomicU64>);
 
@@ -138,7 +140,7 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// What the doors answered since the node started.
+/// Counts of the S3 door since the node started.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RequestStats {
     /// Seconds since the node started.
@@ -155,14 +157,14 @@ pub struct RequestStats {
     pub bytes_out: u64,
     /// By operation, sorted by name.
     pub operations: Vec<OperationStats>,
-    /// By bucket, sorted by name; last those that are about none of them, under an empty name.
+    /// By bucket, sorted by name; requests without a bucket come last, under an empty name.
     pub buckets: Vec<BucketRequestStats>,
 }
 
-/// What was answered of one bucket.
+/// Counts of one bucket.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct BucketRequestStats {
-    /// Its name; empty for requests that are about no bucket of the node.
+    /// Its name; empty for requests without a bucket of the node.
     pub bucket: String,
     /// Requests answered.
     pub requests: u64,
@@ -174,7 +176,7 @@ pub struct BucketRequestStats {
     pub operations: BTreeMap<&'static str, BTreeMap<u16, u64>>,
 }
 
-/// What was answered to one operation.
+/// Counts of one operation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OperationStats {
     /// Its name, such as `GetObject`.
@@ -185,11 +187,11 @@ pub struct OperationStats {
     pub codes: BTreeMap<u16, u64>,
     /// Bytes of the bodies sent.
     pub bytes_out: u64,
-    /// Half of the answers were ready within this time; estimated from a histogram.
+    /// Median time until an answer was ready; estimated from a histogram.
     pub p50_ms: f64,
-    /// So were 99 of 100.
+    /// 99th percentile of the same.
     pub p99_ms: f64,
-    /// How long the answers took to be ready.
+    /// Histogram of the time until answers were ready.
     #[serde(skip)]
     pub latency: LatencyCounts,
 }

@@ -1,4 +1,4 @@
-//! The node: its buckets, each read through one cache that they share, and who may use them.
+//! The node: its buckets, each read through one shared cache, and its access keys.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     traces::Traces,
 };
 
-/// A bucket: a name for clients, and the origin that its objects are read through the cache from.
+/// A bucket: a name for clients, and an origin whose objects are read through the cache.
 #[derive(Debug)]
 pub struct Bucket {
     /// The name that clients use.
@@ -33,16 +33,16 @@ pub struct Bucket {
     url: String,
     options: BTreeMap<String, String>,
     follow_links: bool,
-    /// When the bucket came to be, as far as clients are told: when the node was opened.
+    /// Creation time reported to clients: when the node was opened.
     pub created: DateTime<Utc>,
 }
 
-/// What can be changed of a bucket while the node runs.
+/// Rules of a bucket that can change while the node runs.
 #[derive(Debug)]
 pub struct BucketRules {
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// Which web pages of other sites may use it.
+    /// CORS rules.
     pub cors: Vec<CorsRule>,
 }
 
@@ -53,12 +53,12 @@ impl BucketRules {
 }
 
 impl Bucket {
-    /// The rules as they are now.
+    /// Returns the current rules.
     pub fn rules(&self) -> Arc<BucketRules> {
         self.rules.read().clone()
     }
 
-    /// Whether a configuration is about the same objects.
+    /// Returns true if a configuration is about the same objects.
     fn is_same_place(&self, config: &BucketConfig) -> bool {
         self.url == config.url && self.options == config.options && self.follow_links == config.follow_links
     }
@@ -69,7 +69,7 @@ impl Bucket {
     }
 }
 
-/// A storage node. Its doors share one; nothing in it knows that a socket listens.
+/// A storage node. Its doors share one; it is independent of the sockets that listen.
 #[derive(Debug)]
 pub struct Node {
     buckets: BTreeMap<String, Bucket>,
@@ -80,13 +80,13 @@ pub struct Node {
     region: String,
     domains: Vec<String>,
     logs_access: bool,
-    /// Whether any bucket has rules for web pages.
+    /// True if any bucket has CORS rules.
     has_cors: AtomicBool,
     traces: Option<Traces>,
 }
 
 impl Node {
-    /// Opens the cache and the buckets that the configuration names. No origin is asked anything yet.
+    /// Opens the cache and the configured buckets. Sends no request to any origin.
     ///
     /// Fails if the cache cannot be opened or an origin's URL or options cannot be used.
     #[boxed]
@@ -100,22 +100,26 @@ impl Node {
         Self::open_over(config, origins).await
     }
 
-    /// Opens the node over origins made in code, one for each of the configuration's buckets and in their order.
+    /// Opens the node over origins built in code, one for each configured bucket, in their order.
     #[boxed]
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
         let pages = PageCache::open(config.cache.options()).await?;
         let created = Utc::now();
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
-            let (rules, options) = (bucket.consistency_rules(), config.server.read_options());
+            let rules = bucket.consistency_rules();
+            let options = config.server.read_options();
             let reader = ReadThrough::new(origin, pages.clone(), rules, options);
             let name = bucket.name.clone();
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
-            let (url, options) = (bucket.url.clone(), bucket.options.clone());
+            let url = bucket.url.clone();
+            let options = bucket.options.clone();
+
             (
                 name.clone(),
                 Bucket { name, reader, rules, url, options, follow_links: bucket.follow_links, created },
             )
         });
+
         Ok(Arc::new(Self {
             buckets: buckets.collect(),
             keys: RwLock::new(Arc::new(AccessKeys::new(&config.access_keys))),
@@ -134,30 +138,30 @@ impl Node {
         }))
     }
 
-    /// The bucket of this name.
+    /// Returns the bucket of this name.
     pub fn bucket(&self, name: &str) -> Option<&Bucket> {
         self.buckets.get(name)
     }
 
-    /// All buckets, by name.
+    /// Returns all buckets, by name.
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
         self.buckets.values()
     }
 
-    /// The access keys; none at all means that everything is allowed.
+    /// Returns the access keys; an empty set allows everything.
     pub fn keys(&self) -> Arc<AccessKeys> {
         self.keys.read().clone()
     }
 
-    /// The same keys as the admin door is shown them.
+    /// Returns the same keys in the form that the admin door receives them.
     pub(crate) fn admin_keys(&self) -> Arc<AdminKeys> {
         self.admin_keys.read().clone()
     }
 
-    /// Takes over access keys and the rules of buckets from a configuration that was read again. Requests under way go
-    /// on by the former ones. Returns what else differs, which a running node cannot take over.
+    /// Takes over access keys and the rules of buckets from a reloaded configuration. Requests in progress keep the
+    /// former ones. Returns the other differences, which a running node cannot take over.
     ///
-    /// Fails with [`ServerError::Exposed`](crate::ServerError::Exposed) where a node without keys would listen beyond
+    /// Fails with [`ServerError::Exposed`](crate::ServerError::Exposed) if a node without keys would listen beyond
     /// loopback; then nothing is taken over.
     pub fn reload(&self, config: &NodeConfig) -> Result<Vec<String>> {
         config.check_exposure()?;
@@ -169,62 +173,64 @@ impl Node {
                 None => left.push(format!("bucket {} is new", bucket.name)),
             }
         }
+
         let has_cors = self.buckets().any(|bucket| !bucket.rules().cors.is_empty());
         self.has_cors.store(has_cors, Ordering::Relaxed);
         let is_gone = |name: &&String| !config.buckets.iter().any(|bucket| bucket.name == **name);
         left.extend(self.buckets.keys().filter(is_gone).map(|name| format!("bucket {name} is gone")));
 
-        // The doors are bound already, perhaps where everybody could come in.
+        // The doors are already bound, possibly beyond loopback.
         if config.access_keys.is_empty() && !self.keys().is_empty() {
             left.push("there are no access keys any more: the former ones stay".to_owned());
             return Ok(left);
         }
         *self.keys.write() = Arc::new(AccessKeys::new(&config.access_keys));
         *self.admin_keys.write() = Arc::new(AdminKeys::new(&config.access_keys));
+
         Ok(left)
     }
 
-    /// The page cache that all buckets share.
+    /// Returns the page cache that all buckets share.
     pub fn cache(&self) -> &PageCache {
         self.cache.pages()
     }
 
-    /// What the Flight door decodes the columns of all buckets into, in memory of the same budget as the pages.
+    /// Returns the cache of decoded columns of all buckets, in the same memory budget as the pages.
     pub fn columns(&self) -> &Cache {
         &self.cache
     }
 
-    /// Whether each request of the S3 door is logged.
+    /// Returns true if each request of the S3 door is logged.
     pub(crate) fn logs_access(&self) -> bool {
         self.logs_access
     }
 
-    /// Whether any bucket has rules for web pages, so that answers differ by page.
+    /// Returns true if any bucket has CORS rules, so that answers differ by page.
     pub(crate) fn has_cors(&self) -> bool {
         self.has_cors.load(Ordering::Relaxed)
     }
 
-    /// The traces that requests are part of, if there are any.
+    /// Returns the traces that requests are part of, if enabled.
     pub(crate) fn traces(&self) -> Option<&Traces> {
         self.traces.as_ref()
     }
 
-    /// The counters of the doors.
+    /// Returns the counters of the doors.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The region that the node says it is in.
+    /// Returns the region that the node reports.
     pub fn region(&self) -> &str {
         &self.region
     }
 
-    /// The domains under which `bucket.domain` names a bucket.
+    /// Returns the domains under which `bucket.domain` names a bucket.
     pub fn domains(&self) -> &[String] {
         &self.domains
     }
 
-    /// Writes what is in memory only to the disk tier, closes the cache, and delivers the last spans.
+    /// Writes memory-only data to the disk tier, closes the cache, and delivers the last spans.
     #[boxed]
     pub async fn close(&self) {
         let traces = async {

@@ -1,16 +1,16 @@
-//! Where a value of the configuration came from.
+//! Provenance of a configuration value.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// Where a value came from. Layers are ordered: a flag overrides the environment, which overrides the file, which
-/// overrides the default.
+/// Source of a value. Layers are ordered: a flag overrides the environment, which overrides the file, which overrides
+/// the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// Nobody said anything: the default.
+    /// The default: no layer sets the value.
     Default,
     /// A line of the configuration file, counted from 1.
     File {
-        /// The file as it was named.
+        /// The file as named by the user.
         path: Arc<PathBuf>,
         /// The line.
         line: usize,
@@ -22,7 +22,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// How strong the layer is: a higher rank overrides a lower one.
+    /// Returns the precedence of the layer: a higher rank overrides a lower one.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,

@@ -1,4 +1,4 @@
-//! Opens the doors, lets clients in, and sees them out.
+//! Opens the doors, accepts clients, and drains them at shutdown.
 //!
 //! ```text
 //! bind ── accept ── a task per connection ── shutdown ── drain ── close the caches
@@ -42,10 +42,10 @@ use crate::{
     flight, s3,
 };
 
-/// The pause after an error of `accept` that another attempt would meet too, such as too many open files.
+/// Pause after an error of `accept` that would recur at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The doors of a node, bound and not yet open: clients that come already wait.
+/// The doors of a node, bound but not serving: clients that connect already wait.
 #[derive(Debug)]
 pub struct Doors {
     s3: DoorListener,
@@ -56,7 +56,7 @@ pub struct Doors {
     drain_timeout: Duration,
 }
 
-/// A door that is bound.
+/// A bound door.
 #[derive(Debug)]
 struct DoorListener {
     name: &'static str,
@@ -66,10 +66,10 @@ struct DoorListener {
 }
 
 impl Doors {
-    /// Binds the doors where the configuration says; port 0 takes any free port.
+    /// Binds the configured addresses; port 0 takes any free port.
     ///
-    /// Fails with [`ServerError::Exposed`] for an address beyond loopback while there are no access keys, with
-    /// [`ServerError::OwnDoor`] where an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
+    /// Fails with [`ServerError::Exposed`] for an address beyond loopback if there are no access keys, with
+    /// [`ServerError::OwnDoor`] if an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
     /// [`ServerError::Bind`].
     #[boxed]
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
@@ -83,6 +83,7 @@ impl Doors {
             }
             None => None,
         };
+
         Ok(Self {
             s3,
             admin: DoorListener::bind("admin", "admin", server.admin, server.max_connections).await?,
@@ -93,28 +94,28 @@ impl Doors {
         })
     }
 
-    /// Where the S3 door listens.
+    /// Returns the address of the S3 door.
     pub fn s3_address(&self) -> SocketAddr {
         self.s3.address
     }
 
-    /// Where the admin door listens.
+    /// Returns the address of the admin door.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address
     }
 
-    /// Where the Flight door listens, if there is one.
+    /// Returns the address of the Flight door, if there is one.
     pub fn flight_address(&self) -> Option<SocketAddr> {
         self.flight.as_ref().map(|door| door.address)
     }
 
-    /// The TLS of the doors, to have its files read again.
+    /// Returns the TLS of the doors, to have its files reloaded.
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests under way have the drain
-    /// timeout to finish, and the node is closed, which writes what only memory holds to the disk tier.
+    /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests in progress have the drain
+    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier.
     pub fn serve<'a>(
         self,
         node: Arc<Node>,
@@ -131,6 +132,7 @@ impl Doors {
         let tls = self.tls;
         let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
         let s3_tls = tls.clone();
+
         let s3 = move |stream: TcpStream, watcher| {
             let door = s3.for_peer(stream.peer_addr().ok());
             accept_http1(s3_tls.clone(), stream, door, watcher)
@@ -165,7 +167,8 @@ impl Doors {
             };
             doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), patience)));
         }
-        // Whoever drops this future closes the doors too.
+
+        // Dropping this future closes the doors, too.
         let _closed_at_the_latest = stop.clone().drop_guard();
         shutdown.await;
         tracing::info!(timeout_s = self.drain_timeout.as_secs(), "stopping: requests under way may finish");
@@ -175,6 +178,7 @@ impl Doors {
                 tracing::error!(%error, "a door failed");
             }
         }
+
         if let Some(watching) = watching {
             watching.abort();
         }
@@ -184,7 +188,7 @@ impl Doors {
     }
 }
 
-/// Serves a connection of HTTP/1.1, over TLS if the doors have a certificate.
+/// Serves an HTTP/1.1 connection, over TLS if the doors have a certificate.
 async fn accept_http1<S, B>(
     tls: Option<Arc<Tls>>,
     stream: TcpStream,
@@ -253,9 +257,11 @@ impl DoorListener {
                 }
             }
         };
+
         while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
             let connection = connection(stream, graceful.watcher());
-            let (cut_off, counted) = (cut_off.clone(), node.metrics().connection());
+            let cut_off = cut_off.clone();
+            let counted = node.metrics().connection();
             let name = self.name;
             tokio::spawn(async move {
                 if let Some(Err(error)) = cut_off.run_until_cancelled(connection).await {
@@ -264,6 +270,7 @@ impl DoorListener {
                 drop((place, counted));
             });
         }
+
         drop(self.listener);
         let open = graceful.count();
         if timeout(drain_timeout, graceful.shutdown()).await.is_err() {
@@ -272,7 +279,8 @@ impl DoorListener {
         }
     }
 
-    /// The next connection. After an error, `None`: a peer that went away is forgotten, anything else costs a pause.
+    /// Accepts the next connection. Returns `None` on an error: a peer that disconnected is ignored, anything else
+    /// costs a pause.
     async fn accept(&self) -> Option<TcpStream> {
         match self.listener.accept().await {
             Ok((stream, _)) => {

@@ -1,14 +1,14 @@
-//! Traces by OTLP: a span for each request of the S3 and Flight doors, and each request to an origin as a child of the
-//! one that began it.
+//! Traces by OTLP: a span for each request of the S3 and Flight doors, and each request to an origin as a child of
+//! the one that caused it.
 //!
 //! ```text
 //! request ─▶ span (traceparent of the client is its parent) ─▶ bounded queue ─▶ thread ─▶ POST to the collector
 //!    └─▶ Trace of the storage crate ─▶ spans of requests to origins ─▶ ┘
 //! ```
 //!
-//! A node without an endpoint begins no span. Spans that find the queue full are dropped. Names and attributes follow the
-//! semantic conventions of OpenTelemetry for HTTP, S3 and RPC. No span has a query or a header of a request: both may hold
-//! a signature.
+//! A node without an endpoint begins no span. Spans that find the queue full are dropped. Names and attributes follow
+//! the semantic conventions of OpenTelemetry for HTTP, S3 and RPC. No span holds a query or a header of a request:
+//! both may contain a signature.
 
 mod collector;
 mod span;
@@ -34,7 +34,7 @@ pub(crate) use self::span::RequestSpan;
 use self::{collector::CollectorClient, span::ChildSpans};
 use crate::config::ServerConfig;
 
-/// How long a node that stops waits until its last spans are delivered.
+/// Maximum time that a stopping node waits for delivery of its last spans.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Begins spans, and delivers them to a collector. Sampling, the resource, headers for the collector and the size of
@@ -44,13 +44,13 @@ pub(crate) struct Traces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
-    /// By which clients reach the S3 door: `http` or `https`.
+    /// Scheme by which clients reach the S3 door: `http` or `https`.
     scheme: &'static str,
 }
 
 impl Traces {
-    /// Opens the traces of a node, if it is told where to post them. What cannot be understood in the `OTEL_` variables is a warning, and
-    /// there are no traces. Must be called within a runtime of tokio.
+    /// Opens the traces of a node, if an endpoint is configured. An invalid `OTEL_` variable is logged as a warning
+    /// and disables traces. Must be called within a tokio runtime.
     pub(crate) fn open(server: &ServerConfig) -> Option<Self> {
         let endpoint = server.otlp_endpoint.as_deref()?;
         let shown = without_credentials(endpoint);
@@ -60,6 +60,7 @@ impl Traces {
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(endpoint)
             .build();
+
         let exporter = match exporter {
             Ok(exporter) => exporter,
             Err(error) => {
@@ -67,6 +68,7 @@ impl Traces {
                 return None;
             }
         };
+
         let provider =
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
         tracing::info!(endpoint = shown, "traces are sent by OTLP");
@@ -75,7 +77,7 @@ impl Traces {
         Some(Self { provider, tracer, propagator: TraceContextPropagator::new(), scheme })
     }
 
-    /// By which clients reach the S3 door: `http` or `https`.
+    /// Returns the scheme by which clients reach the S3 door: `http` or `https`.
     pub(crate) fn scheme(&self) -> &'static str {
         self.scheme
     }
@@ -99,7 +101,7 @@ impl Traces {
         Some(Box::new(RequestSpan::new(context, Arc::new(children))))
     }
 
-    /// Delivers the spans that are left, for at most five seconds. No span is delivered after that.
+    /// Delivers the remaining spans, for at most five seconds. No span is delivered after that.
     pub(crate) async fn close(&self) {
         let provider = self.provider.clone();
         let closing = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
@@ -110,7 +112,7 @@ impl Traces {
 }
 
 impl Drop for Traces {
-    /// Its shutdown blocks: the thread of a runtime must not be kept by it.
+    /// Moves the shutdown off the runtime's threads, because it blocks.
     fn drop(&mut self) {
         let provider = self.provider.clone();
         let closing = std::thread::Builder::new().name("traces".to_owned());
@@ -118,7 +120,8 @@ impl Drop for Traces {
     }
 }
 
-/// Who sends the spans: as the environment says, and `stylobate` if it gives no name.
+/// Returns the resource that spans are attributed to: as configured by the environment, with the name `stylobate` as
+/// default.
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let name = resource.get(&"service.name".into());
@@ -126,8 +129,5 @@ fn resource() -> Resource {
         matches!(&name, Some(Value::String(name)) if !name.as_str().starts_with("unknown_service"));
     let builder =
         Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-    match is_named {
-        true => builder.build(),
-        false => builder.with_service_name("stylobate").build(),
-    }
+    if is_named { builder.build() } else { builder.with_service_name("stylobate").build() }
 }

@@ -1,4 +1,4 @@
-//! The admin door over a socket: health, statistics, metrics, warming and evicting, keys, and the drain.
+//! The admin door over a socket: health, statistics, metrics, warming and eviction, keys, and the drain.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -23,7 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A node that serves a folder, and the way to stop it.
+/// A running node over a folder, and its shutdown signal.
 struct Running {
     _folder: TempDir,
     s3: SocketAddr,
@@ -44,9 +44,11 @@ impl Running {
         config.access_keys = keys;
         let doors = Doors::bind(&config).await.unwrap();
         let node = Node::open(&config).await.unwrap();
-        let (s3, admin) = (doors.s3_address(), doors.admin_address());
+        let s3 = doors.s3_address();
+        let admin = doors.admin_address();
         let (stop, stopped) = oneshot::channel();
         let serving = doors.serve(node.clone(), async { drop(stopped.await) });
+
         Self { _folder: folder, s3, admin, node, stop, served: tokio::spawn(serving) }
     }
 
@@ -69,7 +71,7 @@ impl Running {
     }
 }
 
-/// A file that was written a while ago: one of a moment ago may change again without a sign, and is not cached.
+/// Writes a file dated a while ago: a recent one may change again without notice, and is not cached.
 fn write_settled(path: &Path, size: usize) {
     fs::write(path, vec![7; size]).unwrap();
     let file = fs::File::options().write(true).open(path).unwrap();
@@ -114,7 +116,7 @@ async fn exchange(address: SocketAddr, request: &str) -> Answer {
     Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-/// An origin that has no objects, for as long as the task runs.
+/// Starts an origin without objects, which runs as long as the task.
 async fn empty_origin() -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -221,6 +223,7 @@ async fn metrics_are_in_the_format_of_prometheus() {
     let answer = node.get("/metrics").await;
     assert_eq!(answer.status, 200);
     assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
+
     for line in [
         "stylobate_requests_total{bucket=\"lake\",operation=\"GetObject\",code=\"206\"} 1",
         "stylobate_response_bytes_total{operation=\"GetObject\"} 100",
@@ -241,7 +244,7 @@ async fn metrics_are_in_the_format_of_prometheus() {
     assert!(answer.body.contains("\nstylobate_fetches_merged_total{bucket=\"lake\"} "));
 }
 
-/// An origin that answers each request with these bytes, or never if there are none.
+/// Starts an origin that answers each request with these bytes, or never if they are empty.
 async fn origin_that_answers(answer: &'static str) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -255,6 +258,7 @@ async fn origin_that_answers(answer: &'static str) -> (SocketAddr, JoinHandle<()
             }
         }
     });
+
     (address, answering)
 }
 
@@ -267,6 +271,7 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut config = config_over(missing);
     config.server.deadline = Duration::from_millis(300);
+
     for (name, origin) in [("busy", busy), ("silent", silent), ("gone", gone)] {
         let options = [
             ("endpoint", format!("http://{origin}")),
@@ -277,8 +282,10 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
         let url = format!("s3://{name}");
         config.buckets.push(BucketConfig { options, ..BucketConfig::new(name, url) });
     }
+
     let doors = Doors::bind(&config).await.unwrap();
-    let (s3, admin) = (doors.s3_address(), doors.admin_address());
+    let s3 = doors.s3_address();
+    let admin = doors.admin_address();
     tokio::spawn(doors.serve(Node::open(&config).await.unwrap(), std::future::pending()));
 
     let status = async |path: &str| request(s3, &format!("GET {path} HTTP/1.1\r\n")).await.status;
@@ -306,7 +313,8 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
     ] {
         assert!(metrics.lines().any(|known| known == line), "no {line} in\n{metrics}");
     }
-    // A question without a body is put once more over a new connection.
+
+    // A request without a body is retried once over a new connection.
     assert!(metrics.contains("stylobate_origin_errors_total{bucket=\"gone\",status=\"connection\"} 2\n"));
     let seconds = metrics.lines().filter(|line| line.starts_with("stylobate_origin_request_seconds"));
     assert!(seconds.clone().count() > 0 && seconds.clone().all(|line| !line.contains("silent")));
@@ -347,6 +355,7 @@ async fn with_keys_only_health_is_open_to_everybody() {
         prefixes: Vec::new(),
         write,
     };
+
     let node = Running::start(vec![key("viewer", "*", false), key("writer", "lake", true)]).await;
     assert_eq!(node.get("/healthz").await.status, 200);
     assert_eq!(node.get("/readyz").await.status, 200);
@@ -358,6 +367,7 @@ async fn with_keys_only_health_is_open_to_everybody() {
         assert_eq!(node.get_as(path, "Basic dmlld2VyOnZpZXdlci1zZWNyZXQ=").await.status, 200, "{path}");
         assert_eq!(node.get_as(path, "Bearer writer-secret").await.status, 403, "{path}");
     }
+
     for (secret, status) in [("viewer-secret", 403), ("writer-secret", 200), ("nonsense", 401)] {
         let headers = format!("content-type: application/json\r\nauthorization: Bearer {secret}\r\n");
         assert_eq!(
@@ -391,7 +401,7 @@ async fn a_door_beyond_loopback_needs_keys() {
 #[tokio::test]
 async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     let running = Running::start(Vec::new()).await;
-    // A request of which the door has the head, and awaits the body.
+    // The door has the head of this request, and waits for the body.
     let body = json!({ "bucket": "lake" }).to_string();
     let mut under_way = TcpStream::connect(running.admin).await.unwrap();
     let length = body.len();
@@ -399,7 +409,8 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
         "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
     );
     under_way.write_all(head.as_bytes()).await.unwrap();
-    // An idle one, which need not be waited for.
+
+    // An idle connection, which must not delay the drain.
     let mut idle = TcpStream::connect(running.s3).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
 

@@ -1,4 +1,4 @@
-//! The configuration as users give it: layers, where values come from, and what is refused.
+//! The configuration as users write it: layers, provenance, and refusals.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use stylobate_server::{
@@ -19,7 +19,7 @@ fn error_of(file: &str) -> String {
     resolve(file, &[], Layer::default()).unwrap_err().to_string()
 }
 
-/// The printed line that begins with `key`, with the padding before its comment taken out.
+/// Returns the printed line that begins with `key`, without the padding before its comment.
 fn line(resolved: &Resolved, key: &str) -> String {
     let text = resolved.to_string();
     let line = text.lines().find(|line| line.starts_with(&format!("{key} ")));
@@ -111,6 +111,7 @@ fn what_is_printed_is_a_configuration_again() {
     assert_eq!(again.config.server.hedge, Some(0.95));
     assert_eq!(again.config.server.domains, ["s3.example.org"]);
     let bucket = &again.config.buckets[0];
+
     assert_eq!(
         (bucket.rules[0].prefix.as_str(), bucket.rules[0].consistency),
         ("x\"y/", Consistency::Immutable)
@@ -143,6 +144,7 @@ fn the_flight_door_is_told_where_it_listens_and_what_its_tickets_are() {
         assert_eq!(resolved.config.server.flight, None);
         assert_eq!(line(&resolved, "flight"), "flight = \"off\" # flag --flight");
     }
+
     let file =
         "[flight]\nticket_secret = 'sixteen hunter2!'\nticket_lifetime = '5m'\n[[bucket]]\nurl = './a'\n";
     let resolved = resolve(file, &[], Layer::default()).unwrap();
@@ -217,6 +219,7 @@ fn a_wrong_value_is_an_error_that_names_its_place() {
         assert!(error.to_string().starts_with(&start), "{error}");
         assert_eq!(error.exit_code(), 2);
     }
+
     let error = resolve("", &[("STYLOBATE_MEMORY", "lots")], Layer::default()).unwrap_err();
     assert!(error.to_string().starts_with("env STYLOBATE_MEMORY: memory: \"lots\""), "{error}");
     assert!(error_of("\n[cache]\nmemory = 'lots'\n").starts_with("node.toml:3: memory: \"lots\""));

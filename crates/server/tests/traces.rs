@@ -1,4 +1,4 @@
-//! Traces at a collector: what each span is called and tells, whose child it is, and that none holds a secret.
+//! Traces at a collector: names, attributes and parents of spans, and the absence of secrets.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -38,7 +38,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const SECRET: &str = "hunter2";
 
-/// A collector of traces, which keeps what it is sent.
+/// A collector of traces, which keeps all that it receives.
 struct Collector {
     address: SocketAddr,
     received: JoinHandle<()>,
@@ -59,7 +59,7 @@ impl Collector {
         Self { address, received, batches }
     }
 
-    /// What was received, once the node has closed: all spans, and the bytes that they came in.
+    /// Returns all spans and their raw bytes, once the node has closed.
     fn end(self) -> Collected {
         self.received.abort();
         let bytes = self.batches.lock().concat();
@@ -96,7 +96,7 @@ impl Collected {
     }
 }
 
-/// Takes the batches that come over a connection.
+/// Receives the batches of a connection.
 async fn receive(mut stream: TcpStream, batches: Arc<parking_lot::Mutex<Vec<Vec<u8>>>>) {
     let mut unread = Vec::new();
     loop {
@@ -109,6 +109,7 @@ async fn receive(mut stream: TcpStream, batches: Arc<parking_lot::Mutex<Vec<Vec<
                 return;
             }
         };
+
         assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
         assert!(head.contains("content-type: application/x-protobuf"), "{head}");
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
@@ -130,7 +131,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The value of an attribute; empty if there is none.
+/// Returns the value of an attribute; empty if it is absent.
 fn attribute(span: &Span, key: &str) -> String {
     let found = span.attributes.iter().find(|attribute| attribute.key == key);
     found.and_then(|of| text(of.value.as_ref()?.value.as_ref()?)).unwrap_or_default()
@@ -140,7 +141,7 @@ fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A node that runs, and the way to stop it.
+/// A running node, and its shutdown signal.
 struct Running {
     s3: SocketAddr,
     flight: SocketAddr,
@@ -159,14 +160,16 @@ impl Running {
         config.server.attempts = 1;
         config.server.otlp_endpoint = otlp_endpoint;
         let doors = Doors::bind(&config).await.unwrap();
-        let (s3, flight) = (doors.s3_address(), doors.flight_address().unwrap());
+        let s3 = doors.s3_address();
+        let flight = doors.flight_address().unwrap();
         let node = Node::open(&config).await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let serving = doors.serve(node, async { drop(stopped.await) });
+
         Self { s3, flight, stop, served: tokio::spawn(serving) }
     }
 
-    /// Status and body of the answer to a GET.
+    /// Returns status and body of the answer to a GET.
     async fn get(&self, path: &str, headers: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.s3).await.unwrap();
         let host = format!("host: {}\r\nconnection: close\r\n", self.s3);
@@ -201,6 +204,7 @@ impl Setup {
             let file = File::options().write(true).open(folder.path().join(name)).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(3_600)).unwrap();
         }
+
         let origin = Running::start(BucketConfig::new("lake", folder.path().to_str().unwrap()), None).await;
         let collector = Collector::start().await;
         let node =
@@ -227,7 +231,7 @@ fn bucket_at(origin: SocketAddr) -> BucketConfig {
     BucketConfig { options, ..BucketConfig::new("lake", "s3://lake") }
 }
 
-/// Several row groups of numbers.
+/// Writes several row groups of numbers.
 fn write_table(path: &Path) {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
     let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
@@ -246,7 +250,8 @@ fn traceparent(flags: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_is_a_span_below_its_clients_and_above_those_to_the_origin() {
     let setup = Setup::start().await;
-    let (s3, origin) = (setup.node.s3, setup.origin.s3);
+    let s3 = setup.node.s3;
+    let origin = setup.origin.s3;
     assert_eq!(setup.node.get("/lake/a", &traceparent("01")).await, (200, "a".repeat(1_000)));
     let collected = setup.end().await;
     assert_eq!(collected.service.as_deref(), Some("stylobate"));
@@ -315,7 +320,7 @@ async fn a_hit_asks_no_origin_and_what_is_forwarded_is_a_child_too() {
     assert_eq!(attribute(children[0], "stylobate.origin.request"), "list");
     assert!(attribute(children[0], "url.full").ends_with("/lake"), "{:?}", children[0]);
 
-    // A missing object is no failure of the node, but one of the request to its origin.
+    // A missing object is not a failure of the node, but one of the request to its origin.
     let missing = of_object("missing")[0];
     assert_eq!(attribute(missing, "http.response.status_code"), "404");
     assert_eq!(attribute(missing, "error.type"), "");
@@ -368,7 +373,7 @@ async fn no_span_holds_a_secret() {
 async fn a_client_that_is_not_sampled_makes_no_span() {
     let setup = Setup::start().await;
     assert_eq!(setup.node.get("/lake/a", &traceparent("00")).await.0, 200);
-    // What cannot be read is no parent.
+    // An invalid parent is ignored.
     assert_eq!(setup.node.get("/lake/a", "traceparent: nonsense\r\n").await.0, 200);
     let collected = setup.end().await;
     assert_eq!(collected.spans.len(), 1);
@@ -383,7 +388,9 @@ async fn a_scan_over_flight_is_a_span_with_the_reads_of_its_columns() {
     client.add_header("traceparent", &format!("00-{TRACE}-{PARENT}-01")).unwrap();
     let command = json!({"version": 1, "path": "lake/t.parquet"}).to_string();
     let info = client.get_flight_info(FlightDescriptor::new_cmd(command)).await.unwrap();
+
     let mut rows = 0;
+
     for endpoint in &info.endpoint {
         let batches = client.do_get(endpoint.ticket.clone().unwrap()).await.unwrap();
         rows +=
@@ -401,8 +408,9 @@ async fn a_scan_over_flight_is_a_span_with_the_reads_of_its_columns() {
         assert_eq!(attribute(span, "rpc.service"), "arrow.flight.protocol.FlightService");
         assert_eq!(attribute(span, "rpc.grpc.status_code"), "0");
     }
+
     assert_eq!(attribute(get, "rpc.method"), "DoGet");
-    // Whatever is read of the small file comes in one request or two, for one call or the other.
+    // The small file is read by one request or two, for one call or the other.
     let clients = collected.of_kind(SpanKind::Client);
     assert!(!clients.is_empty());
     assert!(
@@ -419,9 +427,10 @@ async fn a_dead_collector_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "a").unwrap();
     let origin = Running::start(BucketConfig::new("lake", folder.path().to_str().unwrap()), None).await;
-    // One that refuses connections, and one that takes them and never answers.
+    // One that refuses connections, and one that accepts them and never answers.
     let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+
     for collector in [refusing, silent.local_addr().unwrap()] {
         let node = Running::start(bucket_at(origin.s3), Some(format!("http://{collector}"))).await;
         // More spans than the queue holds.

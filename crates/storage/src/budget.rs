@@ -1,4 +1,4 @@
-//! The memory budget of the process: who holds how much of it, and which cache gives way when it is full.
+//! The memory budget of the process: counts usage by holder, and reclaims from the least valuable cache when full.
 //!
 //! ```text
 //!   try_reserve ──▶ free? ──yes──▶ Reservation ──drop──▶ free again
@@ -7,9 +7,9 @@
 //!   caches, the least valuable first ──reclaim──▶ free? ──▶ Reservation, or a refusal
 //! ```
 //!
-//! Nothing has a fixed share. A cache is worth what it answered lately per byte that it holds; when the budget is
-//! full, the cache that is worth least gives up bytes first, down to a floor. A refusal means "read once, past the
-//! cache": reserving never waits and never fails a read.
+//! Nothing has a fixed share. The value of a cache is the bytes it served recently per byte held; when the budget is
+//! full, the cache with the lowest value gives up bytes first, down to a floor. A refusal means "read once, bypassing
+//! the cache": reserving never waits and never fails a read.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::ByteSize;
 
-/// What memory is used for.
+/// The use of reserved memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
@@ -35,11 +35,11 @@ pub enum Holder {
     Chunks,
     /// Parsed footers and indexes, and the index of the disk tier.
     Metadata,
-    /// Decodes under way.
+    /// Decodes in progress.
     Decodes,
     /// Bodies of uploads.
     Uploads,
-    /// Memory that callers hold whether it is free or not.
+    /// Memory that callers hold even when none is free.
     Other,
 }
 
@@ -51,17 +51,18 @@ impl Holder {
 
 /// A cache that can give memory back.
 pub trait Reclaim: fmt::Debug + Send + Sync {
-    /// Bytes answered per second, lately, per byte held. The cache with the smallest value gives way first.
+    /// Returns the bytes served recently per second, per byte held. The cache with the smallest value is reclaimed
+    /// first.
     fn value(&self) -> f64;
 
     /// Drops entries until about `bytes` are free again, and returns how many were freed; 0 if none can be.
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// A cache gives up nothing to another one below this part of the capacity.
+/// Divisor of the capacity that gives the floor below which one cache gives up nothing to another.
 const FLOOR_DIVISOR: u64 = 32;
 
-/// A number of bytes shared by everything that caches in a process. Cheap to clone: all clones count together.
+/// A byte budget shared by all caches of a process. Cheap to clone: all clones share one count.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<BudgetInner>,
@@ -86,25 +87,25 @@ struct HolderCount {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct HolderStats {
-    /// Whose memory it is.
+    /// The holder.
     pub holder: Holder,
     /// Bytes held now.
     pub bytes: u64,
-    /// Bytes answered per second, lately, per byte held: what decides who gives way. 0 for holders without a cache.
+    /// Bytes served recently per second, per byte held: decides the order of reclaim. 0 for holders without a cache.
     pub value: f64,
-    /// Bytes given up so far because another reservation needed them.
+    /// Bytes reclaimed so far for other reservations.
     pub reclaimed: u64,
     /// Reservations that were refused.
     pub refused: u64,
 }
 
-/// The budget and who holds it.
+/// A snapshot of the budget by holder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BudgetStats {
-    /// Bytes in all.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// Bytes held.
+    /// Bytes reserved.
     pub used: u64,
     /// Bytes that a cache keeps when others need memory, if it has them.
     pub floor: u64,
@@ -113,7 +114,7 @@ pub struct BudgetStats {
 }
 
 impl Budget {
-    /// A budget of this many bytes, all of them free.
+    /// Creates a budget of `capacity` bytes, all of them free.
     pub fn new(capacity: ByteSize) -> Self {
         let shared = BudgetInner {
             capacity: capacity.as_u64(),
@@ -131,18 +132,18 @@ impl Budget {
         caches.push((holder, cache));
     }
 
-    /// Takes `bytes` until the reservation is dropped; caches make room for it. `None` if they cannot.
+    /// Reserves `bytes` until the reservation is dropped; caches make room for them. Returns `None` if they cannot.
     pub fn try_reserve(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
         self.reserve(holder, bytes, false)
     }
 
-    /// Takes `bytes` for a cache that would otherwise drop entries of its own: other caches make room only as far as
-    /// they are worth no more than this one.
+    /// Reserves `bytes` for a cache that would otherwise evict entries of its own: other caches make room only as far
+    /// as they are worth no more than this one.
     pub fn try_grow(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
         self.reserve(holder, bytes, true)
     }
 
-    /// Takes `bytes` whether they are free or not: for memory that is in use anyway, so that caches hold less.
+    /// Reserves `bytes` even if they are not free: for memory that is in use anyway, so that caches hold less.
     pub fn hold(&self, holder: Holder, bytes: u64) -> Reservation {
         let take = |used: u64| Some(used.saturating_add(bytes));
         let before = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
@@ -158,28 +159,28 @@ impl Budget {
         Reservation { budget: self.clone(), holder, bytes }
     }
 
-    /// Bytes in all.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.shared.capacity
     }
 
-    /// Bytes reserved now.
+    /// Returns the bytes reserved now.
     pub fn used(&self) -> u64 {
         self.shared.used.load(Ordering::Acquire)
     }
 
-    /// Bytes that one holder has reserved now.
+    /// Returns the bytes that one holder has reserved now.
     pub fn held_by(&self, holder: Holder) -> u64 {
         self.count(holder).bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that `holder` may come to hold if caches of others do not give way.
+    /// Returns the bytes that `holder` may come to hold if caches of others are not reclaimed.
     pub fn capacity_for(&self, holder: Holder) -> u64 {
         let others = self.used().saturating_sub(self.held_by(holder));
         self.capacity().saturating_sub(others)
     }
 
-    /// Who holds how much.
+    /// Returns the usage by holder.
     pub fn stats(&self) -> BudgetStats {
         let caches = self.caches();
         let value = |holder| {
@@ -193,6 +194,7 @@ impl Budget {
             reclaimed: self.count(holder).reclaimed.load(Ordering::Relaxed),
             refused: self.count(holder).refused.load(Ordering::Relaxed),
         });
+
         BudgetStats {
             capacity: self.capacity(),
             used: self.used(),
@@ -202,7 +204,7 @@ impl Budget {
     }
 
     fn reserve(&self, holder: Holder, bytes: u64, is_growth: bool) -> Option<Reservation> {
-        // What one thread reclaims another may take first: a few attempts, then a refusal.
+        // Another thread may take what this one reclaims: a few attempts, then a refusal.
         for _ in 0..4 {
             match self.take(bytes) {
                 Ok(()) => {
@@ -217,6 +219,7 @@ impl Budget {
                 Err(_) => break,
             }
         }
+
         self.count(holder).refused.fetch_add(1, Ordering::Relaxed);
         None
     }
@@ -229,13 +232,13 @@ impl Budget {
         taken.map(|_| ()).map_err(|used| used.saturating_add(bytes).saturating_sub(capacity))
     }
 
-    /// Has caches give up `missing` bytes, the least valuable first. Returns how many were freed.
+    /// Reclaims `missing` bytes from caches, the least valuable first. Returns the number of bytes freed.
     fn make_room(&self, requester: Holder, missing: u64, is_growth: bool) -> u64 {
         let mut caches: Vec<_> =
             self.caches().into_iter().map(|(holder, cache)| (cache.value(), holder, cache)).collect();
         let own = caches.iter().filter(|(_, holder, _)| *holder == requester).map(|(value, ..)| *value);
         let own = own.fold(0.0, f64::max);
-        // Between caches that are worth the same, the one that needs memory gets it.
+        // Among caches of equal value, the one that needs memory gets it.
         caches.sort_by(|(a, holder, _), (b, other, _)| {
             a.total_cmp(b).then_with(|| (*holder == requester).cmp(&(*other == requester)))
         });
@@ -246,10 +249,7 @@ impl Budget {
             if freed >= missing || (is_growth && (is_own || value > own)) {
                 break;
             }
-            let spare = match is_own {
-                true => u64::MAX,
-                false => self.held_by(holder).saturating_sub(self.floor()),
-            };
+            let spare = if is_own { u64::MAX } else { self.held_by(holder).saturating_sub(self.floor()) };
             let wanted = (missing - freed).min(spare);
             if wanted > 0 {
                 let given = cache.reclaim(wanted);
@@ -257,6 +257,7 @@ impl Budget {
                 freed += given;
             }
         }
+
         freed
     }
 
@@ -282,7 +283,7 @@ impl Budget {
     }
 }
 
-/// Bytes of a [`Budget`]; they are free again when this is dropped.
+/// Bytes reserved from a [`Budget`], released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
@@ -291,12 +292,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Holds `bytes` from now on. Returns `false`, and changes nothing, if more are wanted than can be had.
+    /// Resizes the reservation to `bytes`. Returns `false`, and changes nothing, if the budget cannot provide them.
     pub fn try_resize(&mut self, bytes: u64) -> bool {
         if bytes <= self.bytes {
             drop(self.split(self.bytes - bytes));
@@ -308,7 +309,7 @@ impl Reservation {
         is_reserved
     }
 
-    /// Adds what a cache reserved to grow; see [`Budget::try_grow`]. Returns `false` if nothing was had.
+    /// Adds `more` bytes to grow a cache; see [`Budget::try_grow`]. Returns `false` if they cannot be reserved.
     pub fn try_grow(&mut self, more: u64) -> bool {
         let more = self.budget.try_grow(self.holder, more);
         let is_reserved = more.is_some();
@@ -316,7 +317,7 @@ impl Reservation {
         is_reserved
     }
 
-    /// Takes `bytes` of it, or all if there are fewer, as a reservation of their own.
+    /// Splits off `bytes`, or all if there are fewer, as a reservation of their own.
     pub fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -337,7 +338,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Bytes per second that a cache answered lately: an average in which older seconds count less and less.
+/// Bytes per second that a cache served recently: an exponentially decaying average.
 #[derive(Debug)]
 pub struct HitMeter {
     total: AtomicU64,
@@ -351,10 +352,10 @@ struct DecayingRate {
     rate: f64,
 }
 
-/// How fast the past is forgotten.
+/// Time constant of the decay.
 const MEMORY: Duration = Duration::from_secs(8);
 
-/// The shortest time that a rate is taken over.
+/// Minimum interval between two samples of the rate.
 const SAMPLE: Duration = Duration::from_millis(50);
 
 impl Default for HitMeter {
@@ -365,13 +366,13 @@ impl Default for HitMeter {
 }
 
 impl HitMeter {
-    /// Counts bytes that were answered, or would have been had the cache been larger.
+    /// Counts bytes that were served, or would have been had the cache been larger.
     #[inline]
     pub fn add(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes per second lately.
+    /// Returns the recent rate in bytes per second.
     pub fn rate(&self) -> f64 {
         self.rate_at(Instant::now())
     }
@@ -387,7 +388,7 @@ impl HitMeter {
         let kept = (-elapsed.as_secs_f64() / MEMORY.as_secs_f64()).exp();
 
         let rate = average.rate * kept + rate * (1.0 - kept);
-        // A cache that was idle for a minute is worth nothing, and not a little more than one that never answered.
+        // A cache that was idle for a minute is worth nothing, not slightly more than one that never answered.
         let rate = if rate < 1.0 { 0.0 } else { rate };
         *average = DecayingRate { since: now, counted: total, rate };
         rate

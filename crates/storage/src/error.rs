@@ -1,4 +1,4 @@
-//! What can go wrong between a caller and the bytes of an object.
+//! Errors between a caller and the bytes of an object.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,8 +18,8 @@ pub enum Error {
         path: String,
     },
 
-    /// The object was replaced while it was being read. Open it again: what was read so far belongs to the old
-    /// version and must not be joined with the new one.
+    /// The object was replaced while it was being read. Open it again: bytes read so far belong to the old version and
+    /// must not be joined with the new one.
     #[error("{path}: object changed during read")]
     Changed {
         /// The path within the store.
@@ -45,15 +45,15 @@ pub enum Error {
     Range {
         /// The path within the store.
         path: String,
-        /// First byte asked for.
+        /// First requested byte.
         start: u64,
-        /// One past the last byte asked for.
+        /// One past the last requested byte.
         end: u64,
         /// Size of the object in bytes.
         size: u64,
     },
 
-    /// The origin sent fewer or more bytes than it announced. Retry: nothing of the answer was kept.
+    /// The origin sent fewer or more bytes than it announced. Retry: nothing of the response was kept.
     #[error("{path}: origin sent {received} of {expected} bytes of {start}..{end}")]
     Truncated {
         /// The path within the store.
@@ -62,9 +62,9 @@ pub enum Error {
         start: u64,
         /// One past the last byte of the request.
         end: u64,
-        /// Bytes that the request was for.
+        /// Bytes requested.
         expected: u64,
-        /// Bytes that came.
+        /// Bytes received.
         received: u64,
     },
 
@@ -77,14 +77,14 @@ pub enum Error {
         deadline_ms: u64,
     },
 
-    /// The origin cannot hold an object of this path, such as a folder a name that is too long. Choose another one.
+    /// The origin cannot hold an object at this path, such as a file whose name is too long. Choose another one.
     #[error("{path}: the origin cannot hold such an object")]
     ImpossiblePath {
         /// The path within the store.
         path: String,
     },
 
-    /// The origin refused or failed; its own error is the source. The text shows no query of a URL, which may be signed.
+    /// The origin refused or failed; its own error is the source. The text omits URL queries, which may be signed.
     #[error("{path}: {}", redacted(&source.to_string()))]
     Origin {
         /// The path within the store.
@@ -93,7 +93,7 @@ pub enum Error {
         source: Arc<object_store::Error>,
     },
 
-    /// A file cannot be written; the system's error is the source. Make room, or choose another place.
+    /// A file cannot be written; the system's error is the source. Free space, or choose another location.
     #[error("{path}: cannot be written: {source}")]
     Write {
         /// The file, or the path within the store.
@@ -102,15 +102,15 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
 
-    /// There is a file or object of this name already, and it was not to be replaced. It is as it was.
+    /// A file or object of this name exists already, and was not to be replaced. It is unchanged.
     #[error("{path}: exists already")]
     Exists {
         /// The file, or the path within the store.
         path: String,
     },
 
-    /// The file is whole and has its name, but the system failed to make that durable: after a loss of power the file
-    /// may be gone. Write it again, or look after the disk.
+    /// The file is complete and has its name, but the system failed to make it durable: a power loss may lose it. Write
+    /// it again, or check the disk.
     #[error("{path}: written, but may not survive a loss of power: {source}")]
     Unsynced {
         /// The file.
@@ -131,11 +131,11 @@ pub enum Error {
     InvalidUpload {
         /// The path within the store.
         path: String,
-        /// What is wrong with them.
+        /// The problem with them.
         reason: String,
     },
 
-    /// A part of an upload, which is not the last one, has too few bytes. Send larger parts.
+    /// A part of an upload, other than the last one, has too few bytes. Send larger parts.
     #[error("{path}: part {number} has {size} bytes, fewer than {least}")]
     PartTooSmall {
         /// The path within the store.
@@ -144,16 +144,16 @@ pub enum Error {
         number: u32,
         /// Its size in bytes.
         size: u64,
-        /// Fewest bytes of each part but the last.
+        /// Minimum bytes of each part but the last.
         least: u64,
     },
 
-    /// The joined parts have not the checksum that was asked for. Send them again.
+    /// The joined parts do not have the requested checksum. Send them again.
     #[error("{path}: {reason}")]
     WrongChecksum {
         /// The path within the store.
         path: String,
-        /// Which checksum it is.
+        /// The checksum that differs.
         reason: String,
     },
 
@@ -162,7 +162,7 @@ pub enum Error {
     OriginConfig {
         /// The URL as given, without credentials.
         url: String,
-        /// What is wrong and what to do.
+        /// The problem and its remedy.
         reason: String,
     },
 
@@ -185,13 +185,13 @@ pub enum Error {
     /// The cache cannot be built with these options, or failed as a whole. Correct the options.
     #[error("page cache: {reason}")]
     Cache {
-        /// What is wrong and what to do.
+        /// The problem and its remedy.
         reason: String,
     },
 }
 
 impl Error {
-    /// An object store's error about `path`, as the kind of error that a caller can act on.
+    /// Converts an object store's error about `path` to the kind of error that a caller can act on.
     pub fn from_origin(path: &str, error: object_store::Error) -> Self {
         let path = path.to_owned();
         match error {
@@ -212,33 +212,35 @@ impl Error {
         }
     }
 
-    /// An object store's error about a write to `path`: what cannot be there is not found by a read, and refused here.
+    /// Converts an object store's error about a write to `path`: an impossible path is "not found" to a read, and
+    /// refused here.
     pub fn from_write(path: &str, error: object_store::Error) -> Self {
-        match is_impossible_file(&error) {
-            true => Self::ImpossiblePath { path: path.to_owned() },
-            false => Self::from_origin(path, error),
+        if is_impossible_file(&error) {
+            Self::ImpossiblePath { path: path.to_owned() }
+        } else {
+            Self::from_origin(path, error)
         }
     }
 
-    /// Whether a plain web server was asked for more than files: to list them, or to change one.
+    /// Returns whether a plain web server refused to do more than serve files: to list them, or to change one.
     pub(crate) fn is_beyond_web_server(error: &object_store::Error) -> bool {
         let object_store::Error::Generic { store: "HTTP", source } = error else { return false };
-        // The status is in the text only. A page instead of an answer to PROPFIND is as much of a refusal.
+        // The status is in the text only. A page instead of a PROPFIND response is a refusal as well.
         let text = source.to_string();
         ["405 Method Not Allowed", "501 Not Implemented", "PROPFIND"].iter().any(|sign| text.contains(sign))
     }
 
-    /// The system's error about a write to `path`.
+    /// Wraps the system's error about a write to `path`.
     pub(crate) fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Write { path: path.into(), source: Arc::new(source) }
     }
 
-    /// What is not to be replaced is there.
+    /// Returns the error for a target that exists and is not to be replaced.
     pub(crate) fn exists(path: impl AsRef<std::path::Path>) -> Self {
         Self::Exists { path: path.as_ref().display().to_string() }
     }
 
-    /// Whether the origin cannot do what was asked of it at all, such as a plain web server that is to list its files.
+    /// Returns whether the origin does not support the operation at all, such as a listing of a plain web server.
     pub fn is_unsupported(&self) -> bool {
         matches!(self, Self::Origin { source, .. } if matches!(
             **source,
@@ -246,7 +248,7 @@ impl Error {
         ))
     }
 
-    /// Whether the same request may succeed when it is sent again.
+    /// Returns whether the same request may succeed when it is sent again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Truncated { .. } => true,
@@ -273,14 +275,14 @@ impl Error {
     }
 }
 
-/// Whether it is the bucket that is missing: nobody may take that for a missing object.
+/// Returns whether the bucket itself is missing, which must not be taken for a missing object.
 fn names_missing_bucket(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(|error| error.to_string().contains("<Code>NoSuchBucket</Code>"))
 }
 
-/// Whether a folder cannot have such a file at all: a name that is too long for it or that its client keeps to itself,
-/// a path below a file, a folder's own path.
+/// Returns whether a folder cannot hold such a file at all: a name that is too long or that its client reserves, a path
+/// below a file, a directory's own path.
 fn is_impossible_file(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -290,13 +292,13 @@ fn is_impossible_file(error: &object_store::Error) -> bool {
         }
         cause = error.source();
     }
-    // This one has no public type: its text is what there is to tell it by.
+    // This error has no public type: only its text identifies it.
     matches!(error, object_store::Error::Generic { store: "LocalFileSystem", source }
         if source.to_string().starts_with("Filenames containing trailing"))
 }
 
-/// So that a [`ReadThrough`](crate::ReadThrough) can stand wherever an object store stands. The error kept as
-/// source is ours: `source.downcast_ref::<stylobate_storage::Error>()` finds it again.
+/// Lets a [`ReadThrough`](crate::ReadThrough) be used as any object store. The source keeps our error:
+/// `source.downcast_ref::<stylobate_storage::Error>()` returns it.
 impl From<Error> for object_store::Error {
     fn from(error: Error) -> Self {
         match &error {
@@ -306,7 +308,9 @@ impl From<Error> for object_store::Error {
             }
             Error::NotModified { path } => Self::NotModified { path: path.clone(), source: error.into() },
             Error::Origin { path, source } => {
-                let (path, source) = (path.clone(), source.clone());
+                let path = path.clone();
+                let source = source.clone();
+
                 match &*source {
                     object_store::Error::PermissionDenied { .. } => {
                         Self::PermissionDenied { path, source: error.into() }

@@ -1,12 +1,12 @@
-//! A histogram of times that is written without a lock.
+//! A lock-free histogram of latencies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bounds of the buckets, in seconds; a last bucket takes what is slower.
+/// Upper bounds of the buckets, in seconds; a last bucket takes slower times.
 const BOUNDS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Times in buckets of 0.1 ms to 10 s. Adding one is two atomic additions.
+/// Times in buckets of 0.1 ms to 10 s. Adding one costs two atomic additions.
 #[derive(Debug, Default)]
 pub struct LatencyHistogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
@@ -50,26 +50,27 @@ impl LatencyCounts {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Number of times.
+    /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Sum of all times in seconds.
+    /// Returns the sum of all times in seconds.
     pub fn sum_seconds(&self) -> f64 {
         self.sum_ns as f64 / 1e9
     }
 
-    /// Upper bound in seconds and number of times of each bucket; the last bound is infinite.
+    /// Returns the upper bound in seconds and the number of times of each bucket; the last bound is infinite.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         BOUNDS.iter().copied().chain([f64::INFINITY]).zip(self.counts).collect()
     }
 
-    /// Returns the time in seconds within which this part of all times lies: exact to the bucket, interpolated linearly
-    /// within it. 0 if nothing was observed.
+    /// Returns the time in seconds within which the fraction `quantile` of all times lies: exact to the bucket,
+    /// interpolated linearly within it. 0 if nothing was observed.
     pub fn quantile(&self, quantile: f64) -> f64 {
         let wanted = quantile * self.count() as f64;
-        let (mut lower, mut before) = (0.0, 0.0);
+        let mut lower = 0.0;
+        let mut before = 0.0;
         for (upper, count) in self.buckets() {
             let count = count as f64;
             if count > 0.0 && before + count >= wanted {
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn histograms_add_up() {
-        let (one, other) = (LatencyHistogram::default(), LatencyHistogram::default());
+        let one = LatencyHistogram::default();
+        let other = LatencyHistogram::default();
         one.observe(0.001);
         other.observe(2.0);
         let mut counts = one.snapshot();

@@ -1,8 +1,8 @@
 //! Bytes of objects: a page cache in memory and on disk, and an object store that reads through it.
 //!
-//! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it where the bucket was, and what
-//! is read again comes from memory or disk. Nothing is ever cached under a path: only under one version of an
-//! object ([`ObjectVersion`]), so an object that was replaced cannot answer with bytes of its former self.
+//! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it in the place of the bucket, and
+//! repeated reads come from memory or disk. Nothing is ever cached under a path, only under one version of an object
+//! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -25,7 +25,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! This crate knows no Arrow and no file format, and opens no socket to listen on.
+//! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
 mod budget;
 mod error;

@@ -1,39 +1,40 @@
-//! What is asked of a listing, and a page of its answer.
+//! Requests for listings, and the pages that answer them.
 
 use object_store::ObjectMeta;
 
-/// What to list.
+/// A request for a page of a listing.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// What all keys begin with; any text, not only whole path segments.
+    /// Prefix of all keys; any text, not only whole path segments.
     pub prefix: String,
-    /// Keys that have this text behind the prefix are listed as one common prefix. Empty, or `/`; a folder knows any.
+    /// Keys that have this text after the prefix are rolled up into one common prefix. Empty, or `/`; a folder supports
+    /// any.
     pub delimiter: String,
-    /// List what comes after this key.
+    /// Key after which the listing begins.
     pub start_after: Option<String>,
-    /// List what comes after all keys that begin so.
+    /// Prefix after whose keys the listing begins.
     pub past_prefix: Option<String>,
-    /// Go on where the page that returned this token ended.
+    /// Token of the previous page, to continue after it.
     pub token: Option<String>,
-    /// Most objects and common prefixes of a page.
+    /// Maximum objects and common prefixes of a page.
     pub max_keys: usize,
 }
 
-/// A page of a listing, in order of keys.
+/// A page of a listing, in key order.
 #[derive(Debug, Default)]
 pub struct ListPage {
     /// The objects.
     pub objects: Vec<ListedKey>,
     /// The common prefixes; each ends in the delimiter.
     pub prefixes: Vec<String>,
-    /// With which to ask for the next page, if there is one.
+    /// Token to request the next page with, if there is one.
     pub next_token: Option<String>,
 }
 
 /// An object of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedKey {
-    /// The key. In a folder it may be one that no path can have; see [`key_of_path`](crate::key_of_path).
+    /// The key. In a folder it may be one that no path can hold; see [`key_of_path`](crate::key_of_path).
     pub key: String,
     /// The object, under its path.
     pub meta: ObjectMeta,

@@ -1,4 +1,4 @@
-//! Listings as S3 pages them: any prefix, keys in order, a page at a time.
+//! Pages of listings as S3 returns them: any prefix, keys in order.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -12,11 +12,12 @@ use crate::{
 };
 
 impl ReadThrough {
-    /// One page of a listing, asked of the origin each time.
+    /// Returns one page of a listing, requested from the origin each time.
     #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
         let asked = Instant::now();
         let mut request = request;
+
         if let Some(prefix) = request.past_prefix.as_ref().filter(|_| !self.origin().is_folder()) {
             request.start_after = Some(format!("{prefix}{}", char::MAX));
         }
@@ -34,6 +35,7 @@ impl ReadThrough {
             }
             (None, None) => walked_page(self.origin(), &request).await.map_err(failed),
         }?;
+
         let listed = |ListedKey { meta, .. }: &ListedKey| ListedObject {
             path: meta.location.to_string(),
             size: meta.size,
@@ -41,12 +43,14 @@ impl ReadThrough {
             version: meta.version.clone().filter(|_| self.origin().is_folder()),
             last_modified: Some(meta.last_modified),
         };
+
         self.note_listing(asked, page.objects.iter().map(listed));
         Ok(page)
     }
 }
 
-/// The origin pages by itself; keys that are not the listing's to show are left out, so a page may be short.
+/// Requests a page of an origin that paginates; keys that the listing must not show are left out, so a page may be
+/// short.
 async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
     let Some(native) = origin.native() else { return Ok(ListPage::default()) };
     let before = origin.key_prefix();
@@ -57,11 +61,16 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
         page_token: request.token.clone(),
         ..PaginatedListOptions::default()
     };
+
     let prefix = format!("{before}{}", request.prefix);
+
     let listed = native.list.list_paginated(Some(&prefix), options).await?;
+
     let own = |path: &Path| path.as_ref().strip_prefix(before.as_str()).map(str::to_owned);
     let after = |key: &str| request.start_after.as_ref().is_none_or(|start| key > start.as_str());
+
     let mut page = ListPage { next_token: listed.page_token, ..ListPage::default() };
+
     for meta in listed.result.objects {
         if let Some(key) = own(&meta.location).filter(|key| after(key) && !is_reserved_key(key)) {
             page.objects.push(ListedKey::of(ObjectMeta { location: Path::parse(key)?, ..meta }));
@@ -71,19 +80,20 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
         let key = own(&prefix).map(|key| format!("{key}/"));
         page.prefixes.extend(key.filter(|key| after(key) && !is_reserved_key(key)));
     }
+
     page.objects.sort_by(|a, b| a.key.cmp(&b.key));
     page.prefixes.sort();
     Ok(page)
 }
 
-/// An entry of a listing before it is cut into pages.
+/// An entry of a listing before it is split into pages.
 enum ListingEntry {
     Object(ObjectMeta),
     Prefix,
 }
 
-/// The origin lists all at once, in no order: the page's keys are the smallest ones behind the last page's, of
-/// which no more than a page is held at a time.
+/// Builds a page of an origin that lists all keys in no order: the smallest keys after the last page's. No more than a
+/// page is held at a time.
 async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
     let start = [&request.start_after, &request.token].into_iter().flatten().max();
     let wanted = |key: &str| {
@@ -91,7 +101,8 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             && start.is_none_or(|start| key > start.as_str())
             && !is_reserved_key(key)
     };
-    // One more than a page tells whether there is a next one.
+    // One entry more than a page tells whether there is a next one.
+
     let mut entries: BTreeMap<String, ListingEntry> = BTreeMap::new();
     let mut take = |key: String, entry: ListingEntry| {
         if wanted(&key) {
@@ -101,6 +112,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             }
         }
     };
+
     let folder = request.prefix.rsplit_once('/').map(|(folder, _)| Path::parse(folder)).transpose()?;
     if !request.delimiter.is_empty() {
         let listed = origin.store().list_with_delimiter(folder.as_ref()).await?;
@@ -116,6 +128,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             take(meta.location.to_string(), ListingEntry::Object(meta));
         }
     }
+
     let more = entries.len() > request.max_keys;
     let mut page = ListPage::default();
     let mut last = None;
@@ -126,6 +139,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
             ListingEntry::Prefix => page.prefixes.push(key),
         }
     }
+
     page.next_token = last.filter(|_| more);
     Ok(page)
 }

@@ -1,10 +1,10 @@
-//! Work that is done now and then, however often there is an occasion for it.
+//! Runs an action at most once per interval.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Tells on which occasions such work is due.
+/// Tells when such an action is due.
 #[derive(Debug)]
 pub(crate) struct MinInterval {
     every: Duration,
@@ -12,12 +12,12 @@ pub(crate) struct MinInterval {
 }
 
 impl MinInterval {
-    /// Work that is due on the first occasion, and again when `every` has passed.
+    /// Creates an interval that is due at the first call, and again when `every` has passed.
     pub(crate) fn new(every: Duration) -> Self {
         Self { every, last: Mutex::new(None) }
     }
 
-    /// Whether the work is due now; then who asks is to do it.
+    /// Returns whether the action is due now; the caller must then run it.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let mut last = self.last.lock();
         let due = last.is_none_or(|last| now.duration_since(last) >= self.every);

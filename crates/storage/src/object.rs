@@ -4,7 +4,7 @@ use std::{fmt, ops::Range};
 
 use object_store::ObjectMeta;
 
-/// One version of one object: the only thing that bytes are ever cached under.
+/// One version of one object: the only key that bytes are ever cached under.
 ///
 /// Two objects share a version only if store, path, size and ETag are all equal; an object that was replaced,
 /// even by one of the same size, has another.
@@ -17,10 +17,10 @@ pub struct ObjectVersion {
 }
 
 impl ObjectVersion {
-    /// The version that `meta` describes, or `None` where the origin gives no strong ETag or version id: such an
-    /// object cannot be told from its replacement, so nothing of it may be cached.
+    /// Returns the version that `meta` describes, or `None` if the origin gives no strong ETag or version id: such an
+    /// object cannot be distinguished from its replacement, so nothing of it may be cached.
     ///
-    /// A version id alone is enough: origins that keep versions give each its own.
+    /// A version id alone is enough: origins with versioning give each version its own.
     pub fn of(store: &str, meta: &ObjectMeta) -> Option<Self> {
         let strong = |tag: &&String| !tag.is_empty() && !tag.starts_with("W/") && !tag.starts_with("w/");
         let etag = meta.e_tag.as_ref().filter(strong).or(meta.version.as_ref())?;
@@ -32,18 +32,18 @@ impl ObjectVersion {
         })
     }
 
-    /// Size of the object in bytes.
+    /// Returns the size of the object in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Path of the object within its store.
+    /// Returns the path of the object within its store.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The 128-bit name of this version on disk and in page keys: the head of a BLAKE3 hash, in which each part
-    /// is preceded by its length so that no two versions spell the same.
+    /// Returns the 128-bit name of this version on disk and in page keys: the head of a BLAKE3 hash, in which each part
+    /// is preceded by its length so that no two versions hash the same bytes.
     pub fn hash(&self) -> ObjectHash {
         let mut hasher = blake3::Hasher::new();
         for part in [&self.store, &self.path, &self.etag] {
@@ -69,32 +69,32 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// The bytes `start..end`, or `None` if `end` lies before `start`.
+    /// Creates the range `start..end`, or returns `None` if `end` lies before `start`.
     pub fn new(start: u64, end: u64) -> Option<Self> {
         (start <= end).then_some(Self { start, end })
     }
 
-    /// The first `len` bytes.
+    /// Creates the range of the first `len` bytes.
     pub fn to(len: u64) -> Self {
         Self { start: 0, end: len }
     }
 
-    /// First byte.
+    /// Returns the offset of the first byte.
     pub fn start(self) -> u64 {
         self.start
     }
 
-    /// One past the last byte.
+    /// Returns the offset past the last byte.
     pub fn end(self) -> u64 {
         self.end
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether the range has no bytes.
+    /// Returns whether the range has no bytes.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }

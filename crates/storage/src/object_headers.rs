@@ -1,4 +1,4 @@
-//! What an origin's answer said of an object in its headers, kept with the version that they are about.
+//! Headers with which an origin describes an object, kept with the version that they describe.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use http::{
 };
 use parking_lot::Mutex;
 
-/// Headers that describe an object, whatever request they answer.
+/// Headers that describe an object, regardless of the request.
 const OF_OBJECT: [HeaderName; 9] = [
     ACCEPT_RANGES,
     CACHE_CONTROL,
@@ -25,28 +25,28 @@ const OF_OBJECT: [HeaderName; 9] = [
     LAST_MODIFIED,
 ];
 
-/// Headers of S3's own that are about the request.
+/// Headers of S3 that describe the request.
 const OF_REQUEST: [&str; 3] = ["x-amz-request-id", "x-amz-id-2", "x-amz-request-charged"];
 
 const CHECKSUM: &str = "x-amz-checksum-";
 
-/// The headers with which an origin describes an object, as they came. Cheap to clone.
+/// The headers with which an origin describes an object, as received. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectHeaders(Arc<[(HeaderName, HeaderValue)]>);
 
 impl ObjectHeaders {
-    /// The names and values, in the order of the answer.
+    /// Returns the names and values, in the order of the response.
     pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
         self.iter().find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// Keeps what describes the object. The values share one allocation, so that they do not hold on to the buffer that
-    /// the answer was read into.
+    /// Keeps the headers that describe the object. The values share one allocation, so that they do not retain the
+    /// buffer that the response was read into.
     fn of_answer(headers: &HeaderMap, status: StatusCode) -> Self {
         let is_part = status == StatusCode::PARTIAL_CONTENT;
         let kept = || {
@@ -56,6 +56,7 @@ impl ObjectHeaders {
                 OF_OBJECT.contains(name) || of_s3 && !(is_part && text.starts_with(CHECKSUM))
             })
         };
+
         let mut text = BytesMut::with_capacity(kept().map(|(_, value)| value.len()).sum());
         kept().for_each(|(_, value)| text.extend_from_slice(value.as_bytes()));
 
@@ -68,12 +69,12 @@ impl ObjectHeaders {
     }
 }
 
-/// Where the client of an origin puts the headers of an answer, given to it with the request.
+/// A slot for the headers of a response, passed to an origin's client with the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapturedHeaders(Arc<Mutex<Option<ObjectHeaders>>>);
 
 impl CapturedHeaders {
-    /// Extensions of a request that carry this.
+    /// Returns extensions of a request that carry this slot.
     pub(crate) fn to_extensions(&self) -> Extensions {
         let mut extensions = Extensions::new();
         extensions.insert(self.clone());
@@ -84,8 +85,8 @@ impl CapturedHeaders {
         *self.0.lock() = Some(ObjectHeaders::of_answer(headers, status));
     }
 
-    /// The headers, if they are about the version with this ETag: of two requests that were sent for one, either may have
-    /// been the last to be seen.
+    /// Takes the headers if they describe the version with this ETag: of two requests sent for one read, either may
+    /// have been captured last.
     pub(crate) fn take(&self, etag: Option<&str>) -> Option<ObjectHeaders> {
         let headers = self.0.lock().take()?;
         let seen = headers.get(&ETAG).and_then(|value| value.to_str().ok());

@@ -1,11 +1,11 @@
-//! URLs, and texts with URLs, without the credentials in them: fit for errors, logs and names.
+//! URLs, and texts with URLs, without the credentials in them: safe for errors, logs and names.
 
 use std::borrow::Cow;
 
 const HIDDEN: &str = "***";
 
-/// The URL without what may be a secret: user and password, and the query and fragment of a web server's URL. In other
-/// URLs a `?` is a wildcard, and `abfss://container@account` names a container where others have a user.
+/// Returns the URL without possible secrets: user and password, and the query and fragment of a web server's URL. In
+/// other URLs a `?` is a wildcard, and `abfss://container@account` names a container in the place of a user.
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let scheme_name = scheme.to_ascii_lowercase();
@@ -13,12 +13,14 @@ pub fn without_credentials(url: &str) -> String {
     let names_container = ["abfs", "abfss", "wasb", "wasbs"].contains(&scheme_name.as_str());
     // A query such as `?sv=1&sig=SECRET`, and not a wildcard before `/year=2026`.
     let is_query = |query: &str| query.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
+
     let (authority, path) = rest.split_at(authority_end(scheme, rest));
     let is_hidden = |at: &usize| is_web || path.get(*at..).is_some_and(is_query);
     let (path, query) = match path.find(['?', '#']).filter(is_hidden) {
         Some(at) => (&path[..at], format!("{}{HIDDEN}", &path[at..=at])),
         None => (path, String::new()),
     };
+
     match authority.rsplit_once('@') {
         Some((user, host)) if !names_container || user.contains(':') => {
             format!("{scheme}://{HIDDEN}@{host}{path}{query}")
@@ -27,18 +29,19 @@ pub fn without_credentials(url: &str) -> String {
     }
 }
 
-/// Where the authority of a URL ends, in what follows its `://`.
+/// Returns the end of a URL's authority, in the text after its `://`.
 ///
-/// A password may have been written as it is, with characters that end an authority. That is seen by a colon that no
-/// port follows, or by an `@` that no host follows, and another `@` farther on: then all up to the last `@` is taken for
-/// user and password, lest a part of it is shown.
+/// A password may have been written unencoded, with characters that end an authority. This is recognized by a colon
+/// without a port after it, or by an `@` without a host after it, and another `@` farther on: then everything up to the
+/// last `@` is taken for user and password, lest a part of it is shown.
 pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     const ENDS: [char; 3] = ['/', '?', '#'];
     let end = rest.find(ENDS).unwrap_or(rest.len());
-    let (authority, behind) = rest.split_at(end);
+    let (authority, after) = rest.split_at(end);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let is_cut = authority.ends_with('@') || begins_password(scheme, host);
-    match behind.rfind('@').filter(|_| is_cut) {
+
+    match after.rfind('@').filter(|_| is_cut) {
         None => end,
         Some(at) => {
             let host = end + at + '@'.len_utf8();
@@ -47,10 +50,10 @@ pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     }
 }
 
-/// Whether what stands in the place of host and port may be a user and the beginning of a password. Only web servers
-/// have ports: elsewhere the host is a bucket or a container.
+/// Returns whether the text in the place of host and port may be a user and the beginning of a password. Only web
+/// servers have ports: elsewhere the host is a bucket or a container.
 fn begins_password(scheme: &str, host: &str) -> bool {
-    // Within brackets is an address of IPv6.
+    // Brackets enclose an IPv6 address.
     let host = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(host, |(_, port)| port);
     let Some((_, port)) = host.split_once(':') else { return false };
     let is_port = port.is_empty() || port.parse::<u16>().is_ok();
@@ -62,26 +65,30 @@ fn is_web(scheme: &str) -> bool {
     scheme.ends_with("http") || scheme.ends_with("https")
 }
 
-/// The text with every URL in it shown [`without_credentials`]: an origin's own errors may quote what was sent to it.
+/// Returns the text with every URL in it shown [`without_credentials`]: an origin's own errors may quote the request.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`');
+
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         let begins = before.trim_end_matches(is_scheme).len();
         let ends = after.find(ends_url).map_or(rest.len(), |at| before.len() + "://".len() + at);
         let url = &rest[begins..ends];
-        // A sentence may go on behind a URL without a blank.
+
+        // Punctuation may follow a URL without a space.
         let shown = url.trim_end_matches([')', ']', '}', ',', ';', ':', '.']);
         safe.push_str(&before[..begins]);
         safe.push_str(&without_credentials(shown));
         safe.push_str(&url[shown.len()..]);
+
         rest = &rest[ends..];
     }
+
     safe.push_str(rest);
     Cow::Owned(safe)
 }
@@ -127,7 +134,7 @@ mod tests {
             ("https://user:pa/ss@host:80/a?sig=x", "https://***@host:80/a?***"),
             ("https://user:pa?ss#t@host/a", "https://***@host/a"),
             ("abfss://user:pa/ss@account.dfs/x", "abfss://***@account.dfs/x"),
-            // What has a port and no password.
+            // These have a port and no password.
             ("http://localhost:9000/npm/@scope", "http://localhost:9000/npm/@scope"),
             ("http://localhost:/a@b", "http://localhost:/a@b"),
             ("http://[::1]:9000/a@b", "http://[::1]:9000/a@b"),
@@ -137,7 +144,7 @@ mod tests {
             ("s3://arn:aws:s3:eu-west-1:1:accesspoint/a", "s3://arn:aws:s3:eu-west-1:1:accesspoint/a"),
             ("file:///a:b/c@d", "file:///a:b/c@d"),
             ("file://c:/a@b", "file://c:/a@b"),
-            // Once hidden, it stays so.
+            // Hidden credentials stay hidden.
             ("s3://***@host/a/b", "s3://***@host/a/b"),
         ] {
             assert_eq!(without_credentials(url), shown);

@@ -1,4 +1,4 @@
-//! A number of bytes that reads and prints as people write it: `4GiB`, `512MB`, `65536`.
+//! A number of bytes that parses and prints in common notation: `4GiB`, `512MB`, `65536`.
 
 use std::{fmt, str::FromStr};
 
@@ -16,38 +16,38 @@ impl ByteSize {
     /// No bytes.
     pub const ZERO: Self = Self(0);
 
-    /// This many bytes.
+    /// Creates a size of `bytes` bytes.
     pub const fn bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// This many times 1024 bytes.
+    /// Creates a size of `kib` times 1024 bytes.
     pub const fn kib(kib: u64) -> Self {
         Self(kib << 10)
     }
 
-    /// This many times 1024² bytes.
+    /// Creates a size of `mib` times 1024² bytes.
     pub const fn mib(mib: u64) -> Self {
         Self(mib << 20)
     }
 
-    /// This many times 1024³ bytes.
+    /// Creates a size of `gib` times 1024³ bytes.
     pub const fn gib(gib: u64) -> Self {
         Self(gib << 30)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The number of bytes, at most what this machine can address.
+    /// Returns the number of bytes, clamped to what this machine can address.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-/// Why a text is not a [`ByteSize`].
+/// The error of a text that is not a [`ByteSize`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a size in bytes: write a number with an optional unit, such as 512MiB or 4GiB")]
 pub struct ParseByteSizeError {
@@ -62,6 +62,7 @@ impl FromStr for ByteSize {
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
+
         let multiplier: u64 = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 1,
             "kb" => 1_000,
@@ -74,10 +75,12 @@ impl FromStr for ByteSize {
             "t" | "tib" => 1 << 40,
             _ => return Err(error()),
         };
+
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(multiplier).map(Self).ok_or_else(error);
         }
         let decimal: f64 = number.parse().map_err(|_| error())?;
+
         let bytes = decimal * multiplier as f64;
         if bytes < 0.0 || bytes >= u64::MAX as f64 { Err(error()) } else { Ok(Self(bytes as u64)) }
     }
@@ -118,6 +121,7 @@ impl<'de> Deserialize<'de> for ByteSize {
                 u64::try_from(bytes).map(ByteSize).map_err(|_| E::custom("a size cannot be negative"))
             }
         }
+
         deserializer.deserialize_any(ByteSizeVisitor)
     }
 }

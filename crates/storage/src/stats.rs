@@ -1,10 +1,10 @@
-//! What the reads of one bucket did, counted.
+//! Counters of the reads of one bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-/// A number that many threads add to.
+/// A relaxed atomic counter.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicCounter(AtomicU64);
 
@@ -18,7 +18,7 @@ impl AtomicCounter {
     }
 }
 
-/// The counters behind [`ReadStats`].
+/// The atomic counters of [`ReadStats`].
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounters {
     pub(crate) bytes_memory: AtomicCounter,
@@ -36,11 +36,11 @@ pub(crate) struct ReadCounters {
     pub(crate) changed: AtomicCounter,
 }
 
-/// What one bucket's reads did since it was opened.
+/// Counters of one bucket's reads since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReadStats {
-    /// Bytes answered from memory.
+    /// Bytes served from memory.
     pub bytes_memory: u64,
     /// Bytes read from the disk tier.
     pub bytes_disk: u64,
@@ -48,7 +48,7 @@ pub struct ReadStats {
     pub bytes_origin: u64,
     /// Bytes handed from the origin to the reader past the cache.
     pub bytes_passed_through: u64,
-    /// Requests past the cache that readers sent, whether or not any byte came of them.
+    /// Requests past the cache that readers sent, even those that brought no byte.
     pub reads_passed_through: u64,
     /// GET requests sent to the origin.
     pub origin_gets: u64,
@@ -56,24 +56,24 @@ pub struct ReadStats {
     pub origin_heads: u64,
     /// Pages fetched from the origin.
     pub pages_fetched: u64,
-    /// Pages that a reader did not fetch, since another's fetch of them was under way.
+    /// Pages that a reader did not fetch, since another's fetch of them was in flight.
     pub waits_merged: u64,
     /// Pages fetched ahead of a reader.
     pub prefetched_pages: u64,
-    /// Requests to the origin that were sent again after a failure.
+    /// Retries of requests to the origin.
     pub retries: u64,
     /// Second requests sent because the first was slow.
     pub hedges: u64,
     /// Fetches that found the object replaced.
     pub changed: u64,
-    /// Pages on their way now.
+    /// Pages in flight.
     pub in_flight: u64,
     /// Objects whose current version is known.
     pub known_objects: u64,
 }
 
 impl ReadCounters {
-    /// The counts; what is not counted but held (`in_flight`, `known_objects`) is left to the caller.
+    /// Returns the counts; the gauges (`in_flight`, `known_objects`) are left to the caller.
     pub(crate) fn snapshot(&self) -> ReadStats {
         ReadStats {
             bytes_memory: self.bytes_memory.get(),

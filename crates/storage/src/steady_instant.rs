@@ -1,34 +1,34 @@
-//! Time that passes within this process: by a clock that nobody sets, and that goes on while the machine sleeps.
+//! Elapsed time within this process: by a clock that is never set, and that runs while the machine sleeps.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `Instant` stands still while a machine is suspended; the rest of the world does not.
+/// `Instant` stops while a machine is suspended; the rest of the world does not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// A point in time, of use only beside others of the same boot of this machine. Unlike
-/// [`SystemTime`](std::time::SystemTime) it never goes back and never jumps, and unlike
-/// [`Instant`](std::time::Instant) it counts the time that the machine is suspended.
+/// A point in time, comparable only within one boot of this machine. Unlike [`SystemTime`](std::time::SystemTime) it
+/// never goes back and never jumps, and unlike [`Instant`](std::time::Instant) it counts the time that the machine is
+/// suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SteadyInstant(Duration);
 
 impl SteadyInstant {
-    /// This moment.
+    /// Returns the current moment.
     pub fn now() -> Self {
         let now = clock_gettime(CLOCK);
         Self(Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32))
     }
 
-    /// Time since an earlier moment; zero since a later one.
+    /// Returns the time since an earlier moment; zero since a later one.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Time that passed since.
+    /// Returns the time since this moment.
     pub fn elapsed(self) -> Duration {
         Self::now().since(self)
     }

@@ -1,9 +1,9 @@
-//! Multipart uploads in S3's manner: parts in any order, from several connections, each named by its number.
+//! Multipart uploads as in S3: parts in any order, from several connections, each named by its number.
 //!
-//! Where the origin has such uploads itself, they are its own. Elsewhere parts are staged as objects in a folder that
-//! no listing shows, and joined on completion; so too where the object is to have attributes (which the object_store
-//! crate cannot hand on with parts that come in any order), and where uploads may hold so little memory that a part of
-//! a usual size is more than that: a staged part can be sent piece by piece, one of the origin's own cannot.
+//! If the origin has such uploads itself, they are used. Otherwise parts are staged as objects in a folder that no
+//! listing shows, and joined on completion. The same applies if the object is to have attributes (which the
+//! object_store crate cannot pass on with parts in any order), and if uploads may hold so little memory that a part of
+//! a usual size exceeds it: a staged part can be sent piece by piece, one of the origin's own cannot.
 
 pub(super) mod staging;
 
@@ -25,21 +25,21 @@ use crate::{
     upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
 
-/// Parts of the joined object; all but the last are of one size, as every provider accepts.
+/// Bytes of a part of the joined object; all but the last have this size, as every provider accepts.
 const JOINED_PART: u64 = 16 << 20;
 
-/// No usual client sends parts that are larger.
+/// Maximum bytes of parts of usual clients.
 const USUAL_PART: u64 = 96 << 20;
 
-/// Whether the key belongs to the store itself, for parts of uploads under way or for what a folder keeps beside its
-/// files: no client may name it.
+/// Returns whether the key belongs to the store itself, for parts of unfinished uploads or for the records of a folder:
+/// no client may name it.
 pub fn is_reserved_key(key: &str) -> bool {
     let is_below =
         |folder: &str| key.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     is_below(STAGING) || is_below(BESIDE)
 }
 
-/// An upload's id: which kind it is, then the origin's id or our own.
+/// A parsed upload id: its kind, then the origin's id or our own.
 enum ParsedUploadId<'a> {
     Native(&'a str),
     Staged(StagedUpload),
@@ -57,7 +57,7 @@ impl<'a> ParsedUploadId<'a> {
 }
 
 impl ReadThrough {
-    /// Begins an upload; its parts can be sent from now on. Returns its id. What is in `kept`, only a folder keeps.
+    /// Begins an upload and returns its id; its parts can be sent from now on. Only a folder stores `kept`.
     #[boxed]
     pub async fn create_upload(
         &self,
@@ -67,12 +67,13 @@ impl ReadThrough {
     ) -> Result<String> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         self.collect_abandoned_uploads();
-        let stage =
-            !attributes.is_empty() || self.most_for_one_upload().is_some_and(|most| most < USUAL_PART);
+        let stage = !attributes.is_empty() || self.max_upload_bytes().is_some_and(|max| max < USUAL_PART);
+
         if let Some(native) = self.origin().native().filter(|_| !stage) {
             let id = native.multipart.create_multipart(&self.origin().locate(path)).await.map_err(failed)?;
             return Ok(format!("n.{id}"));
         }
+
         let id = format!("{:032x}", rand::random::<u128>());
         let staged = StagedUpload::of(&id).ok_or_else(|| no_such_upload(path))?;
         let marker = UploadMarker {
@@ -84,12 +85,12 @@ impl ReadThrough {
         Ok(format!("s.{id}"))
     }
 
-    /// Most bytes that one upload may hold; `None` if uploads are not bounded.
-    fn most_for_one_upload(&self) -> Option<u64> {
-        self.cache().largest_upload().map(|most| most.as_u64())
+    /// Returns the maximum bytes that one upload may hold; `None` if uploads are not limited.
+    fn max_upload_bytes(&self) -> Option<u64> {
+        self.cache().largest_upload().map(|max| max.as_u64())
     }
 
-    /// Sends a part, numbered from 1. Returns its ETag. A part sent again replaces the former one.
+    /// Sends a part, numbered from 1. Returns its ETag. A part that is sent again replaces the earlier one.
     #[boxed]
     pub async fn upload_part(
         &self,
@@ -102,7 +103,8 @@ impl ReadThrough {
         match ParsedUploadId::parse(path, upload)? {
             ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
-                let (path, index) = (self.origin().locate(path), number.saturating_sub(1) as usize);
+                let path = self.origin().locate(path);
+                let index = number.saturating_sub(1) as usize;
                 let part = native.multipart.put_part(&path, &id.to_owned(), index, data).await;
                 part.map(|part| part.content_id).map_err(failed)
             }
@@ -115,8 +117,8 @@ impl ReadThrough {
         }
     }
 
-    /// Begins to send a part piece by piece; it is there once what is returned is complete. `None` where the upload is
-    /// the origin's own: its parts are sent whole.
+    /// Begins to send a part piece by piece; it exists once the result is complete. `None` if the upload is the
+    /// origin's own: its parts are sent whole.
     #[boxed]
     pub async fn begin_part(
         &self,
@@ -133,7 +135,7 @@ impl ReadThrough {
         part.map(Some).map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
-    /// The parts that were sent, in the order of their numbers. `None` where only the origin knows.
+    /// Returns the parts that were sent, in the order of their numbers. `None` if only the origin knows them.
     #[boxed]
     pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
         let ParsedUploadId::Staged(staged) = ParsedUploadId::parse(path, upload)? else { return Ok(None) };
@@ -141,7 +143,7 @@ impl ReadThrough {
         self.staged_parts(path, &staged).await.map(Some)
     }
 
-    /// The uploads that are not yet complete, by the path of their object. `None` where only the origin knows.
+    /// Returns the uploads that are not complete, by the path of their object. `None` if only the origin knows them.
     #[boxed]
     pub async fn list_uploads(&self) -> Result<Option<Vec<UnfinishedUpload>>> {
         match self.origin().native() {
@@ -150,7 +152,7 @@ impl ReadThrough {
         }
     }
 
-    /// Bytes that [`complete_upload`](Self::complete_upload) holds while it joins the parts.
+    /// Returns the bytes that [`complete_upload`](Self::complete_upload) holds while it joins the parts.
     pub fn held_to_complete(&self, upload: &str) -> u64 {
         if upload.starts_with("n.") { 0 } else { self.joined_part() }
     }
@@ -161,7 +163,7 @@ impl ReadThrough {
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
     ///
-    /// Of `completion`, an origin whose uploads are its own heeds nothing.
+    /// An origin with uploads of its own ignores `completion`.
     #[boxed]
     pub async fn complete_upload(
         &self,
@@ -174,12 +176,14 @@ impl ReadThrough {
         if parts.is_empty() || !parts.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(invalid(path, "parts must be given in ascending order, at least one"));
         }
+
         let _written = self.invalidate_after(path);
+
         match ParsedUploadId::parse(path, upload)? {
             ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
-                // An origin whose uploads have no id joins whatever blocks it is told. The others are told numbers, and
-                // the object_store crate counts them up from 1.
+                // An origin whose uploads have no id joins any list of blocks. The others take numbers, and the
+                // object_store crate counts them up from 1.
                 let counted = !id.is_empty();
                 if counted && parts.iter().zip(1..).any(|((number, _), expected)| *number != expected) {
                     return Err(invalid(path, "parts must be numbered 1, 2, 3, ... without gaps"));
@@ -190,7 +194,7 @@ impl ReadThrough {
             }
             ParsedUploadId::Staged(staged) => {
                 let marker = self.staged_marker(path, &staged).await?;
-                // Nobody may take it for abandoned while its parts are joined.
+                // Keeps it from being taken for abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
                 self.check_parts(path, &staged, parts, completion.least_part).await?;
 
@@ -204,12 +208,13 @@ impl ReadThrough {
                 if let Err(error) = self.remove_staged(path, &staged).await {
                     tracing::warn!(%path, %error, "parts of a complete upload not removed");
                 }
+
                 Ok(result)
             }
         }
     }
 
-    /// Gives the upload up, and drops its parts.
+    /// Aborts the upload, and drops its parts.
     #[boxed]
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
         match ParsedUploadId::parse(path, upload)? {
@@ -226,7 +231,7 @@ impl ReadThrough {
         }
     }
 
-    /// Refuses parts that are not there, and such with fewer bytes than `least`: only the last one may have fewer.
+    /// Refuses missing parts, and parts with fewer bytes than `least`, except for the last one.
     async fn check_parts(
         &self,
         path: &Path,
@@ -246,6 +251,7 @@ impl ReadThrough {
                 too_small.get_or_insert(part);
             }
         }
+
         match too_small {
             Some(UploadedPart { number, size, .. }) => {
                 let path = path.to_string();
@@ -281,6 +287,7 @@ impl ReadThrough {
     ) -> Result<PutResult> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         let joined_part = self.joined_part() as usize;
+
         let mut pending: Vec<bytes::Bytes> = Vec::new();
         let mut pending_len = 0;
         for (number, etag) in parts {
@@ -292,6 +299,7 @@ impl ReadThrough {
             if part.meta.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
+
             let mut stream = part.into_stream();
             while let Some(mut bytes) = stream.try_next().await.map_err(failed)? {
                 if let Some(check) = check {
@@ -307,9 +315,11 @@ impl ReadThrough {
                 pending.push(bytes);
             }
         }
+
         if pending_len > 0 {
             joined.put_part(PutPayload::from_iter(pending)).await.map_err(failed)?;
         }
+
         if let Some(check) = check {
             check.finish().map_err(|reason| Error::WrongChecksum { path: path.to_string(), reason })?;
         }
@@ -317,16 +327,16 @@ impl ReadThrough {
     }
 }
 
-/// How the parts of an upload become an object.
+/// Options of the completion of an upload.
 #[derive(Default)]
 pub struct Completion {
-    /// On which state of the object; only a folder compares.
+    /// Condition on the existing object; only a folder checks it.
     pub mode: PutMode,
-    /// What a folder keeps with the object.
+    /// Headers that a folder stores with the object.
     pub kept: KeptHeaders,
-    /// Fewest bytes of each part but the last.
+    /// Minimum bytes of each part but the last.
     pub least_part: u64,
-    /// Sees all bytes before the object is there.
+    /// A check of all bytes before the object is visible.
     pub check: Option<Box<dyn JoinCheck>>,
 }
 
@@ -336,12 +346,12 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Checks the bytes of parts while they are joined.
+/// A check of the bytes of parts while they are joined.
 pub trait JoinCheck: Send {
-    /// Takes the next bytes into account.
+    /// Adds the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
-    /// Whether all bytes are as they should be. Fails with what is wrong.
+    /// Checks all bytes. The error describes the mismatch.
     fn finish(&mut self) -> std::result::Result<(), String>;
 }
 

@@ -1,4 +1,4 @@
-//! Which version each path has now: what the origin said of it last, and whether that is still fresh enough.
+//! The current version of each path: the last description by the origin, and its freshness.
 
 pub(super) mod freshness;
 pub(super) mod paths_in_use;
@@ -28,31 +28,31 @@ use crate::{
     versions::paths_in_use::{PathInUse, PathsInUse},
 };
 
-/// Most paths remembered per bucket, about 40 MB of them.
-const MOST_PATHS: usize = 65_536;
+/// Maximum paths remembered per bucket, about 40 MB of them.
+const MAX_PATHS: usize = 65_536;
 const EPOCHS: usize = 64;
 
-/// What the origin said of an object.
+/// The origin's description of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectInfo {
     pub(crate) path: Path,
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
-    /// How an origin that speaks the S3 protocol put it.
+    /// Its headers, from an origin that speaks the S3 protocol.
     pub(crate) headers: Option<ObjectHeaders>,
-    /// `None` where the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
+    /// `None` if the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
     pub(crate) hash: Option<ObjectHash>,
-    /// The version in `meta` is the state of a file, which nobody can ask for later.
+    /// Set if the version in `meta` is the state of a file, which cannot be requested later.
     is_of_file: bool,
     unsettled: bool,
     checked: Instant,
     pub(crate) in_use: Arc<PathInUse>,
 }
 
-/// How long a file must have been left alone before it counts as a version.
+/// Time that a file must be unchanged before it counts as a version.
 ///
-/// A file system sets the time of change when a write begins: until that write has ended, the same time, size and
-/// inode stand for bytes that are still changing.
+/// A file system sets the time of change when a write begins: until that write has ended, the same time, size and inode
+/// stand for bytes that are still changing.
 const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 
 impl ObjectInfo {
@@ -80,7 +80,7 @@ impl ObjectInfo {
         }
     }
 
-    /// The object as it is described to readers.
+    /// Returns the metadata shown to readers.
     pub(crate) fn shown(&self) -> ObjectMeta {
         let version = self.meta.version.clone().filter(|_| !self.is_of_file);
         ObjectMeta { version, ..self.meta.clone() }
@@ -91,7 +91,7 @@ impl ObjectInfo {
     }
 }
 
-/// What a listing says of an object.
+/// A listing's description of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedObject {
     /// Path within the origin.
@@ -100,29 +100,29 @@ pub struct ListedObject {
     pub size: u64,
     /// The ETag, quoted or not.
     pub e_tag: Option<String>,
-    /// The version, where the listing tells it.
+    /// The version, if the listing contains it.
     pub version: Option<String>,
-    /// When it was changed last.
+    /// Time of its last change.
     pub last_modified: Option<DateTime<Utc>>,
 }
 
 type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
 
-/// The last answers for each path.
+/// The last descriptions of each path.
 ///
-/// A path that is written through the node begins a new epoch: an answer that was asked for in an earlier one is
-/// never remembered, however late it comes.
+/// A write through the node to a path begins a new epoch: a response to a request sent in an earlier one is never
+/// remembered, however late it comes.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInfoCache {
     known: RwLock<HashMap<String, Arc<ObjectInfo>>>,
     asking: Mutex<HashMap<(String, u64), OriginLookup>>,
     pub(crate) in_use: Arc<PathsInUse>,
-    /// Versions that the origin has no longer, until their pages are dropped.
+    /// Versions that the origin has replaced, until their pages are dropped.
     replaced: Mutex<Vec<Arc<ObjectInfo>>>,
     epochs: PathEpochs,
 }
 
-/// A question under way, until this is dropped.
+/// A lookup in flight, until this is dropped.
 struct OriginLookupGuard {
     versions: Arc<ObjectInfoCache>,
     key: (String, u64),
@@ -154,7 +154,7 @@ impl PathEpochs {
 }
 
 impl ObjectInfoCache {
-    /// What is known of the path, if that is fresh enough.
+    /// Returns the description of the path, if it is fresh enough.
     pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<ObjectInfo>> {
         if consistency == Consistency::Strict {
             return None;
@@ -162,8 +162,8 @@ impl ObjectInfoCache {
         self.known.read().get(path.as_ref()).filter(|known| known.is_fresh(consistency)).cloned()
     }
 
-    /// Asks the origin by `ask`, and remembers the answer. Callers that may share an answer (`strict` is false) ask
-    /// once together; the question is put in a task of its own, so that none of them can take it away from others.
+    /// Requests a description by `ask`, and remembers it. Callers that may share a response (`strict` is false) send
+    /// one request together; it runs in a task of its own, so that none of them can cancel it for the others.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         path: &Path,
@@ -177,21 +177,27 @@ impl ObjectInfoCache {
                 Err(error) => Err(self.lost(path, error)),
             };
         }
+
         let key = (path.to_string(), epoch);
         let asking = {
             let mut all = self.asking.lock();
             if let Some(asking) = all.get(&key) {
                 asking.clone()
             } else {
-                let (this, path, question, done) = (self.clone(), path.clone(), ask(), key.clone());
+                let this = self.clone();
+                let path = path.clone();
+                let question = ask();
+                let done = key.clone();
+
                 let task = tokio::spawn(traced(async move {
-                    // Whatever becomes of the question, the next who asks puts it anew.
+                    // However the lookup ends, the next caller starts another one.
                     let _asked = OriginLookupGuard { versions: this.clone(), key: done };
                     match question.await {
                         Ok(known) => Ok(this.remember(known, epoch)),
                         Err(error) => Err(this.lost(&path, error)),
                     }
                 }));
+
                 let name = key.0.clone();
                 let asking = async move { task.await.unwrap_or_else(|error| Err(interrupted(name, error))) };
                 let asking = asking.boxed().shared();
@@ -199,6 +205,7 @@ impl ObjectInfoCache {
                 asking
             }
         };
+
         asking.await
     }
 
@@ -209,9 +216,10 @@ impl ObjectInfoCache {
         if self.epochs.of(&key).load(Ordering::Acquire) != epoch {
             return known;
         }
-        if all.len() >= MOST_PATHS && !all.contains_key(&key) {
+        if all.len() >= MAX_PATHS && !all.contains_key(&key) {
             forget_oldest(&mut all);
         }
+
         let before = all.insert(key, known.clone());
         self.replaced.lock().extend(before.filter(|before| before.hash != known.hash));
         known
@@ -225,19 +233,19 @@ impl ObjectInfoCache {
         error
     }
 
-    /// The versions that answers since the last call replaced.
+    /// Returns the versions replaced since the last call.
     pub(crate) fn take_replaced(&self) -> Vec<Arc<ObjectInfo>> {
         std::mem::take(&mut *self.replaced.lock())
     }
 
-    /// Forgets the path and begins a new epoch for it. Returns what was known.
+    /// Forgets the path and begins a new epoch for it. Returns its description.
     pub(crate) fn forget(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
         all.remove(path.as_ref())
     }
 
-    /// Forgets this version of the path, if it is still the one that is known.
+    /// Forgets this version of the path, if it is still the current one.
     pub(crate) fn forget_version(&self, version: &ObjectInfo) {
         let mut all = self.known.write();
         if all.get(version.path.as_ref()).is_some_and(|known| known.hash == version.hash) {
@@ -245,13 +253,13 @@ impl ObjectInfoCache {
         }
     }
 
-    /// Whether anything is known of this path.
+    /// Returns whether anything is known of this path.
     pub(crate) fn knows(&self, path: &str) -> bool {
         self.known.read().contains_key(path)
     }
 
-    /// Renews what is known of an object where a listing agrees with it, and forgets it where it does not. Returns what
-    /// was forgotten.
+    /// Renews the description of an object if a listing agrees with it, and forgets it otherwise. Returns a forgotten
+    /// one.
     pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<ObjectInfo>> {
         let known = self.known.read().get(&listed.path).cloned()?;
         let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
@@ -260,13 +268,14 @@ impl ObjectInfoCache {
         let is_same = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs))
             && versions.is_none_or(|(ours, theirs)| ours == theirs);
         let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_same;
+
         // The same bytes may have been written again with other metadata: then nothing is renewed.
         let changed = known.meta.last_modified.timestamp();
         let is_renewed = is_same && listed.last_modified.is_none_or(|listed| listed.timestamp() == changed);
 
         let mut all = self.known.write();
         let current = all.get_mut(&listed.path)?;
-        // An answer that came after the listing was asked for knows better.
+        // A description that came after the listing was requested is newer.
         if !Arc::ptr_eq(current, &known) || known.checked >= asked {
             return None;
         }
@@ -276,32 +285,33 @@ impl ObjectInfoCache {
             }
             return None;
         }
+
         self.epochs.of(&listed.path).fetch_add(1, Ordering::AcqRel);
         all.remove(&listed.path)
     }
 
-    /// Forgets all paths that begin with `prefix`. Returns what was known of them.
+    /// Forgets all paths with the prefix. Returns their descriptions.
     pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<ObjectInfo>> {
         self.forget_where(|path| path.starts_with(prefix))
     }
 
-    /// Forgets all paths of which this is true. Returns what was known of them.
+    /// Forgets all paths for which `is_gone` is true. Returns their descriptions.
     pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<ObjectInfo>> {
         let mut all = self.known.write();
-        // Those that are being asked about are in no map yet.
+        // Paths with a lookup in flight are in no map yet.
         for epoch in &self.epochs.counters {
             epoch.fetch_add(1, Ordering::AcqRel);
         }
         all.extract_if(|path, _| is_gone(path)).map(|(_, known)| known).collect()
     }
 
-    /// Paths remembered.
+    /// Returns the number of remembered paths.
     pub(crate) fn len(&self) -> usize {
         self.known.read().len()
     }
 }
 
-/// Makes room by dropping the eighth that was checked longest ago.
+/// Makes room by dropping the least recently checked eighth.
 fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) {
     let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
     let eighth = ages.len() / 8;
@@ -362,7 +372,8 @@ mod tests {
         let versions = Arc::new(ObjectInfoCache::default());
         let asked = Arc::new(AtomicU64::new(0));
         let callers = (0..20).map(|_| {
-            let (versions, asked) = (versions.clone(), asked.clone());
+            let versions = versions.clone();
+            let asked = asked.clone();
             async move {
                 let question = || {
                     asked.fetch_add(1, Ordering::Relaxed);
@@ -420,10 +431,10 @@ mod tests {
     #[tokio::test]
     async fn what_is_remembered_is_bounded_and_forgotten_by_prefix() {
         let versions = Arc::new(ObjectInfoCache::default());
-        for i in 0..MOST_PATHS + 100 {
+        for i in 0..MAX_PATHS + 100 {
             versions.remember(known(&format!("{}/{i}", i % 2), "x"), 0);
         }
-        assert!(versions.len() <= MOST_PATHS);
+        assert!(versions.len() <= MAX_PATHS);
         let all = versions.len();
         let gone = versions.forget_prefix("1/").len();
         assert!(gone > 0 && versions.len() == all - gone);

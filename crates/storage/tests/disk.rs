@@ -38,7 +38,8 @@ async fn origin_with(objects: usize, size: usize) -> (Arc<Counting>, Vec<(Path, 
     let origin = Arc::new(Counting::default());
     let mut data = Vec::new();
     for i in 0..objects {
-        let (path, bytes) = (Path::from(format!("o{i}")), noise(size, 500 + i as u64));
+        let path = Path::from(format!("o{i}"));
+        let bytes = noise(size, 500 + i as u64);
         origin.memory.put(&path, bytes.clone().into()).await.unwrap();
         data.push((path, bytes));
     }
@@ -86,6 +87,7 @@ async fn a_scan_larger_than_memory_leaves_there_what_is_read_again_and_again() {
     origin.memory.put(&large.0, large.1.clone().into()).await.unwrap();
     let cache_options = CacheOptions::new(ByteSize::mib(64)).with_disk(dir.path(), ByteSize::mib(512));
     let (store, cache) = open(&origin, cache_options).await;
+
     for _ in 0..4 {
         for (path, bytes) in &data {
             assert!(read(&store, path).await == bytes);
@@ -98,6 +100,7 @@ async fn a_scan_larger_than_memory_leaves_there_what_is_read_again_and_again() {
     for (path, bytes) in &data {
         assert!(read(&store, path).await == bytes);
     }
+
     let hot = store.stats().bytes_memory - before;
     assert!(hot >= 8 << 20, "{hot} of 10 MiB, {:?}", cache.stats());
 
@@ -121,6 +124,7 @@ async fn damage_anywhere_in_a_cache_file_is_a_miss_and_never_a_wrong_byte() {
     for (path, bytes) in &data {
         assert!(read(&store, path).await == bytes);
     }
+
     cache.close().await.unwrap();
     drop((store, cache));
     let written: Vec<(PathBuf, Vec<u8>)> = block_files(dir.path())
@@ -147,12 +151,15 @@ async fn damage_anywhere_in_a_cache_file_is_a_miss_and_never_a_wrong_byte() {
                 // A stretch of another block's bytes.
                 _ => {
                     let other = &written[random(written.len())].1;
-                    let (from, to, len) = (random(other.len() / 2), random(content.len() / 2), MIB);
+                    let from = random(other.len() / 2);
+                    let to = random(content.len() / 2);
+                    let len = MIB;
                     damaged[to..to + len].copy_from_slice(&other[from..from + len]);
                 }
             }
             std::fs::write(file, damaged).unwrap();
         }
+
         let (store, cache) = open(&origin, options(dir.path())).await;
         for (path, bytes) in &data {
             assert!(read(&store, path).await == bytes, "round {round}");
@@ -216,14 +223,16 @@ async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
     }
 }
 
-/// A process was killed when every segment of its disk held pages: the next one makes room and goes on.
+/// A process was killed when every segment of its disk held pages: the next one makes room and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
-    let (killed, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let killed = tempfile::tempdir().unwrap();
+    let after = tempfile::tempdir().unwrap();
     let (origin, data) = origin_with(12, 4 * MIB).await;
     let cache_options =
         |dir: &FilePath| CacheOptions::new(ByteSize::mib(64)).with_disk(dir, ByteSize::mib(24));
     let (store, cache) = open(&origin, cache_options(killed.path())).await;
+
     for (path, bytes) in &data {
         assert!(read(&store, path).await == bytes);
     }
@@ -234,6 +243,7 @@ async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
     let folder = after.path().join(blocks[0].parent().unwrap().file_name().unwrap());
     std::fs::create_dir(&folder).unwrap();
     let full = blocks.iter().find(|file| file.metadata().unwrap().blocks() > 0).unwrap();
+
     for file in &blocks {
         let source = if file.metadata().unwrap().blocks() > 0 { file } else { full };
         std::fs::copy(source, folder.join(file.file_name().unwrap())).unwrap();
@@ -243,6 +253,7 @@ async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
     for (path, bytes) in &data {
         assert!(read(&store, path).await == bytes);
     }
+
     settled(&store).await;
     tokio::time::timeout(Duration::from_secs(20), cache.close()).await.unwrap().unwrap();
     assert!(cache.stats().disk_written > 0);

@@ -50,10 +50,12 @@ async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
     let cache = PageCache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
     let store = folder_store(folder.path(), &cache);
     let path = object_store::path::Path::from("a");
+
     for round in 0..20u64 {
-        let (old, new) = (noise(4 * MIB, 2 * round), noise(4 * MIB, 2 * round + 1));
+        let old = noise(4 * MIB, 2 * round);
+        let new = noise(4 * MIB, 2 * round + 1);
         std::fs::write(&file, &old).unwrap();
-        // Clocks of file systems have ticks, and a write in the same one would not be seen.
+        // Timestamps of file systems have ticks, and a write within the same one would not be noticed.
         let handle = std::fs::File::options().write(true).open(&file).unwrap();
         handle.set_modified(std::time::SystemTime::now() - Duration::from_millis(500)).unwrap();
         let mut reading = store.get(&path).await.unwrap().into_stream();
@@ -66,6 +68,7 @@ async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
                 handle.write_all_at(&new, 0).unwrap();
             }
         });
+
         if round % 2 == 0 {
             write.await.unwrap();
             let rest: Result<Vec<Bytes>, _> = reading.try_collect().await;
@@ -79,6 +82,7 @@ async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
                 assert!(read == old, "torn in round {round}");
             }
         }
+
         assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == new, "stale in round {round}");
     }
 }
@@ -88,7 +92,8 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let cache = PageCache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
     let store = folder_store(folder.path(), &cache);
-    let (old, new) = (noise(4 * MIB, 1), noise(4 * MIB, 2));
+    let old = noise(4 * MIB, 1);
+    let new = noise(4 * MIB, 2);
     std::fs::write(folder.path().join("a"), &old).unwrap();
     let path = object_store::path::Path::from("a");
     let read = store.get(&path).await.unwrap();

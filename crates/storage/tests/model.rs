@@ -1,4 +1,4 @@
-//! Random operations against a model: whatever the cache holds, drops, loses or cannot write, no read is ever wrong.
+//! Random operations against a model: whatever the cache holds, evicts, loses or cannot write, no read is ever wrong.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -15,7 +15,7 @@ use support::{Counting, Fault, noise, quick};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Replaces an object at the origin, behind the cache's back.
+    /// Replaces an object at the origin, bypassing the cache.
     ReplaceAtOrigin(u8, usize),
     /// Writes an object through the cache.
     Put(u8, usize),
@@ -25,7 +25,7 @@ enum Step {
     Range(u8, usize, usize),
     Suffix(u8, usize),
     Ranges(u8, Vec<(usize, usize)>),
-    /// Two reads of the same object at once, one of which is given up half-way.
+    /// Two concurrent reads of the same object, one of which is cancelled half-way.
     Cancel(u8),
     Fail(Vec<Fault>),
     Evict(u8),
@@ -133,7 +133,8 @@ impl World {
                 }
             }
             Step::Cancel(object) => {
-                let (first, second) = (self.read(object, None), self.read(object, None));
+                let first = self.read(object, None);
+                let second = self.read(object, None);
                 let cancelled = async {
                     tokio::select! {
                         biased;
@@ -152,7 +153,8 @@ impl World {
             }
             Step::Restart => {
                 self.cache.close().await.unwrap();
-                let (origin, options) = (self.origin.clone(), self.options.clone());
+                let origin = self.origin.clone();
+                let options = self.options.clone();
                 // The folder's lock is free once the old cache is gone.
                 let idle = CacheOptions::new(ByteSize::ZERO);
                 (self.cache, self.store) = open(&origin, &idle).await;
@@ -176,7 +178,7 @@ impl World {
         self.store.get_opts(&path(object), options).await?.bytes().await
     }
 
-    /// A read may fail while the origin does; an answer must be right.
+    /// Checks a read: it may fail while the origin does; a response must be right.
     async fn check(&self, object: u8, range: Option<GetRange>, expected: impl Fn(&Bytes) -> Bytes) {
         match (self.read(object, range.clone()).await, self.model.get(&object)) {
             (Ok(read), Some(data)) => assert!(read == expected(data), "{range:?} of {} bytes", data.len()),

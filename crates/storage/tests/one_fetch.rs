@@ -23,10 +23,10 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 64 * KIB;
 
-/// Pages may take this part of the budget when nothing else needs memory.
+/// Part of the budget that pages may take when nothing else needs memory.
 const PART_FOR_PAGES: f64 = 0.85;
 
-/// Parked readers are released 5 seconds after their last read, and looked for each second.
+/// Parked readers are released 5 seconds after their last read, by a search once per second.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
 
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(64 << 20, 1));
@@ -40,8 +40,8 @@ struct Case {
 }
 
 impl Case {
-    /// Every combination of budget, page size and number of readers, over an object that is not a whole
-    /// number of blocks.
+    /// Returns every combination of budget, page size and number of readers, over an object that is not a whole number
+    /// of blocks.
     fn all() -> Vec<Self> {
         let object = 20 * MIB + 12_345;
         let mut cases = Vec::new();
@@ -55,9 +55,8 @@ impl Case {
         cases
     }
 
-    /// Bytes that may be fetched for each byte that is asked for. A page is evicted whole, and not while any
-    /// of it is held: where the budget has room for few pages, readers may hold all of them, and others read
-    /// past the cache.
+    /// Returns the bytes that may be fetched for each requested byte. A page is evicted whole, and not while any of it
+    /// is held: if the budget has room for few pages, readers may hold all of them, and others read past the cache.
     fn limit(self) -> f64 {
         if self.budget / self.page < 8 { 1.1 } else { 1.02 }
     }
@@ -78,7 +77,7 @@ impl Case {
     }
 }
 
-/// A cold object behind a paced origin.
+/// A cold object at a paced origin.
 struct World {
     case: Case,
     bench: Bench,
@@ -86,7 +85,7 @@ struct World {
     content: Bytes,
 }
 
-/// One reader: reads through the world, in whatever order.
+/// One reader that reads through the world, in any order.
 #[derive(Clone)]
 struct Client {
     store: stylobate_storage::ReadThrough,
@@ -109,14 +108,14 @@ impl World {
         peak.check();
     }
 
-    /// Checks that the origin sent no more than `limit` times the distinct bytes that readers asked for.
+    /// Checks that the origin sent no more than `limit` times the distinct bytes that readers requested.
     fn check_fetched(&self, asked: u64, limit: f64) {
         let fetched = self.bench.origin.bytes();
         let allowed = (asked as f64 * limit) as u64;
         assert!(fetched <= allowed, "{:?}: {fetched} bytes fetched for {asked}", self.case);
     }
 
-    /// Checks that nothing is held for readers that are gone, once parked ones have idled out.
+    /// Checks that nothing is held for readers that are gone, once parked ones have timed out.
     async fn check_at_rest(&self) {
         let cache = &self.bench.cache;
         let is_at_rest = || {
@@ -136,7 +135,7 @@ impl World {
 }
 
 impl Client {
-    /// One GET of the whole object, checked chunk by chunk.
+    /// Sends one GET of the whole object and checks it chunk by chunk.
     async fn read_whole(&self) {
         let mut chunks = self.store.get(&self.path).await.unwrap().into_stream();
         let mut position = 0;
@@ -169,7 +168,8 @@ struct PeakUse {
 impl PeakUse {
     fn watch(cache: &PageCache) -> Self {
         let peak: Arc<Mutex<u64>> = Arc::default();
-        let (sampled, highest) = (cache.clone(), peak.clone());
+        let sampled = cache.clone();
+        let highest = peak.clone();
         let sampler = tokio::spawn(async move {
             loop {
                 let used = sampled.budget().used();
@@ -184,7 +184,8 @@ impl PeakUse {
     }
 
     fn check(&self) {
-        let (peak, capacity) = (*self.peak.lock(), self.cache.budget().capacity());
+        let peak = *self.peak.lock();
+        let capacity = self.cache.budget().capacity();
         assert!(peak <= capacity, "{peak} bytes were used of {capacity}");
     }
 }
@@ -195,7 +196,7 @@ impl Drop for PeakUse {
     }
 }
 
-/// An object whose origin answers at once.
+/// Opens an object whose origin responds at once.
 async fn open_at_once(consistency: Consistency) -> World {
     let case = Case { budget: 16 * MIB, page: MIB, object: 2 * MIB, readers: 1 };
     let world = case.open_with(consistency).await;
@@ -211,13 +212,13 @@ async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// The ranges of this length that make up an object, in order.
+/// Returns the ranges of this length that make up an object, in order.
 fn ranges(size: u64, len: u64) -> Vec<Range<u64>> {
     let starts = (0..size).step_by(len as usize);
     starts.map(|start| start..(start + len).min(size)).collect()
 }
 
-/// Bytes of the blocks that a range touches.
+/// Returns the bytes of the blocks that a range touches.
 fn aligned_len(range: &Range<u64>) -> u64 {
     range.end.div_ceil(BLOCK) * BLOCK - range.start / BLOCK * BLOCK
 }
@@ -277,8 +278,8 @@ async fn a_block_on_its_way_is_not_fetched_again_after_an_eviction() {
     }
 }
 
-/// An eviction beside the HEAD of a strict reader: the next reader opened the object by a GET of its first block, and the
-/// first one, whose answer came before, fetched that block too.
+/// An eviction concurrent with the HEAD of a strict reader: the next reader opened the object by a GET of its first
+/// block, and the first one, whose response came before, fetched that block too.
 #[tokio::test(start_paused = true)]
 async fn a_strict_reader_that_asks_for_the_version_during_an_eviction_shares_its_fetch() {
     let world = open_at_once(Consistency::Strict).await;
@@ -296,8 +297,8 @@ async fn a_strict_reader_that_asks_for_the_version_during_an_eviction_shares_its
     world.check_at_rest().await;
 }
 
-/// A reader that outlived an eviction brought blocks of an object that nothing was known of any more: once it had gone, the
-/// next reader opened the object by a GET of its first page, those blocks included.
+/// A reader that outlived an eviction brought blocks of an object that nothing was known of any more: once it had gone,
+/// the next reader opened the object by a GET of its first page, including those blocks.
 #[tokio::test(start_paused = true)]
 async fn blocks_that_a_reader_brought_after_an_eviction_are_not_fetched_again() {
     for consistency in [Consistency::Immutable, Consistency::Strict] {
@@ -312,7 +313,7 @@ async fn blocks_that_a_reader_brought_after_an_eviction_are_not_fetched_again() 
     }
 }
 
-/// What nobody reads is opened by one request, however often it is evicted.
+/// An object without readers is opened by one request, however often it is evicted.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_evicted_is_opened_by_one_request_again() {
     for consistency in [Consistency::Immutable, Consistency::Strict] {
@@ -335,7 +336,8 @@ async fn readers_of_objects_of_their_own_fetch_each_once() {
             world.bench.put(&format!("object-{i}"), content.clone()).await;
         }
         let read_own = |i: usize, client: Client| {
-            let (path, content) = (Path::from(format!("object-{i}")), content.clone());
+            let path = Path::from(format!("object-{i}"));
+            let content = content.clone();
             async move { Client { path, content, ..client }.read_whole().await }
         };
         world.run(read_own).await;
@@ -344,8 +346,7 @@ async fn readers_of_objects_of_their_own_fetch_each_once() {
     }
 }
 
-/// A reader cannot know where its part ends: what was fetched ahead after that may be evicted before another
-/// reads it.
+/// A reader cannot know where its part ends: bytes fetched ahead after that may be evicted before another reads them.
 #[tokio::test(start_paused = true)]
 async fn readers_of_parts_of_their_own_fetch_each_once_but_for_what_was_ahead_at_the_end() {
     for case in Case::all() {
@@ -405,8 +406,7 @@ async fn blocks_in_random_order_are_fetched_once() {
     }
 }
 
-/// The threads decide the order of the stripes. What was fetched for a stripe that another overtakes is no
-/// longer held.
+/// The threads decide the order of the stripes. Bytes fetched for a stripe that another overtakes are no longer held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_on_several_threads_fetch_an_object_once() {
     for budget in [4 * MIB, 16 * MIB] {
@@ -496,8 +496,8 @@ async fn small_reads_at_random_offsets_fetch_little_more_than_their_blocks() {
     }
 }
 
-/// A read of more than may be held ahead of readers went on in requests of one block once its first pins had
-/// used that up: they were kept until the whole read had ended.
+/// A read of more than may be held ahead of readers continued in requests of one block once its first pins had used
+/// that up: they were kept until the whole read had ended.
 #[tokio::test(start_paused = true)]
 async fn a_read_larger_than_what_may_be_held_ahead_needs_few_requests() {
     let case = Case { budget: 16 * MIB, page: MIB, object: 32 * MIB, readers: 1 };
@@ -511,8 +511,7 @@ async fn a_read_larger_than_what_may_be_held_ahead_needs_few_requests() {
     world.check_at_rest().await;
 }
 
-/// A client that stopped reading kept all that may be held ahead of readers, and others went on block by
-/// block.
+/// A client that stopped reading kept all that may be held ahead of readers, and others continued block by block.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stalls_does_not_end_the_read_ahead_of_others() {
     let case = Case { budget: 16 * MIB, page: MIB, object: 64 * MIB, readers: 1 };

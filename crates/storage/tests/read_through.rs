@@ -1,4 +1,4 @@
-//! One fetch per page however many ask; never a mixed, stale or short answer; failures that heal.
+//! One fetch per page for any number of readers; never a mixed, stale or short response; failures that heal.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -20,7 +20,8 @@ async fn racing_readers_of_a_cold_object_cause_one_fetch_per_page() {
     let path = bench.put("a", data.clone()).await;
     *bench.origin.latency.lock() = Duration::from_millis(20);
     let readers = (0..50).map(|_| {
-        let (store, path) = (bench.store.clone(), path.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
         tokio::spawn(async move { store.get(&path).await.unwrap().bytes().await.unwrap() })
     });
     for read in futures::future::join_all(readers).await {
@@ -38,7 +39,9 @@ async fn eight_readers_of_a_cold_object_behind_a_slow_origin_cost_one_object() {
     let path = bench.put("big", data.clone()).await;
     *bench.origin.latency.lock() = Duration::from_millis(100);
     let readers = (0..8).map(|_| {
-        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
+        let data = data.clone();
         tokio::spawn(async move { assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data) })
     });
     for read in futures::future::join_all(readers).await {
@@ -106,14 +109,16 @@ async fn a_cancelled_reader_does_not_cancel_the_fetch_of_others() {
     let path = bench.put("a", data.clone()).await;
     *bench.origin.latency.lock() = Duration::from_millis(50);
     let read = || {
-        let (store, path) = (bench.store.clone(), path.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
         tokio::spawn(async move { store.get(&path).await.unwrap().bytes().await.unwrap() })
     };
     *bench.origin.pace.lock() = Duration::from_millis(5);
-    // The first reader starts the request, and goes away before its answer, and while the bytes come.
+    // The first reader starts the request, and is dropped before its response, and while the bytes come.
     for wait in [10, 90] {
         bench.store.invalidate(&path);
-        let (first, second) = (read(), read());
+        let first = read();
+        let second = read();
         tokio::time::sleep(Duration::from_millis(wait)).await;
         first.abort();
         assert_eq!(second.await.unwrap(), data);
@@ -144,7 +149,8 @@ async fn an_origin_error_reaches_all_waiters_and_the_next_ask_succeeds() {
     *bench.origin.latency.lock() = Duration::from_millis(20);
     bench.origin.fail_next([Fault::Refuse; 3]);
     let readers = (0..10).map(|_| {
-        let (store, path) = (bench.store.clone(), path.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
         tokio::spawn(async move { store.get_range(&path, 0..10).await })
     });
     for read in futures::future::join_all(readers).await {
@@ -192,7 +198,8 @@ async fn an_object_replaced_by_one_of_the_same_size_is_never_mixed() {
     for ignore_conditions in [false, true] {
         let bench = plenty().await;
         bench.origin.ignore_conditions.store(ignore_conditions, Ordering::SeqCst);
-        let (old, new) = (noise(40 * MIB, 12), noise(40 * MIB, 13));
+        let old = noise(40 * MIB, 12);
+        let new = noise(40 * MIB, 13);
         let path = bench.put("a", old.clone()).await;
         *bench.origin.pace.lock() = Duration::from_micros(100);
         let mut stream = bench.store.get(&path).await.unwrap().into_stream();
@@ -234,7 +241,8 @@ async fn an_object_is_stale_no_longer_than_its_rule_allows() {
     ];
     for (consistency, wait, sees_new) in cases {
         let bench = bench(CacheOptions::new(ByteSize::mib(64)), consistency, quick()).await;
-        let (old, new) = (noise(1000, 16), noise(1000, 17));
+        let old = noise(1000, 16);
+        let new = noise(1000, 17);
         let path = bench.put("a", old.clone()).await;
         assert_eq!(bench.read(&path).await.unwrap(), old);
         bench.put("a", new.clone()).await;
@@ -305,7 +313,9 @@ async fn a_budget_smaller_than_the_object_streams_it_whole_to_many_readers() {
     let data = noise(60 * MIB, 25);
     let path = bench.put("a", data.clone()).await;
     let readers = (0..6).map(|_| {
-        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
+        let data = data.clone();
         tokio::spawn(async move { assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data) })
     });
     for read in futures::future::join_all(readers).await {
@@ -327,7 +337,8 @@ async fn read_ahead_grows_while_a_reader_goes_on_and_stops_when_it_does_not() {
         assert_eq!(read, data.slice(start..start + step));
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let (gets, bytes) = (bench.origin.gets(), bench.origin.bytes());
+    let gets = bench.origin.gets();
+    let bytes = bench.origin.bytes();
     assert!(gets < 16, "32 reads in {gets} requests: {:?}", bench.origin.ranges.lock());
     assert!(bytes <= (8 * MIB + 33 * MIB) as u64, "no more than the largest window ahead: {bytes}");
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -417,7 +428,8 @@ async fn a_slow_origin_that_goes_on_is_not_given_up() {
 #[tokio::test]
 async fn warming_loads_and_evicting_drops() {
     let bench = plenty().await;
-    let (one, two) = (noise(2 * MIB, 33), noise(MIB, 34));
+    let one = noise(2 * MIB, 33);
+    let two = noise(MIB, 34);
     let first = bench.put("x/a", one.clone()).await;
     bench.put("x/ab", two.clone()).await;
     bench.put("y", Bytes::from_static(b"other")).await;

@@ -1,5 +1,5 @@
-//! Random readers over one cache: whatever they ask for, give up or leave unread, their bytes are right, no
-//! block is fetched twice at a time, and what was held for them is free when they are gone.
+//! Random readers over one cache: whatever they request, cancel or leave unread, their bytes are right, no block is
+//! fetched twice at a time, and memory held for them is free when they are gone.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -35,7 +35,7 @@ const MAX_SIZE: usize = 600_000;
 const OBJECTS: u8 = 3;
 const STREAMS: usize = 6;
 
-/// Parked readers are released 5 seconds after their last read, and looked for each second.
+/// Parked readers are released 5 seconds after their last read, by a search once per second.
 const UNTIL_IDLE: Duration = Duration::from_secs(10);
 
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(4 << 20, 5));
@@ -43,7 +43,7 @@ static CONTENT: LazyLock<Bytes> = LazyLock::new(|| noise(4 << 20, 5));
 /// One version of one object: its path and ETag.
 type Version = (String, Option<String>);
 
-/// Blocks that the origin sends now, and those that it was asked for so far.
+/// Blocks that the origin sends now, and those that were requested so far.
 #[derive(Debug, Default)]
 struct FetchLog {
     active: HashMap<(Version, u64), u32>,
@@ -56,7 +56,7 @@ struct FetchLog {
 struct Logging {
     inner: Arc<Counting>,
     block: u64,
-    /// Most bytes of one chunk of an answer.
+    /// Maximum bytes of one chunk of a response.
     chunk: usize,
     log: Arc<Mutex<FetchLog>>,
 }
@@ -152,6 +152,7 @@ impl ObjectStore for Logging {
             active.sent_to(position);
         });
         let payload = GetResultPayload::Stream(chunks.boxed());
+
         Ok(GetResult { payload, meta, range, attributes })
     }
 
@@ -182,7 +183,7 @@ fn cut(chunk: Result<Bytes>, len: usize) -> Vec<Result<Bytes>> {
     }
 }
 
-/// A cache, an origin, and how the one reads from the other.
+/// A cache, an origin, and the options of reads.
 #[derive(Clone, Debug)]
 struct Setup {
     page: u64,
@@ -281,7 +282,8 @@ fn read() -> impl Strategy<Value = Read> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (object, stream) = (0..OBJECTS, 0..STREAMS);
+    let object = 0..OBJECTS;
+    let stream = 0..STREAMS;
     prop_oneof![
         4 => (stream.clone(), object.clone(), 0..MAX_SIZE, 1..MAX_SIZE)
             .prop_map(|(stream, object, start, len)| Step::Open { stream, object, start, len }),
@@ -311,12 +313,12 @@ fn disturbance() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What all readers share.
+/// State shared by all readers.
 #[derive(Clone)]
 struct Shared {
     store: ReadThrough,
     versions: Arc<Mutex<HashMap<Version, Bytes>>>,
-    /// Set once the origin was told to fail, or an object was replaced.
+    /// Set once the origin was made to fail, or an object was replaced.
     may_fail: Arc<AtomicBool>,
 }
 
@@ -326,7 +328,7 @@ impl Shared {
         self.versions.lock().get(&version).expect("the version exists").clone()
     }
 
-    /// The value, or `None` for an error while errors are allowed.
+    /// Returns the value, or `None` for an error while errors are allowed.
     fn allowed<T, E: fmt::Display>(&self, outcome: std::result::Result<T, E>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
@@ -335,7 +337,7 @@ impl Shared {
         }
     }
 
-    /// Checks bytes whose version is not known: they are those of one version of the object.
+    /// Checks bytes of unknown version: they must be those of one version of the object.
     fn check(&self, object: u8, start: usize, read: &Bytes) {
         let versions = self.versions.lock();
         let of_object = versions.iter().filter(|((name, _), _)| *name == path(object).to_string());
@@ -343,7 +345,7 @@ impl Shared {
         assert!(same.next().is_some(), "{} bytes at {start} of object {object}", read.len());
     }
 
-    /// The size of the object, when it was put first.
+    /// Returns the size of the object as first put.
     async fn size(&self, object: u8) -> Option<usize> {
         Some(self.allowed(self.store.head(&path(object)).await)?.size as usize)
     }
@@ -424,7 +426,7 @@ impl Shared {
 /// A GET that was begun.
 struct OpenGet {
     shared: Shared,
-    /// What it has still to bring.
+    /// The bytes that it has still to bring.
     content: Bytes,
     chunks: BoxStream<'static, Result<Bytes>>,
 }
@@ -496,6 +498,7 @@ impl World {
             evictions: 0,
             content_at: 0,
         };
+
         for object in 0..OBJECTS {
             world.put(object, MAX_SIZE - 70_001 * object as usize).await;
         }
@@ -559,7 +562,7 @@ impl World {
         }
     }
 
-    /// Checks what holds at any time.
+    /// Checks the invariants of the budget.
     fn check_budget(&self) {
         let stats = self.cache.budget_stats();
         let held: u64 = stats.holders.iter().map(|holder| holder.bytes).sum();
@@ -582,8 +585,8 @@ impl World {
         assert_eq!(self.cache.budget().used(), stats.memory_used);
         self.check_budget();
 
-        // A read past the cache, for which there was no memory, fetches whatever others do; also one that was cancelled or
-        // failed before its first byte.
+        // A read past the cache, for lack of memory, fetches blocks regardless of others; so does one that was
+        // cancelled or failed before its first byte.
         if self.shared.store.stats().reads_passed_through > 0 {
             return;
         }
@@ -592,6 +595,7 @@ impl World {
         if self.shared.may_fail.load(Ordering::SeqCst) {
             return;
         }
+
         let allowed = 1 + stats.evictions + self.evictions;
         for (block, fetches) in &log.fetched {
             assert!(u64::from(*fetches) <= allowed, "{block:?}: {fetches} fetches, {allowed} allowed");
@@ -637,8 +641,8 @@ proptest! {
     }
 }
 
-/// An eviction at the very time at which two strict readers had their HEAD answered: one opened the object by a GET of its
-/// first page, as one that nothing is known of, and the other fetched that page too.
+/// An eviction at the very time at which two strict readers had their HEAD answered: one opened the object by a GET of
+/// its first page, as one that nothing is known of, and the other fetched that page too.
 #[test]
 fn strict_readers_beside_an_eviction_fetch_each_block_once() {
     let setup = Setup {
@@ -662,7 +666,7 @@ fn strict_readers_beside_an_eviction_fetch_each_block_once() {
     run(&setup, &steps);
 }
 
-/// The same reads on several threads, where the order of events is the machine's.
+/// The same reads on several threads, with the machine's order of events.
 #[test]
 fn readers_on_several_threads_leave_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
@@ -678,10 +682,12 @@ fn readers_on_several_threads_leave_nothing_behind() {
                 pace_ms: 0,
                 is_strict: false,
             };
+
             let mut world = World::new(&setup).await;
             for round in 0..40_usize {
                 for reader in 0..8 {
-                    let (object, start) = ((reader % 3) as u8, (round * 7919 + reader * 104_729) % MAX_SIZE);
+                    let object = (reader % 3) as u8;
+                    let start = (round * 7919 + reader * 104_729) % MAX_SIZE;
                     let read = match reader % 4 {
                         0 => Read::Whole(object),
                         1 => Read::Range(object, start, 100_000),
@@ -697,6 +703,7 @@ fn readers_on_several_threads_leave_nothing_behind() {
                 world.join_spawned().await;
                 assert!(world.cache.budget().used() <= world.cache.budget().capacity());
             }
+
             world.end().await;
         }
     });

@@ -11,7 +11,7 @@ use support::{bench, noise, quick};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_costs_one_request_in_little_memory() {
-    // A quarter is for what is under way: two pages.
+    // A quarter is for fetches in flight: two pages.
     let bench = bench(CacheOptions::new(ByteSize::mib(8)), Consistency::DEFAULT, quick()).await;
     let mut objects = Vec::new();
     for at in 0..24 {
@@ -20,7 +20,9 @@ async fn each_costs_one_request_in_little_memory() {
     }
     *bench.origin.latency.lock() = Duration::from_millis(30);
     let readers = objects.iter().map(|(path, data)| {
-        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
+        let data = data.clone();
         tokio::spawn(async move {
             assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
             assert_eq!(store.get_range(&path, 5..10_000).await.unwrap(), data.slice(5..10_000));
@@ -43,7 +45,9 @@ async fn large_ones_are_read_whole_all_the_same() {
     }
     *bench.origin.latency.lock() = Duration::from_millis(10);
     let readers = objects.iter().map(|(path, data)| {
-        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        let store = bench.store.clone();
+        let path = path.clone();
+        let data = data.clone();
         tokio::spawn(async move {
             assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data);
         })

@@ -1,5 +1,5 @@
-//! Comma-separated values after RFC 4180. A null is an empty field and an empty string is `""`, so that neither is
-//! taken for the other; lists, maps and structs are JSON texts.
+//! Comma-separated values after RFC 4180. A null is an empty field and an empty string is `""`, which keeps the two
+//! apart; lists, maps and structs are JSON texts.
 
 use std::{
     fmt,
@@ -26,14 +26,14 @@ const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(
 /// Writes a header and rows.
 pub struct CsvEncoder<W> {
     out: W,
-    /// How nested values become JSON.
+    /// Options of the JSON of nested values.
     json: EncoderOptions,
-    /// The text of one batch.
+    /// Text of one batch.
     text: String,
 }
 
 impl<W: Write> CsvEncoder<W> {
-    /// Writes a header with the names of the columns, and whatever rows are given then.
+    /// Creates an encoder and writes a header with the names of the columns.
     pub fn new(mut out: W, schema: &SchemaRef) -> Result<Self> {
         let mut text = String::new();
         for (index, field) in schema.fields().iter().enumerate() {
@@ -42,12 +42,13 @@ impl<W: Write> CsvEncoder<W> {
             }
             push_quoted(&mut text, field.name());
         }
+
         text.push('\n');
         out.write_all(text.as_bytes()).map_err(unwritten)?;
         Ok(Self { text, ..Self::without_header(out) })
     }
 
-    /// Writes rows only.
+    /// Creates an encoder without a header.
     pub fn without_header(out: W) -> Self {
         Self { out, json: EncoderOptions::default().with_explicit_nulls(true), text: String::new() }
     }
@@ -63,6 +64,7 @@ impl<W: Write> CsvEncoder<W> {
         });
         let mut columns: Vec<_> = columns.collect::<Result<_>>()?;
         self.text.clear();
+
         for row in 0..batch.num_rows() {
             for (index, (name, column)) in columns.iter_mut().enumerate() {
                 if index > 0 {
@@ -72,18 +74,20 @@ impl<W: Write> CsvEncoder<W> {
                     return Err(Error::arrow(format!("column {name}"))(error));
                 }
             }
+
             self.text.push('\n');
         }
+
         self.out.write_all(self.text.as_bytes()).map_err(unwritten)?;
         self.out.flush().map_err(unwritten)
     }
 
-    /// Flushes what is left.
+    /// Flushes the writer.
     pub fn finish(&mut self) -> Result<()> {
         self.out.flush().map_err(unwritten)
     }
 
-    /// What it writes into.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -99,9 +103,9 @@ fn unwritten(error: io::Error) -> Error {
     Error::arrow("writing CSV")(error.into())
 }
 
-/// A column of a batch, ready to be written row by row.
+/// A column of a batch, to be written row by row.
 enum CsvEncoderColumn<'a> {
-    /// Fields as they stand in the file, and each row's index among them.
+    /// Encoded fields, and each row's index among them.
     Dictionary { fields: Vec<String>, array: &'a dyn Array, keys: Vec<usize> },
     /// Text that may need quotes.
     Text { values: ArrayFormatter<'a>, array: &'a dyn Array, scratch: String },
@@ -156,23 +160,27 @@ impl<'a> CsvEncoderColumn<'a> {
     }
 }
 
-/// Each value of a dictionary as it stands in the file.
+/// Encodes each value of a dictionary as a field.
 fn fields(values: &ArrayRef) -> Result<Vec<String>, ArrowError> {
     let is_text = matches!(values.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let formatter = ArrayFormatter::try_new(values.as_ref(), &DISPLAY)?;
     let field = |index| {
-        let (mut value, mut field) = (String::new(), String::new());
+        let mut value = String::new();
+        let mut field = String::new();
         formatter.value(index).write(&mut value)?;
-        match is_text && values.is_valid(index) {
-            true => push_quoted(&mut field, &value),
-            false => field = value,
+        if is_text && values.is_valid(index) {
+            push_quoted(&mut field, &value);
+        } else {
+            field = value;
         }
+
         Ok(field)
     };
+
     (0..values.len()).map(field).collect()
 }
 
-/// The values themselves where the dictionary has more values than there are rows.
+/// Expands a dictionary that has more values than rows.
 fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
     match array.as_any_dictionary_opt() {
         Some(dictionary) if dictionary.values().len() > array.len() => {
@@ -182,13 +190,14 @@ fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// A text as a field, in quotes where it would be misread without.
+/// Appends a text as a field, quoted if it would otherwise be misread.
 fn push_quoted(out: &mut String, field: &str) {
     let needs_quotes = |byte: u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
     if !field.is_empty() && !field.bytes().any(needs_quotes) {
         out.push_str(field);
         return;
     }
+
     out.push('"');
     for (index, part) in field.split('"').enumerate() {
         if index > 0 {
@@ -196,6 +205,7 @@ fn push_quoted(out: &mut String, field: &str) {
         }
         out.push_str(part);
     }
+
     out.push('"');
 }
 

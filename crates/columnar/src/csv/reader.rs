@@ -1,5 +1,5 @@
 //! Reads comma-separated values as [`CsvEncoder`](crate::CsvEncoder) writes them: an empty field is null, and an empty
-//! field in quotes an empty string. Readers that do not tell the two apart cannot say what was written.
+//! field in quotes an empty string. Readers that do not tell the two apart lose data.
 
 use std::{io::Read, sync::Arc};
 
@@ -12,13 +12,13 @@ use arrow::{
 use super::{CsvDialect, CsvFieldKind, CsvRecords, RecordError};
 use crate::kernels::exact_cast::EXACT;
 
-/// Reads records in batches. Errors are what is wrong, for callers who know the file.
+/// Reads records in batches. Errors are reasons without the name of the file, which the caller adds.
 #[derive(Debug)]
 pub struct CsvReader<R> {
     records: CsvRecords<R>,
     header: Vec<String>,
     schema: SchemaRef,
-    /// By field of a record, which column it goes to.
+    /// By field of a record, the index of its column; `None` if it is not read.
     targets: Vec<Option<usize>>,
     columns: Vec<StringBuilder>,
     batch_rows: usize,
@@ -31,7 +31,7 @@ impl<R: Read> CsvReader<R> {
         Self::with_delimiter(input, b',', batch_rows)
     }
 
-    /// The same where another byte stands between fields: neither a quote nor the end of a line.
+    /// Reads the header of fields separated by `delimiter`, which is neither a quote nor a line end.
     pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
         let dialect = CsvDialect { max_record_bytes: usize::MAX, ..CsvDialect::with_delimiter(delimiter) };
         dialect.check()?;
@@ -39,10 +39,12 @@ impl<R: Read> CsvReader<R> {
         if !records.next().map_err(in_words)? {
             return Err("no header".to_owned());
         }
+
         let name = |(_, field): (CsvFieldKind, &[u8])| match std::str::from_utf8(field) {
             Ok(name) => Ok(name.to_owned()),
             Err(_) => Err("a header that is not UTF-8".to_owned()),
         };
+
         let header: Vec<String> = records.fields().map(name).collect::<Result<_, _>>()?;
         Ok(Self {
             records,
@@ -55,17 +57,18 @@ impl<R: Read> CsvReader<R> {
         })
     }
 
-    /// The names of all columns.
+    /// Returns the names of all columns.
     pub fn header(&self) -> &[String] {
         &self.header
     }
 
-    /// Reads these columns, as these types; dictionaries and views come as plain strings.
+    /// Selects the columns to read and their types; dictionaries and views are read as plain strings.
     pub fn select(&mut self, schema: &SchemaRef) -> Result<(), String> {
         let plain = |data_type: &DataType| match data_type {
             DataType::Dictionary(..) | DataType::Utf8View => DataType::Utf8,
             other => other.clone(),
         };
+
         let fields = schema.fields().iter();
         let fields = fields.map(|field| field.as_ref().clone().with_data_type(plain(field.data_type())));
         self.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -76,10 +79,11 @@ impl<R: Read> CsvReader<R> {
             let target = place.and_then(|place| self.targets.get_mut(place));
             *target.ok_or_else(|| format!("its header has no column {}", field.name()))? = Some(column);
         }
+
         Ok(())
     }
 
-    /// The next rows; none after the last.
+    /// Reads the next rows; `None` after the last.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         let mut rows = 0;
         while rows < self.batch_rows && self.records.next().map_err(in_words)? {
@@ -87,9 +91,11 @@ impl<R: Read> CsvReader<R> {
             self.rows += 1;
             rows += 1;
         }
+
         if rows == 0 {
             return Ok(None);
         }
+
         let columns = self.columns.iter_mut().zip(self.schema.fields());
         let columns = columns.map(|(column, field)| {
             let text: ArrayRef = Arc::new(column.finish());
@@ -99,6 +105,7 @@ impl<R: Read> CsvReader<R> {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+
         batch.map(Some).map_err(|error| error.to_string())
     }
 
@@ -153,6 +160,7 @@ mod tests {
             ("time", Arc::new(Time32SecondArray::from(vec![Some(1), None, Some(86_399), Some(0)]))),
             ("a,b", Arc::new(StringArray::from(vec![Some(""), None, Some("x, \"y\"\r\n"), Some("é")]))),
         ];
+
         let batch =
             RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
         let batch = batch.unwrap();
@@ -175,6 +183,7 @@ mod tests {
                 Ok(count)
             }
         }
+
         let text = "a,\"b\"\r\n1,\"x\"\"y\"\r\n,\"\"\n3,\"p\nq,\"\n\"4\",z";
         let schema = Arc::new(Schema::new(vec![
             Field::new("a", DataType::Int64, true),

@@ -1,25 +1,24 @@
-//! Splits CSV into records and fields, byte by byte: whatever the size of the pieces that are read, in memory that is
-//! bounded by the largest record.
+//! Splits CSV into records and fields. Memory is bounded by the largest record.
 
 use std::{
     io::{self, Read},
     ops::Range,
 };
 
-/// Bytes that are read at a time.
+/// Bytes of a read.
 const READ_AT_ONCE: usize = 256 << 10;
-/// What some programs write before text in UTF-8.
+/// UTF-8 byte order mark, which some programs write.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The characters that have a meaning, and how large a record may be.
+/// Special characters, and the size limit of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CsvDialect {
     pub(crate) delimiter: u8,
-    /// `None`: quotes stand for themselves.
+    /// `None`: quotes have no meaning.
     pub(crate) quote: Option<u8>,
-    /// Within quotes, takes the next byte as it is. A quote is always escaped by another one too.
+    /// Within quotes, escapes the next byte. A doubled quote is always an escaped quote, too.
     pub(crate) escape: Option<u8>,
-    /// Bytes of the fields of one record at most.
+    /// Maximum bytes of the fields of one record.
     pub(crate) max_record_bytes: usize,
 }
 
@@ -27,12 +26,12 @@ impl CsvDialect {
     /// 16 MiB.
     pub(crate) const MAX_RECORD_BYTES: usize = 16 << 20;
 
-    /// Quotes are `"`, and doubled within quotes.
+    /// Returns the dialect with this delimiter, whose quotes are `"`, doubled within quotes.
     pub(crate) fn with_delimiter(delimiter: u8) -> Self {
         Self { delimiter, quote: Some(b'"'), escape: None, max_record_bytes: Self::MAX_RECORD_BYTES }
     }
 
-    /// Says why the characters cannot be told apart, if they cannot.
+    /// Fails with a reason if the special characters are ambiguous.
     pub(crate) fn check(&self) -> Result<(), String> {
         let given = [("delimiter", Some(self.delimiter)), ("quote", self.quote), ("escape", self.escape)];
         for (name, byte) in given {
@@ -40,17 +39,19 @@ impl CsvDialect {
                 return Err(format!("{name}: the end of a line cannot be one"));
             }
         }
+
         if self.quote == Some(self.delimiter) || self.escape == Some(self.delimiter) {
             return Err("delimiter: it is the quote or the escape character too".to_owned());
         }
         if self.escape.is_some() && self.quote.is_none() {
             return Err("escape: it has a meaning within quotes only: give a quote too".to_owned());
         }
+
         Ok(())
     }
 }
 
-/// How a field was written.
+/// Notation of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CsvFieldKind {
     /// Nothing at all: null.
@@ -61,7 +62,7 @@ pub(crate) enum CsvFieldKind {
     Quoted,
 }
 
-/// Why there is no next record.
+/// Error of reading the next record.
 #[derive(Debug)]
 pub(crate) enum RecordError {
     /// The input failed.
@@ -70,7 +71,7 @@ pub(crate) enum RecordError {
     Syntax {
         /// The line, from 1.
         line: u64,
-        /// What is wrong there.
+        /// Reason of the error.
         reason: String,
     },
 }
@@ -80,7 +81,7 @@ pub(crate) enum RecordError {
 pub(crate) struct CsvRecords<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What of the buffer is not yet looked at.
+    /// Unparsed part of the buffer.
     unread: Range<usize>,
     has_begun: bool,
     record: CsvRecordParser,
@@ -93,7 +94,7 @@ impl<R: Read> CsvRecords<R> {
         Self { input, buffer: Vec::new(), unread: 0..0, has_begun: false, record, bytes_read: 0 }
     }
 
-    /// Reads up to the end of the next record; whether there was one.
+    /// Reads up to the end of the next record. Returns `false` if there was none.
     pub(crate) fn next(&mut self) -> Result<bool, RecordError> {
         self.record.begin();
         loop {
@@ -103,18 +104,19 @@ impl<R: Read> CsvRecords<R> {
             if has_ended {
                 return Ok(true);
             }
+
             if !self.fill()? {
                 return self.record.end();
             }
         }
     }
 
-    /// How many fields the last record has.
+    /// Returns the number of fields of the current record.
     pub(crate) fn len(&self) -> usize {
         self.record.ends.len()
     }
 
-    /// The fields of the last record, without quotes.
+    /// Returns the fields of the current record, without quotes.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (CsvFieldKind, &[u8])> {
         let mut start = 0;
         self.record.ends.iter().map(move |(end, kind)| {
@@ -124,26 +126,27 @@ impl<R: Read> CsvRecords<R> {
         })
     }
 
-    /// Whether the last record is a line without a character.
+    /// Returns `true` if the current record is an empty line.
     pub(crate) fn is_blank(&self) -> bool {
         matches!(self.record.ends.as_slice(), [(_, CsvFieldKind::Missing)])
     }
 
-    /// The line that the last record began on, from 1.
+    /// Returns the line on which the current record begins, from 1.
     pub(crate) fn first_line(&self) -> u64 {
         self.record.first_line
     }
 
-    /// Bytes of all records so far, about.
+    /// Returns the approximate bytes of all records so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read.saturating_sub(self.unread.len() as u64)
     }
 
-    /// Reads on; whether there was more.
+    /// Reads more input. Returns `false` at its end.
     fn fill(&mut self) -> Result<bool, RecordError> {
         if self.buffer.is_empty() {
             self.buffer = vec![0; READ_AT_ONCE];
         }
+
         let mut count = read(&mut self.input, &mut self.buffer)?;
         if !self.has_begun {
             self.has_begun = true;
@@ -153,12 +156,14 @@ impl<R: Read> CsvRecords<R> {
                     more => count += more,
                 }
             }
+
             let has_mark = self.buffer.get(..count).is_some_and(|bytes| bytes.starts_with(BYTE_ORDER_MARK));
             let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
             self.unread = start..count;
         } else {
             self.unread = 0..count;
         }
+
         self.bytes_read += count as u64;
         Ok(count > 0)
     }
@@ -173,12 +178,12 @@ fn read(input: &mut impl Read, to: &mut [u8]) -> Result<usize, RecordError> {
     }
 }
 
-/// The fields of one record, as their bytes come in.
+/// Incremental parser of one record.
 #[derive(Debug)]
 struct CsvRecordParser {
     dialect: CsvDialect,
     bytes: Vec<u8>,
-    /// Where each field ends.
+    /// End of each field.
     ends: Vec<(usize, CsvFieldKind)>,
     state: CsvFieldState,
     /// The line of the next byte.
@@ -222,7 +227,7 @@ impl CsvRecordParser {
         self.first_line = self.line;
     }
 
-    /// Takes bytes up to the end of the record: how many, and whether it ends there.
+    /// Consumes bytes up to the end of the record. Returns their number, and whether the record ends there.
     fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), RecordError> {
         let CsvDialect { delimiter, quote, escape, .. } = self.dialect;
         let mut at = 0;
@@ -230,7 +235,7 @@ impl CsvRecordParser {
             let rest = bytes.get(at..).unwrap_or_default();
             at += 1;
             self.state = match self.state {
-                // An escape character that is the quote too is the first of two quotes.
+                // If the escape character is the quote, it is the first of two quotes.
                 CsvFieldState::Quoted if Some(byte) == quote => CsvFieldState::Quote,
                 CsvFieldState::Quoted if Some(byte) == escape => CsvFieldState::Escaped,
                 CsvFieldState::Quoted => {
@@ -266,11 +271,12 @@ impl CsvRecordParser {
                 CsvFieldState::Quote | CsvFieldState::Return => return Err(self.after_quote()),
             };
         }
+
         self.check_size()?;
         Ok((at, false))
     }
 
-    /// Takes the first byte, and those after it as long as they are such.
+    /// Consumes the first byte, and those after it while the predicate holds. Returns their number.
     fn take_while(&mut self, bytes: &[u8], is_such: impl Fn(u8) -> bool) -> usize {
         let rest = bytes.iter().skip(1).position(|byte| !is_such(*byte));
         let count = rest.map_or(bytes.len(), |rest| rest + 1);
@@ -285,21 +291,23 @@ impl CsvRecordParser {
     fn end_field(&mut self) -> CsvFieldState {
         let start = self.ends.last().map_or(0, |(end, _)| *end);
         let is_bare = self.state == CsvFieldState::Bare;
-        // A line may end with a carriage return as well.
+        // A line may end with a carriage return and a line feed.
         if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
             self.bytes.pop();
         }
+
         let kind = match self.state {
             CsvFieldState::Start => CsvFieldKind::Missing,
             CsvFieldState::Bare if self.bytes.len() == start => CsvFieldKind::Missing,
             CsvFieldState::Bare => CsvFieldKind::Bare,
             _ => CsvFieldKind::Quoted,
         };
+
         self.ends.push((self.bytes.len(), kind));
         CsvFieldState::Start
     }
 
-    /// The input has ended: whether there is a record that no line ends.
+    /// Handles the end of the input. Returns `true` if a last record has no line end.
     fn end(&mut self) -> Result<bool, RecordError> {
         match self.state {
             CsvFieldState::Quoted | CsvFieldState::Escaped => {
@@ -318,6 +326,7 @@ impl CsvRecordParser {
         if self.bytes.len().saturating_add(self.ends.len()) <= max {
             return Ok(());
         }
+
         let size = if max >= 1 << 20 { format!("{} MiB", max >> 20) } else { format!("{max} bytes") };
         if matches!(self.state, CsvFieldState::Quoted | CsvFieldState::Escaped) {
             return Err(self.unclosed(format!("within {size}")));
@@ -347,7 +356,7 @@ impl CsvRecordParser {
 mod tests {
     use super::*;
 
-    /// Hands out a few bytes at a time.
+    /// Reader that returns a few bytes at a time.
     struct SlowRecordInput<'a>(&'a [u8], usize);
 
     impl Read for SlowRecordInput<'_> {
@@ -371,6 +380,7 @@ mod tests {
                 Err(RecordError::Syntax { line, reason }) => return Err((line, reason)),
                 Err(RecordError::Read(error)) => panic!("{error}"),
             }
+
             let field =
                 |(kind, bytes): (CsvFieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
             all.push((records.first_line(), records.fields().map(field).collect()));
@@ -401,6 +411,7 @@ mod tests {
             (7, vec![missing()]),
             (8, vec![quoted("4"), bare("é\"z")]),
         ];
+
         for piece in 1..=text.len() {
             let split = split(text.as_bytes(), CsvDialect::with_delimiter(b','), piece);
             assert_eq!(split.as_ref(), Ok(&expected), "{piece} bytes at a time");

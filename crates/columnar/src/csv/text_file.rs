@@ -1,4 +1,4 @@
-//! Text files, read whole: comma-separated values, and JSON in lines.
+//! Reads whole text files: comma-separated values and JSON lines.
 
 use std::{
     io::{self, BufRead, Read},
@@ -16,9 +16,9 @@ use bytes::{Buf, Bytes};
 use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace};
 use tokio::runtime::Handle;
 
-use crate::{Cache, CsvReader, Error, Result, cache::DecodeReservation};
+use crate::{Cache, CsvReader, Error, Result, cache::DecodeReservation, parallel::guarded::guarded};
 
-/// What a text file may be.
+/// Format of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
     /// Comma-separated values with a header.
@@ -27,17 +27,17 @@ pub enum TextKind {
     JsonLines,
 }
 
-/// Rows that are parsed at a time.
+/// Rows of a parsed batch.
 const ROWS_AT_ONCE: usize = 8192;
 
-/// Bytes that are read at a time where there is no memory for the whole text.
+/// Bytes of a read if memory does not suffice for the whole text.
 const PIECE: u64 = 4 << 20;
 
-/// How many rows a file has, and the columns of these names; none for one that the file does not have.
+/// Reads the number of rows of a file and the columns of these names; `None` for a column that the file lacks.
 ///
-/// The text is memory of a decode, and so is what is parsed of it. Where there is none for the whole text, it is read
-/// piece by piece while it is parsed, which takes more requests. What is parsed is whole columns in any case: caches
-/// give way to them.
+/// The text and the parsed columns count as memory of a decode. If memory does not suffice for the whole text, it is
+/// read in pieces while it is parsed, which takes more requests. The parsed columns are whole in any case, and caches
+/// shrink to make room for them.
 pub(crate) async fn read(
     cache: &Cache,
     object: &OpenObject,
@@ -53,13 +53,12 @@ pub(crate) async fn read(
 
     let mut memory =
         TextParseMemory { cache: cache.clone(), decodes: whole.into_iter().collect(), held: Vec::new() };
-    let (fields, name, trace) = (fields.to_vec(), object.name(), Trace::current());
+    let fields = fields.to_vec();
+    let name = object.name();
+    let trace = Trace::current();
     let parse = move || {
-        let parsed = match kind {
-            TextKind::JsonLines => json(&mut text, &fields, &mut memory),
-            TextKind::Csv => csv(&mut text, &fields, &mut memory),
-        };
-        // That a piece could not be read is what the caller has to know, and not that the text ends early.
+        let parsed = parse_guarded(kind, &mut text, &fields, &mut memory);
+        // A failed read takes precedence over the parser's error, which would be an early end of the text.
         match text.failed.take() {
             Some(failed) => Err(failed.into()),
             None => parsed.map_err(|reason| Error::Corrupt {
@@ -71,11 +70,12 @@ pub(crate) async fn read(
             }),
         }
     };
+
     let parsed = tokio::task::spawn_blocking(move || trace.enter(parse)).await;
     parsed.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
-/// Memory of a text that is being parsed.
+/// Memory reserved for a text while it is parsed.
 #[derive(Debug)]
 struct TextParseMemory {
     cache: Cache,
@@ -84,7 +84,7 @@ struct TextParseMemory {
 }
 
 impl TextParseMemory {
-    /// Counts rows that were parsed, and the column that they will be a part of: for a while there are both.
+    /// Reserves memory for parsed rows and for the columns that they are concatenated to: both exist for a while.
     fn add(&mut self, batch: &RecordBatch) {
         let bytes = (batch.get_array_memory_size() as u64).saturating_mul(2);
         match self.cache.working().try_reserve(bytes) {
@@ -94,16 +94,16 @@ impl TextParseMemory {
     }
 }
 
-/// The text of an object, read when it is needed. Blocks, unless all of it was read before.
+/// Reader of an object's text, on demand. Blocks, unless all of it was read before.
 #[derive(Debug)]
 struct TextObjectReader {
     object: OpenObject,
     runtime: Handle,
-    /// Bytes that were read and not yet taken.
+    /// Bytes that were read but not consumed.
     bytes: Bytes,
-    /// Where the next piece begins.
+    /// Offset of the next piece.
     at: u64,
-    /// Why there is no next piece.
+    /// Error of the read that failed.
     failed: Option<StorageError>,
 }
 
@@ -123,12 +123,12 @@ impl TextObjectReader {
 async fn piece(object: &OpenObject, range: Range<u64>) -> std::result::Result<Bytes, StorageError> {
     let read = object.read(std::slice::from_ref(&range)).await?;
     let bytes = read.into_iter().next().unwrap_or_default();
-    match bytes.len() as u64 == range.end - range.start {
-        true => Ok(bytes),
-        false => {
-            let (path, size) = (object.name(), object.meta().size);
-            Err(StorageError::Range { path, start: range.start, end: range.end, size })
-        }
+    if bytes.len() as u64 == range.end - range.start {
+        Ok(bytes)
+    } else {
+        let path = object.name();
+        let size = object.meta().size;
+        Err(StorageError::Range { path, start: range.start, end: range.end, size })
     }
 }
 
@@ -141,7 +141,7 @@ impl BufRead for TextObjectReader {
             match self.runtime.block_on(piece(&self.object, range)) {
                 Ok(bytes) => self.bytes = bytes,
                 Err(error) => {
-                    // Nothing behind what is lost is read.
+                    // Nothing after the lost piece is read.
                     self.at = size;
                     let shown = io::Error::other(error.to_string());
                     self.failed = Some(error);
@@ -149,6 +149,7 @@ impl BufRead for TextObjectReader {
                 }
             }
         }
+
         Ok(&self.bytes)
     }
 
@@ -166,6 +167,20 @@ impl Read for TextObjectReader {
     }
 }
 
+/// Parses a text. Returns an error if a parser of another crate panics.
+fn parse_guarded(
+    kind: TextKind,
+    text: impl BufRead,
+    fields: &[FieldRef],
+    memory: &mut TextParseMemory,
+) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
+    let parse = || match kind {
+        TextKind::JsonLines => json(text, fields, memory),
+        TextKind::Csv => csv(text, fields, memory),
+    };
+    guarded(parse)?
+}
+
 fn csv(
     text: impl Read,
     fields: &[FieldRef],
@@ -178,8 +193,10 @@ fn csv(
         .filter(|(_, field)| reader.header().iter().any(|name| name == field.name()))
         .map(|(at, _)| at)
         .collect();
+
     let schema: Vec<FieldRef> = there.iter().filter_map(|at| fields.get(*at)).cloned().collect();
     reader.select(&Arc::new(Schema::new(schema)))?;
+
     let mut batches = Vec::new();
     while let Some(batch) = reader.next_batch()? {
         memory.add(&batch);
@@ -193,10 +210,11 @@ fn csv(
             *to = Some(joined(&batches, column, data_type)?);
         }
     }
+
     Ok((rows, columns))
 }
 
-/// A key that no line has is a column of nulls: a line need not name what is null.
+/// Parses JSON lines. A key that no line has becomes a column of nulls, since lines may omit nulls.
 fn json(
     text: impl BufRead,
     fields: &[FieldRef],
@@ -205,12 +223,14 @@ fn json(
     let nullable = fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
     let schema = Arc::new(Schema::new(nullable.collect::<Vec<FieldRef>>()));
     let reader = ReaderBuilder::new(schema).with_batch_size(ROWS_AT_ONCE).build(text);
+
     let mut batches = Vec::new();
     for batch in reader.map_err(|error| error.to_string())? {
         let batch = batch.map_err(|error| error.to_string())?;
         memory.add(&batch);
         batches.push(batch);
     }
+
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let columns = fields.iter().enumerate();
     let columns = columns.map(|(at, field)| joined(&batches, at, field.data_type()).map(Some));
@@ -220,9 +240,10 @@ fn json(
 fn joined(batches: &[RecordBatch], column: usize, data_type: &DataType) -> Result<ArrayRef, String> {
     let pieces: Vec<&dyn Array> =
         batches.iter().filter_map(|batch| batch.columns().get(column)).map(AsRef::as_ref).collect();
-    match pieces.is_empty() {
-        true => Ok(arrow::array::new_empty_array(data_type)),
-        false => concat(&pieces).map_err(|error| error.to_string()),
+    if pieces.is_empty() {
+        Ok(arrow::array::new_empty_array(data_type))
+    } else {
+        concat(&pieces).map_err(|error| error.to_string())
     }
 }
 
@@ -241,7 +262,7 @@ mod tests {
 
     const ROWS: i64 = 400_000;
 
-    /// Some MiB of rows: more than a piece.
+    /// Returns some MiB of rows: more than a piece.
     fn text(kind: TextKind) -> String {
         let mut text = String::new();
         if kind == TextKind::Csv {
@@ -255,6 +276,7 @@ mod tests {
             };
             written.unwrap();
         }
+
         assert!(text.len() as u64 > 2 * PIECE);
         text
     }
@@ -277,6 +299,7 @@ mod tests {
             let large = Cache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
             let small = Cache::open(CacheOptions::new(ByteSize::mib(8))).await.unwrap();
             let pages = PageCache::open(CacheOptions::new(ByteSize::mib(8))).await.unwrap();
+
             for (cache, streamed) in [(large, 0), (small, 1), (Cache::passing(pages), 1)] {
                 let object = opened(&cache, &folder).await;
                 let (rows, columns) = read(&cache, &object, kind, &fields()).await.unwrap();
@@ -289,7 +312,7 @@ mod tests {
                 assert_eq!(none.is_some(), kind == TextKind::JsonLines);
                 assert_eq!(cache.stats().streamed_units, streamed);
 
-                // What was taken for it is free again.
+                // All reserved memory is free again.
                 assert_eq!(cache.stats().working_bytes, 0);
                 assert_eq!(cache.pages().budget().held_by(Holder::Other), 0);
             }
@@ -302,6 +325,7 @@ mod tests {
         let column: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![1_i64; 1 << 16]));
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let before = cache.pages().budget().used();
+
         let mut memory = TextParseMemory { cache: cache.clone(), decodes: Vec::new(), held: Vec::new() };
         for _ in 0..8 {
             memory.add(&batch);
@@ -313,6 +337,33 @@ mod tests {
         assert_eq!(cache.pages().budget().used(), before);
     }
 
+    /// A reader of bytes that panics.
+    struct PanickingReader;
+
+    impl Read for PanickingReader {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("no such code")
+        }
+    }
+
+    impl BufRead for PanickingReader {
+        fn fill_buf(&mut self) -> io::Result<&[u8]> {
+            panic!("no such code")
+        }
+
+        fn consume(&mut self, _: usize) {}
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_a_parser_is_an_error() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(4))).await.unwrap();
+        for kind in [TextKind::Csv, TextKind::JsonLines] {
+            let mut memory = TextParseMemory { cache: cache.clone(), decodes: Vec::new(), held: Vec::new() };
+            let error = parse_guarded(kind, PanickingReader, &fields(), &mut memory).unwrap_err();
+            assert!(error.contains("no such code"), "{error}");
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_piece_that_cannot_be_read_is_an_error_of_the_store_and_not_the_end_of_the_text() {
         let folder = tempfile::tempdir().unwrap();
@@ -320,7 +371,7 @@ mod tests {
         std::fs::write(&path, text(TextKind::Csv)).unwrap();
         let cache = Cache::open(CacheOptions::new(ByteSize::mib(4))).await.unwrap();
         let object = opened(&cache, &folder).await;
-        // Shorter, where a line ends: what is left is a text without a flaw.
+        // Truncated at a line end: the rest is a well-formed text.
         let all = std::fs::read(&path).unwrap();
         let end = all.iter().take(PIECE as usize).rposition(|byte| *byte == b'\n').unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(end as u64 + 1).unwrap();

@@ -8,7 +8,7 @@ use crate::{
     file::dataset_mark::{DATASET_KEY, DATASET_VALUE},
 };
 
-/// The format of the files of a data set, and how they are written.
+/// The format of the files of a data set, with its options.
 #[derive(Clone, Debug)]
 pub enum FileOptions {
     /// Parquet files.
@@ -30,7 +30,7 @@ impl From<OrcOptions> for FileOptions {
 }
 
 impl FileOptions {
-    /// What names of files end with, without the dot.
+    /// Returns the extension of the files, without the dot.
     pub(super) fn extension(&self) -> &'static str {
         match self {
             Self::Parquet(_) => "parquet",
@@ -38,7 +38,7 @@ impl FileOptions {
         }
     }
 
-    /// Memory that all files may take together.
+    /// Returns the memory limit of all files together.
     pub(super) fn memory(&self) -> ByteSize {
         match self {
             Self::Parquet(options) => options.memory,
@@ -46,8 +46,8 @@ impl FileOptions {
         }
     }
 
-    /// For files of a data set that lack the columns that name its folders; at most that many bytes of rows are encoded
-    /// at a time.
+    /// Adapts the options to the files of a data set, which lack the columns that name its folders. At most
+    /// `encoded_at_once` bytes of rows are encoded at a time.
     pub(super) fn for_dataset(self, without: &[String], encoded_at_once: usize) -> Self {
         match self {
             Self::Parquet(options) => options
@@ -63,7 +63,7 @@ impl FileOptions {
         }
     }
 
-    /// What is wrong with the types of columns or with options.
+    /// Fails if types of columns or options are not supported.
     pub(super) fn check(&self, name: &str, schema: &SchemaRef) -> Result<()> {
         match self {
             Self::Parquet(options) => ParquetWriter::check_options(name, schema, options),
@@ -105,7 +105,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Bytes that are on their way to the file so far.
+    /// Returns the bytes passed to the file so far.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Parquet(writer) => writer.bytes(),
@@ -113,7 +113,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Bytes that the row group or stripe will have which is being filled, about.
+    /// Returns the approximate encoded bytes of the open row group or stripe.
     pub(super) fn encoded_bytes(&self) -> u64 {
         match self {
             Self::Parquet(writer) => writer.encoded_bytes(),
@@ -121,7 +121,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Bytes in memory: encoded columns, and rows that wait.
+    /// Returns the bytes in memory: encoded columns and buffered rows.
     pub(super) fn memory_used(&self) -> usize {
         match self {
             Self::Parquet(writer) => writer.memory_used(),
@@ -129,7 +129,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Bytes in memory that are on their way to the file.
+    /// Returns the bytes in memory that are being written to the file.
     pub(super) fn sink_memory(&self) -> usize {
         match self {
             Self::Parquet(writer) => writer.sink_memory(),
@@ -137,7 +137,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Gives back what is only kept for the next row group, and returns whether there was something.
+    /// Releases buffers kept for the next row group. Returns `true` if there were any.
     pub(super) fn rest(&mut self) -> bool {
         match self {
             Self::Parquet(writer) => writer.rest(),
@@ -145,7 +145,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Encodes the rows that wait; if then more memory is used than this, ends the row group or stripe.
+    /// Encodes the buffered rows. If more than `to` bytes of memory are in use then, ends the row group or stripe.
     pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
         match self {
             Self::Parquet(writer) => writer.shrink(to).await,
@@ -153,7 +153,7 @@ impl DatasetFileWriter {
         }
     }
 
-    /// Writes what is left: nothing is missing but the name. Row groups are stripes in ORC.
+    /// Completes the file up to its name. Row groups stand for stripes in ORC.
     pub(super) async fn seal(self) -> Result<(Written, Sealed)> {
         match self {
             Self::Parquet(writer) => writer.seal().await,

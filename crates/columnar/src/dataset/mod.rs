@@ -1,4 +1,4 @@
-//! Folders of Parquet or ORC files, written by the size of files and by the values of columns.
+//! Data sets: folders of Parquet or ORC files, split by the size of files and the values of columns.
 //!
 //! ```text
 //! part-00000.parquet, part-00001.parquet, …            by size
@@ -6,10 +6,10 @@
 //! part-00000-6b1f0c2d9e8a7354.parquet                  beside other files: names that no other write has
 //! ```
 //!
-//! A write never replaces or removes a file of another writer. It knows its own by a mark in their footers, not by a list
-//! beside them: a list may be lost, or be out of date after a crash, and several readers refuse folders with files of
-//! another kind in them. New files appear before old ones are removed, under names of their own, so that a write that is
-//! killed leaves the old rows, the new ones, or both.
+//! A write never replaces or removes a file of another writer. It recognizes its own by a mark in their footers, not by
+//! a separate list: a list may be lost, or be out of date after a crash, and several readers refuse folders with other
+//! files in them. New files appear under unique names before old ones are removed, so a killed write leaves the old
+//! rows, the new ones, or both.
 
 mod file_writer;
 mod options;

@@ -1,25 +1,25 @@
-//! How rows are spread over the files of a data set, and what becomes of files that are there.
+//! Options of a data set: its partitioning, file size and write mode.
 
 use std::{fmt, str::FromStr};
 
 use stylobate_storage::ByteSize;
 
-/// What becomes of data files that are there. Files of other writers are never replaced or removed.
+/// Treatment of existing data files. Files of other writers are never replaced or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatasetMode {
-    /// Fail if the folder has any data file, whichever program wrote it.
+    /// Fails if the folder has any data file, of any program.
     #[default]
     Error,
-    /// They stay, and the new files are added.
+    /// Keeps them and adds the new files.
     Append,
-    /// Those that an earlier data set write left there are removed when the new ones are there.
+    /// Removes those of earlier data set writes once the new ones exist.
     Overwrite,
-    /// The same, only in folders that get new files.
+    /// Removes those of earlier data set writes, but only in folders that get new files.
     OverwritePartitions,
 }
 
 impl DatasetMode {
-    /// Whether files of earlier writes may be removed.
+    /// Returns `true` if files of earlier writes may be removed.
     pub(super) fn overwrites(self) -> bool {
         match self {
             Self::Error | Self::Append => false,
@@ -39,7 +39,7 @@ impl fmt::Display for DatasetMode {
     }
 }
 
-/// The name of no mode.
+/// Error of an unknown name of a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mode {0:?}: give error, append, overwrite or overwrite_partitions")]
 pub struct UnknownDatasetModeError(pub String);
@@ -58,7 +58,7 @@ impl FromStr for DatasetMode {
     }
 }
 
-/// How rows are spread over files.
+/// Options of a data set.
 #[derive(Clone, Debug, Default)]
 pub struct DatasetOptions {
     pub(super) partition_by: Vec<String>,
@@ -67,19 +67,19 @@ pub struct DatasetOptions {
 }
 
 impl DatasetOptions {
-    /// Columns whose values name folders; the files do not have them. Default: none.
+    /// Sets the columns whose values name folders; the files lack them. Default: none.
     pub fn with_partition_by(mut self, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.partition_by = columns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Bytes of a file, about, after which the next begins. Default: no limit.
+    /// Sets the approximate size of a file after which the next one begins. Default: no limit.
     pub fn with_max_file_size(mut self, size: ByteSize) -> Self {
         self.max_file_size = Some(size);
         self
     }
 
-    /// What becomes of data files that are there. Default: they are an error.
+    /// Sets the treatment of existing data files. Default: they are an error.
     pub fn with_mode(mut self, mode: DatasetMode) -> Self {
         self.mode = mode;
         self

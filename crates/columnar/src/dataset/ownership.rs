@@ -1,22 +1,22 @@
-//! Which files of a folder were written by an earlier write of a data set, and may be removed by the next.
+//! Recognizes the files of a folder that an earlier data set write left there, and that the next one may remove.
 //!
-//! A file is such a part if its name is one that writes give, and its footer has the mark and the name of this library.
+//! Such a file has a name of the form that writes give, and a footer with the mark and the name of this library.
 
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::{FileSet, FoundFile};
 
 use crate::{Result, file::dataset_mark::TailOrigin, orc, parquet};
 
-/// Footers that are read at a time.
+/// Footers read concurrently.
 const READS: usize = 16;
-/// Bytes that are read first: most footers are shorter.
+/// Bytes of the first read: most footers are shorter.
 const FIRST_READ: u64 = 64 << 10;
-/// Digits of the number of a file at least.
+/// Minimum digits of the number of a file.
 const DIGITS: usize = 5;
-/// Hexadecimal digits of the part of a name that only one write has.
+/// Hexadecimal digits of the unique part of a name.
 const UNIQUE: usize = 16;
 
-/// The name of a file within its folder. `unique` is what no other write has.
+/// Returns the name of a file within its folder. `unique` distinguishes the files of concurrent writes.
 pub(super) fn part_name(number: usize, unique: Option<&str>, extension: &str) -> String {
     match unique {
         Some(unique) => format!("part-{number:0DIGITS$}-{unique}.{extension}"),
@@ -24,17 +24,17 @@ pub(super) fn part_name(number: usize, unique: Option<&str>, extension: &str) ->
     }
 }
 
-/// A part of names that no other write has.
+/// Returns a random part of names.
 pub(super) fn unique_part() -> String {
     format!("{:0UNIQUE$x}", rand::random::<u64>())
 }
 
-/// The folder of a file, with a slash at its end; empty if it is in none.
+/// Returns the folder of a file, with a trailing slash; empty if it is in none.
 pub(super) fn folder_of(name: &str) -> &str {
     name.rfind('/').and_then(|slash| name.get(..=slash)).unwrap_or_default()
 }
 
-/// The names of those `files` of a set that an earlier write of a data set left there.
+/// Returns the names of those `files` that earlier data set writes left there.
 pub(super) async fn own_files(set: &FileSet, files: Vec<FoundFile>) -> Result<Vec<String>> {
     let candidates = files.into_iter().filter(|file| extension_of_part(&file.name).is_some());
     let checked = futures::stream::iter(candidates).map(|file| async move {
@@ -45,11 +45,12 @@ pub(super) async fn own_files(set: &FileSet, files: Vec<FoundFile>) -> Result<Ve
     Ok(checked.into_iter().flatten().collect())
 }
 
-/// Whether the footer of a file says that it is a part.
+/// Returns `true` if the footer of a file has the mark.
 async fn is_own(set: &FileSet, file: &FoundFile) -> Result<bool> {
     let mut length = FIRST_READ;
     loop {
         let Some(end) = set.tail(file, length).await? else { return Ok(false) };
+
         let origin = match extension_of_part(&file.name) {
             Some("orc") => orc::origin(&end),
             _ => parquet::origin(&end),
@@ -63,12 +64,13 @@ async fn is_own(set: &FileSet, file: &FoundFile) -> Result<bool> {
     }
 }
 
-/// The extension of a file whose name a write of a data set may have given.
+/// Returns the extension of a file whose name has the form that a data set write gives; `None` for others.
 fn extension_of_part(name: &str) -> Option<&str> {
     let folders = folder_of(name);
     if !folders.trim_end_matches('/').split('/').all(|folder| folder.is_empty() || folder.contains('=')) {
         return None;
     }
+
     let (stem, extension) = name.get(folders.len()..)?.rsplit_once('.')?;
     let rest = stem.strip_prefix("part-")?;
     let (number, unique) =
@@ -94,6 +96,7 @@ mod tests {
         ] {
             assert!(extension_of_part(&name).is_some(), "{name}");
         }
+
         for name in [
             "part-0000.parquet",
             "part-00000.csv",
@@ -104,6 +107,7 @@ mod tests {
         ] {
             assert!(extension_of_part(name).is_none(), "{name}");
         }
+
         assert_eq!(folder_of("a=1/b=2/x"), "a=1/b=2/");
         assert_eq!(folder_of("x"), "");
     }

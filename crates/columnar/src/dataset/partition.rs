@@ -1,4 +1,4 @@
-//! Rows by the values of some columns: which folder each belongs to, as Hive names them.
+//! Partitions rows by the values of columns into folders, named as by Hive.
 //!
 //! ```text
 //! key=value/key=value/     percent-encoded; null is __HIVE_DEFAULT_PARTITION__
@@ -16,15 +16,15 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{Error, Result};
 
-/// How Hive spells null.
+/// Hive's spelling of null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// The columns that folders are named by, and the folders that they named so far.
+/// Columns that name folders, and the folders named so far.
 pub(super) struct HivePartitioner {
-    /// Places of the columns, and their names as folders have them.
+    /// Indices of the columns, and their encoded names.
     keys: Vec<(usize, String)>,
-    /// Places of all other columns.
+    /// Indices of all other columns.
     rest: Vec<usize>,
     schema: SchemaRef,
     converter: Option<RowConverter>,
@@ -32,13 +32,14 @@ pub(super) struct HivePartitioner {
 }
 
 impl HivePartitioner {
-    /// By columns of these names. Without any, there is one folder, whose name is empty.
+    /// Partitions by these columns. Without any, there is one folder with an empty name.
     pub(super) fn new(file: &str, schema: &Schema, names: &[String]) -> Result<Self> {
         let unwritable = |column: Option<&str>, reason: String| Error::Unwritable {
             object: file.to_owned(),
             column: column.map(str::to_owned),
             reason,
         };
+
         let mut keys = Vec::new();
         let mut sorts = Vec::new();
         for name in names {
@@ -54,36 +55,43 @@ impl HivePartitioner {
             if keys.iter().any(|(known, _)| *known == at) {
                 return Err(unwritable(Some(name), "named twice among the columns of folders".to_owned()));
             }
+
             keys.push((at, utf8_percent_encode(name, ENCODED).to_string()));
             sorts.push(SortField::new(field.data_type().clone()));
         }
+
         let rest: Vec<usize> =
             (0..schema.fields().len()).filter(|at| keys.iter().all(|(key, _)| key != at)).collect();
         if rest.is_empty() && !keys.is_empty() {
             return Err(unwritable(None, "no column is left for the files: all name folders".to_owned()));
         }
+
         let projected = schema.project(&rest).map_err(|error| unwritable(None, error.to_string()))?;
-        let converter = match sorts.is_empty() {
-            true => None,
-            false => Some(RowConverter::new(sorts).map_err(Error::arrow("columns of folders"))?),
+        let converter = if sorts.is_empty() {
+            None
+        } else {
+            Some(RowConverter::new(sorts).map_err(Error::arrow("columns of folders"))?)
         };
+
         Ok(Self { keys, rest, schema: Arc::new(projected), converter, folders: HashMap::new() })
     }
 
-    /// The schema of the files.
+    /// Returns the schema of the files.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The rows of each folder, in their order.
+    /// Splits a batch into the rows of each folder, in their order.
     pub(super) fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(Arc<str>, RecordBatch)>> {
         let Some(converter) = &mut self.converter else {
             return Ok(vec![(Arc::from(""), batch.clone())]);
         };
+
         let wrong = || Error::arrow("columns of folders");
         let keys: Vec<ArrayRef> = self.keys.iter().map(|(at, _)| batch.column(*at).clone()).collect();
         let rows = converter.convert_columns(&keys).map_err(wrong())?;
         let rest = batch.project(&self.rest).map_err(wrong())?;
+
         let mut groups: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
         let mut places: HashMap<&[u8], usize> = HashMap::new();
         let mut last: Option<(&[u8], usize)> = None;
@@ -102,20 +110,24 @@ impl HivePartitioner {
                                 folder
                             }
                         };
+
                         groups.push((folder, Vec::new()));
                         places.insert(key, groups.len() - 1);
                         groups.len() - 1
                     }
                 },
             };
+
             last = Some((key, place));
             if let Some((_, rows)) = groups.get_mut(place) {
                 rows.push(row as u32);
             }
         }
+
         if let [(folder, _)] = groups.as_slice() {
             return Ok(vec![(folder.clone(), rest)]);
         }
+
         let taken = groups.into_iter().map(|(folder, rows)| {
             let taken = take_record_batch(&rest, &UInt32Array::from(rows)).map_err(wrong())?;
             Ok((folder, taken))
@@ -141,22 +153,26 @@ fn can_name_folders(data_type: &DataType) -> bool {
     }
 }
 
-/// The folder of a row, with a slash behind it.
+/// Returns the folder of a row, with a trailing slash.
 fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<String> {
     let mut folder = String::new();
     for (at, name) in keys {
         let value = batch.column(*at).slice(row, 1);
         let text = cast(&value, &DataType::Utf8).map_err(Error::arrow("values of folders"))?;
         let text = text.as_string::<i32>();
-        let value = match text.is_null(0) {
-            true => NULL.to_owned(),
-            // What is text here is not taken for null.
-            false if text.value(0) == NULL => format!("%5F{}", NULL.get(1..).unwrap_or_default()),
-            false => utf8_percent_encode(text.value(0), ENCODED).to_string(),
+        let value = if text.is_null(0) {
+            NULL.to_owned()
+        } else if text.value(0) == NULL {
+            // Escaped, so that readers do not take the text for null.
+            format!("%5F{}", NULL.get(1..).unwrap_or_default())
+        } else {
+            utf8_percent_encode(text.value(0), ENCODED).to_string()
         };
-        // Nothing is wrong with writing into text.
+
+        // Writing to a string cannot fail.
         let _ = write!(folder, "{name}={value}/");
     }
+
     Ok(folder)
 }
 
@@ -184,6 +200,7 @@ mod tests {
             RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
         let batch = batch.unwrap();
         let names = ["day".to_owned(), "a b".to_owned()];
+
         let mut partitions = HivePartitioner::new("x", &batch.schema(), &names).unwrap();
         for _ in 0..2 {
             let split = partitions.split(&batch).unwrap();
@@ -194,6 +211,7 @@ mod tests {
                     (folder.to_string(), numbers.values().to_vec())
                 })
                 .collect();
+
             let wanted = [
                 ("day=1970-01-01/a%20b=S%C3%A3o%20Paulo/", vec![0, 4]),
                 ("day=1970-01-01/a%20b=__HIVE_DEFAULT_PARTITION__/", vec![1]),
@@ -203,6 +221,7 @@ mod tests {
             ];
             assert_eq!(shown, wanted.map(|(folder, rows)| (folder.to_owned(), rows)));
         }
+
         let wrong = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             HivePartitioner::new("x", &batch.schema(), &names).err().unwrap().to_string()

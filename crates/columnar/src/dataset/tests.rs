@@ -1,4 +1,4 @@
-//! Folders of files: by size and by values, in little memory, together or not at all.
+//! Data sets: split by size and by values, in little memory, published together or not at all.
 
 use std::{path::Path, sync::Arc};
 
@@ -49,15 +49,15 @@ fn names(folder: &Path) -> Vec<String> {
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(next).unwrap() {
             let entry = entry.unwrap();
-            match entry.file_type().unwrap().is_dir() {
-                true => folders.push(entry.path()),
-                false => {
-                    let path = entry.path();
-                    names.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
-                }
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else {
+                let path = entry.path();
+                names.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
             }
         }
     }
+
     names.sort();
     names
 }
@@ -66,7 +66,7 @@ fn of(name: &str, array: ArrayRef) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([(name, array, true)]).unwrap()
 }
 
-/// Keys and numbers.
+/// Creates a batch of keys and numbers.
 fn keyed(keys: &[&str]) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
     let keys: ArrayRef = Arc::new(StringArray::from(keys.to_vec()));
@@ -77,7 +77,7 @@ fn by_key(mode: DatasetMode) -> DatasetOptions {
     DatasetOptions::default().with_partition_by(["k"]).with_mode(mode)
 }
 
-/// Writes files of other writers, or of none: with the names that a write gives, and others.
+/// Writes files of other writers and invalid ones, with the names that a write gives and others.
 fn put_foreign(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let foreign = ["k=a/part-00000.parquet", "k=a/part-00000.orc", "part-00007.parquet", "k=z/notes.txt"];
     let put = foreign.map(|name| {
@@ -100,9 +100,10 @@ async fn rows_go_to_the_folders_of_their_values_in_order() {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
     let batch = batch.unwrap();
     let by = DatasetOptions::default().with_partition_by(["k"]);
-    // So little memory that one file is open at a time.
+    // The memory suffices for one open file at a time.
     let options =
         ParquetOptions::default().with_memory(ByteSize::mib(1)).with_column("k", ColumnOptions::default());
+
     let mut dataset = new(folder.path(), &batch, options, &by).await.unwrap();
     for part in 0..3 {
         dataset.write(&batch.slice(part * 3_000, 3_000)).await.unwrap();
@@ -114,6 +115,7 @@ async fn rows_go_to_the_folders_of_their_values_in_order() {
     assert_eq!(written.written.rows, 10_000);
     let count = written.files.len();
     assert!((20..=24).contains(&count), "each is ended by the next, in each of four batches: {count}");
+
     let mut rows = 0;
     for file in &written.files {
         let found = rows_of(folder.path(), file);
@@ -122,6 +124,7 @@ async fn rows_go_to_the_folders_of_their_values_in_order() {
         assert!(numbers.values().is_sorted());
         rows += found.num_rows();
     }
+
     assert_eq!(rows, 10_000);
 }
 
@@ -163,6 +166,7 @@ async fn files_of_other_writers_survive_every_mode() {
         let foreign = put_foreign(folder.path());
         let refused = write(folder.path(), &keyed(&["a"]), files(), &by_key(DatasetMode::Error)).await;
         assert!(matches!(refused.unwrap_err(), Error::Storage(stylobate_storage::Error::Exists { .. })));
+
         for mode in [DatasetMode::Append, DatasetMode::Overwrite, DatasetMode::OverwritePartitions] {
             for _ in 0..2 {
                 let written =
@@ -173,6 +177,7 @@ async fn files_of_other_writers_survive_every_mode() {
                 assert_eq!(&std::fs::read(folder.path().join(name)).unwrap(), bytes, "{name}, {mode}");
             }
         }
+
         assert_eq!(names(folder.path()).len(), foreign.len() + 2, "only the last write's files are left");
     }
 }
@@ -188,7 +193,7 @@ async fn modes_keep_or_replace_the_files_of_earlier_writes() {
     assert_eq!(names(&path).len(), 4);
     assert!(second.iter().all(|name| name.len() == "k=b/part-00000-0123456789abcdef.parquet".len()));
 
-    // Of ORC files it makes no difference who reads them: they are this library's.
+    // ORC files are read by this library.
     let orc = OrcOptions::default();
     let mode = by_key(DatasetMode::OverwritePartitions);
     let third = write(&path, &keyed(&["b"]), orc, &mode).await.unwrap();
@@ -222,8 +227,9 @@ async fn a_file_of_a_single_write_is_no_part_of_a_data_set() {
             .into(),
         ),
     );
+
     let sink = sinks.file(&name, stylobate_storage::Overwrite::Refuse).await.unwrap();
-    // Rows that come from a data set bring its mark with them.
+    // The schema of rows from a data set carries its mark.
     let mut single = crate::ParquetWriter::new(sink, "x", schema, ParquetOptions::default()).unwrap();
     single.write(&batch).await.unwrap();
     single.finish().await.unwrap();
@@ -237,6 +243,7 @@ async fn appends_at_the_same_time_do_not_collide() {
     let folder = tempfile::tempdir().unwrap();
     let batch = keyed(&["a", "b"]);
     let mode = by_key(DatasetMode::Append);
+
     let mut writers = Vec::new();
     for _ in 0..4 {
         let mut writer = new(folder.path(), &batch, ParquetOptions::default(), &mode).await.unwrap();
@@ -262,6 +269,7 @@ async fn objects_are_written_in_every_mode() {
         futures::TryStreamExt::try_collect::<Vec<_>>(listed).await.unwrap().len()
     };
     let batch = keyed(&["a", "b"]);
+
     let mut found = Vec::new();
     for mode in [DatasetMode::Append, DatasetMode::OverwritePartitions, DatasetMode::Overwrite] {
         let mut writer = DatasetWriter::create(
@@ -274,9 +282,11 @@ async fn objects_are_written_in_every_mode() {
         )
         .await
         .unwrap();
+
         writer.write(&batch).await.unwrap();
         writer.finish().await.unwrap();
         found.push(count().await);
     }
+
     assert_eq!(found, [3, 3, 3]);
 }

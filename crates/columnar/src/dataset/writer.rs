@@ -1,6 +1,6 @@
-//! A data set that is being written: which rows go to which file.
+//! Writer of a data set, which distributes rows over files.
 //!
-//! Few files are open at a time, in one budget of memory. Where it is used up, the largest row group ends.
+//! Few files are open at a time, in one memory budget. When it is used up, the largest row group ends.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,15 +20,15 @@ use super::{
 };
 use crate::{Error, Result, Written, file::promised, kernels::weight::weight};
 
-/// Files that are open at a time; each has memory of its own beside what it encodes.
+/// Maximum open files; each has memory of its own besides its encoded columns.
 const MAX_OPEN: usize = 64;
-/// A file takes about that much at least: with less memory, fewer are open.
+/// Approximate minimum memory of a file: with less memory, fewer are open.
 const MIN_MEMORY: usize = 4 << 20;
-/// What is written at a time, of the largest size that a file may have.
+/// Share of the maximum file size that is written at a time.
 const SHARE: u64 = 8;
 
-/// Writes record batches to Parquet or ORC files below one place, which appear together when it is finished. Dropped
-/// before, it leaves nothing behind. Rows of a folder keep their order.
+/// Writes record batches to Parquet or ORC files below one folder, which appear together when it is finished. Dropped
+/// before, it leaves no files. Rows of a folder keep their order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,20 +67,20 @@ pub struct DatasetWriter {
     schema: SchemaRef,
     files: FileOptions,
     mode: DatasetMode,
-    /// Part of the names of files that no other write has.
+    /// Unique part of the names of files.
     unique: Option<String>,
     partitions: HivePartitioner,
-    /// Bytes of a file after which the next begins, and bytes of rows that are written at a time.
+    /// Bytes of a file after which the next one begins.
     max_file_size: Option<u64>,
     at_once: usize,
     open: HashMap<Arc<str>, OpenDatasetFile>,
-    /// Files that each folder has so far.
+    /// Number of files of each folder so far.
     numbers: HashMap<Arc<str>, usize>,
-    /// Grows with every use of a file.
+    /// Incremented with every use of a file.
     clock: u64,
     rows: u64,
     written: Written,
-    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    /// Set if rows may be lost: a write failed, or was dropped before its end.
     is_broken: bool,
 }
 
@@ -91,18 +91,18 @@ struct OpenDatasetFile {
     used: u64,
 }
 
-/// Files that were written.
+/// A written data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenDataset {
     /// Rows, bytes and row groups, or stripes, of all of them.
     pub written: Written,
-    /// Their names, relative to the place.
+    /// Names of the files, relative to the folder.
     pub files: Vec<String>,
 }
 
 impl DatasetWriter {
-    /// Files below `base` with the columns of `schema`. `name` is what errors call the place. Must be used within a tokio
-    /// runtime. Fails where files are there and [`DatasetMode::Error`] is asked for.
+    /// Creates a writer of files below `base` with the columns of `schema`. `name` names the folder in errors. Must be
+    /// used within a tokio runtime. Fails if there are files and the mode is [`DatasetMode::Error`].
     #[boxed]
     pub async fn create(
         sinks: Sinks,
@@ -122,7 +122,7 @@ impl DatasetWriter {
         let max_file_size = max_file_size.map(ByteSize::as_u64);
         let at_once = at_once(max_file_size);
         let files = files.for_dataset(partition_by, at_once);
-        // What is wrong with types and options is found out now.
+        // Unsupported types and options fail early.
         files.check(&name, partitions.schema())?;
 
         let (set, unique) = open_set(sinks, base, *mode).await?;
@@ -145,24 +145,25 @@ impl DatasetWriter {
         })
     }
 
-    /// Rows that were given so far.
+    /// Returns the number of rows written so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes that are on their way to files so far.
+    /// Returns the bytes passed to files so far.
     pub fn bytes(&self) -> u64 {
         self.written.bytes + self.open.values().map(|open| open.writer.bytes()).sum::<u64>()
     }
 
-    /// Appends a batch, whose columns have the types of the schema. After an error, and where this is dropped before
-    /// it ends, there will be no files.
+    /// Appends a batch, whose columns have the types of the schema. After an error, or if the future is dropped before
+    /// its end, the data set cannot be finished.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check()?;
         self.is_broken = true;
         promised::check(batch, &self.schema)
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), &reason))?;
+
         for (folder, rows) in self.partitions.split(batch)? {
             self.append(&folder, &rows).await?;
             self.fit_memory().await?;
@@ -172,8 +173,8 @@ impl DatasetWriter {
         Ok(())
     }
 
-    /// Writes what is left, and gives all files their names. If no row came, there is one file without rows; with
-    /// folders, none. Then files of earlier writes are removed, as the mode says.
+    /// Completes and publishes all files. Without any row, there is one file without rows, or none if there are
+    /// folders. Then the files of earlier writes are removed, depending on the mode.
     #[boxed]
     pub async fn finish(mut self) -> Result<WrittenDataset> {
         self.check()?;
@@ -181,11 +182,13 @@ impl DatasetWriter {
         if !has_folders && self.numbers.is_empty() {
             self.begin(&Arc::from("")).await?;
         }
+
         let mut open: Vec<Arc<str>> = self.open.keys().cloned().collect();
         open.sort_unstable();
         for folder in open {
             self.seal(&folder).await?;
         }
+
         let folders = self.numbers.keys().map(AsRef::as_ref).collect();
         let old = replaced_files(&self.set, self.mode, &folders).await?;
         let mut files = self.set.publish_instead_of(old).await?;
@@ -194,9 +197,10 @@ impl DatasetWriter {
     }
 
     fn check(&self) -> Result<()> {
-        match self.is_broken {
-            true => Err(self.unwritable(None, "an earlier write failed or was given up")),
-            false => Ok(()),
+        if self.is_broken {
+            Err(self.unwritable(None, "an earlier write failed or was given up"))
+        } else {
+            Ok(())
         }
     }
 
@@ -208,14 +212,17 @@ impl DatasetWriter {
     async fn append(&mut self, folder: &Arc<str>, batch: &RecordBatch) -> Result<()> {
         let row_bytes = weight(batch).div_ceil(batch.num_rows().max(1)).max(1);
         let most = (self.at_once / row_bytes).max(1);
+
         let mut start = 0;
         while start < batch.num_rows() {
             let count = most.min(batch.num_rows() - start);
             if !self.open.contains_key(folder) {
                 self.begin(folder).await?;
             }
+
             self.clock += 1;
             let Some(open) = self.open.get_mut(folder) else { return Ok(()) };
+
             open.used = self.clock;
             open.writer.write(&batch.slice(start, count)).await?;
             start += count;
@@ -224,6 +231,7 @@ impl DatasetWriter {
                 self.seal(folder).await?;
             }
         }
+
         Ok(())
     }
 
@@ -235,6 +243,7 @@ impl DatasetWriter {
             let Some(oldest) = oldest else { break };
             self.seal(&oldest).await?;
         }
+
         let number = self.numbers.entry(folder.clone()).or_default();
         let part = part_name(*number, self.unique.as_deref(), self.files.extension());
         let file = format!("{folder}{part}");
@@ -243,6 +252,7 @@ impl DatasetWriter {
         let name = format!("{}/{file}", self.name.trim_end_matches('/'));
         let writer = self.files.begin(sink, name, self.partitions.schema().clone())?;
         self.open.insert(folder.clone(), OpenDatasetFile { file, writer, used: self.clock });
+
         Ok(())
     }
 
@@ -261,7 +271,7 @@ impl DatasetWriter {
         usize::try_from(self.files.memory().as_u64()).unwrap_or(usize::MAX)
     }
 
-    /// Ends row groups, the largest first, until all that is held fits; if they do not suffice, ends files.
+    /// Ends row groups, the largest first, until the memory in use fits; if that does not suffice, ends files.
     async fn fit_memory(&mut self) -> Result<()> {
         loop {
             let held = |open: &OpenDatasetFile| open.writer.memory_used() + open.writer.sink_memory();
@@ -272,6 +282,7 @@ impl DatasetWriter {
             if self.open.values_mut().fold(false, |any, open| open.writer.rest() | any) {
                 continue;
             }
+
             let memory = self.memory();
             let largest = self.open.iter_mut().max_by_key(|(_, open)| open.writer.memory_used());
             let full = match largest {
@@ -286,6 +297,7 @@ impl DatasetWriter {
                     Some(folder.clone())
                 }
             };
+
             if let Some(folder) = full {
                 self.seal(&folder).await?;
             }
@@ -293,7 +305,7 @@ impl DatasetWriter {
     }
 }
 
-/// The files of earlier writes that those in `folders` replace.
+/// Returns the files of earlier writes that the files in `folders` replace.
 async fn replaced_files(set: &FileSet, mode: DatasetMode, folders: &HashSet<&str>) -> Result<Vec<String>> {
     if !mode.overwrites() {
         return Ok(Vec::new());
@@ -305,19 +317,20 @@ async fn replaced_files(set: &FileSet, mode: DatasetMode, folders: &HashSet<&str
     own_files(set, found).await
 }
 
-/// Bytes of rows that are written at a time, so that files end at their size.
+/// Returns the bytes of rows that are written at a time, so that files end near their size.
 fn at_once(max_file_size: Option<u64>) -> usize {
     let share = max_file_size.map_or(u64::MAX, |size| (size / SHARE).max(1));
     usize::try_from(share).unwrap_or(usize::MAX)
 }
 
-/// Where files go, and the part of their names that no other write has; none is needed where no other file is.
+/// Opens the set of files. Returns it with the unique part of their names, which is not needed if there are no other
+/// files.
 async fn open_set(sinks: Sinks, base: Destination, mode: DatasetMode) -> Result<(FileSet, Option<String>)> {
     if mode == DatasetMode::Error {
         return Ok((FileSet::create(sinks, base, Overwrite::Refuse).await?, None));
     }
     let set = FileSet::beside(sinks, base).await?;
-    // Others may append at the same time.
+    // Other writers may append at the same time.
     let is_alone = mode != DatasetMode::Append && set.files().await?.is_empty();
     Ok((set, (!is_alone).then(unique_part)))
 }

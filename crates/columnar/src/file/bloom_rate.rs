@@ -1,8 +1,8 @@
-//! How often the bloom filters of a column may be wrong, as options say it.
+//! Checks the false positive rate of bloom filters that options state.
 
 use crate::{Error, Result};
 
-/// That a share of values lies between 0 and 1.
+/// Checks that a rate lies between 0 and 1.
 pub(crate) fn check(column: Option<&str>, rate: Option<f64>) -> Result<()> {
     match rate {
         Some(rate) if !(rate > 0.0 && rate < 1.0) => Err(Error::Option {

@@ -1,6 +1,7 @@
-//! What files of both formats have in common: where they are, their schemas and statistics.
+//! Parts that files of both formats share: schemas, statistics and marks.
 
 pub(super) mod bloom_rate;
+pub(super) mod column_positions;
 pub(super) mod dataset_mark;
 pub(super) mod promised;
 pub(super) mod schema;

@@ -1,4 +1,4 @@
-//! Which columns a file has, which of them are wanted, and how the columns of several files become one.
+//! Columns of a file, projections of them, and types that merge columns of several files.
 
 use std::{
     cmp::Reverse,
@@ -6,29 +6,29 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-/// A top-level column of a file, and which of its leaves are wanted.
+/// A top-level column of a file, projected to some of its leaves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ProjectedColumn {
-    /// Which of the file's top-level columns.
+    /// Position among the top-level columns.
     pub(crate) root: usize,
-    /// Which leaves of it, depth first from 0, in ascending order; `None` for all.
+    /// The leaves, depth first from 0, in ascending order; `None` for all.
     pub(crate) leaves: Option<Box<[usize]>>,
 }
 
 impl ProjectedColumn {
-    /// The whole column.
+    /// Selects the whole column.
     pub(crate) fn whole(root: usize) -> Self {
         Self { root, leaves: None }
     }
 
-    /// Whether the leaf is wanted.
+    /// Returns whether the leaf is selected.
     pub(crate) fn has_leaf(&self, leaf: usize) -> bool {
         self.leaves.as_ref().is_none_or(|leaves| leaves.binary_search(&leaf).is_ok())
     }
 
-    /// What is left of the column's own field; the field itself where every leaf is wanted.
+    /// Returns the column's field with the selected leaves only.
     pub(crate) fn field(&self, root: &FieldRef) -> FieldRef {
         match &self.leaves {
             None => root.clone(),
@@ -37,14 +37,7 @@ impl ProjectedColumn {
     }
 }
 
-/// Where a schema has the column of this name. `near` is where it is likely to be: files of a table have their columns in
-/// the same order as a rule, and to look at all of them takes long where there are many.
-pub(crate) fn position(schema: &Schema, name: &str, near: usize) -> Option<usize> {
-    let is_there = schema.fields().get(near).is_some_and(|field| field.name() == name);
-    if is_there { Some(near) } else { schema.index_of(name).ok() }
-}
-
-/// How many leaves a type has.
+/// Returns the number of leaves of a type.
 pub(crate) fn leaf_count(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
@@ -80,7 +73,7 @@ fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &ProjectedColumn) 
     }
 }
 
-/// Whether values are strings or bytes of any length.
+/// Returns whether a type is strings or bytes of any length.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -93,7 +86,7 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     )
 }
 
-/// The type of the values, without the dictionary that they may come as.
+/// Returns the type of the values: that of a dictionary's values, or the type itself.
 pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -101,19 +94,20 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Whether arrow makes dictionaries of such values; others come out as they are, whether a dictionary was asked for or not.
+/// Returns whether arrow supports dictionaries of this type. Other types never become dictionaries.
 pub(crate) fn has_dictionaries(values: &DataType) -> bool {
     let without =
         matches!(values, DataType::Boolean | DataType::Null | DataType::Duration(_) | DataType::Interval(_));
     !without && !values.is_nested()
 }
 
-/// The leaves of a field that lie below one of the paths, which name fields of structs; lists and maps are passed
-/// through. An empty path is the whole field. `None` if a path leads nowhere.
+/// Returns the leaves of a field below any of the paths, which name fields of structs; lists and maps are passed through.
+/// An empty path is the whole field. `None` if a path matches nothing.
 pub(crate) fn leaves_below(field: &Field, paths: &[Vec<&str>]) -> Option<Option<Box<[usize]>>> {
     if paths.iter().any(Vec::is_empty) {
         return Some(None);
     }
+
     let mut leaves = Vec::new();
     for path in paths {
         let before = leaves.len();
@@ -122,6 +116,7 @@ pub(crate) fn leaves_below(field: &Field, paths: &[Vec<&str>]) -> Option<Option<
             return None;
         }
     }
+
     leaves.sort_unstable();
     leaves.dedup();
     let all = leaves.len() == leaf_count(field.data_type());
@@ -135,6 +130,7 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
         *next_leaf += count;
         return;
     };
+
     match data_type {
         DataType::Struct(fields) => {
             for field in fields {
@@ -153,8 +149,8 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
     }
 }
 
-/// The leaves of a map that lie below a path, which names its keys or values as the file does or by these words, and before
-/// that the entries or not. What is asked for of a map comes with its keys, and keys with their values.
+/// Collects the leaves of a map below a path, which names keys and values as the file does or as `key` and `value`,
+/// optionally below the entries. Values are selected with their keys, and keys with their values.
 fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, leaves: &mut Vec<usize>) {
     let DataType::Struct(fields) = entries.data_type() else {
         return collect(entries.data_type(), path, next_leaf, leaves);
@@ -168,6 +164,7 @@ fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, lea
         Some((name, rest)) if name == entries.name() && !is_named(name) => rest,
         _ => path,
     };
+
     let first = *next_leaf;
     let keys = first..first + leaf_count(key.data_type());
     match path.split_first() {
@@ -187,21 +184,21 @@ fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, lea
     }
 }
 
-/// The type in which values of both types meet without loss; `None` if there is none. Whole numbers meet floating-point
-/// numbers in 64 bits, which may turn out to be too few for some value.
+/// Returns the type that holds values of both types without loss; `None` if there is none. Integers and floating-point
+/// numbers become `Float64`, which may not hold every value.
 pub(crate) fn widened(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     met(a, b, unit).filter(is_decided)
 }
 
-/// Stands for whole numbers of which some are signed and some are unsigned of 64 bits: no type of whole numbers has
-/// them all, but floating-point and decimal numbers do, which may still come. No file has a type like this.
+/// A placeholder for signed integers together with `UInt64`: no integer type holds all of them, but floating-point and
+/// decimal types of later files may. No file has this type.
 const MIXED_WHOLE: DataType = DataType::FixedSizeBinary(-1);
 
 fn is_mixed_whole(data_type: &DataType) -> bool {
     matches!(data_type, DataType::FixedSizeBinary(-1))
 }
 
-/// Whether a type that several others met in is one that arrays may have.
+/// Returns whether a merged type contains no placeholder, so that arrays may have it.
 pub(crate) fn is_decided(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().all(|field| is_decided(field.data_type())),
@@ -213,8 +210,8 @@ pub(crate) fn is_decided(data_type: &DataType) -> bool {
     }
 }
 
-/// As [`widened`], for types to which more are to come: in whatever order many types meet, they meet in the same one,
-/// or in none. Where it is not decided ([`is_decided`]), some type that comes later may yet have all values.
+/// Like [`widened`], for types that more types follow: the result of merging several types does not depend on their
+/// order. While it is undecided ([`is_decided`]), a later type may still hold all values.
 pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
@@ -224,6 +221,7 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
     if a == b {
         return Some(a.clone());
     }
+
     if let (Some((item, large)), Some((other, other_is_large))) = (list_item(a), list_item(b)) {
         let data_type = met(item.data_type(), other.data_type(), unit)?;
         let item = both_as(item, other, data_type);
@@ -259,7 +257,7 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
         (Time32(_), Time32(_)) => Time32(TimeUnit::Millisecond),
         (Time64(_), Time64(_)) => Time64(TimeUnit::Nanosecond),
         (Timestamp(u, None), Timestamp(v, None)) => Timestamp(unit(*u, *v), None),
-        // A zone says how points in time are shown, not which they are.
+        // A zone determines how timestamps are displayed, not their values.
         (Timestamp(u, Some(zone)), Timestamp(v, Some(other))) => {
             Timestamp(unit(*u, *v), Some(if zone == other { zone.clone() } else { "UTC".into() }))
         }
@@ -282,7 +280,7 @@ pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<D
     })
 }
 
-/// The item of a list of any kind, and whether its offsets have 64 bits.
+/// Returns the item of a list of any kind, and whether its offsets have 64 bits.
 fn list_item(data_type: &DataType) -> Option<(&FieldRef, bool)> {
     match data_type {
         DataType::List(item) | DataType::ListView(item) | DataType::FixedSizeList(item, _) => {
@@ -293,33 +291,35 @@ fn list_item(data_type: &DataType) -> Option<(&FieldRef, bool)> {
     }
 }
 
-/// The fields of both structs by name: those of the first in its order, then what the other has more.
+/// Merges the fields of two structs by name: those of the first in its order, then the others of the second.
 fn fields_of_both(a: &Fields, b: &Fields, unit: TimeUnitChooser) -> Option<Fields> {
-    let (of_a, of_b) = (by_name(a)?, by_name(b)?);
+    let of_a = by_name(a)?;
+    let of_b = by_name(b)?;
     let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
     let fields = a.iter().map(|field| match of_b.get(field.name().as_str()) {
         Some(other) => Some(both_as(field, other, met(field.data_type(), other.data_type(), unit)?)),
         None => Some(nullable(field)),
     });
+
     let only_b = b.iter().filter(|field| !of_a.contains_key(field.name().as_str()));
     fields.chain(only_b.map(|field| Some(nullable(field)))).collect()
 }
 
-/// A field that two others become: it has no nulls only where neither has any.
+/// Merges two fields: the result is non-nullable only if both are.
 fn both_as(a: &FieldRef, b: &FieldRef, data_type: DataType) -> FieldRef {
     let nullable = a.is_nullable() || b.is_nullable();
     Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
 }
 
-/// The fields by their names; `None` if two have the same.
+/// Returns the fields by name; `None` if two have the same name.
 fn by_name(fields: &Fields) -> Option<HashMap<&str, &FieldRef>> {
     let by_name: HashMap<&str, &FieldRef> =
         fields.iter().map(|field| (field.name().as_str(), field)).collect();
     (by_name.len() == fields.len()).then_some(by_name)
 }
 
-/// Precision and scale of the decimal numbers that a type has. Unsigned numbers have those of the signed numbers that hold
-/// them: so the precision is the same whether they meet signed numbers first or decimals.
+/// Returns precision and scale of the decimals that hold a type. Unsigned integers have those of the signed integers that
+/// hold them, so that the precision does not depend on whether they are merged with signed integers or decimals first.
 fn digits(data_type: &DataType) -> Option<(u8, i8)> {
     Some(match data_type {
         DataType::Decimal32(precision, scale)
@@ -345,7 +345,7 @@ fn decimal_of_both((p, s): (u8, i8), (q, t): (u8, i8)) -> Option<DataType> {
     }
 }
 
-/// Bits of the signed whole numbers that have all values of a type.
+/// Returns the bits of the signed integers that hold all values of a type.
 fn signed_bits(data_type: &DataType) -> Option<u32> {
     match data_type {
         DataType::Int8 => Some(8),
@@ -356,15 +356,18 @@ fn signed_bits(data_type: &DataType) -> Option<u32> {
     }
 }
 
-/// The leaves of one type that lie where these leaves of another do, by the names of the structs around them. For one that is
-/// missing it is the nearest, which tells how long lists are and which structs are null.
+/// Maps leaves of another type to leaves of this one, by the names of the structs around them. A missing leaf is mapped to
+/// the nearest, which has the lengths of lists and the nulls of structs.
 pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) -> Box<[usize]> {
     if own == other {
         return leaves.into();
     }
-    let (mut of_own, mut of_other) = (Vec::new(), Vec::new());
+
+    let mut of_own = Vec::new();
+    let mut of_other = Vec::new();
     leaf_paths(own, &mut Vec::new(), &mut of_own);
     leaf_paths(other, &mut Vec::new(), &mut of_other);
+
     let places: HashMap<&Vec<&str>, usize> =
         of_own.iter().enumerate().rev().map(|(leaf, path)| (path, leaf)).collect();
     let nearest = |path: &Vec<&str>| {
@@ -372,13 +375,15 @@ pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) ->
         let nearer = of_own.iter().enumerate().max_by_key(|(leaf, own)| (shared(own), Reverse(*leaf)));
         nearer.map(|(leaf, _)| leaf)
     };
+
     let wanted = leaves.iter().filter_map(|leaf| of_other.get(*leaf));
     let found: BTreeSet<usize> =
         wanted.filter_map(|path| places.get(path).copied().or_else(|| nearest(path))).collect();
     found.into_iter().collect()
 }
 
-/// The names of the structs around each leaf, and its own; lists are passed through, keys and values of maps are called so.
+/// Collects the path of each leaf: the names of the structs around it, and its own. Lists are passed through, and maps have
+/// `key` and `value`.
 fn leaf_paths<'t>(data_type: &'t DataType, path: &mut Vec<&'t str>, paths: &mut Vec<Vec<&'t str>>) {
     match data_type {
         DataType::Struct(fields) => {
@@ -405,10 +410,10 @@ fn leaf_paths<'t>(data_type: &'t DataType, path: &mut Vec<&'t str>, paths: &mut 
     }
 }
 
-/// Which of two units points in time come out in.
+/// Chooses the unit of merged timestamps from two units.
 pub(crate) type TimeUnitChooser = fn(TimeUnit, TimeUnit) -> TimeUnit;
 
-/// The unit that tells more points in time apart.
+/// Returns the unit of higher resolution.
 pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     let rank = |unit: TimeUnit| match unit {
         TimeUnit::Second => 0,
@@ -419,7 +424,7 @@ pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) < rank(b) { b } else { a }
 }
 
-/// The unit that reaches farther.
+/// Returns the unit of larger range.
 pub(crate) fn coarser(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if finer(a, b) == a { b } else { a }
 }
@@ -510,10 +515,8 @@ mod tests {
             let field = |(name, data_type): &(&str, DataType)| Field::new(*name, data_type.clone(), true);
             DataType::Struct(fields.iter().map(field).collect())
         };
-        let (a, b) = (
-            structure(&[("x", DataType::Int32), ("y", DataType::Utf8)]),
-            structure(&[("z", DataType::Date32), ("x", DataType::Int64)]),
-        );
+        let a = structure(&[("x", DataType::Int32), ("y", DataType::Utf8)]);
+        let b = structure(&[("z", DataType::Date32), ("x", DataType::Int64)]);
         let both = structure(&[("x", DataType::Int64), ("y", DataType::Utf8), ("z", DataType::Date32)]);
         assert_eq!(widened(&a, &b, finer), Some(both.clone()));
         let item = |data_type: &DataType| Arc::new(Field::new("item", data_type.clone(), true));
@@ -535,7 +538,8 @@ mod tests {
         };
         let list =
             |item: DataType, nullable: bool| DataType::List(Arc::new(Field::new("item", item, nullable)));
-        let (int, long) = (DataType::Int32, DataType::Int64);
+        let int = DataType::Int32;
+        let long = DataType::Int64;
 
         let a = structure(&[("x", int.clone(), false), ("y", int.clone(), false), ("z", int.clone(), false)]);
         let b = structure(&[("y", int.clone(), true), ("x", long.clone(), false)]);

@@ -1,4 +1,4 @@
-//! The least and the greatest value of a column: as the file has them, to be compared, and as people read them.
+//! The minimum and maximum of a column: in the file's representation, comparable, and readable.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use arrow::{
 };
 use serde::{Serialize, Serializer};
 
-/// What the bytes of a value mean.
+/// Logical type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FooterValueType {
     Boolean,
@@ -33,11 +33,11 @@ pub(super) enum FooterValueType {
         unit: TimeUnit,
         utc: bool,
     },
-    /// Values without an order, or with one that is not known here.
+    /// Values without a supported order.
     Unordered,
 }
 
-/// A value as it is compared.
+/// A comparable value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FooterValue {
     Boolean(bool),
@@ -46,7 +46,7 @@ pub(super) enum FooterValue {
     Bytes(Vec<u8>),
 }
 
-/// A value that bounds a column's values, as it is shown: dates, times and decimals as text.
+/// A readable bound of a column's values: dates, times and decimals are text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoundValue {
     /// true or false.
@@ -60,7 +60,7 @@ pub enum BoundValue {
 }
 
 impl FooterValue {
-    /// How the values are ordered; `None` where they are not.
+    /// Compares two values; `None` if they are unordered.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Boolean(a), Self::Boolean(b)) => Some(a.cmp(b)),
@@ -71,7 +71,7 @@ impl FooterValue {
         }
     }
 
-    /// The value for people; `None` where it means nothing.
+    /// Returns the readable value; `None` if it is out of range.
     pub(super) fn shown(&self, meaning: FooterValueType) -> Option<BoundValue> {
         Some(match (self, meaning) {
             (Self::Boolean(value), _) => BoundValue::Boolean(*value),
@@ -101,7 +101,7 @@ impl FooterValue {
     }
 }
 
-/// Least and greatest value of parts that are added one by one. Once a part does not tell, nobody knows.
+/// Minimum and maximum over parts. Unknown once they are unknown for one part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinMaxAccumulator {
     min: Option<FooterValue>,
@@ -111,18 +111,20 @@ pub(super) struct MinMaxAccumulator {
 }
 
 impl MinMaxAccumulator {
-    /// Adds a part: its bounds, or `None` where it does not tell them.
+    /// Adds a part's bounds, or `None` if they are unknown.
     pub(super) fn add(&mut self, min: Option<&FooterValue>, max: Option<&FooterValue>) {
         let (Some(min), Some(max)) = (min, max) else {
             self.unknown = true;
             return;
         };
+
         let less = |a: &FooterValue, b: &Option<FooterValue>| {
             b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less))
         };
         let more = |a: &FooterValue, b: &Option<FooterValue>| {
             b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater))
         };
+
         if less(min, &self.min) {
             self.min = Some(min.clone());
         }
@@ -132,7 +134,7 @@ impl MinMaxAccumulator {
         self.parts += 1;
     }
 
-    /// Both bounds for people, if all parts told theirs.
+    /// Returns both readable bounds, if those of all parts are known.
     pub(super) fn shown(&self, meaning: FooterValueType) -> (Option<BoundValue>, Option<BoundValue>) {
         let shown = |value: &Option<FooterValue>| value.as_ref().and_then(|value| value.shown(meaning));
         if self.unknown { (None, None) } else { (shown(&self.min), shown(&self.max)) }
@@ -185,7 +187,7 @@ fn timestamp(value: i64, unit: TimeUnit, utc: bool) -> Option<String> {
     text.map(|text| if utc { text + "Z" } else { text })
 }
 
-/// The only value of the array, as arrow prints it; `None` where it is outside of what can be printed.
+/// Formats the only value of the array as arrow does; `None` if it is out of the printable range.
 fn formatted(array: &dyn Array) -> Option<String> {
     let options = FormatOptions::new().with_display_error(false);
     ArrayFormatter::try_new(array, &options).ok()?.value(0).try_to_string().ok()

@@ -1,4 +1,4 @@
-//! What is in a file, apart from its values.
+//! Description of a file, apart from its values.
 
 use serde::Serialize;
 
@@ -10,29 +10,29 @@ use super::bound::BoundValue;
 pub struct Inspection {
     /// The origin, without credentials, and the path.
     pub object: String,
-    /// What the file is.
+    /// Format of the file.
     pub format: FileFormat,
-    /// The version of the format that the file says it is in.
+    /// Version of the format, as stated by the file.
     pub format_version: String,
-    /// The file's size.
+    /// Size of the file.
     pub size: u64,
-    /// The size of the footer; for ORC with the statistics of the stripes.
+    /// Size of the footer; for ORC including the statistics of the stripes.
     pub footer_size: u64,
     /// Rows in all parts.
     pub rows: u64,
-    /// The program that wrote the file, as it calls itself.
+    /// Program that wrote the file, as stated by the file.
     pub created_by: Option<String>,
-    /// What the writer put into the file besides, in its order. Values that are no text are in hexadecimal digits.
+    /// Key-value metadata, in its order. Values that are not text are in hexadecimal digits.
     pub metadata: Vec<MetadataEntry>,
-    /// The columns with those inside of them.
+    /// Columns with their nested fields.
     pub schema: Vec<SchemaNode>,
-    /// The columns that hold values, over all parts, in the order of the file.
+    /// Leaf columns over all parts, in the order of the file.
     pub columns: Vec<ColumnInspection>,
     /// Row groups or stripes.
     pub parts: Vec<PartInspection>,
 }
 
-/// What a file is.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileFormat {
@@ -51,23 +51,23 @@ pub struct MetadataEntry {
     pub value: Option<String>,
 }
 
-/// A column, or a field of one.
+/// A column, or a nested field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SchemaNode {
-    /// Its own name.
+    /// Name of the field itself.
     pub name: String,
-    /// The type as the format calls it.
+    /// Type, in the terms of the format.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// How Parquet stores it, where that is not what the type is called.
+    /// Physical type of Parquet, if it differs from the type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_type: Option<String>,
-    /// Whether it may be null.
+    /// Set if it may be null.
     pub nullable: bool,
-    /// Whether it stands for any number of values.
+    /// Set if it may repeat.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
-    /// What is inside of it.
+    /// Nested fields.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<SchemaNode>,
 }
@@ -76,36 +76,36 @@ pub struct SchemaNode {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ColumnInspection {
-    /// The names down to it, with dots between.
+    /// Dotted path.
     pub name: String,
-    /// The type as the format calls it.
+    /// Type, in the terms of the format.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// What is stored, encoding by encoding.
+    /// Encodings of its values.
     pub encodings: Vec<String>,
-    /// How its bytes are compressed.
+    /// Compression codec.
     pub codecs: Vec<String>,
-    /// Parts that have it.
+    /// Number of parts that have it.
     pub chunks: u64,
-    /// Parts in which all of its values are in a dictionary.
+    /// Number of parts in which all of its values are in a dictionary.
     pub dictionary_chunks: u64,
-    /// Parts in which some of its values are in a dictionary; for files that do not say how many, perhaps all.
+    /// Number of parts in which some of its values are in a dictionary; perhaps all, if the file does not count them.
     pub partly_dictionary_chunks: u64,
-    /// Its bytes in the file.
+    /// Bytes in the file.
     pub compressed_size: u64,
-    /// Its bytes before compression; `None` where the file does not say.
+    /// Bytes before compression; `None` if unknown.
     pub uncompressed_size: Option<u64>,
-    /// Values, nulls included; `None` where the file does not say.
+    /// Number of values, nulls included; `None` if unknown.
     pub values: Option<u64>,
-    /// How many of them are null; `None` where the file does not say.
+    /// Number of nulls; `None` if unknown.
     pub nulls: Option<u64>,
-    /// No value is less; perhaps none is as little. `None` where a part does not say.
+    /// Lower bound of the values, not necessarily tight; `None` if unknown for a part.
     pub min: Option<BoundValue>,
-    /// No value is greater; perhaps none is as great. `None` where a part does not say.
+    /// Upper bound of the values, not necessarily tight; `None` if unknown for a part.
     pub max: Option<BoundValue>,
-    /// Parts whose pages, or strides of rows, have an index for it.
+    /// Number of parts with an index of its pages or strides.
     pub indexed_chunks: u64,
-    /// Parts that have a bloom filter for it.
+    /// Number of parts with a bloom filter for it.
     pub bloom_filter_chunks: u64,
 }
 
@@ -113,18 +113,18 @@ pub struct ColumnInspection {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PartInspection {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Where it begins in the file; `None` where its columns are in other files.
+    /// Offset in the file; `None` if its columns are in other files.
     pub offset: Option<u64>,
-    /// Its bytes in the file.
+    /// Bytes in the file.
     pub compressed_size: u64,
-    /// Its bytes before compression; `None` where the file does not say.
+    /// Bytes before compression; `None` if unknown.
     pub uncompressed_size: Option<u64>,
-    /// By which columns its rows are sorted, such as `a` or `b desc nulls first`.
+    /// Columns by which its rows are sorted, such as `a` or `b desc nulls first`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sorted_by: Vec<String>,
-    /// Its columns, in the order of the file.
+    /// Leaf columns, in the order of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ChunkInspection>,
 }
@@ -133,50 +133,50 @@ pub struct PartInspection {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ChunkInspection {
-    /// The names down to it, with dots between.
+    /// Dotted path.
     pub name: String,
-    /// What is stored, encoding by encoding.
+    /// Encodings of its values.
     pub encodings: Vec<String>,
-    /// How its bytes are compressed.
+    /// Compression codec.
     pub codec: String,
-    /// How much of it is in a dictionary.
+    /// Extent of dictionary encoding.
     pub dictionary: DictionaryUse,
-    /// How many values the dictionary has; `None` where there is none, or the footer does not say.
+    /// Number of values of the dictionary; `None` if there is none or the number is unknown.
     pub dictionary_values: Option<u64>,
-    /// Pages of data; `None` where the footer does not say.
+    /// Number of data pages; `None` if unknown.
     pub pages: Option<u64>,
-    /// Its bytes in the file.
+    /// Bytes in the file.
     pub compressed_size: u64,
-    /// Its bytes before compression; `None` where the file does not say.
+    /// Bytes before compression; `None` if unknown.
     pub uncompressed_size: Option<u64>,
-    /// Values, nulls included; `None` where the file does not say.
+    /// Number of values, nulls included; `None` if unknown.
     pub values: Option<u64>,
-    /// How many of them are null; `None` where the file does not say.
+    /// Number of nulls; `None` if unknown.
     pub nulls: Option<u64>,
-    /// No value is less.
+    /// Lower bound of the values.
     pub min: Option<BoundValue>,
-    /// No value is greater.
+    /// Upper bound of the values.
     pub max: Option<BoundValue>,
-    /// Whether its pages, or strides of rows, have an index.
+    /// Set if its pages or strides have an index.
     pub indexed: bool,
-    /// Whether it has a bloom filter.
+    /// Set if it has a bloom filter.
     pub bloom_filter: bool,
 }
 
-/// How much of a chunk is in a dictionary.
+/// Extent of dictionary encoding of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DictionaryUse {
-    /// Nothing.
+    /// No page.
     None,
-    /// Some of its pages, or perhaps all, where the footer does not count them.
+    /// Some of its pages; perhaps all, if the footer does not count them.
     Some,
     /// All of its pages.
     All,
 }
 
 impl ColumnInspection {
-    /// A column without any part.
+    /// Creates a column without any part.
     pub(super) fn new(name: String, data_type: String) -> Self {
         Self {
             name,
@@ -197,16 +197,18 @@ impl ColumnInspection {
         }
     }
 
-    /// Adds the column's chunk of one more part, but for its bounds.
+    /// Adds the column's chunk of one more part, except its bounds.
     pub(super) fn add(&mut self, chunk: &ChunkInspection) {
         for encoding in &chunk.encodings {
             if !self.encodings.contains(encoding) {
                 self.encodings.push(encoding.clone());
             }
         }
+
         if !self.codecs.contains(&chunk.codec) {
             self.codecs.push(chunk.codec.clone());
         }
+
         self.chunks += 1;
         self.dictionary_chunks += u64::from(chunk.dictionary == DictionaryUse::All);
         self.partly_dictionary_chunks += u64::from(chunk.dictionary == DictionaryUse::Some);
@@ -219,7 +221,7 @@ impl ColumnInspection {
     }
 }
 
-/// Both together; unknown if either is.
+/// Adds two numbers; unknown if either is.
 pub(super) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a?.checked_add(b?)
 }

@@ -1,4 +1,4 @@
-//! The types of a Parquet schema, as text, and what the values of a column mean.
+//! The types of a Parquet schema as text, and the logical types of its columns.
 
 use ::parquet::{
     basic::{ConvertedType, LogicalType, Repetition, TimeUnit as ParquetUnit, Type as Physical},
@@ -12,7 +12,7 @@ use super::{
     inspection::SchemaNode,
 };
 
-/// A column that holds values.
+/// A leaf column.
 pub(super) struct InspectedLeaf {
     pub(super) name: String,
     pub(super) data_type: String,
@@ -26,21 +26,23 @@ impl InspectedLeaf {
     }
 }
 
-/// The fields of a group.
+/// Describes the fields of a group.
 pub(super) fn nodes(group: &Type) -> Vec<SchemaNode> {
     if !group.is_group() {
         return Vec::new();
     }
+
     let fields = group.get_fields().iter().map(|field| {
         let info = field.get_basic_info();
         let repetition = info.has_repetition().then(|| info.repetition());
-        let (data_type, physical_type) = match field.is_primitive() {
-            true => {
-                let (name, physical) = (primitive(field).0, physical(field));
-                (name.clone(), (name != physical).then_some(physical))
-            }
-            false => (group_type(field).to_owned(), None),
+        let (data_type, physical_type) = if field.is_primitive() {
+            let name = primitive(field).0;
+            let physical = physical(field);
+            (name.clone(), (name != physical).then_some(physical))
+        } else {
+            (group_type(field).to_owned(), None)
         };
+
         SchemaNode {
             name: field.name().to_owned(),
             data_type,
@@ -50,6 +52,7 @@ pub(super) fn nodes(group: &Type) -> Vec<SchemaNode> {
             fields: nodes(field),
         }
     });
+
     fields.collect()
 }
 
@@ -72,7 +75,7 @@ fn physical(leaf: &Type) -> String {
     }
 }
 
-/// What a type is called, and what its values mean.
+/// Returns the name and the logical type of a primitive type.
 fn primitive(leaf: &Type) -> (String, FooterValueType) {
     let info = leaf.get_basic_info();
     let stored = leaf.get_physical_type();
@@ -157,9 +160,10 @@ fn decimal_type(scale: i32, precision: i32) -> (String, FooterValueType) {
 }
 
 fn integer_type(bits: i32, signed: bool) -> (String, FooterValueType) {
-    match signed {
-        true => (format!("int{bits}"), FooterValueType::Signed),
-        false => (format!("uint{bits}"), FooterValueType::Unsigned),
+    if signed {
+        (format!("int{bits}"), FooterValueType::Signed)
+    } else {
+        (format!("uint{bits}"), FooterValueType::Unsigned)
     }
 }
 
@@ -181,20 +185,23 @@ fn unit_of(unit: ParquetUnit) -> (&'static str, TimeUnit) {
     }
 }
 
-/// The bounds that statistics give; `None` where they give none that can be relied on.
+/// Returns the bounds of statistics; `None` if there are no reliable ones.
 pub(super) fn statistics_bounds(
     statistics: &Statistics,
     leaf: &InspectedLeaf,
 ) -> Option<(FooterValue, FooterValue)> {
-    // In the old fields, bytes and unsigned numbers were compared as if they were signed.
+    // The deprecated fields order bytes and unsigned numbers as signed.
     let compared = matches!(
         leaf.meaning,
         FooterValueType::Boolean | FooterValueType::Signed | FooterValueType::Float | FooterValueType::Date
     ) || matches!(leaf.meaning, FooterValueType::Time(_) | FooterValueType::Timestamp { .. });
+
     if statistics.is_min_max_deprecated() && !compared || leaf.meaning == FooterValueType::Unordered {
         return None;
     }
-    let (min, max) = (statistics.min_bytes_opt()?, statistics.max_bytes_opt()?);
+
+    let min = statistics.min_bytes_opt()?;
+    let max = statistics.max_bytes_opt()?;
     let value = |bytes| value(bytes, statistics.physical_type(), leaf.meaning);
     Some((value(min)?, value(max)?))
 }
@@ -229,7 +236,7 @@ fn value(bytes: &[u8], stored: Physical, meaning: FooterValueType) -> Option<Foo
     })
 }
 
-/// A number in two's complement, if it fits.
+/// Parses a big-endian number in two's complement, if it fits.
 fn big_endian(bytes: &[u8]) -> Option<i128> {
     let sign = if *bytes.first()? & 0x80 == 0 { 0 } else { 0xff };
     let (extra, rest) = bytes.split_at(bytes.len().saturating_sub(16));
@@ -241,10 +248,11 @@ fn big_endian(bytes: &[u8]) -> Option<i128> {
     Some(rest.iter().fold(start, |number, byte| (number << 8) | i128::from(*byte)))
 }
 
-/// A number of 16 bits: a sign, five bits of exponent, ten of fraction.
+/// Decodes a 16-bit floating-point number: a sign, five bits of exponent, ten of fraction.
 fn half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let exponent = i32::from(bits >> 10 & 0x1f);
+    let fraction = f64::from(bits & 0x3ff);
     sign * match exponent {
         0 => fraction * 2_f64.powi(-24),
         31 if fraction == 0.0 => f64::INFINITY,
@@ -273,6 +281,7 @@ mod tests {
                optional group tags (LIST) { repeated group list { optional binary element (STRING); } }
              }",
         );
+
         let nodes = nodes(&schema.unwrap());
         let types: Vec<_> = nodes.iter().map(|node| node.data_type.as_str()).collect();
         let expected =

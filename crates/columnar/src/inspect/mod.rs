@@ -1,5 +1,5 @@
-//! What is in files, apart from their values: schema, row groups or stripes, encodings, sizes, statistics. No value is
-//! read, only footers.
+//! Describes files without their values: schema, row groups or stripes, encodings, sizes, statistics. Only footers are
+//! read.
 
 mod bound;
 mod inspection;
@@ -25,10 +25,10 @@ use crate::{
     table::locate::{LocatedFile, Source, locate_named},
 };
 
-/// Files whose footers are read at the same time.
+/// Files whose footers are read concurrently.
 const AT_ONCE: usize = 8;
 
-/// Describes the file at the source; the first where there are several.
+/// Describes the file at the source; the first if there are several.
 ///
 /// Fails if there is none, or if it is neither Parquet nor ORC, or if its footer is corrupt.
 #[boxed]
@@ -40,8 +40,8 @@ pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
     }
 }
 
-/// Describes all files at the source one by one, in the order of their paths: the name of each, and what is in it or
-/// why that cannot be told.
+/// Describes all files at the source one by one, in the order of their paths. Yields the name of each, and its
+/// description or error.
 ///
 /// Fails if there is no file.
 #[boxed]
@@ -66,6 +66,7 @@ async fn inspect_object(object: &OpenObject) -> Result<Inspection> {
     let size = object.meta().size;
     let from = size.saturating_sub(TAIL);
     let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
+
     if tail.ends_with(b"PAR1") {
         row_groups::inspect(object, tail).await
     } else if tail.ends_with(b"PARE") {

@@ -1,4 +1,4 @@
-//! Parquet files: what the footer says of row groups, columns and their chunks.
+//! Describes the row groups, columns and chunks of Parquet files by their footers.
 
 use ::bytes::Bytes;
 use ::parquet::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{Error, Result, parallel::guarded::guarded, parquet::ParquetFile};
 
-/// Reads and describes the footer, of which `tail` is the end of the file.
+/// Reads and describes the footer. `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
     let name = object.name();
     let footer =
@@ -41,7 +41,8 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         }
         decoded => decoded?,
     };
-    // A footer may say what no writer would have written; the crate that parsed it may not expect it.
+
+    // The parquet crate may panic over values that no writer would have written.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
         .unwrap_or_else(|reason| Err(corrupt(&name, reason)))
 }
@@ -90,6 +91,7 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
             if let Some(column) = columns.get_mut(index) {
                 column.add(&inspected);
             }
+
             let has_values =
                 inspected.values.is_none_or(|values| inspected.nulls.is_none_or(|nulls| nulls < values));
             if let (Some(bounds), true) = (bounds.get_mut(index), has_values) {
@@ -97,6 +99,7 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
             }
             chunks.push(inspected);
         }
+
         parts.push(describe_part(group, &leaves, chunks));
     }
 
@@ -136,6 +139,7 @@ fn describe_part(
         if sorting.nulls_first {
             text += " nulls first";
         }
+
         text
     });
 
@@ -149,7 +153,7 @@ fn describe_part(
     }
 }
 
-/// The least and the greatest value, if the footer says them.
+/// Minimum and maximum, if the footer has them.
 type FooterMinMax = Option<(FooterValue, FooterValue)>;
 
 fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &InspectedLeaf) -> (ChunkInspection, FooterMinMax) {
@@ -172,10 +176,11 @@ fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &InspectedLeaf) -> (ChunkIn
         indexed: chunk.column_index_offset().is_some() && chunk.offset_index_offset().is_some(),
         bloom_filter: chunk.bloom_filter_offset().is_some(),
     };
+
     (inspected, known)
 }
 
-/// Where the chunk begins. Some writers say 0 for "no dictionary".
+/// Returns the offset of the chunk. Some writers write 0 for "no dictionary".
 fn offset(chunk: &ColumnChunkMetaData) -> u64 {
     let data = unsigned(chunk.data_page_offset());
     match chunk.dictionary_page_offset().map(unsigned) {
@@ -184,7 +189,7 @@ fn offset(chunk: &ColumnChunkMetaData) -> u64 {
     }
 }
 
-/// The chunk's encodings; those of values where the footer tells them from those of levels.
+/// Returns the chunk's encodings; only those of values, if the footer distinguishes them from those of levels.
 fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
     let mut names: Vec<String> = match pages(chunk) {
         Some(pages) => pages.iter().map(|(encoding, _)| encoding.to_string()).collect(),
@@ -194,7 +199,7 @@ fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
     names
 }
 
-/// Data pages by encoding, if the footer counts them.
+/// Returns the number of data pages by encoding, if the footer counts them.
 fn pages(chunk: &ColumnChunkMetaData) -> Option<Vec<(Encoding, u64)>> {
     let counted = chunk.page_encoding_stats()?.iter();
     let data =
@@ -221,7 +226,7 @@ fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
         .iter()
         .all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding))
     {
-        // Writers of this encoding use it for the dictionary itself too, so that PLAIN is that of values.
+        // Writers of this encoding use it for the dictionary page too, so PLAIN would be that of values.
         DictionaryUse::All
     } else {
         DictionaryUse::Some
@@ -232,7 +237,7 @@ fn is_dictionary(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
 }
 
-/// The codec without its level, which the file does not tell.
+/// Returns the codec without its level, which the file does not store.
 fn codec(chunk: &ColumnChunkMetaData) -> String {
     let name = format!("{:?}", chunk.compression());
     name.split('(').next().unwrap_or_default().to_owned()

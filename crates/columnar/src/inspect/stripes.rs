@@ -1,4 +1,4 @@
-//! ORC files: what the footers say of stripes and columns.
+//! Describes the stripes and columns of ORC files by their footers.
 
 use arrow::datatypes::TimeUnit;
 use orc_rust::proto::{self, column_encoding, stream, r#type::Kind as TypeKind};
@@ -16,10 +16,11 @@ use crate::{Result, orc::OrcMessages};
 /// Reads and describes the footers.
 pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
     let messages = OrcMessages::read(object).await?;
-    let (footer, postscript) = (&messages.footer, &messages.postscript);
+    let footer = &messages.footer;
+    let postscript = &messages.postscript;
     let columns = OrcColumnNode::all(&footer.types);
     let codec = postscript.compression().as_str_name().to_owned();
-    // Statistics of the first writer's first version are wrong.
+    // Statistics of the original version of the first writer are wrong.
     let trusted =
         footer.writer.unwrap_or_default() != 0 || postscript.writer_version.unwrap_or_default() >= 1;
 
@@ -27,6 +28,7 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
         .iter()
         .map(|column| ColumnInspection::new(column.path.clone(), type_name(&footer.types, column.id)))
         .collect();
+
     let mut parts = Vec::with_capacity(footer.stripes.len());
     for (number, (stripe, stripe_footer)) in footer.stripes.iter().zip(&messages.stripes).enumerate() {
         let statistics =
@@ -35,6 +37,7 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
             statistics: if trusted { statistics } else { &[] },
             rows: stripe.number_of_rows(),
         };
+
         let chunks = columns.iter().map(|column| chunk(column, stripe_footer, &known, &codec));
         let chunks: Vec<_> = chunks.collect();
         described.iter_mut().zip(&chunks).for_each(|(column, chunk)| column.add(chunk));
@@ -48,12 +51,14 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
             columns: chunks,
         });
     }
+
     let rows = footer.stripes.iter().fold(0, |sum: u64, stripe| sum.saturating_add(stripe.number_of_rows()));
     let whole = OrcFooterStatistics { statistics: if trusted { &footer.statistics } else { &[] }, rows };
     for (inspected, column) in described.iter_mut().zip(&columns) {
         (inspected.values, inspected.nulls) = whole.counts(column);
         (inspected.min, inspected.max) = whole.bounds(column);
     }
+
     Ok(Inspection {
         object: object.name(),
         format: FileFormat::Orc,
@@ -78,15 +83,15 @@ struct OrcColumnNode {
     id: usize,
     name: String,
     path: String,
-    /// The place of what it is in among all columns; `None` at the top.
+    /// Index of its parent among all columns; `None` at the top.
     parent: Option<usize>,
-    /// Whether there are as many as of what it is in, rather than any number.
+    /// Set if it has one value per value of its parent, not any number.
     one_each: bool,
     meaning: FooterValueType,
 }
 
 impl OrcColumnNode {
-    /// All below the root, each before what is inside of it.
+    /// Returns all columns below the root, each before its children.
     fn all(types: &[proto::Type]) -> Vec<Self> {
         let mut columns = Vec::new();
         Self::add(types, 0, None, &mut columns);
@@ -104,14 +109,16 @@ impl OrcColumnNode {
                 (TypeKind::Map, _) => "value".to_owned(),
                 _ => format!("_union_{index}"),
             };
+
             let path = match parent.and_then(|parent| columns.get(parent)) {
                 Some(parent) => format!("{}.{name}", parent.path),
                 None => name.clone(),
             };
+
             let one_each = data_type.kind() == TypeKind::Struct;
             let meaning = types.get(id).map_or(FooterValueType::Unordered, meaning);
             columns.push(Self { id, name, path, parent, one_each, meaning });
-            // The types are a tree of bounded depth: who parsed the tail has checked it.
+            // The parser of the tail checked that the types are a tree of bounded depth.
             Self::add(types, id, Some(columns.len() - 1), columns);
         }
     }
@@ -147,6 +154,7 @@ fn meaning(data_type: &proto::Type) -> FooterValueType {
 
 fn type_name(types: &[proto::Type], id: usize) -> String {
     let Some(data_type) = types.get(id) else { return "unknown".to_owned() };
+
     let name = match data_type.kind() {
         TypeKind::Byte => "tinyint",
         TypeKind::Short => "smallint",
@@ -157,6 +165,7 @@ fn type_name(types: &[proto::Type], id: usize) -> String {
         TypeKind::Char => return format!("char({})", data_type.maximum_length()),
         other => return other.as_str_name().to_lowercase(),
     };
+
     name.to_owned()
 }
 
@@ -167,16 +176,17 @@ struct OrcFooterStatistics<'a> {
 }
 
 impl OrcFooterStatistics<'_> {
-    /// Values, nulls included, and nulls.
+    /// Returns the number of values, nulls included, and the number of nulls.
     fn counts(&self, column: &OrcColumnNode) -> (Option<u64>, Option<u64>) {
-        // What is within something has no place of its own where that is null, and is not counted there.
+        // A nested column has no value where its parent is null, and is not counted there.
         let values = (column.parent.is_none()).then_some(self.rows);
         let Some(statistics) = self.statistics.get(column.id) else { return (values, None) };
         if statistics.has_null == Some(false) && column.one_each {
             return (values.or(statistics.number_of_values), Some(0));
         }
+
         let nulls = values.zip(statistics.number_of_values).and_then(|(all, known)| all.checked_sub(known));
-        // A writer that counts nothing says that there are no values, but not that there are nulls.
+        // A writer that does not count states zero values, but not that there are nulls.
         let counted =
             nulls.filter(|nulls| *nulls < self.rows || *nulls == 0 || statistics.has_null == Some(true));
         (values, counted)
@@ -212,8 +222,8 @@ fn bounds(statistics: &proto::ColumnStatistics) -> Option<(FooterValue, FooterVa
     } else if let Some(known) = &statistics.timestamp_statistics {
         integers(known.minimum_utc.or(known.minimum), known.maximum_utc.or(known.maximum))
     } else {
-        let (trues, all) =
-            (*statistics.bucket_statistics.as_ref()?.count.first()?, statistics.number_of_values?);
+        let trues = *statistics.bucket_statistics.as_ref()?.count.first()?;
+        let all = statistics.number_of_values?;
         (all > 0).then_some((FooterValue::Boolean(trues >= all), FooterValue::Boolean(trues > 0)))
     }
 }
@@ -235,6 +245,7 @@ fn chunk(
     });
     let (values, nulls) = known.counts(column);
     let (min, max) = known.bounds(column);
+
     ChunkInspection {
         name: column.path.clone(),
         encodings: kind.map(|kind| kind.as_str_name().to_owned()).into_iter().collect(),
@@ -255,7 +266,7 @@ fn chunk(
     }
 }
 
-/// The program that wrote the file: the format has numbers for those there are.
+/// Returns the name of the program that wrote the file: the format numbers the known ones.
 fn writer(footer: &proto::Footer) -> String {
     let name = match footer.writer.unwrap_or_default() {
         0 => "ORC Java",
@@ -266,6 +277,7 @@ fn writer(footer: &proto::Footer) -> String {
         5 => "CUDF",
         other => return format!("writer {other} {}", footer.software_version()).trim_end().to_owned(),
     };
+
     format!("{name} {}", footer.software_version()).trim_end().to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! Strings or bytes on their way into one array: each value is copied once, to where it stays.
+//! Assembles strings or bytes into one array. Each value is copied once, to its final place.
 
 use std::sync::Arc;
 
@@ -10,23 +10,24 @@ use arrow::{
 
 use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 
-/// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
+/// Values up to this many bytes are copied as blocks of this size, which is faster than copies of their exact lengths.
 const SHORT: usize = 32;
-/// Short values that are put side by side before they are looked at, while they are near the processor.
+/// Short values that are appended before they are checked, while they are in the processor's cache.
 const TOGETHER: usize = 128;
-/// Bytes that memory is taken for before any were seen.
-const MOST_BYTES_AHEAD: usize = 64 << 20;
+/// Maximum bytes to reserve before any value was seen.
+const MAX_BYTES_AHEAD: usize = 64 << 20;
 
-/// Some rows that become an array.
+/// Rows that become an array.
 #[derive(Default)]
 pub(crate) struct ByteSegment {
     text: Utf8Values,
     offsets: Utf8Offsets,
-    /// Begins with the first null.
+    /// Allocated at the first null.
     validity: Option<BooleanBufferBuilder>,
 }
 
-/// A value behind its length, with what follows it, and how long it is; `None` if it is not there to its end.
+/// Splits off a value after its length prefix. Returns the bytes from the value on, and its length; `None` if it is
+/// truncated.
 #[inline(always)]
 pub(crate) fn split_plain<'v>(plain: &mut &'v [u8]) -> Option<(&'v [u8], usize)> {
     let (length, behind) = plain.split_first_chunk::<4>()?;
@@ -40,13 +41,13 @@ pub(crate) fn ends_early() -> String {
 }
 
 impl ByteSegment {
-    /// What stands for a null among the values that are appended.
+    /// Placeholder of a null among the appended values.
     pub(crate) const NULL: (&'static [u8], usize) = (&[0; SHORT], 0);
 
-    /// No rows, and room for so many of so many bytes in all.
+    /// Creates a segment without rows, with room for `rows` rows of `bytes` bytes in total.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let offsets = Utf8Offsets::with_capacity(rows);
-        let text = Utf8Values::with_capacity(bytes.min(MOST_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
+        let text = Utf8Values::with_capacity(bytes.min(MAX_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
         Self { text, offsets, validity: None }
     }
 
@@ -54,8 +55,8 @@ impl ByteSegment {
         self.offsets.strings()
     }
 
-    /// Adds up to `count` values, each the first bytes of what `next` gives, and how many bytes these are. Returns how
-    /// many there were before it gave none.
+    /// Appends up to `count` values. `next` returns bytes that begin with the value, and its length. Returns the number
+    /// of values before `next` returned `None`.
     #[inline(always)]
     pub(crate) fn append<'v>(
         &mut self,
@@ -65,6 +66,7 @@ impl ByteSegment {
         let mut ends = [0; TOGETHER];
         let mut left = count;
         let mut is_last = false;
+
         while left > 0 && !is_last {
             self.end(TOGETHER * SHORT)?;
             let ends = ends.get_mut(..left.min(TOGETHER)).unwrap_or_default();
@@ -82,6 +84,7 @@ impl ByteSegment {
                     }
                 }
             })?;
+
             self.offsets.extend(ends.get(..values).unwrap_or_default())?;
             left -= values;
             if let Some(long) = long {
@@ -91,16 +94,17 @@ impl ByteSegment {
                 left -= 1;
             }
         }
+
         Ok(count - left)
     }
 
-    /// Where the values end once there are so many more bytes of them.
+    /// Returns the end offset of the values after `more` bytes.
     fn end(&self, more: usize) -> Result<i32, String> {
         let end = self.text.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
         end.ok_or_else(|| "more than 2 GiB of values in one array".to_owned())
     }
 
-    /// Says which of the next rows have a value; to be called before they are added.
+    /// Marks the next rows as valid or null. Must be called before they are appended.
     pub(crate) fn mark(&mut self, valid: Option<&BooleanBuffer>, rows: usize) {
         let before = self.rows();
         match (valid, &mut self.validity) {
@@ -117,11 +121,12 @@ impl ByteSegment {
         }
     }
 
-    /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8.
+    /// Returns the rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8.
     pub(crate) fn into_array(self, data_type: &DataType) -> Result<ArrayRef, String> {
         let offsets = self.offsets.into_buffer();
         let nulls = self.validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+
         Ok(match data_type {
             DataType::Utf8 => Arc::new(self.text.into_strings(offsets, nulls)?),
             _ => {

@@ -1,8 +1,8 @@
-//! Codes of dictionaries: unpacked from bits, checked once against the size of the dictionary, widened when asked.
+//! Dictionary codes: unpacked from bits, checked once against the size of the dictionary, widened on demand.
 //!
-//! This is the decode kernel: the one place of this crate with `unsafe`. Eight values are unpacked at a time: a byte
-//! shuffle puts the bytes of each into a lane of 32 bits, a shift per lane and a mask leave its bits. Memory is
-//! written once, never zeroed first. Processors without AVX2 take the plain loop, which gives the same.
+//! This is the decode kernel. Eight values are unpacked at a time: a byte shuffle puts the bytes of each into a lane of
+//! 32 bits, a shift per lane and a mask leave its bits. Memory is written once, never zeroed first. Processors without
+//! AVX2 use the scalar loop, with the same result.
 
 #![expect(
     unsafe_code,
@@ -24,20 +24,20 @@ mod views;
 
 pub(crate) use self::views::{ViewTables, string_views};
 
-/// What is wrong with codes; the caller knows where they are from.
+/// Reason why codes are invalid; the caller adds their origin.
 pub(crate) type InvalidCodeReason = &'static str;
 
-/// A type of codes.
+/// Integer type of codes.
 pub(crate) trait DictionaryCode: ArrowNativeType + Ord + From<u8> {
-    /// The key type of dictionary arrays with such codes.
+    /// Key type of dictionary arrays with these codes.
     type Key: ArrowPrimitiveType<Native = Self> + ArrowDictionaryKeyType;
     /// Bits of a code.
     const BITS: u8;
 
-    /// Keeps the low bits.
+    /// Truncates to the low bits.
     fn truncate(value: u32) -> Self;
 
-    /// Unpacks as many values as whole vectors allow, and returns how many that is and the largest of them.
+    /// Unpacks as many values as whole vectors allow. Returns their number and the largest of them.
     ///
     /// # Safety
     ///
@@ -58,7 +58,7 @@ macro_rules! code {
 
             #[cfg(target_arch = "x86_64")]
             unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> (usize, Self) {
-                // SAFETY: the caller keeps the same promises.
+                // SAFETY: the caller upholds the same contract.
                 unsafe { avx2::$unpack(data, width, count, out) }
             }
         }
@@ -69,7 +69,7 @@ code!(u8, UInt8Type, 8, unpack_u8);
 code!(u16, UInt16Type, 16, unpack_u16);
 code!(u32, UInt32Type, 32, unpack_u32);
 
-/// The narrowest codes that a dictionary of so many values allows.
+/// The narrowest codes for the number of values of a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeWidth {
     U8,
@@ -78,7 +78,7 @@ pub(crate) enum CodeWidth {
 }
 
 impl CodeWidth {
-    /// For a dictionary of `values` values.
+    /// Returns the narrowest codes for a dictionary of `values` values.
     pub(crate) fn of(values: usize) -> Self {
         match values {
             0..=256 => Self::U8,
@@ -88,7 +88,7 @@ impl CodeWidth {
     }
 }
 
-/// Codes of which each was checked when it came.
+/// Codes that were checked when they were appended.
 #[derive(Clone, Debug)]
 pub(crate) struct Codes<T> {
     codes: Vec<T>,
@@ -97,7 +97,7 @@ pub(crate) struct Codes<T> {
 }
 
 impl<T: DictionaryCode> Codes<T> {
-    /// No codes, and room for as many.
+    /// Creates empty codes with room for `rows` of them.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self { codes: Vec::with_capacity(rows), limit: 0 }
     }
@@ -153,7 +153,7 @@ impl<T: DictionaryCode> Codes<T> {
         self.codes.extend(codes.iter().map(|code| T::truncate(*code)));
     }
 
-    /// Adds those of `present` where `valid` is set, and 0 elsewhere.
+    /// Appends those of `present` where `valid` is set, and 0 elsewhere.
     pub(crate) fn spread(&mut self, present: &Self, valid: &BooleanBuffer) {
         let before = self.codes.len();
         self.limit = self.limit.max(present.limit);
@@ -165,16 +165,17 @@ impl<T: DictionaryCode> Codes<T> {
             self.codes.extend_from_slice(run);
             left = rest;
         }
+
         self.codes.resize(before + valid.len(), T::from(0));
     }
 
-    /// The same codes in fewer bits, which hold them all.
+    /// Narrows the codes to a type that holds them all.
     pub(crate) fn narrowed<N: DictionaryCode>(&self) -> Codes<N> {
         let codes = self.codes.iter().map(|code| N::truncate(code.as_usize() as u32)).collect();
         Codes { codes, limit: self.limit }
     }
 
-    /// A dictionary array; an error if there are too few values.
+    /// Returns a dictionary array. Fails if there are too few values.
     pub(crate) fn into_array(
         self,
         nulls: Option<NullBuffer>,
@@ -183,6 +184,7 @@ impl<T: DictionaryCode> Codes<T> {
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != self.codes.len()) {
             return Err("as many codes as rows are needed");
         }
+
         let all_null =
             nulls.as_ref().map_or(self.codes.is_empty(), |nulls| nulls.null_count() == nulls.len());
         if !all_null && self.limit.max(1) > values.len() {
@@ -194,8 +196,8 @@ impl<T: DictionaryCode> Codes<T> {
     }
 }
 
-/// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. All of them are less than
-/// `values`, or it is an error and nothing is appended.
+/// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. Fails, and appends nothing,
+/// if any of them is not less than `values`.
 pub(crate) fn append_hybrid<T: DictionaryCode>(
     data: &[u8],
     width: u8,
@@ -211,7 +213,7 @@ pub(crate) fn append_hybrid<T: DictionaryCode>(
     codes.append_checked(values, |out| append_runs(data, width, count, values, out))
 }
 
-/// Appends codes. After an error, those that were appended may be anything.
+/// Appends codes. After an error, the appended codes are unspecified.
 fn append_runs<T: DictionaryCode>(
     mut data: &[u8],
     width: u8,
@@ -234,6 +236,7 @@ fn append_runs<T: DictionaryCode>(
             if value as usize >= values {
                 return Err("a code beyond the dictionary");
             }
+
             let taken = length.min(left);
             out.resize(out.len() + taken, T::truncate(value));
             left -= taken;
@@ -243,17 +246,19 @@ fn append_runs<T: DictionaryCode>(
             if taken == 0 || data.len() < needed {
                 return Err("packed codes end early");
             }
-            // What lies behind the run is given too: vectors may read it, though they do not use it.
+
+            // The bytes after the run are passed as well: vectors may load them, but do not use them.
             append_packed(data, width, taken, values, out)?;
             let bytes = length.saturating_mul(usize::from(width)).min(data.len());
             data = data.get(bytes..).unwrap_or_default();
             left -= taken;
         }
     }
+
     Ok(())
 }
 
-/// A number of seven bits a byte, the lowest first.
+/// Reads a number of seven bits a byte, the lowest first.
 pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
     let mut value = 0_u32;
     for shift in (0..35).step_by(7) {
@@ -264,6 +269,7 @@ pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
             return Some(value);
         }
     }
+
     None
 }
 
@@ -280,12 +286,13 @@ fn append_packed<T: DictionaryCode>(
     } else if width <= T::BITS {
         unpack(data, width, count, out).as_usize()
     } else {
-        // More bits than the dictionary needs: some writers are generous.
+        // Some writers use more bits than the dictionary needs.
         let mut wide: Vec<u32> = Vec::with_capacity(count);
         let most = unpack(data, width, count, &mut wide);
         out.extend(wide.iter().map(|code| T::truncate(*code)));
         most as usize
     };
+
     if most < values { Ok(()) } else { Err("a code beyond the dictionary") }
 }
 
@@ -299,27 +306,30 @@ fn unpack<T: DictionaryCode>(data: &[u8], width: u8, count: usize, out: &mut Vec
     out.reserve(count);
     let mut done = 0;
     let mut most = T::from(0);
+
     #[cfg(target_arch = "x86_64")]
     if width <= 25 && has_avx2() {
         let start = out.len();
         let spare = out.spare_capacity_mut().as_mut_ptr().cast::<T>();
-        // SAFETY: AVX2 was found, `reserve` made room for `count` values, and the width is within bounds. What is
-        // counted as done was written.
+        // SAFETY: AVX2 was detected, `reserve` made room for `count` values, and the width is within bounds. All `done`
+        // values were written.
         unsafe {
             (done, most) = T::unpack_vectors(data, width, count, spare);
             out.set_len(start + done);
         }
     }
+
     while done < count {
         let value = T::truncate(one(data, width, done));
         most = most.max(value);
         out.push(value);
         done += 1;
     }
+
     most
 }
 
-/// The value at `index`; bits that are not there are 0.
+/// Returns the value at `index`; missing bits are 0.
 fn one(data: &[u8], width: u8, index: usize) -> u32 {
     let bit = index * usize::from(width);
     let mut bytes = [0; 8];
@@ -329,18 +339,20 @@ fn one(data: &[u8], width: u8, index: usize) -> u32 {
     (u64::from_le_bytes(bytes) >> (bit % 8) & ((1_u64 << width) - 1)) as u32
 }
 
-/// The same dictionary array with wider codes; itself where the codes are as wide, `None` where they are wider
-/// already or are no codes of ours.
+/// Widens the codes of a dictionary array. Returns it as it is if its codes have that width, and `None` if they are
+/// wider or of another type.
 pub(crate) fn widened(array: &ArrayRef, width: CodeWidth) -> Option<ArrayRef> {
     fn widen<F: DictionaryCode + Into<T>, T: DictionaryCode>(from: &DictionaryArray<F::Key>) -> ArrayRef {
         let codes: Vec<T> = from.keys().values().iter().map(|code| (*code).into()).collect();
         let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(codes), from.keys().nulls().cloned());
-        // SAFETY: they are the codes of an array that holds the same promise.
+        // SAFETY: they are the codes of an array with the same invariant.
         Arc::new(unsafe { DictionaryArray::new_unchecked(keys, from.values().clone()) })
     }
+
     let u8s = array.as_dictionary_opt::<UInt8Type>();
     let u16s = array.as_dictionary_opt::<UInt16Type>();
     let u32s = array.as_dictionary_opt::<UInt32Type>();
+
     match (width, u8s, u16s, u32s) {
         (CodeWidth::U8, Some(_), ..) | (CodeWidth::U16, _, Some(_), _) | (CodeWidth::U32, .., Some(_)) => {
             Some(array.clone())

@@ -1,4 +1,4 @@
-//! Casts that lose nothing.
+//! Casts without loss.
 
 use std::{cell::OnceCell, collections::HashMap, fmt, sync::Arc};
 
@@ -14,26 +14,29 @@ use arrow::{
     util::display::array_value_to_string,
 };
 
-/// How values become another type: one that does not fit is an error, never null.
+/// Cast options by which a value that does not fit is an error, never null.
 pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
 const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
 
-/// The values of a file in the type that it and other files have together: numbers become wider, points in time may
-/// become coarser where that loses nothing, and structs have the fields of both, by name.
+/// Casts the values of a file to the common type of several files: numbers become wider, timestamps may become coarser
+/// if that loses nothing, and structs have the fields of both, by name.
 pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType::{
         Date32, Date64, Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, Struct,
         Timestamp,
     };
+
     let from = array.data_type();
     if from == to {
         return Ok(array.clone());
     }
+
     let leaf = |array: &ArrayRef, to: &DataType| match lost(array, to) {
         Some(lost) => Err(ArrowError::CastError(lost)),
         None if may_round(array.data_type(), to) => rounding_cast(array, to),
         None => cast_with_options(array, to, &EXACT),
     };
+
     match (from, to) {
         (Struct(_), Struct(fields)) => structs(array.as_struct(), fields),
         (Map(..), Map(entries, sorted)) => maps(array.as_map(), entries, *sorted),
@@ -49,11 +52,11 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
             let coded = array.as_any_dictionary();
             match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
                 Ok(values) => cast_with_options(&coded.with_values(values), to, &EXACT),
-                // A value that cannot be cast may be that of no row.
+                // No row may refer to the value that cannot be cast.
                 Err(_) => common_cast(&take(coded.values(), coded.keys(), None)?, to),
             }
         }
-        // In one step arrow would take the numbers of points in time and of days as they are, whatever their unit.
+        // In one step arrow would copy the integers of timestamps and dates, whatever their unit.
         (_, Dictionary(_, values)) => cast_with_options(&common_cast(array, values)?, to, &EXACT),
         (Date32, Timestamp(..)) => {
             let days = cast_with_options(array, &Timestamp(TimeUnit::Second, None), &EXACT)?;
@@ -67,7 +70,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
     }
 }
 
-/// Whether arrow drops digits or the time of day where values of one type are cast to another.
+/// Returns `true` if arrow's cast between two types drops digits or the time of day.
 fn may_round(from: &DataType, to: &DataType) -> bool {
     let to_date = matches!(to, DataType::Date32 | DataType::Date64);
     from.is_floating() && (to.is_integer() || to.is_decimal())
@@ -76,7 +79,7 @@ fn may_round(from: &DataType, to: &DataType) -> bool {
         || *from == DataType::Date64 && *to == DataType::Date32
 }
 
-/// The values in a type with fewer digits, where that changes none of them.
+/// Casts to a type with fewer digits. Fails if that changes a value.
 fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let rounded = cast_with_options(array, to, &EXACT)?;
     let back = cast_with_options(&rounded, array.data_type(), &EXACT)?;
@@ -89,9 +92,9 @@ fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError
     }
 }
 
-/// What the fields of a struct are called, they have; those that it lacks are null.
+/// Casts the fields of a struct by name; those that it lacks are null.
 fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
-    // Most are where they are wanted. To look at all names for each of the others takes long where there are many.
+    // Most fields are at the same index. The map of names avoids a search per field in wide structs.
     let places: OnceCell<HashMap<&str, usize>> = OnceCell::new();
     let by_name =
         || array.fields().iter().enumerate().rev().map(|(at, own)| (own.name().as_str(), at)).collect();
@@ -99,44 +102,50 @@ fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
         Some(own) if own.name() == name => Some(near),
         _ => places.get_or_init(by_name).get(name).copied(),
     };
+
     let column = |(near, field): (usize, &FieldRef)| match place(near, field.name())
         .and_then(|place| array.columns().get(place))
     {
         Some(column) => common_cast(column, field.data_type()),
         None => Ok(new_null_array(field.data_type(), array.len())),
     };
+
     let columns = to.iter().enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
     let nulls = array.nulls().cloned();
     Ok(Arc::new(StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())?))
 }
 
 fn lists<O: OffsetSizeTrait>(array: &GenericListArray<O>, item: &FieldRef) -> Result<ArrayRef, ArrowError> {
-    let (values, offsets) = (array.values(), array.value_offsets());
-    let (start, end) =
-        (offsets.first().map_or(0, |at| at.as_usize()), offsets.last().map_or(0, |at| at.as_usize()));
+    let values = array.values();
+    let offsets = array.value_offsets();
+    let start = offsets.first().map_or(0, |at| at.as_usize());
+    let end = offsets.last().map_or(0, |at| at.as_usize());
     let values = common_cast(&values.slice(start, end - start), item.data_type())?;
     let offsets = OffsetBuffer::<O>::from_lengths(array.offsets().lengths());
     Ok(Arc::new(GenericListArray::try_new(item.clone(), offsets, values, array.nulls().cloned())?))
 }
 
-/// Keys and values of maps are told by their place, whatever they are called.
+/// Casts keys and values of maps by their position, whatever their names.
 fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, ArrowError> {
     let DataType::Struct(fields) = entries.data_type() else {
         return Err(ArrowError::CastError("a map without entries".to_owned()));
     };
+
     let offsets = array.value_offsets();
-    let (start, end) = (*offsets.first().unwrap_or(&0) as usize, *offsets.last().unwrap_or(&0) as usize);
+    let start = *offsets.first().unwrap_or(&0) as usize;
+    let end = *offsets.last().unwrap_or(&0) as usize;
     let of_own = array.entries().columns().iter().zip(fields);
     let columns =
         of_own.map(|(column, field)| common_cast(&column.slice(start, end - start), field.data_type()));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let own = StructArray::try_new(fields.clone(), columns, None)?;
     let offsets = OffsetBuffer::from_lengths(array.offsets().lengths());
+
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, array.nulls().cloned(), sorted)?))
 }
 
-/// A value that another type does not have: a point in time between those of a coarser unit, or a whole number that no
-/// floating-point number is equal to.
+/// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, or an integer without an
+/// equal floating-point number.
 fn lost(array: &ArrayRef, to: &DataType) -> Option<String> {
     use DataType::{Float64, Int64, Timestamp, UInt64};
     match (array.data_type(), to) {
@@ -151,7 +160,7 @@ fn lost(array: &ArrayRef, to: &DataType) -> Option<String> {
         }
         (Int64, Float64) => {
             let mut values = array.as_primitive::<Int64Type>().iter().flatten();
-            // The largest would be rounded to 2^63 and cut back to itself.
+            // The largest integer would be rounded to 2^63, and saturate back to itself.
             let is_exact = |value: i64| value as f64 as i128 == i128::from(value);
             values.find(|value| !is_exact(*value)).map(no_float)
         }
@@ -168,16 +177,16 @@ fn no_float(value: impl fmt::Display) -> String {
     format!("{value} is no float64, which the column is since other files have floating-point numbers")
 }
 
-/// Why an array cannot be cast.
+/// Reason why an array cannot be cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inexact {
-    /// The value in this row would be another one.
+    /// The value in this row would change.
     Row(usize),
     /// There is no such cast.
     Type(String),
 }
 
-/// The same values in another type: an error where one of them would change, or become null.
+/// Casts values to another type. Fails if one of them would change or become null.
 ///
 /// # Errors
 ///
@@ -188,6 +197,7 @@ pub fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> 
     if from == to {
         return Ok(array.clone());
     }
+
     match (from, to) {
         (Dictionary(_, values), _) => exact_cast(&cast(array, values).map_err(no_cast)?, to),
         (Timestamp(unit, _), Timestamp(to_unit, None)) => times(array, *unit, *to_unit),
@@ -207,7 +217,7 @@ fn no_cast(error: ArrowError) -> Inexact {
     Inexact::Type(error.to_string())
 }
 
-/// What a cast leaves out becomes null, and what it changes is not the same when it is cast back.
+/// Detects values that a cast turns into null, and those that differ when they are cast back.
 fn value(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
     let done = cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() });
     let done = done.map_err(no_cast)?;
@@ -217,10 +227,12 @@ fn value(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
         let lost = (0..array.len()).find(|row| done.is_null(*row) && was_valid(*row));
         return Err(Inexact::Row(lost.unwrap_or_default()));
     }
+
     let is_widened = array.data_type().is_integer() && to.is_integer();
     if is_widened || matches!(to, DataType::Utf8) {
         return Ok(done);
     }
+
     let back = cast(&done, array.data_type()).map_err(no_cast)?;
     let changed = distinct(&back, array).map_err(no_cast)?;
     match changed.values().set_indices().next() {
@@ -229,13 +241,18 @@ fn value(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
     }
 }
 
-/// Points in time stay what they are: a zone says only how they are shown.
+/// Casts timestamps. A zone affects only their display.
 fn times(array: &ArrayRef, from: TimeUnit, to: TimeUnit) -> Result<ArrayRef, Inexact> {
-    let (from, each) = (nanoseconds(from), nanoseconds(to));
-    let scaled = |value: i64| match from >= each {
-        true => value.checked_mul(from / each),
-        false => (value % (each / from) == 0).then_some(value / (each / from)),
+    let from = nanoseconds(from);
+    let each = nanoseconds(to);
+    let scaled = |value: i64| {
+        if from >= each {
+            value.checked_mul(from / each)
+        } else {
+            (value % (each / from) == 0).then_some(value / (each / from))
+        }
     };
+
     let numbers = cast(array, &DataType::Int64).map_err(no_cast)?;
     let numbers = numbers.as_primitive::<Int64Type>();
     let wrong =
@@ -243,6 +260,7 @@ fn times(array: &ArrayRef, from: TimeUnit, to: TimeUnit) -> Result<ArrayRef, Ine
     if let Some(row) = wrong {
         return Err(Inexact::Row(row));
     }
+
     let times: Int64Array = numbers.unary(|value| scaled(value).unwrap_or_default());
     cast(&times, &DataType::Timestamp(to, None)).map_err(no_cast)
 }
@@ -258,8 +276,9 @@ fn nanoseconds(unit: TimeUnit) -> i64 {
 
 fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayRef, Inexact> {
     let offsets = lists.value_offsets();
-    let (start, end) = (offsets.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
-    // What a slice leaves out must not be an error.
+    let start = offsets.first().copied().unwrap_or(0);
+    let end = offsets.last().copied().unwrap_or(0);
+    // Values outside of the slice must not be an error.
     let values = lists.values().slice(start as usize, (end - start) as usize);
     let field = Arc::new(Field::clone(wanted).with_nullable(wanted.is_nullable() || inner.is_nullable()));
     let values = exact_cast(&values, field.data_type()).map_err(|inexact| match inexact {
@@ -269,6 +288,7 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
         }
         other => other,
     })?;
+
     let offsets = OffsetBuffer::from_lengths(lists.offsets().lengths());
     let lists = ListArray::try_new(field, offsets, values, lists.nulls().cloned()).map_err(no_cast)?;
     Ok(Arc::new(lists))
@@ -341,14 +361,16 @@ mod tests {
         let own: Fields = (0..count).map(|at| Field::new(name(at), DataType::Int32, false)).collect();
         let columns = (0..count as i32).map(|at| Arc::new(Int32Array::from(vec![at, -at])) as ArrayRef);
         let array: ArrayRef = Arc::new(StructArray::new(own, columns.collect(), None));
-        // Some where they were, the others in the opposite order, and one that is not there.
+        // Some fields at the same index, the others in reverse order, and one missing.
         let order: Vec<usize> = (0..count / 2).chain((count / 2..=count).rev()).collect();
         let wanted = order.iter().map(|at| Field::new(name(*at), DataType::Int64, *at == count));
         let done = common_cast(&array, &DataType::Struct(wanted.collect())).unwrap();
+
         for (column, at) in done.as_struct().columns().iter().zip(order) {
-            match at == count {
-                true => assert_eq!(column.null_count(), 2),
-                false => assert_eq!(column.as_primitive::<Int64Type>().values(), &[at as i64, -(at as i64)]),
+            if at == count {
+                assert_eq!(column.null_count(), 2);
+            } else {
+                assert_eq!(column.as_primitive::<Int64Type>().values(), &[at as i64, -(at as i64)]);
             }
         }
     }
@@ -369,6 +391,7 @@ mod tests {
             );
             assert_eq!(&common_cast(&coded.unwrap(), &to).unwrap(), &expected);
         }
+
         let between: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3001)]));
         assert!(common_cast(&between, &DataType::Timestamp(TimeUnit::Microsecond, None)).is_err());
     }
@@ -386,6 +409,7 @@ mod tests {
         let some: ArrayRef = Arc::new(lists.slice(1, 3));
         let large = cast(&some, &DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int32, true))))
             .unwrap();
+
         for some in [some, large] {
             let done = exact_cast(&some, &to(DataType::Int64)).unwrap();
             let wanted = vec![None, Some(vec![]), Some(vec![Some(1), None])];

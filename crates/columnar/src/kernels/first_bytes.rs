@@ -1,6 +1,6 @@
-//! How texts begin: what tells most of them apart, in one comparison.
+//! First bytes of strings, which tell most of them apart in one comparison.
 
-/// The first eight bytes, as a number that ascends as texts do, or stays equal.
+/// Returns the first eight bytes as a number, whose order never contradicts that of the strings.
 #[inline]
 pub(crate) fn first_bytes(text: &[u8]) -> u64 {
     match text.first_chunk::<8>() {

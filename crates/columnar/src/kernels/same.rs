@@ -1,8 +1,8 @@
-//! Whether two arrays are one: then what was found out of the values of one holds for the other.
+//! Identity of arrays: results computed from the values of one hold for the other.
 
 use arrow::array::{Array, ArrayRef};
 
-/// Whether two arrays are one, or lie in the same memory.
+/// Returns `true` if two arrays are the same, or lie in the same memory.
 pub(crate) fn is_same(a: &ArrayRef, b: &ArrayRef) -> bool {
     a.len() == b.len() && (std::ptr::addr_eq(a.as_ref(), b.as_ref()) || a.to_data().ptr_eq(&b.to_data()))
 }

@@ -1,31 +1,31 @@
-//! Decompression of snappy blocks, made for columns of strings: short literals and short copies in turns.
+//! Decompression of snappy blocks, tuned for columns of strings: short literals and short copies in turns.
 //!
-//! What a tag says is copied in blocks of one size, whatever its length: what is too much, the next tag overwrites.
-//! So the buffer is a little longer than what comes out of it. How fast it is depends on how soon the processor knows
-//! where the next tag is: a copy and the literal behind it are taken as one where most tags come so.
+//! The bytes of a tag are copied in blocks of a fixed size; the next tag overwrites the excess, so the buffer is a
+//! little longer than the output. The speed depends on how soon the processor knows the position of the next tag: a
+//! copy and the literal after it are decoded as one while most tags come in such pairs.
 
-/// Bytes that the buffer has behind what comes out.
+/// Bytes of the buffer after the output.
 pub(crate) const SLACK: usize = PAIR;
-/// What is copied at once; no copy of a tag is longer, and no literal whose length the tag itself has.
+/// Bytes copied at once: the longest copy of a tag, and the longest literal whose length is in the tag.
 const BLOCK: usize = 64;
 const HALF: usize = 16;
-/// What a copy and the literal behind it write when they are taken as one; what they take of a block is no more.
+/// Bytes written, and at most read, by a copy and the literal after it that are decoded as one.
 const PAIR: usize = HALF + BLOCK;
-/// How often it may be in vain to look for pairs, before a piece is taken tag by tag.
+/// Failed attempts to find pairs before a piece is decoded tag by tag.
 const TRIES: usize = 32;
-/// So many pairs make up for one time.
+/// Number of pairs that outweighs one failed attempt.
 const WORTH_IT: usize = 3;
-/// What came out is told of whenever there are about so many bytes more, which are near the processor then.
+/// Bytes of output between two calls back, so that they are still in the processor's cache.
 const PIECE: usize = 128 << 10;
-/// A buffer of more bytes than these is never asked for.
-const MOST_BYTES: u64 = u32::MAX as u64;
+/// Maximum bytes of a decompressed block.
+const MAX_BYTES: u64 = u32::MAX as u64;
 
-/// What a tag says of a copy. Looked up, since which form a copy has cannot be foreseen by the processor.
+/// Decoded tag of a copy. It is looked up, since the processor cannot predict the form of a copy.
 #[derive(Clone, Copy, Default)]
 struct SnappyCopy {
-    /// Which bits of the four bytes behind the tag are of the offset.
+    /// Bits of the offset among the four bytes after the tag.
     mask: u32,
-    /// Of what is no copy, more than any has.
+    /// For a literal, more than any copy has.
     length: u8,
     /// The higher bits of the offset.
     high: u8,
@@ -46,15 +46,16 @@ const fn copies() -> [SnappyCopy; 256] {
         };
         tag += 1;
     }
+
     copies
 }
 
-/// How many bytes come out of a block.
+/// Returns the decompressed length of a block.
 pub(crate) fn length(from: &[u8]) -> Result<usize, String> {
     Ok(header(from)?.0)
 }
 
-/// What comes out of a block that is one literal, as those are that do not get smaller: bytes of the block itself.
+/// Returns the output of a block that is a single literal, as incompressible blocks are: a slice of the block itself.
 pub(crate) fn stored(from: &[u8]) -> Option<&[u8]> {
     let (length, tags) = header(from).ok()?;
     let (tag, behind) = tags.split_first()?;
@@ -62,7 +63,7 @@ pub(crate) fn stored(from: &[u8]) -> Option<&[u8]> {
     (literal.len() == length && rest.is_empty()).then_some(literal)
 }
 
-/// The length of what comes out, and the tags behind it.
+/// Returns the decompressed length, and the tags after it.
 fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
     let wrong = || "a snappy block without a length".to_owned();
     let mut length = 0_u64;
@@ -70,15 +71,16 @@ fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
         length |= u64::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
             let tags = from.get(at + 1..).unwrap_or_default();
-            let length = usize::try_from(length).ok().filter(|_| length <= MOST_BYTES);
+            let length = usize::try_from(length).ok().filter(|_| length <= MAX_BYTES);
             return length.map(|length| (length, tags)).ok_or_else(wrong);
         }
     }
+
     Err(wrong())
 }
 
-/// Decompresses a block, and returns how many bytes came out; `into` has [`SLACK`] bytes more than that. `made` is given
-/// all that came out so far, from time to time; only what is returned says that it is right.
+/// Decompresses a block and returns the length of the output. `into` has [`SLACK`] bytes more. `made` gets all output
+/// so far from time to time, which is valid only once this returns `Ok`.
 pub(crate) fn decompress(
     from: &[u8],
     into: &mut [u8],
@@ -88,6 +90,7 @@ pub(crate) fn decompress(
     if into.len() < length.saturating_add(SLACK) {
         return Err(longer());
     }
+
     let mut at = SnappyCursor { tags, done: 0 };
     while !at.tags.is_empty() {
         // Every copy may write a whole block: this keeps the next one within the buffer.
@@ -95,6 +98,7 @@ pub(crate) fn decompress(
         let done = into.get(..at.done).filter(|done| done.len() <= length);
         made(done.ok_or_else(longer)?)?;
     }
+
     if at.done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
 }
 
@@ -106,16 +110,16 @@ fn early() -> String {
     "a snappy block ends early".to_owned()
 }
 
-/// How far a block is taken.
+/// Position in a block.
 #[derive(Clone, Copy)]
 struct SnappyCursor<'f> {
-    /// Tags that are left.
+    /// Remaining tags.
     tags: &'f [u8],
-    /// Bytes that came out.
+    /// Bytes of output so far.
     done: usize,
 }
 
-/// Takes tags until more than `until` bytes came out, or none is left.
+/// Decodes tags until the output exceeds `until` bytes or no tag is left.
 fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<SnappyCursor<'f>, String> {
     let mut tries = TRIES * WORTH_IT;
     while tries > 0 && at.done <= until && !at.tags.is_empty() {
@@ -126,13 +130,15 @@ fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<S
             at = tag(at, into)?;
         }
     }
+
     while at.done <= until && !at.tags.is_empty() {
         at = tag(at, into)?;
     }
+
     Ok(at)
 }
 
-/// Takes short copies with short literals behind them, as long as it is these that come; returns how many they were.
+/// Decodes short copies followed by short literals while they come in such pairs. Returns the number of pairs.
 fn pairs<'f>(at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> (SnappyCursor<'f>, usize) {
     let SnappyCursor { mut tags, mut done } = at;
     let mut pairs = 0;
@@ -145,14 +151,16 @@ fn pairs<'f>(at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> (SnappyCurs
         let kind = (word & 3) as usize;
         let copy = COPIES.get(usize::from(word as u8)).copied().unwrap_or_default();
         let offset = (word >> 8) as u32 & copy.mask | u32::from(copy.high) << 8;
-        let (offset, copied) = (offset as usize, usize::from(copy.length));
-        // The next tag in as few steps as can be: each pair waits for that of the one before.
+        let offset = offset as usize;
+        let copied = usize::from(copy.length);
+        // Each pair depends on the tag of the previous one, so finding the next tag takes as few steps as possible.
         let skip = word << 3 & 0b1_1000;
         let bits = (word >> 10 >> skip & 0x3f) as usize;
         let is_literal = word >> 8 >> skip & 3 == 0 && bits < 60;
         if kind == 3 || copied > HALF || offset < HALF || !is_literal {
             break;
         }
+
         let source = done.checked_sub(offset).and_then(|at| before.get(at..)?.first_chunk::<HALF>());
         let literal = ahead.get(kind + 2..).and_then(|literal| literal.first_chunk::<BLOCK>());
         let (Some(source), Some(literal)) = (source, literal) else { break };
@@ -162,18 +170,21 @@ fn pairs<'f>(at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> (SnappyCurs
         if let Some(to) = to.get_mut(copied..).and_then(|to| to.first_chunk_mut()) {
             *to = *literal;
         }
+
         done += copied + bits + 1;
         tags = tags.get(kind + 3..).and_then(|behind| behind.get(bits..)).unwrap_or_default();
         pairs += 1;
     }
+
     (SnappyCursor { tags, done }, pairs)
 }
 
-/// Takes one tag.
+/// Decodes one tag.
 #[inline(always)]
 fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, String> {
     let SnappyCursor { tags, done } = at;
     let Some((tag, behind)) = tags.split_first() else { return Ok(at) };
+
     let bits = usize::from(tag >> 2);
     let (tags, copied) = match tag & 3 {
         0 if bits < 60
@@ -195,19 +206,22 @@ fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, St
                 Some(word) => u32::from_le_bytes(*word),
                 None => behind.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
             };
+
             let behind = behind.get(1 << kind >> 1..).ok_or_else(early)?;
             let offset = (word & copy.mask | u32::from(copy.high) << 8) as usize;
             let source = done.checked_sub(offset).filter(|_| offset > 0);
             let source = source.ok_or("a snappy block that copies what is not there")?;
             let copied = usize::from(copy.length);
             repeat(into, source, done, copied);
+
             (behind, copied)
         }
     };
+
     Ok(SnappyCursor { tags, done: done + copied })
 }
 
-/// A literal that has its length behind the tag, or that is near the end of the block; and what lies behind it.
+/// Splits off a literal whose length follows the tag, or which is near the end of the block. Returns it and the rest.
 fn long_literal(bits: usize, behind: &[u8]) -> Option<(&[u8], &[u8])> {
     let width = bits.saturating_sub(59);
     let (length, behind) = behind.split_at_checked(width)?;
@@ -218,13 +232,13 @@ fn long_literal(bits: usize, behind: &[u8]) -> Option<(&[u8], &[u8])> {
     behind.split_at_checked(length.checked_add(1)?)
 }
 
-/// Copies up to 64 bytes from `source` to `to`, which is behind it and may lie within what is copied; what follows is
-/// overwritten up to the end of the block.
+/// Copies up to 64 bytes from `source` to `to`, which follows it and may overlap it. Overwrites the bytes up to the end
+/// of the block.
 #[inline(always)]
 fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
     let distance = to - source;
     if distance >= length {
-        // Of known size, so that neither is a call.
+        // The sizes are constant, so that neither is a call.
         if length <= HALF {
             block::<HALF>(bytes, source, to);
         } else {
@@ -232,7 +246,8 @@ fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
         }
         return;
     }
-    // What was copied is copied again, each time twice as much.
+
+    // The copied bytes are copied again, doubling each time.
     let mut copied = 0;
     while copied < length {
         let step = (distance + copied).min(length - copied);
@@ -241,7 +256,7 @@ fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
     }
 }
 
-/// Copies a block, which may overlap with where it goes.
+/// Copies a block, which may overlap its destination.
 #[inline(always)]
 fn block<const SIZE: usize>(bytes: &mut [u8], source: usize, to: usize) {
     let Some(block) = bytes.get(source..).and_then(|from| from.first_chunk::<SIZE>()) else { return };
@@ -269,8 +284,8 @@ mod tests {
 
     #[test]
     fn literals_and_copies_of_every_form() {
-        // Of each: a literal with its length in the tag, in one byte and in two, copies with offsets of one byte, two
-        // and four, and one that copies what it makes.
+        // One of each: literals with the length in the tag, in one byte and in two; copies with offsets of one byte,
+        // two and four; and an overlapping copy.
         let mut block = vec![0xc8, 0x02, 2 << 2, b'a', b'b', b'c'];
         block.extend([60 << 2, 69]);
         block.extend(0..70);
@@ -305,6 +320,7 @@ mod tests {
                     block.extend((bits as u16).to_le_bytes());
                 }
             }
+
             block.extend(bytes);
             assert_eq!(stored(&block), Some(bytes));
             assert_eq!(decompressed(&block, length).unwrap(), bytes);
@@ -329,6 +345,7 @@ mod tests {
             assert!(decompressed(block, 64).is_err(), "{block:?}");
             assert_eq!(stored(block), None, "{block:?}");
         }
+
         assert_eq!(decompressed(&[0], 0).unwrap(), b"");
     }
 

@@ -1,6 +1,6 @@
 //! Arrays of strings or bytes, whatever their type.
 
-/// Runs `$body` with the array, whose values are `AsRef<[u8]>`, or what is said for other types.
+/// Runs `$body` with the array, whose values are `AsRef<[u8]>`, or the given arms for other types.
 macro_rules! downcast_texts {
     ($array:expr, |$texts:ident| $body:expr, $($other:pat => $else:expr),+) => {
         match $array.data_type() {

@@ -1,4 +1,4 @@
-//! Bytes from outside that become an array of strings.
+//! Assembles untrusted bytes into an array of strings.
 
 #![expect(unsafe_code, reason = "what is ASCII, or in order, need not be looked at a second time")]
 
@@ -7,9 +7,9 @@ use arrow::{
     buffer::{Buffer, NullBuffer, OffsetBuffer},
 };
 
-/// Where strings begin, and where the last ends. What is added is looked at while it is near the processor.
+/// Offsets of strings. Added offsets are checked at once, while they are in the processor's cache.
 pub(crate) struct Utf8Offsets {
-    /// Invariant: the first is 0, and none is less than the one before.
+    /// Invariant: the first is 0, and they ascend.
     offsets: Vec<i32>,
 }
 
@@ -20,23 +20,23 @@ impl Default for Utf8Offsets {
 }
 
 impl Utf8Offsets {
-    /// Of no strings, with room for those of so many.
+    /// Creates the offsets of no strings, with room for `strings` of them.
     pub(crate) fn with_capacity(strings: usize) -> Self {
         let mut offsets = Vec::with_capacity(strings + 1);
         offsets.push(0);
         Self { offsets }
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub(crate) fn strings(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Adds where strings end.
+    /// Appends the ends of strings.
     ///
     /// # Errors
     ///
-    /// Where one ends before it begins; nothing is added then.
+    /// Fails, and appends nothing, if a string ends before it begins.
     pub(crate) fn extend(&mut self, ends: &[i32]) -> Result<(), String> {
         let last = self.offsets.last().copied().unwrap_or_default();
         let later = ends.get(1..).unwrap_or_default();
@@ -49,12 +49,12 @@ impl Utf8Offsets {
     }
 
     pub(crate) fn into_buffer(self) -> OffsetBuffer<i32> {
-        // SAFETY: there is at least one, none is negative, and they ascend, by the invariant.
+        // SAFETY: by the invariant there is at least one, none is negative, and they ascend.
         unsafe { OffsetBuffer::new_unchecked(self.offsets.into()) }
     }
 }
 
-/// Strings, one behind the other. What is added is looked at while it is near the processor.
+/// Concatenated strings. Added bytes are checked at once, while they are in the processor's cache.
 pub(crate) struct Utf8Values {
     bytes: Vec<u8>,
     /// Invariant: if it is set, all bytes are ASCII.
@@ -76,15 +76,15 @@ impl Utf8Values {
         self.bytes.len()
     }
 
-    /// Adds bytes, of as many strings as one likes.
+    /// Appends bytes of any number of strings.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.is_ascii = self.is_ascii && bytes.is_ascii();
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds the first bytes of blocks, and says in `ends` where those of each end, until that is full or there is none
-    /// more; returns how many there were. A block is copied whole: what is too much, the next one overwrites. So there
-    /// should be room for as many whole blocks, lest all be moved.
+    /// Appends the first bytes of each block, and writes their ends to `ends`, until that is full or `next` returns
+    /// `None`. Returns the number of blocks. Whole blocks are copied, and the next one overwrites the excess: capacity
+    /// for whole blocks avoids a reallocation.
     #[inline(always)]
     pub(crate) fn extend_blocks<'b, const BLOCK: usize>(
         &mut self,
@@ -96,21 +96,23 @@ impl Utf8Values {
         let mut length = start;
         let mut blocks = 0;
         let to = self.bytes.as_mut_ptr();
+
         for end in ends {
             let Some((block, bytes)) = next()? else { break };
-            // SAFETY: there is room for as many whole blocks, none of which adds more than a block has.
+            // SAFETY: `reserve` made room for as many whole blocks, and none adds more than its size.
             unsafe { to.add(length).copy_from_nonoverlapping(block.as_ptr(), BLOCK) };
             length += bytes.min(BLOCK);
             *end = length as i32;
             blocks += 1;
         }
-        // SAFETY: there is a block at each place up to the length.
+
+        // SAFETY: all bytes up to the length were written.
         unsafe { self.bytes.set_len(length) };
         self.is_ascii = self.is_ascii && self.bytes.get(start..).is_some_and(<[u8]>::is_ascii);
         Ok(blocks)
     }
 
-    /// The bytes, whether they are strings or not, in hardly more memory than they need.
+    /// Returns the bytes, valid strings or not, in a buffer of little excess capacity.
     pub(crate) fn into_bytes(mut self) -> Buffer {
         if self.bytes.capacity() > self.bytes.len() / 8 * 9 + 64 {
             self.bytes.shrink_to_fit();
@@ -118,7 +120,8 @@ impl Utf8Values {
         Buffer::from_vec(self.bytes)
     }
 
-    /// The strings between the offsets; an error if the bytes are not UTF-8, or an offset is not between two characters.
+    /// Returns the strings between the offsets. Fails if the bytes are not UTF-8, or if an offset is not a character
+    /// boundary.
     pub(crate) fn into_strings(
         self,
         offsets: OffsetBuffer<i32>,
@@ -128,10 +131,11 @@ impl Utf8Values {
         let within = end.is_some_and(|end| end.is_ok_and(|end| end <= self.bytes.len()));
         let nulls_fit = nulls.as_ref().is_none_or(|nulls| nulls.len() + 1 == offsets.len());
         if within && nulls_fit && self.is_ascii {
-            // SAFETY: ASCII is UTF-8, and every place in it is between two characters; offsets ascend by their type,
-            // and the last is within the bytes.
+            // SAFETY: ASCII is UTF-8, and every offset in it is a character boundary; offsets ascend by their type, and
+            // the last is within the bytes.
             return Ok(unsafe { StringArray::new_unchecked(offsets, self.into_bytes(), nulls) });
         }
+
         StringArray::try_new(offsets, self.into_bytes(), nulls).map_err(|error| error.to_string())
     }
 }

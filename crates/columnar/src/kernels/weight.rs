@@ -1,25 +1,25 @@
-//! How many bytes the rows of an array take, whatever the size of the buffers that they lie in: a batch may be a small
-//! part of a large table, whose buffers all its parts share.
+//! Bytes that the rows of an array take, independent of the size of their buffers: a batch may be a small slice of a
+//! large table, whose slices all share its buffers.
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, RecordBatch},
     datatypes::{ArrowNativeType, DataType, UnionMode},
 };
 
-/// Bytes that a view has room for; longer values lie elsewhere.
+/// Bytes that a view stores inline; longer values lie in a buffer.
 const INLINE: usize = 12;
 
-/// Bytes of all rows of a batch.
+/// Returns the bytes of all rows of a batch.
 pub(crate) fn weight(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(weight_of).sum()
 }
 
-/// Bytes of all rows of an array.
+/// Returns the bytes of all rows of an array.
 pub(crate) fn weight_of(array: &ArrayRef) -> usize {
     of(&array.to_data(), true)
 }
 
-/// Bytes of all rows of a batch, without those of dictionaries that they refer to.
+/// Returns the bytes of all rows of a batch, without those of dictionaries that they refer to.
 pub(crate) fn weight_of_rows(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|array| of(&array.to_data(), false)).sum()
 }
@@ -47,7 +47,7 @@ fn of(data: &ArrayData, dictionaries: bool) -> usize {
         }
         DataType::Struct(_) => of_children(data, data.offset()..data.offset() + rows, dictionaries),
         DataType::Dictionary(key, _) => {
-            // Its values belong to other rows as well.
+            // Other rows share the dictionary's values.
             let values = data.child_data().first().filter(|_| dictionaries);
             let part = |values: &ArrayData| of(values, true) * rows.min(values.len()) / values.len().max(1);
             let values = values.map_or(0, part);
@@ -58,10 +58,11 @@ fn of(data: &ArrayData, dictionaries: bool) -> usize {
             None => data.get_array_memory_size(),
         },
     };
+
     validity + values
 }
 
-/// What of its values the rows refer to.
+/// Returns the range of values that the rows refer to.
 fn span<O: ArrowNativeType>(data: &ArrayData) -> std::ops::Range<usize> {
     let offsets = data.buffers().first().map(|buffer| buffer.typed_data::<O>()).unwrap_or_default();
     let at = |row: usize| offsets.get(row).map_or(0, |offset| offset.as_usize());
@@ -114,9 +115,11 @@ mod tests {
                 4 + 24,
             ),
         ];
+
         for (array, row) in arrays {
             for (start, count) in [(0, 10_000), (5_000, 1_000), (9_950, 50)] {
-                let (found, wanted) = (weight_of(&array.slice(start, count)), row * count);
+                let found = weight_of(&array.slice(start, count));
+                let wanted = row * count;
                 let slack = wanted / 5 + 2_000;
                 assert!(found.abs_diff(wanted) <= slack, "{}: {found} for {wanted}", array.data_type());
             }

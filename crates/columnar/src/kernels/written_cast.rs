@@ -1,4 +1,4 @@
-//! Values in the type that a file has for them: one that does not fit is an error, never null.
+//! Casts to the types of files. A value that does not fit is an error, never null.
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, PrimitiveArray, make_array},
@@ -12,18 +12,17 @@ use crate::kernels::exact_cast::EXACT;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-/// The same values in another type. Milliseconds become the days that they lie in, before 1970 too.
+/// Casts values to another type. Milliseconds become the days that contain them, before 1970 too.
 pub(crate) fn written_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
-    let cast = match has_milliseconds(array.data_type()) {
-        true => {
-            of_whole_days(array.to_data()).and_then(|days| cast_with_options(&make_array(days), to, &EXACT))
-        }
-        false => cast_with_options(array, to, &EXACT),
+    let cast = if has_milliseconds(array.data_type()) {
+        of_whole_days(array.to_data()).and_then(|days| cast_with_options(&make_array(days), to, &EXACT))
+    } else {
+        cast_with_options(array, to, &EXACT)
     };
     cast.map_err(|error| error.to_string())
 }
 
-/// Whether a type is one of days in milliseconds, or has them in it.
+/// Returns `true` if a type is, or contains, a date in milliseconds.
 fn has_milliseconds(data_type: &DataType) -> bool {
     let of_field = |field: &FieldRef| has_milliseconds(field.data_type());
     match data_type {
@@ -41,7 +40,7 @@ fn has_milliseconds(data_type: &DataType) -> bool {
     }
 }
 
-/// The same with the first millisecond of each day: what is behind it would be cut towards 1970.
+/// Rounds dates down to the first millisecond of their day: arrow would round towards 1970.
 fn of_whole_days(data: ArrayData) -> Result<ArrayData, ArrowError> {
     if *data.data_type() == DataType::Date64 {
         let days = PrimitiveArray::<Date64Type>::from(data).try_unary::<_, Date64Type, _>(|milliseconds| {
@@ -52,11 +51,14 @@ fn of_whole_days(data: ArrayData) -> Result<ArrayData, ArrowError> {
                 ))
             })
         });
+
         return days.map(|days| days.into_data());
     }
+
     if !has_milliseconds(data.data_type()) {
         return Ok(data);
     }
+
     let children = data.child_data().iter().cloned().map(of_whole_days);
     let children = children.collect::<Result<Vec<_>, _>>()?;
     data.into_builder().child_data(children).build()
@@ -88,7 +90,9 @@ mod tests {
             let field = Arc::new(Field::new("element", rows.data_type().clone(), true));
             ListArray::new(field, OffsetBuffer::from_lengths([2, 0, 3]), Arc::new(rows), None).slice(1, 2)
         };
-        let (given, expected): (ArrayRef, _) = (Arc::new(nested(&array)), nested(&days));
+
+        let given: ArrayRef = Arc::new(nested(&array));
+        let expected = nested(&days);
         assert_eq!(written_cast(&given, expected.data_type()).unwrap().as_list::<i32>(), &expected);
         let far: ArrayRef = Arc::new(Date64Array::from(vec![i64::MAX]));
         assert!(written_cast(&far, &DataType::Date32).unwrap_err().contains("more days"));

@@ -1,4 +1,4 @@
-//! Which bytes of a stripe the wanted columns need, and those bytes once they are read.
+//! Plans the byte ranges of a stripe that the projected columns need, and holds those bytes once read.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,25 +16,25 @@ use super::{
     tree::OrcType,
 };
 
-/// Streams so near to each other are read as one range.
+/// Maximum gap between streams that are read as one range.
 const MERGE_GAP: u64 = 4 << 10;
 
-/// The streams of the wanted columns of one stripe, as they are in the file. Cheap to clone.
+/// Raw streams of a stripe's projected columns. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct OrcBytes {
     footer: Arc<StripeFooter>,
-    /// Where each begins in the object, and its bytes.
+    /// Offset in the object, and bytes, of each.
     streams: Arc<HashMap<(u32, StreamKind), (u64, Bytes)>>,
 }
 
-/// What is to be read: streams in the order of the file, and the ranges that hold them.
+/// Streams to read, in the order of the file, and the ranges that hold them.
 pub(super) struct StripeReadPlan {
     streams: Vec<OrcStreamLocation>,
     pub(super) ranges: Vec<Range<u64>>,
 }
 
 impl StripeReadPlan {
-    /// The streams of the root and of the columns.
+    /// Plans the streams of the root and of the columns.
     pub(super) fn of(footer: &StripeFooter, columns: &[OrcType]) -> Self {
         let mut ids = HashSet::from([0]);
         columns.iter().for_each(|column| column.visit(&mut |column| ids.extend([column.id])));
@@ -45,7 +45,7 @@ impl StripeReadPlan {
         Self { streams, ranges }
     }
 
-    /// Cuts the bytes of the ranges into streams.
+    /// Slices the bytes of the ranges into streams.
     pub(super) fn cut(self, footer: Arc<StripeFooter>, read: &[Bytes]) -> Result<OrcBytes, OrcReadError> {
         let mut streams = HashMap::with_capacity(self.streams.len());
         for OrcStreamLocation { column, kind, range } in self.streams {
@@ -57,7 +57,7 @@ impl StripeReadPlan {
     }
 }
 
-/// Ranges in ascending order of where they begin, as those that are read: near ones are one.
+/// Merges ranges, sorted by start, that are close to each other.
 pub(super) fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut merged: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -68,26 +68,29 @@ pub(super) fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<
             _ => merged.push(range),
         }
     }
+
     merged
 }
 
-/// The bytes of a range, out of those of the ranges that were read.
+/// Returns the bytes of a range, as a slice of the ranges that were read.
 pub(super) fn cut(ranges: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> Option<Bytes> {
     let at = ranges.partition_point(|it| it.start <= range.start).saturating_sub(1);
-    let (from, bytes) = (ranges.get(at)?, read.get(at)?);
-    let (start, end) = (range.start.checked_sub(from.start)?, range.end.checked_sub(from.start)?);
+    let from = ranges.get(at)?;
+    let bytes = read.get(at)?;
+    let start = range.start.checked_sub(from.start)?;
+    let end = range.end.checked_sub(from.start)?;
     (start <= end && end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
 }
 
-/// The streams of a stripe as decoders take them.
+/// Streams of a stripe as decoders take them.
 pub(super) struct StripeStreams {
     footer: Arc<StripeFooter>,
-    /// Where each begins in the object, and what of it is to be read.
+    /// Offset in the object, and reader, of each.
     streams: HashMap<(u32, StreamKind), (u64, OrcStreamReader)>,
 }
 
 impl StripeStreams {
-    /// All of the streams that were read.
+    /// Creates readers of all streams that were read.
     pub(super) fn new(bytes: &OrcBytes, codec: Option<OrcCodec>) -> Self {
         let streams = bytes.streams.iter();
         let streams =
@@ -95,7 +98,7 @@ impl StripeStreams {
         Self { footer: bytes.footer.clone(), streams: streams.collect() }
     }
 
-    /// Streams that begin somewhere within.
+    /// Creates the same from streams that begin in their middle.
     pub(super) fn within(
         footer: Arc<StripeFooter>,
         streams: HashMap<(u32, StreamKind), (u64, OrcStreamReader)>,
@@ -103,7 +106,7 @@ impl StripeStreams {
         Self { footer, streams }
     }
 
-    /// The stream; an empty one where the stripe has none, as it has where no row has a value.
+    /// Returns the stream; an empty one if the stripe has none, as is the case if no row has a value.
     pub(super) fn get(&self, column: u32, kind: StreamKind) -> OrcStreamReader {
         self.find(column, kind).unwrap_or_else(|| OrcStreamReader::new(Bytes::new(), None))
     }
@@ -112,7 +115,7 @@ impl StripeStreams {
         self.streams.get(&(column, kind)).map(|(_, stream)| stream.clone())
     }
 
-    /// Where the column's first stream lies in the object.
+    /// Returns the offset of the column's first stream in the object.
     pub(super) fn offset(&self, column: u32) -> Option<u64> {
         let streams = self.streams.iter().filter(|((id, _), _)| *id == column);
         streams.map(|(_, (offset, _))| *offset).min()

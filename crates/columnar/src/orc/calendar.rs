@@ -1,5 +1,5 @@
-//! Days before October 15, 1582: writers may count them by the Julian calendar, Arrow counts all by the Gregorian. And
-//! clocks before 1900, which Java sets by the time zone's standard time of today.
+//! Converts days before October 15, 1582, which writers may count by the Julian calendar and Arrow counts by the
+//! Gregorian, and clocks before 1900, for which Java uses the time zone's current standard time.
 
 use arrow::array::timezone::Tz;
 use chrono::{NaiveDate, Offset, TimeZone};
@@ -19,11 +19,11 @@ const GREGORIAN_MARCH: i64 = -719_468;
 /// Days of four years of the Julian calendar.
 const JULIAN_CYCLE: i64 = 1_461;
 
-/// How a file counts its days.
+/// Calendar of a file's days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Calendar {
     Gregorian,
-    /// By the Julian calendar before 1582.
+    /// Julian before 1582.
     Hybrid,
 }
 
@@ -35,12 +35,14 @@ impl Calendar {
         }
     }
 
-    /// The day, since 1970, of the same name in the Gregorian calendar; February 29 where that has none is March 1.
+    /// Returns the day, since 1970, of the same name in the Gregorian calendar; February 29 becomes March 1 if absent
+    /// there.
     pub(super) fn day(self, day: i64) -> i64 {
         if self.keeps_day(day) {
             return day;
         }
-        // Years begin in March, so that the day that only some have is the last.
+        // Years begin in March, so that the leap day is the last.
+
         let since_march = day - JULIAN_MARCH;
         let year = (4 * since_march + 3).div_euclid(JULIAN_CYCLE);
         let of_year = since_march - (JULIAN_CYCLE * year).div_euclid(4);
@@ -49,18 +51,18 @@ impl Calendar {
         GREGORIAN_MARCH + year * 365 + leap_days + of_year
     }
 
-    /// The same of seconds.
+    /// Returns the same for seconds.
     pub(super) fn second(self, second: i64) -> i64 {
         let day = second.div_euclid(DAY);
         second.saturating_add((self.day(day) - day) * DAY)
     }
 
-    /// Whether what the file says of this day says it of the same day here.
+    /// Returns whether a bound at this day of the file is also one at the same day here.
     pub(super) fn keeps_day(self, day: i64) -> bool {
         self == Self::Gregorian || day >= GREGORIAN
     }
 
-    /// The same of milliseconds since 1970.
+    /// Returns the same for milliseconds since 1970.
     pub(super) fn keeps_millisecond(self, millisecond: i64) -> bool {
         self.keeps_day(millisecond.div_euclid(DAY * 1_000))
     }
@@ -68,16 +70,16 @@ impl Calendar {
 
 /// 1900-01-01T00:00:00 in UTC, in seconds since 1970: `java.util.TimeZone` has no offsets that end before.
 pub(super) const BEGINNING_OF_OFFSETS: i64 = -2_208_988_800;
-/// The offset of standard time is the lower one of January and July of this year: every change of a time zone's
-/// standard time that is known today comes before, and the Januaries of some later years have another time in Morocco.
+/// Year whose lower offset of January and July is standard time: all changes of a time zone's standard time known today
+/// come before it, and in Morocco the Januaries of some later years differ.
 const STANDARD_YEAR: i32 = 2030;
 
-/// The offsets from UTC that a writer gives the clocks of a time zone before 1900.
+/// Offsets from UTC that a writer applies to a time zone's clocks before 1900.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlyOffsets {
     /// Standard time, as `java.util.TimeZone` has it.
     Standard,
-    /// What the tables of zones say, which is local mean time: the library in C++ does so.
+    /// Offsets of the time zone database, which are local mean time: the C++ library uses them.
     Tables,
 }
 
@@ -86,7 +88,7 @@ impl EarlyOffsets {
         if footer.writer == Some(CPP_WRITER) { Self::Tables } else { Self::Standard }
     }
 
-    /// Seconds that the clocks of the zone are ahead of UTC before 1900; `None` for those of the tables.
+    /// Returns the seconds that the zone's clocks are ahead of UTC before 1900; `None` for those of the database.
     pub(super) fn offset_of(self, zone: &Tz) -> Option<i32> {
         if self == Self::Tables {
             return None;
@@ -116,13 +118,14 @@ mod tests {
         assert_eq!((named(GREGORIAN), named(0), named(20_000)), (GREGORIAN, 0, 20_000));
         assert_eq!(gregorian(1582, 10, 15), GREGORIAN);
         assert_eq!(named(GREGORIAN - 1), gregorian(1582, 10, 4));
-        // By then the calendars were ten days apart, in the year 300 not at all, and before that the other way.
+        // By then the calendars were ten days apart; in the year 300 not at all, and before that the other way.
         assert_eq!(named(gregorian(1500, 3, 11)), gregorian(1500, 3, 1));
         assert_eq!(named(gregorian(1500, 3, 10)), gregorian(1500, 3, 1), "a February 29 that there is not");
         assert_eq!(named(gregorian(1500, 3, 9)), gregorian(1500, 2, 28));
         assert_eq!(named(gregorian(300, 1, 1)), gregorian(300, 1, 1));
         assert_eq!(named(gregorian(1, 1, 1) - 2), gregorian(1, 1, 1));
         assert_eq!(named(gregorian(1, 1, 1) - 3), gregorian(0, 12, 31));
+
         for day in (gregorian(-5000, 1, 1)..GREGORIAN).step_by(17) {
             assert!(named(day) <= named(day + 1));
             assert_eq!(Calendar::Gregorian.day(day), day);
@@ -140,11 +143,13 @@ mod tests {
             ("Asia/Kolkata", 19_800),
             ("+05:30", 19_800),
         ];
+
         for (name, offset) in zones {
             let zone: Tz = name.parse().unwrap();
             assert_eq!(EarlyOffsets::Standard.offset_of(&zone), Some(offset), "{name}");
             assert_eq!(EarlyOffsets::Tables.offset_of(&zone), None);
         }
+
         let by = |writer| EarlyOffsets::of(&Footer { writer, ..Footer::default() });
         assert_eq!(
             (by(None), by(Some(0)), by(Some(1))),

@@ -1,4 +1,4 @@
-//! Undoes the compression of one chunk, into no more bytes than the file allows a chunk to have.
+//! Decompresses single chunks, into no more bytes than the file allows a chunk to have.
 
 pub(super) mod lzo;
 
@@ -14,18 +14,18 @@ use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 use super::fault::OrcReadError;
 use crate::kernels::snappy;
 
-/// A chunk where the file does not say how long its chunks may be.
+/// Default maximum bytes of a chunk, if the file does not specify it.
 const DEFAULT_BLOCK: u64 = 256 << 10;
-/// Lengths of chunks have 23 bits.
+/// Maximum bytes of a chunk: lengths have 23 bits.
 const MAX_BLOCK: u64 = 1 << 23;
-/// Deflate makes no byte out of less than a 1032nd of a byte.
+/// Maximum bytes that deflate produces from one byte.
 const DEFLATE_RATIO: usize = 1032;
 
-/// How the streams and the tail of a file are compressed.
+/// Codec of the streams and the tail of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OrcCodec {
     kind: OrcCodecKind,
-    /// The most bytes of a chunk once it is decompressed.
+    /// Maximum bytes of a decompressed chunk.
     block: usize,
 }
 
@@ -39,7 +39,7 @@ enum OrcCodecKind {
 }
 
 impl OrcCodec {
-    /// The codec that the postscript names; `None` where nothing is compressed.
+    /// Returns the codec that the postscript names; `None` if nothing is compressed.
     pub(super) fn of(postscript: &PostScript) -> Result<Option<Self>, OrcReadError> {
         let number = postscript.compression.unwrap_or_default();
         let kind = match CompressionKind::try_from(number) {
@@ -53,6 +53,7 @@ impl OrcCodec {
                 return Err(OrcReadError::unsupported(format!("compression {number} is not known here")));
             }
         };
+
         let block = match postscript.compression_block_size {
             None | Some(0) => DEFAULT_BLOCK,
             Some(block) if block <= MAX_BLOCK => block,
@@ -61,13 +62,13 @@ impl OrcCodec {
         Ok(Some(Self { kind, block: block as usize }))
     }
 
-    /// The most bytes of a chunk, compressed or not.
+    /// Returns the maximum bytes of a chunk, compressed or not.
     pub(super) fn block(self) -> usize {
         self.block
     }
 
-    /// Decompresses one chunk into `room` from `at` on, which grows as it needs to; returns how many bytes came out. What
-    /// lies behind them means nothing.
+    /// Decompresses one chunk into `room` from `at` on, which grows as needed; returns the number of bytes. The rest of
+    /// `room` is unspecified.
     pub(super) fn decompress(
         self,
         chunk: &[u8],
@@ -77,7 +78,7 @@ impl OrcCodec {
         if chunk.len() > self.block {
             return Err(OrcReadError::corrupt(format!("a compressed chunk of {} bytes", chunk.len())));
         }
-        // A codec that meets bytes which its authors did not think of must not take the process with it.
+        // A panic of a codec on unforeseen bytes must not end the process.
         catch_unwind(AssertUnwindSafe(|| self.run(chunk, room, at)))
             .unwrap_or_else(|_| Err("the decompressor failed".to_owned()))
             .map_err(|reason| OrcReadError::corrupt(format!("{:?}: {reason}", self.kind)))
@@ -99,7 +100,7 @@ impl OrcCodec {
                 lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())
             }
             OrcCodecKind::Zstd => {
-                // One frame says how long it is, as a rule.
+                // A frame usually states its length.
                 let is_one = find_frame_compressed_size(chunk).is_ok_and(|len| len == chunk.len());
                 let len = get_frame_content_size(chunk).ok().flatten().filter(|_| is_one);
                 let len = match len.and_then(|len| usize::try_from(len).ok()) {
@@ -116,7 +117,7 @@ impl OrcCodec {
     }
 }
 
-/// So many bytes of `room` from `at` on.
+/// Returns `len` bytes of `room` from `at` on.
 pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
     let end = at.saturating_add(len);
     if room.len() < end {
@@ -126,11 +127,11 @@ pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
 }
 
 thread_local! {
-    /// Of this thread, for the next chunk: to make it anew takes longer than many a chunk does.
+    /// Reused by this thread for the next chunk: creating it takes longer than many a chunk does.
     static MEMORY: RefCell<OrcDecompressorCache> = RefCell::default();
 }
 
-/// What decompressors hold between chunks.
+/// Decompressor state kept between chunks.
 #[derive(Default)]
 struct OrcDecompressorCache {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// In room that has other bytes already.
+    /// Decompresses into memory that has other bytes already.
     fn decompressed(codec: OrcCodec, chunk: &[u8]) -> Result<Vec<u8>, OrcReadError> {
         let mut room = vec![9; 700];
         let len = codec.decompress(chunk, &mut room, 3)?;
@@ -197,7 +198,7 @@ mod tests {
             for len in [0, 1, 1000, 50_000] {
                 let codec = OrcCodec { kind, block: 64 << 10 };
                 let chunk = compressed(kind, &bytes[..len]);
-                // LZO has no chunk of nothing.
+                // LZO has no empty chunks.
                 if !chunk.is_empty() {
                     assert_eq!(decompressed(codec, &chunk).unwrap(), bytes[..len], "{kind:?}, {len} bytes");
                 }

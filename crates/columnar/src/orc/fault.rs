@@ -1,10 +1,10 @@
-//! What is wrong with bytes, said by whoever reads them and placed by whoever knows where they lie.
+//! Errors of corrupt bytes: raised by decoders, and located by callers that know the column and offset.
 
 use std::sync::Arc;
 
 use crate::Error;
 
-/// A reason without its object and stripe.
+/// Reason without its object and stripe.
 #[derive(Debug)]
 pub(super) struct OrcReadError {
     kind: OrcReadErrorKind,
@@ -32,26 +32,26 @@ impl OrcReadError {
         Self::unsupported("the file is encrypted, and encrypted ORC files cannot be read")
     }
 
-    /// Names the column, unless a field of it has been named already.
+    /// Names the column, unless one of its fields has been named already.
     pub(super) fn of_column(mut self, column: &Arc<str>) -> Self {
         self.column.get_or_insert_with(|| column.clone());
         self
     }
 
-    /// Names the part of the file before the reason.
+    /// Prefixes the reason with the part of the file.
     pub(super) fn prefixed(mut self, part: &str) -> Self {
         self.reason.insert_str(0, ": ");
         self.reason.insert_str(0, part);
         self
     }
 
-    /// Says where in the object the bytes begin, unless that has been said already.
+    /// Sets the offset of the bytes in the object, unless it is set already.
     pub(super) fn at(mut self, offset: Option<u64>) -> Self {
         self.offset = self.offset.or(offset);
         self
     }
 
-    /// The error, of a stripe or of the file's tail.
+    /// Returns the error, of a stripe or of the file's tail.
     pub(super) fn into_error(self, object: &str, stripe: Option<usize>) -> Error {
         let object = object.to_owned();
         let column = self.column.map(|column| column.to_string());

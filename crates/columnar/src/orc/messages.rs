@@ -1,5 +1,4 @@
-//! The messages of a file as they are in it, for who shows them: postscript, footer, statistics and the footers of all
-//! stripes.
+//! Raw messages of a file, for display: postscript, footer, statistics and the footers of all stripes.
 
 use std::ops::Range;
 
@@ -16,16 +15,16 @@ use super::{
 };
 use crate::Result;
 
-/// A message of more bytes than this is not read.
+/// Maximum bytes of a message that is read.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// What the ends of a file and of its stripes say. The types are a tree, and the stripes lie within the file.
+/// Tail of a file and footers of its stripes. The types are a tree, and the stripes lie within the file.
 #[derive(Debug)]
 pub(crate) struct OrcMessages {
     pub(crate) postscript: proto::PostScript,
     pub(crate) footer: proto::Footer,
     pub(crate) statistics: proto::Metadata,
-    /// One for each stripe.
+    /// One per stripe.
     pub(crate) stripes: Vec<proto::StripeFooter>,
     /// Bytes of postscript, footer and statistics.
     pub(crate) size: u64,
@@ -45,12 +44,14 @@ impl OrcMessages {
                 TailParseOutcome::Needs(needed) => len = needed,
             }
         };
+
         let mut messages = Self::of(&tail, &end).map_err(|fault| fault.into_error(&name, None))?;
         let ranges: Vec<_> = tail.stripes.iter().map(|stripe| stripe.footer.clone()).collect();
         for (stripe, bytes) in object.read(&ranges).await?.into_iter().enumerate() {
             let parsed = message(bytes, tail.codec).map_err(|fault| fault.prefixed("stripe footer"));
             messages.stripes.push(parsed.map_err(|fault| fault.into_error(&name, Some(stripe)))?);
         }
+
         Ok(messages)
     }
 
@@ -71,6 +72,7 @@ impl OrcMessages {
         let footer = message(cut(before_footer..before_postscript)?, tail.codec)?;
         let statistics = message(cut(before_statistics..before_footer)?, tail.codec)?;
         let size = before_statistics.map_or(0, |start| end.len() - start) as u64;
+
         Ok(Self { postscript, footer, statistics, stripes: Vec::new(), size })
     }
 }

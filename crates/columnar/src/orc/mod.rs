@@ -1,10 +1,10 @@
-//! ORC files: their tails, what they say of their stripes, and the decoding of stripes into Arrow arrays.
+//! ORC files: tails, stripe footers, and the decoding of stripes into Arrow arrays.
 //!
-//! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are
-//! decoded here, see [`decode`].
+//! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are decoded
+//! here, see [`decode`].
 //!
-//! Nothing that a file claims is believed before its bytes have turned up: lengths are checked against the
-//! file's, and arrays grow with the values that are decoded into them.
+//! No claim of a file is trusted before its bytes have arrived: lengths are checked against the file's, and arrays grow
+//! with the values that are decoded into them.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
@@ -51,7 +51,7 @@ use self::{
 };
 use crate::{Error, Result, chunk::is_worth_a_dictionary, file::schema::ProjectedColumn};
 
-/// An ORC file: its tail, parsed once per version, and the footers of the stripes that were read.
+/// ORC file: its tail, parsed once per version, and the stripe footers read so far.
 #[derive(Debug)]
 pub(crate) struct OrcFile {
     name: Arc<str>,
@@ -61,12 +61,12 @@ pub(crate) struct OrcFile {
 }
 
 impl OrcFile {
-    /// Reads and parses postscript, footer and statistics: the last 64 KiB first, and more only where they
-    /// are longer.
+    /// Reads and parses postscript, footer and statistics: the last 64 KiB first, and more only if they are longer.
     pub(crate) async fn open(object: &OpenObject) -> Result<Self> {
         let name = object.name();
         let size = object.meta().size;
         let mut len = size.min(FIRST_READ);
+
         loop {
             let range = size - len..size;
             let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
@@ -81,20 +81,20 @@ impl OrcFile {
         }
     }
 
-    /// Reads the footer that says whether strings are dictionaries, if there are strings and it was not read yet.
+    /// Reads the footer that tells whether strings are dictionaries, if there are strings and it was not read yet.
     async fn read_typical_footer(&self, object: &OpenObject) -> Result<()> {
         let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(OrcType::is_text))
         else {
             return Ok(());
         };
         match self.footer(object, unit).await {
-            // What is wrong with it will show when the stripe is read.
+            // Errors will surface when the stripe is read.
             Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The largest stripe.
+    /// Returns the largest stripe.
     fn typical(&self) -> Option<usize> {
         (0..self.units()).rev().max_by_key(|unit| self.unit_rows(*unit))
     }
@@ -103,33 +103,35 @@ impl OrcFile {
         let footers = tail.stripes.iter().map(|_| OnceLock::new()).collect();
         let file = Self { name: name.into(), schema: tail.root.schema(tail.metadata.clone()), tail, footers };
         let end_start = size - end.len() as u64;
+
         for (unit, stripe) in file.tail.stripes.iter().enumerate() {
-            // What lies in the bytes that were read anyway need not be read again; what is wrong with it will
-            // show when it is.
+            // A footer within the bytes read already needs no further read; errors will surface when the stripe is
+            // read.
             if let Some(start) = stripe.footer.start.checked_sub(end_start) {
                 let bytes = end.slice(start as usize..(stripe.footer.end - end_start) as usize);
                 let _ = file.parse_footer(unit, bytes);
             }
         }
+
         file
     }
 
-    /// The Arrow types of all columns, all of which may be null.
+    /// Returns the Arrow types of all columns, all of them nullable.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The number of stripes.
+    /// Returns the number of stripes.
     pub(crate) fn units(&self) -> usize {
         self.tail.stripes.len()
     }
 
-    /// The rows of a stripe; 0 where there is no such stripe.
+    /// Returns the rows of a stripe; 0 if there is no such stripe.
     pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
         self.tail.stripes.get(unit).map_or(0, |stripe| stripe.rows)
     }
 
-    /// About how many bytes of memory this takes, with the footers of all stripes.
+    /// Estimates the bytes in memory, with the footers of all stripes.
     pub(crate) fn weight(&self) -> usize {
         const PER_TYPE: usize = 400;
         const PER_STREAM: usize = 40;
@@ -139,13 +141,13 @@ impl OrcFile {
         size_of::<Self>() + types + footers + self.tail.statistics.weight()
     }
 
-    /// What the file says of the stripes.
+    /// Returns the statistics of the stripes.
     pub(crate) fn statistics(&self, units: &[usize]) -> OrcStatistics<'_> {
         OrcStatistics::new(&self.tail, units)
     }
 
-    /// Bytes of the object that [`read`](Self::read) would ask for; before the stripe has been read once, all
-    /// that there are in it.
+    /// Returns the bytes of the object that [`read`](Self::read) would request; all of the stripe's before its footer
+    /// has been read.
     pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let Some(stripe) = self.tail.stripes.get(unit) else { return 0 };
         match (self.footers.get(unit).and_then(OnceLock::get), self.wanted_columns(fields)) {
@@ -162,7 +164,7 @@ impl OrcFile {
         grown(self.estimated_bytes(unit, fields), self.all_text_bytes(unit, fields))
     }
 
-    /// Bytes of the texts of all of these columns, as of [`Self::text_bytes`].
+    /// Returns the text bytes of all of these columns; see [`Self::text_bytes`].
     fn all_text_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let mut texts = 0_u64;
         for column in self.wanted_columns(fields).unwrap_or_default() {
@@ -171,28 +173,29 @@ impl OrcFile {
         texts
     }
 
-    /// Bytes of the texts of a column in a stripe, if they are stored one by one: no less than there is memory for where
-    /// they are too many for one array.
+    /// Returns the text bytes of a column in a stripe that are not in a dictionary; `u64::MAX` if they exceed one
+    /// array.
     fn text_bytes(&self, unit: usize, column: &OrcType) -> u64 {
-        const MOST: u64 = i32::MAX as u64;
+        const MAX_ARRAY: u64 = i32::MAX as u64;
         let footer = self.footers.get(unit).and_then(OnceLock::get);
         let footer = footer.or_else(|| self.footers.get(self.typical()?).and_then(OnceLock::get));
         let encoding = footer.and_then(|footer| footer.encodings.get(column.id as usize)?.as_ref());
+
         if encoding.is_some_and(|encoding| encoding.dictionary.is_some()) {
             return 0;
         }
+
         let Some(statistics) = self.tail.statistics.get(unit, column.id) else { return 0 };
         let strings = statistics.string_statistics.and_then(|it| it.sum);
         let sum = strings.or_else(|| statistics.binary_statistics.and_then(|it| it.sum));
         match sum.and_then(|sum| u64::try_from(sum).ok()) {
             None => 0,
-            Some(bytes) if bytes > MOST => u64::MAX,
+            Some(bytes) if bytes > MAX_ARRAY => u64::MAX,
             Some(bytes) => bytes + statistics.number_of_values.unwrap_or_default().saturating_mul(4),
         }
     }
 
-    /// Reads the streams that the columns need, near ones together, and before that the stripe's footer if
-    /// nobody has.
+    /// Reads the streams that the columns need, merging near ones, and first the stripe's footer unless it is known.
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
@@ -207,7 +210,7 @@ impl OrcFile {
         wanted.cut(footer, &read).map_err(error)
     }
 
-    /// The footer of a stripe, read if nobody has.
+    /// Returns the footer of a stripe, reading it at most once.
     async fn footer(&self, object: &OpenObject, unit: usize) -> Result<Arc<StripeFooter>> {
         if let Some(footer) = self.footers.get(unit).and_then(OnceLock::get) {
             return Ok(footer.clone());
@@ -217,26 +220,27 @@ impl OrcFile {
         self.parse_footer(unit, bytes).map_err(|fault| fault.into_error(&self.name, Some(unit)))
     }
 
-    /// Whether strings of a column repeat, by the largest stripe.
+    /// Returns whether strings of a column repeat, by the largest stripe.
     pub(crate) fn repeats(&self, root: usize) -> bool {
         self.typical_dictionary(root)
             .is_some_and(|(values, rows)| is_worth_a_dictionary(u64::from(values), rows))
     }
 
-    /// Whether a column is stored as a dictionary, by the largest stripe.
+    /// Returns whether a column is stored as a dictionary, by the largest stripe.
     pub(crate) fn has_dictionary(&self, root: usize) -> bool {
         self.typical_dictionary(root).is_some()
     }
 
-    /// The size of a column's dictionary in the largest stripe, and the stripe's rows: only stripes say how they are
-    /// encoded, and to read the footers of all of them beforehand is too much.
+    /// Returns the size of a column's dictionary in the largest stripe, and the stripe's rows: only stripe footers have
+    /// encodings, and reading all of them in advance is too much.
     fn typical_dictionary(&self, root: usize) -> Option<(u32, u64)> {
-        let (unit, column) = (self.typical()?, self.tail.root.children.get(root)?);
+        let unit = self.typical()?;
+        let column = self.tail.root.children.get(root)?;
         let footer = self.footers.get(unit)?.get().filter(|_| column.is_text())?;
         Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.unit_rows(unit)))
     }
 
-    /// A column of a stripe as the dictionary that the file has for it; `None` where it has none.
+    /// Decodes a column of a stripe as its dictionary; `None` if it has none.
     pub(crate) fn decode_dictionary(
         &self,
         unit: usize,
@@ -252,8 +256,8 @@ impl OrcFile {
         decoded().map_err(|fault: OrcReadError| fault.into_error(&self.name, Some(unit)))
     }
 
-    /// Decodes the columns, on the calling thread and as the iterator is asked: batches of `batch_rows` rows
-    /// and a last one of fewer, each with one array per field. No fields make no batches.
+    /// Decodes the columns lazily on the calling thread: batches of `batch_rows` rows and a shorter last one, each with
+    /// one array per field. No fields make no batches.
     pub(crate) fn decode(
         &self,
         unit: usize,
@@ -264,7 +268,7 @@ impl OrcFile {
         self.batches(unit, fields, bytes, batch_rows, StripeDictionaries::expanded())
     }
 
-    /// The same, with columns as dictionary arrays that the stripe has a dictionary for: all batches share it.
+    /// Decodes the same, with dictionary arrays for columns that have a dictionary in the stripe: all batches share it.
     pub(crate) fn decode_coded(
         &self,
         unit: usize,
@@ -286,7 +290,8 @@ impl OrcFile {
         let error = |fault: OrcReadError| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
         let streams = bytes::StripeStreams::new(&bytes, self.tail.codec);
-        let (name, rows) = (self.name.clone(), self.unit_rows(unit));
+        let name = self.name.clone();
+        let rows = self.unit_rows(unit);
         OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, &mut dictionaries).map_err(error)
     }
 
@@ -308,9 +313,9 @@ impl OrcFile {
     }
 }
 
-/// Bytes of memory that streams take which are read, and have at least so many bytes of texts in them.
+/// Estimates the memory of streams of `read` bytes that hold at least `texts` bytes of texts.
 fn grown(read: u64, texts: u64) -> u64 {
-    // Streams are compressed; what they grow to is said of texts only.
+    // Streams are compressed; the decompressed size is known of texts only.
     const GROWN: u64 = 4;
     read.saturating_mul(GROWN).max(read.saturating_add(texts))
 }

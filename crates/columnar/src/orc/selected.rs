@@ -1,9 +1,8 @@
 //! Reads some row groups of a stripe: the bytes that hold them, and no other bytes of their columns.
 //!
-//! What a row index says of places is not believed: the rows that were decoded from one must end, in every stream, where
-//! the index has the next row group begin, or the stream itself ends. The last byte of a stream of bits does not tell
-//! which bit is its last: who reads to its end decodes the row group before too, and sees that it ends where the first
-//! that is wanted begins.
+//! The positions of a row index are not trusted: the rows decoded from one must end, in every stream, where the next
+//! row group begins by the index, or at the end of the stream. The last byte of a bit stream does not tell its last
+//! bit: to read to its end, the previous row group is decoded too, and must end where the first requested one begins.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -28,66 +27,68 @@ use super::{
 };
 use crate::{Result, chunk::ColumnBatch, file::schema::ProjectedColumn};
 
-/// Row groups of a stripe that are to be read; and their bytes, once they were.
+/// Row groups of a stripe to read, and their bytes once read.
 pub(crate) struct SelectedRowGroups {
     unit: usize,
     columns: Vec<ProjectedColumn>,
-    /// Ascending and apart.
+    /// Ascending and disjoint.
     groups: Vec<Range<usize>>,
-    /// Whether the first of the last range is there only to see where it ends.
+    /// True if the first group of the last range is present only to verify its end.
     leads: bool,
     footer: Arc<StripeFooter>,
     streams: Vec<SelectedStream>,
-    /// What is read of the object.
+    /// Ranges of the object.
     ranges: Vec<Range<u64>>,
-    /// Bytes of the texts in the row groups, about.
+    /// Approximate bytes of the texts in the row groups.
     texts: u64,
     read: Vec<Bytes>,
 }
 
-/// A stream of which some is read.
+/// Stream that is read in part.
 struct SelectedStream {
     column: u32,
     kind: StreamKind,
-    /// Where it lies in the object.
+    /// Range in the object.
     at: Range<u64>,
-    /// Where row groups begin in it; `None` where all of them need all of it.
+    /// Positions of row groups; `None` if all of them need the whole stream.
     positions: Option<Vec<RowIndexPosition>>,
     shape: OrcStreamLayout,
 }
 
 impl SelectedRowGroups {
-    /// Bytes that have to be read.
+    /// Returns the bytes that have to be read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Bytes that reading and decoding them will hold: all rows are decoded before the first is given out.
+    /// Returns the bytes that reading and decoding will hold: all rows are decoded before the first is returned.
     pub(crate) fn working_bytes(&self) -> u64 {
         grown(self.bytes(), self.texts)
     }
 }
 
 impl OrcFile {
-    /// The row groups of a stripe, as ranges of rows, and what the indexes of some columns say of them; `None` where they
-    /// say nothing.
+    /// Returns the row groups of a stripe, as ranges of rows, with the indexes of some columns; `None` if all of these
+    /// are empty.
     pub(crate) fn row_groups(
         &self,
         unit: usize,
         columns: Vec<(usize, Arc<OrcColumnIndex>)>,
     ) -> Option<(Vec<Range<u64>>, OrcStatistics<'_>)> {
-        // There are as many row groups as an index has entries, so that these lists are no longer than it.
+        // There are as many row groups as an index has entries, so these lists are no longer than it.
         columns.iter().find(|(_, index)| !index.is_empty())?;
         let footer = self.known_footer(unit)?;
-        let (rows, stride) = (self.unit_rows(unit), self.tail.stride);
+        let rows = self.unit_rows(unit);
+        let stride = self.tail.stride;
         let starts = (0..self.groups(unit)).map(|group| group * stride);
         let ranges: Vec<Range<u64>> = starts.map(|start| start..(start + stride).min(rows)).collect();
         let rows = ranges.iter().map(|range| range.end - range.start).collect();
+
         Some((ranges, OrcStatistics::of_row_groups(&self.tail, StripeRowGroups { rows, columns, footer })))
     }
 
-    /// The bytes of `fields` that hold `rows`, which are row groups, ascending and apart; `None` if the index of a column
-    /// does not say where they are. `indexes` has the index of each of the columns.
+    /// Returns the bytes of `fields` that hold `rows`, which are row groups, ascending and disjoint; `None` if the
+    /// index of a column does not locate them. `indexes` has the index of each of the columns.
     pub(crate) fn select(
         &self,
         unit: usize,
@@ -103,6 +104,7 @@ impl OrcFile {
         let root = self.tail.root.clone_without_children();
         let columns = self.wanted_columns(fields).ok()?;
         let mut found = Some(());
+
         for column in [root].iter().chain(&columns) {
             column.visit(&mut |column| {
                 let index = indexes.iter().find(|(id, _)| *id == column.id as usize);
@@ -113,6 +115,7 @@ impl OrcFile {
                 }
             });
         }
+
         found?;
         let total = self.groups(unit);
         let leads = match groups.last_mut() {
@@ -126,18 +129,21 @@ impl OrcFile {
             }
             _ => false,
         };
+
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for stream in &streams {
             for groups in &groups {
                 ranges.push(stream.span(groups, self)?);
             }
         }
+
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| range.start);
         let ranges = bytes::merged(ranges);
         let selected: u64 = groups.iter().map(|groups| groups.len() as u64).sum();
         let texts =
             u128::from(self.all_text_bytes(unit, fields)) * u128::from(selected) / total.max(1) as u128;
+
         Some(SelectedRowGroups {
             unit,
             columns: fields.to_vec(),
@@ -163,9 +169,9 @@ impl OrcFile {
         Ok(selected)
     }
 
-    /// Decodes the row groups that were read, on the calling thread: batches of up to `batch_rows` rows, with columns as
-    /// dictionary arrays that the stripe has a dictionary for. An error may be the row index's: then the stripe can still
-    /// be read without it.
+    /// Decodes the row groups in memory, on the calling thread: batches of up to `batch_rows` rows, with dictionary
+    /// arrays for columns that have a dictionary in the stripe. An error may be the row index's: then the stripe can
+    /// still be read without it.
     pub(crate) fn decode_selected(
         &self,
         selected: &SelectedRowGroups,
@@ -175,6 +181,7 @@ impl OrcFile {
         let columns = self.wanted_columns(&selected.columns).map_err(error)?;
         let mut dictionaries = StripeDictionaries::kept();
         let mut decoded = Vec::new();
+
         for (at, groups) in selected.groups.iter().enumerate() {
             let run = RowGroupRun { file: self, selected, groups, columns: &columns, batch_rows };
             let mut wanted = groups.clone();
@@ -184,10 +191,11 @@ impl OrcFile {
             }
             decoded.extend(run.decode(wanted, &mut dictionaries)?);
         }
+
         Ok(decoded)
     }
 
-    /// The streams of one column, without those in it.
+    /// Returns the streams of one column, without its children.
     fn selected_streams(
         &self,
         footer: &StripeFooter,
@@ -201,9 +209,11 @@ impl OrcFile {
         if !footer.streams.iter().any(|stream| stream.column == column.id) {
             return Some(Vec::new());
         }
+
         let encoding = (*footer.encodings.get(column.id as usize)?)?;
         let has_presence = footer.stream(column.id, StreamKind::Present).is_some();
-        let (lists, codec) = (index?.positions()?, self.tail.codec);
+        let lists = index?.positions()?;
+        let codec = self.tail.codec;
         let of_groups = positions::of_column(column, encoding, has_presence, codec.is_some(), &lists)?;
         let whole = match encoding.dictionary {
             Some(_) if column.is_text() => &[StreamKind::Length, StreamKind::DictionaryData][..],
@@ -211,6 +221,7 @@ impl OrcFile {
         };
         let of_groups =
             of_groups.into_iter().filter_map(|(kind, shape, positions)| stream(kind, shape, Some(positions)));
+
         Some(
             of_groups
                 .chain(whole.iter().filter_map(|kind| stream(*kind, OrcStreamLayout::Bytes, None)))
@@ -218,14 +229,14 @@ impl OrcFile {
         )
     }
 
-    /// The footer of a stripe, if it was read.
+    /// Returns the footer of a stripe, if it was read.
     pub(super) fn known_footer(&self, unit: usize) -> Option<Arc<StripeFooter>> {
         self.footers.get(unit)?.get().cloned()
     }
 }
 
 impl SelectedStream {
-    /// Which bytes of the object hold row groups.
+    /// Returns the bytes of the object that hold row groups.
     fn span(&self, groups: &Range<usize>, file: &OrcFile) -> Option<Range<u64>> {
         let Some(positions) = &self.positions else { return Some(self.at.clone()) };
         let span =
@@ -235,7 +246,8 @@ impl SelectedStream {
 }
 
 impl SelectedRowGroups {
-    /// The streams from one of the row groups on, or from the end of the last; their bytes are those of all of `groups`.
+    /// Returns the streams from the start of `group`, which may be the end of the last; their bytes are those of all of
+    /// `groups`.
     fn streams(
         &self,
         file: &OrcFile,
@@ -247,9 +259,10 @@ impl SelectedRowGroups {
         for selected in &self.streams {
             let lost = || OrcReadError::corrupt("fewer bytes were read than asked for");
             let span = selected.span(groups, file).ok_or_else(lost)?;
-            let bytes = match span.start < span.end {
-                true => bytes::cut(&self.ranges, &self.read, &span).ok_or_else(lost)?,
-                false => Bytes::new(),
+            let bytes = if span.start < span.end {
+                bytes::cut(&self.ranges, &self.read, &span).ok_or_else(lost)?
+            } else {
+                Bytes::new()
             };
             let stream = match &selected.positions {
                 None => OrcStreamReader::new(bytes, codec),
@@ -263,13 +276,15 @@ impl SelectedRowGroups {
                     }
                 }
             };
+
             streams.insert((selected.column, selected.kind), (selected.at.start, stream));
         }
+
         Ok(StripeStreams::within(self.footer.clone(), streams))
     }
 }
 
-/// Row groups that follow one another and were read.
+/// Consecutive row groups in memory.
 struct RowGroupRun<'a> {
     file: &'a OrcFile,
     selected: &'a SelectedRowGroups,
@@ -279,7 +294,7 @@ struct RowGroupRun<'a> {
 }
 
 impl RowGroupRun<'_> {
-    /// Decodes some of them, and sees that they end where they should.
+    /// Decodes some of them, and verifies that they end where they should.
     fn decode(
         &self,
         groups: Range<usize>,
@@ -288,15 +303,18 @@ impl RowGroupRun<'_> {
         let error = |fault: OrcReadError| fault.into_error(&self.file.name, Some(self.selected.unit));
         let total = self.file.unit_rows(self.selected.unit);
         let first_row = |group: usize| (group as u64).saturating_mul(self.file.tail.stride).min(total);
-        let (start, end) = (first_row(groups.start), first_row(groups.end));
+        let start = first_row(groups.start);
+        let end = first_row(groups.end);
         let mut batches =
             self.batches(groups.start, end.saturating_sub(start), dictionaries).map_err(error)?;
         let mut decoded = Vec::new();
+
         for batch in batches.by_ref() {
             let batch = batch?;
             let rows = batch.first().map_or(0, |column| column.len());
             decoded.push((batch, rows));
         }
+
         let reached = batches.reached().map_err(error)?;
         let is_right = if end < total {
             let next = self.batches(groups.end, 0, dictionaries).and_then(|mut next| next.reached());
@@ -304,13 +322,14 @@ impl RowGroupRun<'_> {
         } else {
             reached.iter().all(|stream| stream.is_end())
         };
-        match is_right {
-            true => Ok(decoded),
-            false => Err(error(OrcReadError::corrupt("a row index with places that are none"))),
+        if is_right {
+            Ok(decoded)
+        } else {
+            Err(error(OrcReadError::corrupt("a row index with places that are none")))
         }
     }
 
-    /// Rows from the beginning of a row group on.
+    /// Returns rows from the beginning of a row group.
     fn batches(
         &self,
         group: usize,
@@ -318,7 +337,8 @@ impl RowGroupRun<'_> {
         dictionaries: &mut StripeDictionaries,
     ) -> Result<OrcBatches, OrcReadError> {
         let streams = self.selected.streams(self.file, self.groups, group)?;
-        let (name, unit) = (self.file.name.clone(), self.selected.unit);
+        let name = self.file.name.clone();
+        let unit = self.selected.unit;
         OrcBatches::new(name, unit, rows, self.batch_rows, self.columns, &streams, dictionaries)
     }
 }

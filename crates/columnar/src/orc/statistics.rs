@@ -1,4 +1,4 @@
-//! What a file says of the columns in its stripes or in row groups, as far as its writer can be trusted with it.
+//! Statistics of columns in stripes or row groups, as far as their writer can be trusted.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::{
     predicate::{Column, Literal},
 };
 
-/// Milliseconds by which an instant may lie outside of its bounds: fractions are cut off towards zero, and
-/// those of the second before 1970 are written as if they came after.
+/// Milliseconds by which an instant may lie outside of its bounds: fractions are truncated towards zero, and those of
+/// the second before 1970 are written as if they came after.
 const INSTANT_SLACK: i64 = 2_000;
-/// The same for a timestamp without zone, since clocks were set by up to a day.
+/// The same for a timestamp without zone, since clocks were off by up to a day.
 const CLOCK_SLACK: i64 = 26 * 3_600_000;
 
-/// Statistics of some stripes of a file or of the row groups of one, for columns at the top and within structs.
+/// Statistics of some stripes, or of the row groups of one, for columns at the top and within structs.
 pub(crate) struct OrcStatistics<'a> {
     tail: &'a OrcTail,
     parts: OrcStatisticsScope,
 }
 
-/// What there are statistics of.
+/// Unit that the statistics cover.
 enum OrcStatisticsScope {
     Stripes(Vec<usize>),
     RowGroups(StripeRowGroups),
@@ -69,7 +69,7 @@ impl<'a> OrcStatistics<'a> {
         }
     }
 
-    /// For each part, what comes of its statistics of the column; `None` if nothing does for any.
+    /// Maps the statistics of the column in each unit; `None` if all results are.
     fn each<T>(
         &self,
         column: &OrcType,
@@ -124,14 +124,17 @@ impl<'a> OrcStatistics<'a> {
                 let factor = if nanoseconds { 1_000_000 } else { 1_000 };
                 let kept = |bound: &i64| column.calendar.keeps_millisecond(*bound);
                 let each = each(&|it| timestamp(it, bound, slack).filter(kept)?.checked_mul(factor))?;
-                match nanoseconds {
-                    true => Arc::new(TimestampNanosecondArray::from(each).with_timezone_opt(zone)),
-                    false => Arc::new(TimestampMicrosecondArray::from(each).with_timezone_opt(zone)),
+
+                if nanoseconds {
+                    Arc::new(TimestampNanosecondArray::from(each).with_timezone_opt(zone))
+                } else {
+                    Arc::new(TimestampMicrosecondArray::from(each).with_timezone_opt(zone))
                 }
             }
-            // Strings of fixed length are padded by some and trimmed by others.
+            // Some writers pad strings of fixed length, and others trim them.
             _ => return None,
         };
+
         (array.null_count() < array.len()).then_some(array)
     }
 }
@@ -157,7 +160,7 @@ impl PruningStatistics for OrcStatistics<'_> {
         let column = self.tail.root.find(column.name()).filter(|column| column.kind != OrcTypeKind::Union)?;
         let each = self.each(column, |statistics, rows| {
             let nulls = rows.checked_sub(statistics.number_of_values?)?;
-            // A writer that counts nothing says that there are no values, but not that there are nulls.
+            // A writer that counts nothing reports no values, but no nulls either.
             let contradicts = nulls > 0 && nulls == rows && statistics.has_null != Some(true);
             (!contradicts).then_some(nulls)
         });
@@ -168,14 +171,14 @@ impl PruningStatistics for OrcStatistics<'_> {
         Some((0..self.parts()).map(|part| self.rows(part)).collect())
     }
 
-    /// What bloom filters say, which only row groups have.
+    /// Tests bloom filters, which only row groups have.
     fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
         let OrcStatisticsScope::RowGroups(groups) = &self.parts else { return None };
         groups.may_contain(self.tail.root.find(column.name())?, literals, self.tail.statistics.trust)
     }
 }
 
-/// Bounds of no values are none.
+/// Returns `None` if there are no values: their bounds are meaningless.
 fn some_values(statistics: &ColumnStatistics) -> Option<()> {
     (statistics.number_of_values? > 0).then_some(())
 }
@@ -202,7 +205,7 @@ fn boolean(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<bool> {
 
 fn double(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<f64> {
     let it = statistics.double_statistics.as_ref()?;
-    // Beside NaN, bounds leave out what came after or before it; only the sum tells that there is one.
+    // With NaNs, bounds omit the values before or after them; only the sum reveals a NaN.
     it.sum.filter(|sum| !sum.is_nan())?;
     let value = ordered(it.minimum?, it.maximum?, bound)?;
     // Either zero may stand for the other.
@@ -215,15 +218,15 @@ fn double(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<f64> {
 
 fn string(statistics: &ColumnStatistics, bound: OrcBoundSide) -> Option<String> {
     let it = statistics.string_statistics.as_ref()?;
-    let (min, max) =
-        (it.minimum.as_ref().or(it.lower_bound.as_ref())?, it.maximum.as_ref().or(it.upper_bound.as_ref())?);
-    // The first writer takes the character behind the last one for one that stands for none, which comes before it.
+    let min = it.minimum.as_ref().or(it.lower_bound.as_ref())?;
+    let max = it.maximum.as_ref().or(it.upper_bound.as_ref())?;
+    // The first writer increments the last character to one that is unassigned and sorts before it.
     let is_wrong =
         bound == OrcBoundSide::Upper && it.maximum.is_none() && max.ends_with(char::REPLACEMENT_CHARACTER);
     ordered(min, max, bound).filter(|_| !is_wrong).cloned()
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 fn timestamp(statistics: &ColumnStatistics, bound: OrcBoundSide, slack: i64) -> Option<i64> {
     let it = statistics.timestamp_statistics.as_ref()?;
     match bound {
@@ -238,13 +241,12 @@ fn decimal(statistics: &ColumnStatistics, bound: OrcBoundSide, scale: i8) -> Opt
     ordered(parse(&it.minimum)?, parse(&it.maximum)?, bound)
 }
 
-/// One of the bounds; neither where they are not a minimum and a maximum, as NaN is not.
+/// Returns one of the bounds; `None` if they are not ordered, as with NaN.
 fn ordered<T: PartialOrd>(min: T, max: T, bound: OrcBoundSide) -> Option<T> {
     (min <= max).then_some(if bound == OrcBoundSide::Lower { min } else { max })
 }
 
-/// A decimal as text, in units of its last digit; `None` where it has more digits behind the point than the
-/// column.
+/// Parses a decimal in units of its last digit; `None` if its scale exceeds the column's.
 fn unscaled(text: &str, scale: usize) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -253,12 +255,15 @@ fn unscaled(text: &str, scale: usize) -> Option<i128> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let fraction = if fraction.len() > scale { fraction.trim_end_matches('0') } else { fraction };
+
     if !all_digits(whole) || !all_digits(fraction) || digits.is_empty() {
         return None;
     }
+
     let zeros = u32::try_from(scale.checked_sub(fraction.len())?).ok()?;
     let value: i128 = [whole, fraction].concat().parse().ok()?;
     let value = value.checked_mul(10_i128.checked_pow(zeros)?)?;
+
     Some(if negative { -value } else { value })
 }
 

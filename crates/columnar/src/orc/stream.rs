@@ -1,7 +1,7 @@
-//! The bytes of one stream, decompressed chunk by chunk as far as they are asked for.
+//! Reads the bytes of one stream, decompressing chunk by chunk on demand.
 //!
-//! No more is held than what was asked for and one chunk: a length that a corrupt file claims costs nothing
-//! before the bytes themselves turn up.
+//! It holds no more than the requested bytes and one chunk: a length that a corrupt file claims costs nothing before
+//! the bytes themselves arrive.
 
 use bytes::{Buf, Bytes};
 
@@ -11,69 +11,71 @@ use super::{
     varints::{self, unzigzag_wide},
 };
 
-/// Flag and length of a chunk.
+/// Bytes of a chunk's flag and length.
 pub(super) const HEADER: usize = 3;
 
-/// Most bytes of a message that takes so many in the file: no honest one is compressed better.
+/// Returns the maximum bytes of a message of `len` compressed bytes: no valid one is compressed better.
 pub(super) fn most_of_message(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(4 << 20).min(512 << 20)
 }
 
-/// A stream and how far it has been read.
+/// Stream and its read position.
 #[derive(Clone, Debug)]
 pub(super) struct OrcStreamReader {
-    /// Chunks as they are in the file, not yet decompressed.
+    /// Remaining raw chunks.
     rest: Bytes,
     codec: Option<OrcCodec>,
-    /// What is ready to be read lies between `at` and `end`: of the stream itself where nothing is compressed, else of
-    /// memory that one chunk after the other is decompressed into.
+    /// Available bytes, between `at` and `end`: of the stream itself if nothing is compressed, else of the buffer that
+    /// chunks are decompressed into.
     plain: Bytes,
     room: Vec<u8>,
     at: usize,
     end: usize,
-    /// Where the chunk begins whose end is ready, and the bytes that it has.
+    /// Start of the chunk whose end is available, and its bytes.
     chunk: u64,
     chunk_len: usize,
-    /// Where that begins which is neither in `rest` nor ready yet.
+    /// Start of the bytes that are neither in `rest` nor available yet.
     next: u64,
     before: RunSkip,
-    /// The byte before, where that is known.
+    /// Previous byte, if known.
     last: Option<u8>,
 }
 
-/// Where a row group begins in a stream, as a row index says it.
+/// Position of a row group in a stream, from the row index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowIndexPosition {
-    /// Where its chunk begins in the stream; where nothing is compressed, where its bytes do.
+    /// Start of its chunk in the stream; its offset if nothing is compressed.
     pub(super) chunk: u64,
-    /// Bytes of the chunk, once it is decompressed, that lie before.
+    /// Decompressed bytes of the chunk before it.
     pub(super) offset: u64,
     pub(super) before: RunSkip,
 }
 
-/// What of a run lies before the first value that is wanted.
+/// Part of a run before the first requested value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RunSkip {
-    /// Values, or bytes where a value is a bit.
+    /// Values, or bytes if a value is a bit.
     pub(super) values: u64,
-    /// Bits of the byte after these.
+    /// Bits of the next byte.
     pub(super) bits: u64,
 }
 
-/// How far a stream has been read.
+/// Position reached in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrcStreamCursor {
     chunk: u64,
     offset: usize,
-    /// Whether there is nothing more.
+    /// True at the end of the stream.
     pub(super) is_end: bool,
 }
 
 impl OrcStreamReader {
     pub(super) fn new(bytes: Bytes, codec: Option<OrcCodec>) -> Self {
-        let (len, is_plain) = (bytes.len(), codec.is_none());
+        let len = bytes.len();
+        let is_plain = codec.is_none();
         let (plain, rest) = if is_plain { (bytes, Bytes::new()) } else { (Bytes::new(), bytes) };
         let ready = if is_plain { len } else { 0 };
+
         Self {
             rest,
             codec,
@@ -89,8 +91,8 @@ impl OrcStreamReader {
         }
     }
 
-    /// What follows a position; `bytes` are those of the stream from `start` on. What lies before within the run is
-    /// left to whoever reads runs.
+    /// Creates a reader at a position; `bytes` are those of the stream from `start` on. Skipping values of the run is
+    /// left to run decoders.
     pub(super) fn at(
         bytes: &Bytes,
         start: u64,
@@ -106,6 +108,7 @@ impl OrcStreamReader {
         stream.before = position.before;
         let last = |bytes: &[u8], at: usize| bytes.get(at.checked_sub(1)?).copied();
         stream.last = last(bytes, skip).filter(|_| codec.is_none());
+
         if position.offset > 0 {
             let offset = usize::try_from(position.offset).map_err(|_| outside())?;
             if !stream.advance()? || offset > stream.ready().len() {
@@ -114,10 +117,11 @@ impl OrcStreamReader {
             stream.last = last(stream.ready(), offset);
             stream.at += offset;
         }
+
         Ok(stream)
     }
 
-    /// The same, unless that is within a number of 7 bits a byte: what is left of one would be taken for another.
+    /// Checks that the position is not within a varint, whose rest would be taken for another.
     pub(super) fn at_a_varint(self) -> Result<Self, OrcReadError> {
         match self.last {
             Some(last) if last & 0x80 != 0 => {
@@ -127,12 +131,12 @@ impl OrcStreamReader {
         }
     }
 
-    /// What lies before the first value that is wanted, told once.
+    /// Takes the values to skip before the first requested one; empty afterwards.
     pub(super) fn take_before(&mut self) -> RunSkip {
         std::mem::take(&mut self.before)
     }
 
-    /// How far it has been read; the end of a chunk is the beginning of the next.
+    /// Returns the position reached; the end of a chunk is the beginning of the next.
     pub(super) fn place(&self) -> OrcStreamCursor {
         let left = self.ready().len();
         let is_end = left == 0 && self.rest.is_empty();
@@ -145,7 +149,7 @@ impl OrcStreamReader {
         }
     }
 
-    /// All of it; an error if that is more than `most` bytes.
+    /// Reads all of it; an error if that is more than `most` bytes.
     pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, OrcReadError> {
         loop {
             if self.ready().len() > most {
@@ -155,16 +159,19 @@ impl OrcStreamReader {
                 break;
             }
         }
+
         if self.codec.is_none() {
             return Ok(self.plain.slice(self.at..));
         }
+
         self.room.truncate(self.end);
         self.room.drain(..self.at);
         self.room.shrink_to_fit();
+
         Ok(self.room.into())
     }
 
-    /// What was decompressed and not yet read.
+    /// Returns the bytes decompressed and not yet read.
     fn ready(&self) -> &[u8] {
         let all: &[u8] = if self.codec.is_none() { &self.plain } else { &self.room };
         all.get(self.at..self.end).unwrap_or_default()
@@ -180,12 +187,12 @@ impl OrcStreamReader {
         }
     }
 
-    /// The next `len` bytes, in one piece.
+    /// Reads the next `len` bytes, contiguously.
     pub(super) fn take(&mut self, len: usize) -> Result<&[u8], OrcReadError> {
         Ok(self.take_ahead(len)?.get(..len).unwrap_or_default())
     }
 
-    /// The next `len` bytes, in one piece with those behind them that are there already and not taken by this.
+    /// Reads the next `len` bytes, contiguously with the available bytes after them, which are not consumed.
     pub(super) fn take_ahead(&mut self, len: usize) -> Result<&[u8], OrcReadError> {
         while self.ready().len() < len {
             self.more()?;
@@ -196,7 +203,7 @@ impl OrcStreamReader {
         Ok(all.get(from..self.end).unwrap_or_default())
     }
 
-    /// Hands out the next `len` bytes, in as few pieces as they are in.
+    /// Emits the next `len` bytes, in as few pieces as possible.
     pub(super) fn each_piece(
         &mut self,
         mut len: usize,
@@ -213,6 +220,7 @@ impl OrcStreamReader {
                 self.more()?;
             }
         }
+
         Ok(())
     }
 
@@ -221,15 +229,17 @@ impl OrcStreamReader {
         self.each_piece(len, |piece| out.extend_from_slice(piece))
     }
 
-    /// A number of 7 bits a byte, lowest first; bits above the 64th are dropped.
+    /// Reads a varint, lowest bits first; bits above the 64th are dropped.
     pub(super) fn varint(&mut self) -> Result<u64, OrcReadError> {
-        let (mut value, mut shift) = (0_u64, 0_u32);
+        let mut value = 0_u64;
+        let mut shift = 0_u32;
         loop {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
+
             shift += 7;
             if shift > 63 {
                 return Err(OrcReadError::corrupt("a number of more than 64 bits"));
@@ -237,15 +247,17 @@ impl OrcStreamReader {
         }
     }
 
-    /// The same for numbers of up to 128 bits.
+    /// Reads a varint of up to 128 bits.
     fn wide_varint(&mut self) -> Result<u128, OrcReadError> {
-        let (mut value, mut shift) = (0_u128, 0_u32);
+        let mut value = 0_u128;
+        let mut shift = 0_u32;
         loop {
             let byte = self.byte()?;
             value |= u128::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
+
             shift += 7;
             if shift > 127 {
                 return Err(OrcReadError::corrupt("a number of more than 128 bits"));
@@ -253,17 +265,18 @@ impl OrcStreamReader {
         }
     }
 
-    /// Appends the next `count` numbers of up to 128 bits, whose sign is their lowest bit. Returns the bits that any of
-    /// them has as it is stored.
+    /// Appends the next `count` zigzag varints of up to 128 bits. Returns the union of their encoded bits.
     pub(super) fn wide_zigzags(&mut self, count: usize, out: &mut Vec<i128>) -> Result<u128, OrcReadError> {
-        let (mut left, mut any) = (count, 0);
+        let mut left = count;
+        let mut any = 0;
         while left > 0 {
             let before = out.len();
             let (bytes, short) = varints::append_zigzags(self.ready(), left, out);
             self.at += bytes;
             left -= out.len() - before;
             any |= u128::from(short);
-            // One that is long, or begins near the end of what is ready.
+            // A long varint, or one near the end of the available bytes.
+
             if left > 0 {
                 let number = self.wide_varint()?;
                 out.push(unzigzag_wide(number));
@@ -271,6 +284,7 @@ impl OrcStreamReader {
                 any |= number;
             }
         }
+
         Ok(any)
     }
 
@@ -282,7 +296,7 @@ impl OrcStreamReader {
         }
     }
 
-    /// Makes the next chunk ready, behind what is ready already; false at the end.
+    /// Decompresses the next chunk, after the bytes available already; false at the end.
     fn advance(&mut self) -> Result<bool, OrcReadError> {
         let Some(codec) = self.codec.filter(|_| !self.rest.is_empty()) else { return Ok(false) };
         let cut = || OrcReadError::corrupt("the stream ends within a compressed chunk");
@@ -291,28 +305,31 @@ impl OrcStreamReader {
         self.rest.advance(HEADER);
         let [low, middle, high] = header;
         let header = u32::from_le_bytes([low, middle, high, 0]);
-        let (is_original, len) = (header & 1 == 1, (header >> 1) as usize);
+        let is_original = header & 1 == 1;
+        let len = (header >> 1) as usize;
+
         if len > self.rest.len() {
             return Err(cut());
         }
+
         let chunk = self.rest.split_to(len);
-        // What of the chunk before is still to be read goes before the new one.
+        // Unread bytes of the previous chunk go before the new one.
         let kept = self.ready().len();
         if self.at > 0 && kept > 0 {
             self.room.copy_within(self.at..self.end, 0);
         }
         (self.at, self.end) = (0, kept);
-        let made = match is_original {
-            true => {
-                space(&mut self.room, kept, len).copy_from_slice(&chunk);
-                len
-            }
-            false => codec.decompress(&chunk, &mut self.room, kept)?,
+        let made = if is_original {
+            space(&mut self.room, kept, len).copy_from_slice(&chunk);
+            len
+        } else {
+            codec.decompress(&chunk, &mut self.room, kept)?
         };
         self.end += made;
         self.chunk = self.next;
         self.chunk_len = made;
         self.next += (HEADER + len) as u64;
+
         Ok(true)
     }
 }

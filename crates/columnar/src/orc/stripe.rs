@@ -1,4 +1,4 @@
-//! The footer of a stripe: which streams it has, where they lie, and how the columns are encoded.
+//! Parses the footer of a stripe: its streams, their ranges, and the encodings of columns.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -16,10 +16,10 @@ use super::{
     tail::StripeLocation,
 };
 
-/// The encoding of bloom filters that have timestamps as they are in UTC.
+/// Encoding of bloom filters with timestamps in UTC.
 const FILTERS_IN_UTC: u32 = 1;
 
-/// What a stream holds.
+/// Contents of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StreamKind {
     Present,
@@ -31,54 +31,54 @@ pub(super) enum StreamKind {
     BloomFilter,
 }
 
-/// One stream of one column.
+/// Stream of a column.
 #[derive(Clone, Debug)]
 pub(super) struct OrcStreamLocation {
     pub(super) column: u32,
     pub(super) kind: StreamKind,
-    /// Where it lies in the object.
+    /// Range in the object.
     pub(super) range: Range<u64>,
 }
 
-/// How a column's values are laid out in its streams.
+/// Encoding of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrcColumnEncoding {
-    /// Numbers are in the second version of run-length encoding.
+    /// True if numbers use version 2 of run-length encoding.
     pub(super) second_version: bool,
-    /// The number of values in the dictionary, if there is one.
+    /// Number of values in the dictionary, if there is one.
     pub(super) dictionary: Option<u32>,
-    /// Bloom filters have timestamps as they are in UTC.
+    /// True if bloom filters have timestamps in UTC.
     pub(super) filters_in_utc: bool,
 }
 
-/// The parsed footer.
+/// Parsed stripe footer.
 #[derive(Debug)]
 pub(super) struct StripeFooter {
-    /// Streams of data.
+    /// Data streams.
     pub(super) streams: Vec<OrcStreamLocation>,
-    /// Streams of the index: row indexes, and bloom filters of the kind that hashes text as UTF-8.
+    /// Index streams: row indexes, and bloom filters that hash text as UTF-8.
     pub(super) index: Vec<OrcStreamLocation>,
-    /// By column; `None` where it is unknown.
+    /// By column; `None` if unknown.
     pub(super) encodings: Vec<Option<OrcColumnEncoding>>,
     pub(super) zone: WriterTimeZone,
 }
 
-/// The clock that the writer's timestamps without zone were read off.
+/// Clock of the writer's timestamps without zone.
 #[derive(Clone, Debug)]
 pub(super) enum WriterTimeZone {
     Utc,
     Other(TimeZoneClock),
-    /// A name that means nothing here.
+    /// Unknown name.
     Unknown(String),
 }
 
-/// A time zone, as the writer knew it.
+/// Time zone, as the writer knew it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeZoneClock {
     pub(super) zone: Tz,
-    /// Seconds since 1970 in UTC when the clocks of the zone showed the beginning of 2015.
+    /// Seconds since 1970 in UTC at which the zone's clocks showed the beginning of 2015.
     pub(super) epoch: i64,
-    /// Seconds that the clocks are ahead of UTC before 1900, if it is not what the tables of zones say.
+    /// Seconds that the clocks are ahead of UTC before 1900, unless the time zone database has them.
     pub(super) before_1900: Option<i32>,
 }
 
@@ -95,23 +95,29 @@ impl StripeFooter {
         let bytes = OrcStreamReader::new(bytes, codec).read_all(most).map_err(at)?;
         let footer = proto::StripeFooter::decode(bytes)
             .map_err(|error| at(OrcReadError::corrupt(error.to_string())))?;
+
         if !footer.encryption.is_empty() {
             return Err(OrcReadError::encrypted());
         }
+
         let mut offset = stripe.streams.start;
-        let (mut streams, mut index) = (Vec::with_capacity(footer.streams.len()), Vec::new());
+        let mut streams = Vec::with_capacity(footer.streams.len());
+        let mut index = Vec::new();
         let mut seen = HashSet::new();
+
         for stream in &footer.streams {
             let end = offset.checked_add(stream.length()).filter(|end| *end <= stripe.streams.end);
             let range = offset
                 ..end.ok_or_else(|| at(OrcReadError::corrupt("its streams are longer than the stripe")))?;
             offset = range.end;
             let column = stream.column();
+
             if column as usize >= columns {
                 return Err(at(OrcReadError::corrupt(format!(
                     "a stream of column {column}, which there is not"
                 ))));
             }
+
             let kind = match Streams::try_from(stream.kind.unwrap_or_default()) {
                 Ok(Streams::Present) => StreamKind::Present,
                 Ok(Streams::Data) => StreamKind::Data,
@@ -122,6 +128,7 @@ impl StripeFooter {
                 Ok(Streams::BloomFilterUtf8) => StreamKind::BloomFilter,
                 _ => continue,
             };
+
             if matches!(kind, StreamKind::RowIndex | StreamKind::BloomFilter) {
                 index.push(OrcStreamLocation { column, kind, range });
                 continue;
@@ -129,20 +136,22 @@ impl StripeFooter {
             if !seen.insert((column, kind)) {
                 return Err(at(OrcReadError::corrupt(format!("two {kind:?} streams of column {column}"))));
             }
+
             streams.push(OrcStreamLocation { column, kind, range });
         }
+
         let encodings = footer.columns.iter().map(OrcColumnEncoding::of).collect();
         let zone = WriterTimeZone::of(footer.writer_timezone.as_deref().unwrap_or_default(), early);
         Ok(Self { streams, index, encodings, zone })
     }
 
-    /// Where a stream of a column lies, if there is one.
+    /// Returns the range of a column's stream, if there is one.
     pub(super) fn stream(&self, column: u32, kind: StreamKind) -> Option<&Range<u64>> {
         let mut found = self.streams.iter().filter(|it| it.column == column && it.kind == kind);
         found.next().map(|it| &it.range)
     }
 
-    /// Where a stream of a column's index lies, if there is one and no other.
+    /// Returns the range of a column's index stream, if there is exactly one.
     pub(super) fn index(&self, column: u32, kind: StreamKind) -> Option<&Range<u64>> {
         let mut found = self.index.iter().filter(|it| it.column == column && it.kind == kind);
         found.next().filter(|_| found.next().is_none()).map(|it| &it.range)
@@ -167,9 +176,11 @@ impl WriterTimeZone {
         if matches!(offset, "" | "Z" | "0" | "+0" | "-0") || matches!(name, "Etc/UTC" | "Etc/GMT" | "Zulu") {
             return Self::Utc;
         }
+
         let Some(zone) = [offset, name].iter().find_map(|name| name.parse::<Tz>().ok()) else {
             return Self::Unknown(name.to_owned());
         };
+
         let epoch = NaiveDate::from_ymd_opt(2015, 1, 1).and_then(|day| day.and_hms_opt(0, 0, 0));
         match epoch.and_then(|epoch| zone.from_local_datetime(&epoch).earliest()) {
             Some(epoch) => {
@@ -196,6 +207,7 @@ mod tests {
             };
             assert_eq!(clock.epoch, 1_420_070_400 - hours * 3600, "{name}");
         }
+
         assert!(matches!(
             WriterTimeZone::of("Mars/Olympus", EarlyOffsets::Standard),
             WriterTimeZone::Unknown(_)

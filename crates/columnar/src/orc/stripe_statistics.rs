@@ -1,4 +1,4 @@
-//! The statistics of stripes as they are in the file, and which of them can be believed.
+//! Statistics of stripes in their encoded form, and which of them can be trusted.
 
 use bytes::Bytes;
 use orc_rust::proto::{ColumnStatistics, Footer, PostScript};
@@ -7,11 +7,10 @@ use prost::{
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
-/// The number of the field that holds statistics, of the stripes as of their columns.
+/// Field number of the entries, in both the file's and a stripe's statistics.
 const ENTRIES: u32 = 1;
 
-/// The statistics of all stripes, in the form that they are in the file: they are parsed for the columns that
-/// are asked for.
+/// Encoded statistics of all stripes, parsed for the requested columns.
 #[derive(Debug)]
 pub(super) struct StripeStatistics {
     stripes: Vec<Bytes>,
@@ -19,19 +18,19 @@ pub(super) struct StripeStatistics {
     pub(super) trust: StatisticsTrust,
 }
 
-/// Which statistics early versions of the first writer got wrong.
+/// Statistics that can be trusted: early versions of the first writer got some wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatisticsTrust {
-    /// Any at all.
+    /// True if any bounds can be trusted.
     pub(super) bounds: bool,
     pub(super) timestamps: bool,
     pub(super) decimals: bool,
     pub(super) bloom_filters: bool,
 }
 
-/// The number that the library in C++ goes by.
+/// Writer number of the C++ library.
 pub(super) const CPP_WRITER: u32 = 1;
-/// Its releases that hash whole numbers in a way of their own, as do those that do not say which they are.
+/// Its releases that hash integers in their own way, like those that do not name their version.
 const OTHER_HASHES: [&str; 13] = [
     "1.6.0", "1.6.1", "1.6.2", "1.6.3", "1.6.4", "1.6.5", "1.6.6", "1.6.7", "1.6.8", "1.6.9", "1.6.10",
     "1.6.11", "1.7.0",
@@ -53,6 +52,7 @@ impl StripeStatistics {
         let bytes = metadata.len();
         let known = trust.bounds.then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
         let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();
+
         Self { stripes, bytes, trust }
     }
 
@@ -60,14 +60,14 @@ impl StripeStatistics {
         self.bytes + self.stripes.capacity() * size_of::<Bytes>()
     }
 
-    /// What is said of a column in a stripe.
+    /// Returns the statistics of a column in a stripe.
     pub(super) fn get(&self, stripe: usize, column: u32) -> Option<ColumnStatistics> {
         let entry = entries(self.stripes.get(stripe)?).nth(column as usize)??;
         ColumnStatistics::decode(entry).ok()
     }
 }
 
-/// The entries of a message that holds nothing else of interest; `None` in place of what cannot be read.
+/// Returns the entries of a message that has nothing else of interest; `None` for those that cannot be read.
 pub(super) fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
     let mut rest = message.clone();
     std::iter::from_fn(move || {
@@ -79,11 +79,13 @@ pub(super) fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
                 }
                 continue;
             }
+
             return Some(match decode_varint(&mut rest) {
                 Ok(len) if len <= rest.len() as u64 => Some(rest.split_to(len as usize)),
                 _ => end(&mut rest),
             });
         }
+
         None
     })
 }

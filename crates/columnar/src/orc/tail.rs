@@ -1,4 +1,4 @@
-//! The end of an ORC file: postscript, footer and the statistics of the stripes.
+//! Parses the tail of an ORC file: postscript, footer and stripe statistics.
 //!
 //! ```text
 //! "ORC" | stripe … | statistics of stripes | footer | postscript | length of the postscript, 1 byte
@@ -22,22 +22,22 @@ use super::{
 };
 use crate::Result;
 
-/// What a file's last bytes end with, before the length of the postscript.
+/// Magic at the end of the postscript.
 const MAGIC: &[u8] = b"ORC";
-/// Read first: most tails are shorter.
+/// Bytes read first: most tails are shorter.
 pub(super) const FIRST_READ: u64 = 64 << 10;
-/// The version of files that were written as a trial of what comes after the first.
+/// Version of files that were trials of the next format version.
 const NEXT_VERSION: [u32; 2] = [1, 9999];
-/// Milliseconds that nanoseconds in 64 bits cannot express, with a second to spare.
+/// Milliseconds that nanoseconds in 64 bits cannot express, minus a second.
 const NANOSECONDS_END: i64 = i64::MAX / 1_000_000 - 1_000;
 
-/// Whether these last bytes of a file are those of an ORC file.
+/// Returns whether these last bytes are those of an ORC file.
 pub(super) fn is_orc_tail(tail: &[u8]) -> bool {
     tail.split_last().is_some_and(|(&len, before)| usize::from(len) >= MAGIC.len() && before.ends_with(MAGIC))
 }
 
-/// Whether the object is an ORC file; `tail` has its last bytes. Files of the first writers (Hive 0.11) begin with the
-/// magic and do not repeat it in the postscript: their first bytes are read too.
+/// Returns whether the object is an ORC file; `tail` has its last bytes. Files of the first writers (Hive 0.11) begin
+/// with the magic and do not repeat it in the postscript: their first bytes are read too.
 pub(crate) async fn is_orc(object: &OpenObject, tail: &[u8]) -> Result<bool> {
     if is_orc_tail(tail) {
         return Ok(true);
@@ -45,12 +45,13 @@ pub(crate) async fn is_orc(object: &OpenObject, tail: &[u8]) -> Result<bool> {
     if !may_be_postscript(tail) {
         return Ok(false);
     }
+
     let head = 0..MAGIC.len() as u64;
     let head = object.read(std::slice::from_ref(&head)).await?.pop().unwrap_or_default();
     Ok(head.as_ref() == MAGIC)
 }
 
-/// Whether the last bytes are a postscript without magic.
+/// Returns whether the last bytes are a postscript without magic.
 pub(super) fn may_be_postscript(tail: &[u8]) -> bool {
     let Some((&len, before)) = tail.split_last() else { return false };
     let start = before.len().checked_sub(usize::from(len));
@@ -58,36 +59,36 @@ pub(super) fn may_be_postscript(tail: &[u8]) -> bool {
     postscript.is_some_and(|it| it.magic.is_none() && it.footer_length.is_some_and(|footer| footer > 0))
 }
 
-/// What the tail says, but for the schema's names.
+/// Parsed tail, without the names of the schema.
 #[derive(Debug)]
 pub(super) struct OrcTail {
     pub(super) codec: Option<OrcCodec>,
     pub(super) root: OrcType,
-    /// How many types there are.
+    /// Number of types.
     pub(super) columns: usize,
     pub(super) stripes: Vec<StripeLocation>,
     pub(super) statistics: StripeStatistics,
-    /// Rows of a row group within a stripe; 0 where there is no row index.
+    /// Rows of a row group within a stripe; 0 if there is no row index.
     pub(super) stride: u64,
-    /// What the writer took for the offsets of time zones before 1900.
+    /// Offsets of time zones before 1900 that the writer used.
     pub(super) early: EarlyOffsets,
-    /// What the file says of itself in words.
+    /// User metadata of the file.
     pub(super) metadata: HashMap<String, String>,
 }
 
-/// Where a stripe lies.
+/// Location of a stripe.
 #[derive(Clone, Debug)]
 pub(super) struct StripeLocation {
     pub(super) rows: u64,
-    /// Streams of the index, then those of the data.
+    /// Index streams, then data streams.
     pub(super) streams: Range<u64>,
     pub(super) footer: Range<u64>,
 }
 
-/// What came of the bytes read so far.
+/// Result of parsing the bytes read so far.
 pub(super) enum TailParseOutcome {
     Tail(Box<OrcTail>),
-    /// So many bytes at the end of the file are needed.
+    /// This many bytes at the end of the file are needed.
     Needs(u64),
 }
 
@@ -112,6 +113,7 @@ impl OrcTail {
             return Ok(TailParseOutcome::Needs(needed));
         }
         // Both sections are within `end`: their lengths sum up to at most its own.
+
         let [metadata, footer] = sections.map(|section| section as usize);
         let footer_start = before_postscript - footer;
         let section = |name, range: Range<usize>| {
@@ -124,6 +126,7 @@ impl OrcTail {
         let footer = section("footer", footer_start..before_postscript)?;
         let footer = Footer::decode(footer)
             .map_err(|error| OrcReadError::corrupt(format!("footer: {error}")).at(Some(size - needed)))?;
+
         Self::of(size - needed, codec, &postscript, &footer, metadata)
             .map(|tail| TailParseOutcome::Tail(Box::new(tail)))
     }
@@ -138,6 +141,7 @@ impl OrcTail {
         if footer.encryption.is_some() {
             return Err(OrcReadError::encrypted());
         }
+
         let unit = |id| timestamp_unit(footer.statistics.get(id as usize));
         let root =
             OrcType::root(&footer.types, unit, postscript.version == NEXT_VERSION, Calendar::of(footer))?;
@@ -149,16 +153,20 @@ impl OrcTail {
             })
             .collect::<Result<_, _>>()?;
         let rows = stripes.iter().try_fold(0_u64, |sum, stripe| sum.checked_add(stripe.rows));
+
         if footer.number_of_rows.is_some() && footer.number_of_rows != rows {
             return Err(OrcReadError::corrupt("the stripes have not as many rows as the footer says"));
         }
+
         let statistics = StripeStatistics::new(metadata, postscript, footer);
         let stride = u64::from(footer.row_index_stride.unwrap_or_default());
-        let (columns, early) = (footer.types.len(), EarlyOffsets::of(footer));
+        let columns = footer.types.len();
+        let early = EarlyOffsets::of(footer);
         let pair = |item: &UserMetadataItem| {
             Some((item.name.clone()?, String::from_utf8(item.value.clone()?).ok()?))
         };
         let metadata = footer.metadata.iter().filter_map(pair).collect();
+
         Ok(Self { codec, root, columns, stripes, statistics, stride, early, metadata })
     }
 }
@@ -177,7 +185,7 @@ impl StripeLocation {
     }
 }
 
-/// Nanoseconds, but where the file's statistics say that 64 bits of them cannot express what is there.
+/// Returns nanoseconds, unless the file's statistics have values that 64 bits of them cannot express.
 fn timestamp_unit(statistics: Option<&ColumnStatistics>) -> TimeUnit {
     let Some(times) = statistics.and_then(|it| it.timestamp_statistics.as_ref()) else {
         return TimeUnit::Nanosecond;

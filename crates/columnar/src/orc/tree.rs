@@ -1,4 +1,4 @@
-//! The tree of a file's types, and the Arrow types that they are read as.
+//! Tree of a file's types, and the Arrow types that they are read as.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,40 +10,39 @@ use orc_rust::proto;
 use super::{calendar::Calendar, fault::OrcReadError};
 use crate::file::schema::ProjectedColumn;
 
-/// Deeper trees are taken for nonsense.
+/// Maximum depth; deeper trees are taken as corrupt.
 pub(super) const MAX_DEPTH: usize = 100;
-/// Types that a union can be of: Arrow numbers them from 0 to 127.
+/// Maximum variants of a union: Arrow numbers them from 0 to 127.
 pub(super) const MAX_VARIANTS: usize = 128;
-/// Digits that a decimal of 128 bits can have.
+/// Maximum digits of a 128-bit decimal.
 const MAX_PRECISION: u32 = 38;
-/// The key of a field's metadata that says what a text is in a file, where it is no `string`: `varchar(n)` or
-/// `char(n)`.
+/// Metadata key of a field for its text type in a file, if it is no `string`: `varchar(n)` or `char(n)`.
 pub(super) const FIELD_TYPE: &str = "orc.type";
-/// Digits that always fit in 64 bits.
+/// Maximum digits that always fit in 64 bits.
 const MAX_SHORT: u32 = 18;
-/// What a decimal without precision is, as Hive 0.11 wrote them.
+/// Type of a decimal without precision, as Hive 0.11 wrote them.
 const UNBOUNDED_DECIMAL: (u8, i8) = (38, 10);
 
-/// A column: a leaf, or one that has others in it.
+/// Column: a leaf, or one with children.
 #[derive(Clone, Debug)]
 pub(super) struct OrcType {
-    /// The number that its streams and statistics go by.
+    /// Number of the column in streams and statistics.
     pub(super) id: u32,
-    /// Its own name.
+    /// Name without its parents'.
     pub(super) name: String,
-    /// All names down to it, with dots between.
+    /// Names from the top down, separated by dots.
     pub(super) path: Arc<str>,
     pub(super) kind: OrcTypeKind,
-    /// Characters that a text has at most, where the file says so.
+    /// Maximum characters of a text, if the file has a limit.
     length: Option<u32>,
-    /// What the file says of the column beside its type.
+    /// Attributes of the column's type in the file.
     attributes: Arc<HashMap<String, String>>,
-    /// How days are counted.
+    /// Calendar of dates.
     pub(super) calendar: Calendar,
     pub(super) children: Vec<OrcType>,
 }
 
-/// What ORC says a column is.
+/// ORC type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrcTypeKind {
     Boolean,
@@ -59,7 +58,7 @@ pub(super) enum OrcTypeKind {
     Date,
     /// Precision and scale.
     Decimal(u8, i8),
-    /// A decimal whose digits are whole numbers of 64 bits, all of the column's scale.
+    /// Decimal whose unscaled values are 64-bit integers, all of the column's scale.
     ShortDecimal(u8, i8),
     Timestamp(TimeUnit),
     Instant(TimeUnit),
@@ -71,9 +70,8 @@ pub(super) enum OrcTypeKind {
 }
 
 impl OrcType {
-    /// The tree below the root, which must be a struct. `unit` says what timestamps of a column are counted
-    /// in, `short_decimals` whether decimals of up to 18 digits are stored as whole numbers, `calendar` how days are
-    /// counted.
+    /// Builds the tree below the root, which must be a struct. `unit` returns the unit of a column's timestamps,
+    /// `short_decimals` tells whether decimals of up to 18 digits are stored as integers, `calendar` is that of dates.
     pub(super) fn root(
         types: &[proto::Type],
         unit: impl Fn(u32) -> TimeUnit,
@@ -91,18 +89,18 @@ impl OrcType {
         }
     }
 
-    /// Whether it is a column of strings.
+    /// Returns whether it is a column of strings.
     pub(super) fn is_text(&self) -> bool {
         matches!(self.kind, OrcTypeKind::String | OrcTypeKind::Char)
     }
 
-    /// The columns of the root as an Arrow schema with this metadata.
+    /// Returns the columns of the root as an Arrow schema with this metadata.
     pub(super) fn schema(&self, metadata: HashMap<String, String>) -> SchemaRef {
         let fields: Fields = self.children.iter().map(Self::field).collect();
         Arc::new(Schema::new_with_metadata(fields, metadata))
     }
 
-    /// The column as an Arrow field. Whatever it holds, it may be null.
+    /// Returns the column as an Arrow field, which is always nullable.
     pub(super) fn field(&self) -> FieldRef {
         let mut metadata = self.attributes.as_ref().clone();
         let declared = match (self.kind, self.length) {
@@ -145,7 +143,7 @@ impl OrcType {
         }
     }
 
-    /// The struct of key and value that a map has a list of.
+    /// Returns the struct of key and value of a map.
     pub(super) fn entries(&self) -> FieldRef {
         let mut fields: Vec<FieldRef> = self.children.iter().map(Self::field).collect();
         if let Some(key) = fields.first_mut() {
@@ -154,7 +152,7 @@ impl OrcType {
         Arc::new(Field::new_struct("entries", fields, false))
     }
 
-    /// What the projection leaves of a top-level column.
+    /// Returns the projected part of a top-level column.
     pub(super) fn pruned(&self, projected: &ProjectedColumn) -> Self {
         match projected.leaves {
             None => self.clone(),
@@ -177,7 +175,7 @@ impl OrcType {
         }
     }
 
-    /// The column without those in it.
+    /// Returns the column without its children.
     pub(super) fn clone_without_children(&self) -> Self {
         let Self { id, name, path, kind, length, attributes, calendar, children: _ } = self;
         Self {
@@ -192,7 +190,7 @@ impl OrcType {
         }
     }
 
-    /// The column of this name at the top or within structs, if there is only one.
+    /// Returns the column of this name at the top or within structs, if it is unique.
     pub(super) fn find(&self, name: &str) -> Option<&Self> {
         let mut found = self.children.iter().filter_map(|child| {
             let rest = name.strip_prefix(child.name.as_str())?;
@@ -202,6 +200,7 @@ impl OrcType {
                 _ => None,
             }
         });
+
         let first = found.next();
         first.filter(|_| found.next().is_none())
     }
@@ -234,10 +233,11 @@ impl<F: Fn(u32) -> TimeUnit> OrcTypeParser<'_, F> {
         let (Some(ty), Some(seen)) = (self.types.get(id as usize), self.seen.get_mut(id as usize)) else {
             return corrupt("there is no such type");
         };
-        // A type that is its own field, or a field of two others, would be a tree without an end.
+        // A type that is its own child, or the child of two others, would make an infinite tree.
         if std::mem::replace(seen, true) || depth > MAX_DEPTH {
             return corrupt("the types are not a tree");
         }
+
         let kind = self.kind(id, ty)?;
         let path: Arc<str> = match (depth, parent.is_empty()) {
             (0, _) => Arc::from(""),
@@ -251,24 +251,28 @@ impl<F: Fn(u32) -> TimeUnit> OrcTypeParser<'_, F> {
             OrcTypeKind::Union => (0..ty.subtypes.len()).map(|variant| format!("_union_{variant}")).collect(),
             _ => Vec::new(),
         };
+
         if names.iter().any(|name| name.contains('\0')) {
             return corrupt("a name with a zero in it");
         }
         if names.len() != ty.subtypes.len() && !matches!(kind, OrcTypeKind::Unknown(_)) {
             return corrupt("it has not as many fields as names");
         }
+
         let children = names.into_iter().zip(&ty.subtypes);
         let children = children
             .map(|(name, &child)| self.parse(child, name, &path, depth + 1))
             .collect::<Result<_, _>>()?;
-        // Some writers say 0 of a string of any length.
+        // Some writers use 0 for a string of any length.
         let length = ty.maximum_length.filter(|length| *length > 0);
         let attributes =
             ty.attributes.iter().filter_map(|pair| Some((pair.key.clone()?, pair.value.clone()?)));
-        let attributes = match ty.attributes.is_empty() {
-            true => self.without_attributes.clone(),
-            false => Arc::new(attributes.filter(|(key, _)| key != FIELD_TYPE).collect()),
+        let attributes = if ty.attributes.is_empty() {
+            self.without_attributes.clone()
+        } else {
+            Arc::new(attributes.filter(|(key, _)| key != FIELD_TYPE).collect())
         };
+
         Ok(OrcType { id, name, path, kind, length, attributes, calendar: self.calendar, children })
     }
 

@@ -1,16 +1,18 @@
-//! Numbers of 7 bits a byte, the lowest first, many at a time.
+//! Decodes varints, lowest bits first, many at a time.
 //!
-//! Eight bytes are looked at together: which of them is the last of its number shows in their highest bits, and three
-//! shifts put the other bits side by side. How long numbers are cannot be foreseen, so nothing branches on it.
+//! Eight bytes are processed together: their highest bits mark the last byte of each number, and three shifts join the
+//! other bits. The lengths are unpredictable, so nothing branches on them.
 
-/// The bit of each byte that says that its number goes on.
+/// Continuation bit of each byte.
 const GOES_ON: u64 = 0x8080_8080_8080_8080;
 
-/// Appends up to `most` numbers whose sign is their lowest bit, as long as each takes at most eight bytes and as many
-/// follow. Returns how many bytes they took, and the bits that any of them has as it is stored.
+/// Appends up to `most` zigzag numbers, as long as each takes at most eight bytes and as many follow. Returns the bytes
+/// consumed, and the union of the encoded bits.
 pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>) -> (usize, u64) {
     let before = bytes.len();
-    let (mut left, mut any) = (most, 0);
+    let mut left = most;
+    let mut any = 0;
+
     while left > 0
         && let Some(window) = bytes.first_chunk::<8>()
     {
@@ -27,6 +29,7 @@ pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>)
         if ends == 0 {
             break;
         }
+
         let bits = ends.trailing_zeros() + 1;
         let number = joined(word & u64::MAX >> (u64::BITS - bits));
         out.push(i128::from(unzigzag(number)));
@@ -34,22 +37,23 @@ pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>)
         left -= 1;
         bytes = bytes.get(bits as usize / 8..).unwrap_or_default();
     }
+
     (before - bytes.len(), any)
 }
 
-/// The lower 7 bits of each byte, side by side.
+/// Joins the lower 7 bits of each byte.
 fn joined(word: u64) -> u64 {
     let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
     let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
     word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// The number whose sign is the lowest bit.
+/// Decodes a zigzag number: the sign is its lowest bit.
 pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// The same for numbers of 128 bits.
+/// Decodes a zigzag number of 128 bits.
 pub(super) fn unzigzag_wide(number: u128) -> i128 {
     (number >> 1) as i128 ^ -((number & 1) as i128)
 }
@@ -99,6 +103,7 @@ mod tests {
                 "{most}"
             );
         }
+
         let mut out = Vec::new();
         assert_eq!(append_zigzags(&[0xff; 20], 3, &mut out), (0, 0));
         assert_eq!(append_zigzags(&[1; 7], 3, &mut out), (0, 0));

@@ -1,6 +1,6 @@
-//! The widths that packed whole numbers may have, and the five bits that stand for each.
+//! Widths of packed integers, and their five-bit codes.
 
-/// How many bits five bits stand for.
+/// Returns the width of a code.
 pub(super) fn decoded_width(code: u8) -> u32 {
     match code {
         0..=23 => u32::from(code) + 1,
@@ -15,7 +15,7 @@ pub(super) fn decoded_width(code: u8) -> u32 {
     }
 }
 
-/// The narrowest width there is a code for.
+/// Returns the narrowest width with a code that fits.
 pub(super) fn closest_width(width: u32) -> u32 {
     match width {
         0..=24 => width.max(1),
@@ -24,7 +24,7 @@ pub(super) fn closest_width(width: u32) -> u32 {
     }
 }
 
-/// The five bits that stand for a width there is a code for.
+/// Returns the code of a width that has one.
 pub(super) fn encoded_width(width: u32) -> u8 {
     match width {
         0..=24 => width.saturating_sub(1) as u8,

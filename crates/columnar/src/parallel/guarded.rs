@@ -9,7 +9,7 @@ use std::{
 };
 
 thread_local! {
-    /// Whether this thread is within [`guarded`].
+    /// `true` while this thread is within [`guarded`].
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -22,7 +22,7 @@ impl Drop for GuardedFlagReset {
     }
 }
 
-/// Returns what a decoder returns; a panic over bytes that it did not expect is an error like any other.
+/// Runs a decoder. A panic over unexpected bytes becomes an error.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     silence_guarded_panics();
     let _restore = GuardedFlagReset(IS_GUARDED.replace(true));
@@ -33,14 +33,15 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Installs a panic hook, once for the process, that says nothing of panics that [`guarded`] catches and leaves all others
-/// to the hook that was there before.
+/// Installs a panic hook, once per process, that is silent about panics that [`guarded`] catches, and passes all others
+/// to the previous hook.
 fn silence_guarded_panics() {
     static INSTALLED: Once = Once::new();
     // A thread that panics must not change the hook.
     if INSTALLED.is_completed() || std::thread::panicking() {
         return;
     }
+
     INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {

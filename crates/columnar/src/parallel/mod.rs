@@ -1,4 +1,4 @@
-//! Threads that share the work of a scan or a write, and the panics and streams that come out of them.
+//! Threads that share the work of a scan or a write, with their panics and streams.
 
 pub(super) mod guarded;
 pub(super) mod side_by_side;

@@ -1,4 +1,4 @@
-//! Work that several threads share: each takes the largest that nobody took, so that no large one is left for the end.
+//! Distributes work over threads. Each takes the largest remaining item, so that no large one is left for the end.
 
 use std::{
     cmp::Reverse,
@@ -9,19 +9,19 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Why there is no answer.
+/// Error of parallel work.
 #[derive(Debug)]
 pub(crate) enum ParallelError<E> {
-    /// What some work said.
+    /// Error of an item.
     Wrong(E),
-    /// Some work met what its authors did not think of.
+    /// An item panicked.
     Panicked,
     /// The runtime is shutting down.
     Ended(String),
 }
 
-/// What becomes of all that is to be done, in its order; `size` says what is large. Must be used within a tokio runtime.
-/// Where this is dropped, or something goes wrong, nothing more is begun.
+/// Runs all items on threads and returns their results in the order of the items, the largest by `size` first. Must be
+/// used within a tokio runtime. If the future is dropped or an item fails, no further item begins.
 pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send + 'static>(
     threads: usize,
     work: Vec<T>,
@@ -40,22 +40,24 @@ pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send +
             loop {
                 let next = queue.lock().pop_front();
                 let Some((at, item)) = next else { return Ok(done) };
-                // An encoder that panics must not take the process with it.
+                // A panic of an encoder must not end the process.
                 let ran = catch_unwind(AssertUnwindSafe(|| run(item)));
                 let ran = ran.map_or(Err(ParallelError::Panicked), |ran| ran.map_err(ParallelError::Wrong));
                 done.push((at, ran.inspect_err(|_| queue.lock().clear())?));
             }
         })
     });
+
     let mut all: Vec<(usize, U)> = Vec::with_capacity(count);
     for thread in futures::future::join_all(threads).await {
         all.extend(thread.map_err(|error| ParallelError::Ended(error.to_string()))??);
     }
+
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, done)| done).collect())
 }
 
-/// Ends the work of those whom nobody waits for any more.
+/// Clears the queue on drop, which ends the threads.
 struct ClearQueueOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
 
 impl<T> Drop for ClearQueueOnDrop<T> {

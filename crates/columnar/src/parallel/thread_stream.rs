@@ -1,14 +1,14 @@
-//! A stream of what a blocking thread makes, which ends only if the thread says that it is done.
+//! A stream of items from a blocking thread, which ends only if the thread reports that it is done.
 
 use futures::{StreamExt, stream::BoxStream};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-/// Streams what `produce` makes on a thread that may block, at most `ahead` items before they are taken.
+/// Streams the items that `produce` yields on a blocking thread, at most `ahead` of them before they are taken.
 ///
-/// `produce` hands out items by the function that it is given, which returns `false` once nothing more is wanted. The
-/// stream ends where `produce` returns `Ok`. An error that it returns is the last item. If it does not return, since it
-/// panicked or since the runtime is shutting down, the last item is the error that `ended` makes of the reason: a thread
-/// that died never looks like one that is done.
+/// `produce` passes items to the given function, which returns `false` once the stream is dropped. The stream ends when
+/// `produce` returns `Ok`. An error that it returns is the last item. If it does not return because it panicked or the
+/// runtime is shutting down, the last item is the error that `ended` makes of the reason: a dead thread is never
+/// mistaken for one that is done.
 ///
 /// # Panics
 ///
@@ -42,7 +42,7 @@ struct ThreadStreamState<T, E, F> {
 }
 
 impl<T, E, F: FnOnce(String) -> E> ThreadStreamState<T, E, F> {
-    /// Why there are no more items, if that is an error.
+    /// Joins the thread. Returns its error, if any.
     async fn end(self) -> Option<E> {
         match self.thread.await {
             Ok(done) => done.err(),
@@ -55,7 +55,7 @@ impl<T, E, F: FnOnce(String) -> E> ThreadStreamState<T, E, F> {
 mod tests {
     use super::*;
 
-    /// Items up to `last`, and then `end`.
+    /// Collects a stream of items up to `last`, followed by the result of `end`.
     async fn taken(
         last: usize,
         end: impl FnOnce() -> Result<(), String> + Send + 'static,
@@ -68,6 +68,7 @@ mod tests {
             }
             end()
         };
+
         stream_from_thread(2, produce, |reason| format!("ended: {reason}")).collect().await
     }
 

@@ -1,13 +1,13 @@
-//! The keys that encrypted Parquet files are read with.
+//! Keys of encrypted Parquet files.
 
 use std::{fmt, sync::Arc};
 
 use parquet::{encryption::decrypt::FileDecryptionProperties, errors::Result as ParquetResult};
 
-/// The keys of Parquet files with modular encryption (`AES_GCM_V1`), of 16 or 32 bytes each.
+/// Keys of Parquet files with modular encryption (`AES_GCM_V1`), of 16 or 32 bytes each.
 ///
-/// Files of the same scan that are not encrypted are read as they are. What was decrypted is never cached: only a scan
-/// that was given the keys sees it.
+/// Unencrypted files of the same scan are read as usual. Decrypted data is never cached: only a scan that was given the
+/// keys sees it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decryption {
     footer_key: Vec<u8>,
@@ -16,25 +16,25 @@ pub struct Decryption {
 }
 
 impl Decryption {
-    /// Decrypts footers, and columns that are encrypted with the key of the footer.
+    /// Decrypts footers, and columns that are encrypted with the footer's key.
     pub fn new(footer_key: impl Into<Vec<u8>>) -> Self {
         Self { footer_key: footer_key.into(), column_keys: Vec::new(), aad_prefix: None }
     }
 
-    /// Decrypts a column that has a key of its own, named with dots between the names of its fields. Columns whose keys
-    /// are not given cannot be read; others can.
+    /// Decrypts a column that has its own key; its name is a path with dots. Columns without a key cannot be read;
+    /// others can.
     pub fn with_column_key(mut self, column: impl Into<String>, key: impl Into<Vec<u8>>) -> Self {
         self.column_keys.push((column.into(), key.into()));
         self
     }
 
-    /// The prefix of the additional authenticated data, where the files do not store it. Default: none.
+    /// Sets the prefix of the additional authenticated data, for files that do not store it. Default: none.
     pub fn with_aad_prefix(mut self, aad_prefix: impl Into<Vec<u8>>) -> Self {
         self.aad_prefix = Some(aad_prefix.into());
         self
     }
 
-    /// The keys as the parquet crate takes them.
+    /// Returns the keys as the parquet crate takes them.
     pub(crate) fn properties(&self) -> ParquetResult<Arc<FileDecryptionProperties>> {
         let mut properties = FileDecryptionProperties::builder(self.footer_key.clone());
         for (column, key) in &self.column_keys {

@@ -1,4 +1,4 @@
-//! What a footer says, checked before it is believed, and what follows from it.
+//! Checks footers before they are trusted, and derives sizes and fields from them.
 
 pub(super) mod arrow_schema;
 pub(super) mod logical_types;
@@ -18,24 +18,24 @@ use parquet::{
 
 use crate::{Error, Result, file::schema::is_text};
 
-/// Whether the bytes of a column chunk are encrypted.
+/// Returns whether the bytes of a column chunk are encrypted.
 pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {
     chunk.crypto_metadata().is_some()
 }
 
-/// The bytes of a column chunk; within the file, if [`check`] passed.
+/// Returns the byte range of a column chunk; it is within the file if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
     let start = chunk.dictionary_page_offset().filter(|_| has_dictionary_page(chunk));
     let start = start.unwrap_or(chunk.data_page_offset()).max(0) as u64;
     start..start.saturating_add(chunk.compressed_size().max(0) as u64)
 }
 
-/// Some writers say 0 for "none".
+/// Returns whether the chunk has a dictionary page. Some writers use offset 0 for none.
 fn has_dictionary_page(chunk: &ColumnChunkMetaData) -> bool {
     chunk.dictionary_page_offset().is_some_and(|offset| offset > 0 && offset < chunk.data_page_offset())
 }
 
-/// What the footer says, without dictionary pages that are none.
+/// Returns the footer without bogus dictionary page offsets.
 pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let is_wrong =
         |chunk: &ColumnChunkMetaData| chunk.dictionary_page_offset().is_some() && !has_dictionary_page(chunk);
@@ -43,10 +43,14 @@ pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetM
         return Ok(metadata);
     }
 
-    let mended = |chunk: ColumnChunkMetaData| match is_wrong(&chunk) {
-        true => chunk.into_builder().set_dictionary_page_offset(None).build(),
-        false => Ok(chunk),
+    let mended = |chunk: ColumnChunkMetaData| {
+        if is_wrong(&chunk) {
+            chunk.into_builder().set_dictionary_page_offset(None).build()
+        } else {
+            Ok(chunk)
+        }
     };
+
     let mut builder = metadata.into_builder();
     let groups = builder.take_row_groups().into_iter().map(|group| {
         let mut group = group.into_builder();
@@ -54,18 +58,21 @@ pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetM
         group.set_column_metadata(columns).build()
     });
     let groups = groups.collect::<Result<Vec<_>, _>>().map_err(|error| corrupt(object, error))?;
+
     Ok(builder.set_row_groups(groups).build())
 }
 
-/// No chunk lies outside the file, and every row group has the columns of the schema.
+/// Checks that no chunk lies outside the file, and that every row group has the columns of the schema.
 pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
     for (unit, group) in metadata.row_groups().iter().enumerate() {
         if group.num_rows() < 0 || group.num_columns() != columns {
             return Err(corrupt(object, format!("row group {unit} does not fit the schema")));
         }
+
         for chunk in group.columns() {
-            let (object, column) = (object.to_owned(), Some(chunk.column_path().string()));
+            let object = object.to_owned();
+            let column = Some(chunk.column_path().string());
             if chunk.file_path().is_some() {
                 return Err(Error::Unsupported {
                     object,
@@ -79,10 +86,11 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
             }
         }
     }
+
     Ok(())
 }
 
-/// Whether the file says which Arrow types it was written with.
+/// Returns whether the file stores the Arrow schema that it was written with.
 pub(super) fn has_arrow_schema(metadata: &ParquetMetaData) -> bool {
     let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     pairs.any(|pair| pair.key == ARROW_SCHEMA_META_KEY)
@@ -93,22 +101,23 @@ pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
     encoding == Encoding::RLE_DICTIONARY || encoding == old
 }
 
-/// Whether every data page of the chunk is encoded with its dictionary; `None` if the footer does not say.
+/// Returns whether every data page of the chunk is dictionary-encoded; `None` if the footer does not tell.
 pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
-    // Who decrypts a chunk gives out values one by one.
+    // Encrypted chunks are decoded value by value.
     if is_encrypted(chunk) || !chunk.encodings().any(is_dictionary_encoding) {
         return Some(false);
     }
     if let Some(mask) = chunk.page_encoding_stats_mask() {
         return Some(mask.encodings().all(is_dictionary_encoding));
     }
+
     let is_data = |page: PageType| matches!(page, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
     let mut data = chunk.page_encoding_stats()?.iter().filter(|stats| is_data(stats.page_type));
     Some(data.all(|stats| is_dictionary_encoding(stats.encoding)))
 }
 
-/// How many values the dictionary has, estimated from sizes in the footer. The number itself is in the header of the
-/// dictionary's page: reading that would cost a request for each chunk before it is known whether any is wanted.
+/// Estimates the number of values in the dictionary from sizes in the footer. The exact number is in the header of the
+/// dictionary page: reading it would cost a request per chunk before any is known to be needed.
 pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {
     let dictionary = chunk.dictionary_page_offset().filter(|offset| *offset > 0)?;
     let compressed = (chunk.data_page_offset() - dictionary).max(0) as f64;
@@ -122,14 +131,15 @@ pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {
         }
         (None, None) => 1.0,
     };
+
     Some((compressed * ratio.max(1.0) / (width + 4.0)) as u64)
 }
 
-/// Bytes that reading and decoding the chunk will hold.
+/// Estimates the bytes that reading and decoding the chunk will hold.
 pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: bool) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
     let plain = chunk.uncompressed_size().max(0) as u64;
-    // Codes of four bytes at most beside the values; or each value with its offset, dictionaries expanded.
+    // Codes of at most four bytes beside the values; or each value with its offset, dictionaries expanded.
     let expanded = chunk.unencoded_byte_array_data_bytes().map_or(0, |bytes| bytes.max(0) as u64);
     // No number is wider than 16 bytes once decoded; lists have more values than rows.
     let values = match chunk.column_type() {
@@ -139,17 +149,18 @@ pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: 
     let count = rows.max(chunk.num_values().max(0) as u64);
     let dense = values.saturating_add(count.saturating_mul(16));
     let codes = plain.saturating_add(rows.saturating_mul(4));
+
     read.saturating_add(if dictionary { codes } else { dense })
 }
 
-/// The field as its values are, without dictionaries at any depth.
+/// Returns the field without dictionaries, at any depth.
 pub(super) fn without_dictionaries(field: &Field) -> Field {
     replaced(field, &|_, values| values.clone())
 }
 
-/// The field as it was written, with dictionaries of strings and bytes at every depth: those of other values come out as
-/// values, as other readers have them. Below the top, keys have at least 32 bits, since row groups may have more values
-/// together than narrower keys of the writer's arrays could tell apart.
+/// Returns the field as it was written, with dictionaries of strings and bytes at every depth: those of other values
+/// are expanded, as other readers do. Below the top, keys have at least 32 bits, since row groups together may have
+/// more values than narrower keys of the writer's arrays can address.
 pub(super) fn with_dictionaries(field: &Field) -> Field {
     let coded = |keys: &DataType, values: &DataType| {
         DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
@@ -166,8 +177,8 @@ pub(super) fn with_dictionaries(field: &Field) -> Field {
     }
 }
 
-/// The field with something else in place of each dictionary, given its keys and values; run ends become values, and
-/// list views become lists.
+/// Returns the field with each dictionary replaced, given its keys and values; run-end encoded arrays become values,
+/// and list views become lists.
 fn replaced(field: &Field, dictionary: &impl Fn(&DataType, &DataType) -> DataType) -> Field {
     let inner = |field: &Field| Arc::new(replaced(field, dictionary));
     let data_type = match field.data_type() {
@@ -180,25 +191,28 @@ fn replaced(field: &Field, dictionary: &impl Fn(&DataType, &DataType) -> DataTyp
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         other => other.clone(),
     };
+
     field.clone().with_data_type(data_type)
 }
 
-/// The error of a footer that was read with keys.
+/// Returns the error of a footer that was read with keys.
 pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
     let object = object.to_owned();
     if let ParquetError::NYI(reason) = error {
         return Error::Unsupported { object, column: None, reason };
     }
-    // The parquet crate has no kind of error for this, but says it in words.
+    // The parquet crate has no error variant for this, only the message.
+
     let reason = error.to_string();
     let words = ["decrypt", "key", "AAD", "signature", "crypto"];
-    match words.iter().any(|word| reason.contains(word)) {
-        true => Error::Decryption { object, column: None, reason },
-        false => corrupt(&object, reason),
+    if words.iter().any(|word| reason.contains(word)) {
+        Error::Decryption { object, column: None, reason }
+    } else {
+        corrupt(&object, reason)
     }
 }
 
-/// The error of a footer that is none.
+/// Returns the error of a corrupt footer.
 pub(super) fn corrupt(object: &str, reason: impl ToString) -> Error {
     let reason = reason.to_string();
     Error::Corrupt { object: object.to_owned(), row_group: None, column: None, offset: None, reason }

@@ -1,6 +1,6 @@
-//! The page index and bloom filters of a row group: where the pages of a leaf begin, and what values they have.
+//! Page index and bloom filters of a row group: the offsets of a leaf's pages, and the values in them.
 //!
-//! What cannot be read here is taken as absent: an index makes a scan cheaper, and never decides whether it succeeds.
+//! An index that cannot be read is taken as absent: it makes a scan cheaper, and never decides whether it succeeds.
 
 pub(super) mod checks;
 pub(super) mod page_statistics;
@@ -29,12 +29,12 @@ use super::{
 };
 use crate::{Result, file::schema::ProjectedColumn, parallel::guarded::guarded, predicate::Column};
 
-/// Bytes of an index that are read at most.
-const MOST_BYTES: u64 = 16 << 20;
-/// Bytes that a bloom filter of unknown length is looked for in: as many as most writers allow it, and a header.
+/// Maximum bytes of an index that are read.
+const MAX_BYTES: u64 = 16 << 20;
+/// Bytes searched for a bloom filter of unknown length: the maximum of most writers, and a header.
 const UNKNOWN_BLOOM: u64 = (1 << 20) + 64;
 
-/// What a file says of one leaf of one row group beyond its footer.
+/// Index of one leaf of one row group, beyond the footer.
 #[derive(Debug, Default)]
 pub(crate) struct LeafIndex {
     pub(super) pages: Option<LeafPageIndex>,
@@ -42,40 +42,40 @@ pub(crate) struct LeafIndex {
     bytes: u64,
 }
 
-/// The pages of a leaf.
+/// Pages of a leaf.
 #[derive(Debug)]
 pub(super) struct LeafPageIndex {
-    /// What they hold: of one row group with one column, as the parquet crate wants it. It may say nothing.
+    /// Column index: one row group with one column, as the parquet crate wants it. It may be empty.
     pub(super) values: ParquetColumnIndex,
-    /// Where they are: of the same.
+    /// Offset index, in the same form.
     pub(super) offsets: ParquetOffsetIndex,
 }
 
 impl LeafIndex {
-    /// Bytes in memory, about.
+    /// Returns an estimate of the bytes in memory.
     pub(crate) fn weight(&self) -> u64 {
         self.bytes.saturating_mul(4)
     }
 }
 
 impl LeafPageIndex {
-    /// Where the data pages are.
+    /// Returns the locations of the data pages.
     pub(super) fn locations(&self) -> &[PageLocation] {
         self.offsets.first().and_then(|group| group.first()).map_or(&[], |index| index.page_locations())
     }
 
-    /// What they hold, if anything is said of it.
+    /// Returns the column index, if there is one.
     fn values(&self) -> Option<&ColumnIndexMetaData> {
         self.values.first().and_then(|group| group.first())
     }
 
-    /// The first row of each page.
+    /// Returns the first row of each page.
     pub(super) fn starts(&self) -> impl Iterator<Item = u64> {
         self.locations().iter().map(|page| page.first_row_index.max(0) as u64)
     }
 }
 
-/// Where the parts of a leaf's index are.
+/// Byte ranges of the parts of a leaf's index.
 struct LeafIndexRanges {
     values: Option<Range<u64>>,
     offsets: Option<Range<u64>>,
@@ -89,7 +89,7 @@ impl LeafIndexRanges {
 }
 
 impl ParquetFile {
-    /// What there is of the index of these leaves, each with its bloom filter if that is asked for.
+    /// Reads the indexes of these leaves, each with its bloom filter if requested, as far as they exist.
     pub(crate) async fn leaf_indexes(
         &self,
         object: &OpenObject,
@@ -105,10 +105,14 @@ impl ParquetFile {
         let wanted: Vec<Range<u64>> = chunks.iter().flat_map(|(_, ranges)| ranges.each()).collect();
         let mut read = if wanted.is_empty() { Vec::new() } else { object.read(&wanted).await? }.into_iter();
         let rows = self.unit_rows(unit);
+
         let index = |(chunk, ranges): &(&ColumnChunkMetaData, LeafIndexRanges)| {
             let mut take = |range: &Option<Range<u64>>| range.as_ref().and_then(|_| read.next());
-            let (values, offsets, bloom) = (take(&ranges.values), take(&ranges.offsets), take(&ranges.bloom));
+            let values = take(&ranges.values);
+            let offsets = take(&ranges.offsets);
+            let bloom = take(&ranges.bloom);
             let pages = guarded(|| pages(chunk, ranges, values, offsets, size)).ok().flatten();
+
             LeafIndex {
                 pages: pages
                     .filter(|pages| index_checks::is_sound(pages.values(), pages.locations(), chunk, rows)),
@@ -116,10 +120,11 @@ impl ParquetFile {
                 bytes: ranges.each().map(|range| range.end - range.start).sum(),
             }
         };
+
         Ok(chunks.iter().map(index).collect())
     }
 
-    /// The leaves of the row group that have an index of use to a filter over these columns, each with whether its
+    /// Returns the leaves of the row group whose index is useful to a filter over these columns, each with whether its
     /// bloom filter is: that is, whether the column is compared for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
@@ -135,7 +140,7 @@ impl ParquetFile {
         columns.filter_map(leaf).collect()
     }
 
-    /// The leaves of some columns.
+    /// Returns the leaves of some columns.
     pub(crate) fn leaves_of(&self, columns: &[ProjectedColumn]) -> Vec<usize> {
         columns.iter().flat_map(|column| self.wanted(column)).collect()
     }
@@ -145,10 +150,11 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> LeafIndexRange
     if is_encrypted(chunk) {
         return LeafIndexRanges { values: None, offsets: None, bloom: None };
     }
+
     let range = |offset: Option<i64>, length: Option<i32>| {
         let start = u64::try_from(offset?).ok()?;
         let end = start.checked_add(u64::try_from(length?).ok()?)?;
-        (start < end && end <= size && end - start <= MOST_BYTES).then_some(start..end)
+        (start < end && end <= size && end - start <= MAX_BYTES).then_some(start..end)
     };
     let filter = || {
         let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
@@ -157,6 +163,7 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> LeafIndexRange
             None => (start < size).then(|| start..size.min(start.saturating_add(UNKNOWN_BLOOM))),
         }
     };
+
     LeafIndexRanges {
         values: range(chunk.column_index_offset(), chunk.column_index_length()),
         offsets: range(chunk.offset_index_offset(), chunk.offset_index_length()),
@@ -164,7 +171,7 @@ fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> LeafIndexRange
     }
 }
 
-/// Both halves of the index of a leaf, decoded as those of a file of that leaf alone.
+/// Decodes both halves of the index of a leaf, as those of a file with that leaf alone.
 fn pages(
     chunk: &ColumnChunkMetaData,
     ranges: &LeafIndexRanges,
@@ -174,7 +181,7 @@ fn pages(
 ) -> Option<LeafPageIndex> {
     let only_offsets = LeafIndexRanges { values: None, offsets: ranges.offsets.clone(), bloom: None };
     let offsets = decode(chunk, &only_offsets, offsets?, size).ok()?.offset_index()?.clone();
-    // The parquet crate takes both halves from one piece of bytes; each is decoded alone.
+    // The parquet crate takes both halves from one buffer; each is decoded alone.
     let values = values.and_then(|bytes| {
         let only_values = LeafIndexRanges { values: ranges.values.clone(), offsets: None, bloom: None };
         decode(chunk, &only_values, bytes, size).ok()?.column_index().cloned()
@@ -199,6 +206,7 @@ fn decode(
         .build()?;
     let group = RowGroupMetaData::builder(schema.clone()).add_column_metadata(alone).build()?;
     let file = FileMetaData::new(2, 0, None, None, schema, None);
+
     let policy = |range: &Option<Range<u64>>| match range {
         Some(_) => PageIndexPolicy::Required,
         None => PageIndexPolicy::Skip,
@@ -215,7 +223,7 @@ fn decode(
     }
 }
 
-/// The filter that begins the bytes, which may go on behind it.
+/// Parses the filter at the start of the bytes, which may continue after it.
 fn bloom_filter(chunk: &ColumnChunkMetaData, bytes: &Bytes) -> Option<Sbbf> {
     if !index_checks::has_length_of_footer(bytes, chunk) {
         return None;

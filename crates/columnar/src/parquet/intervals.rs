@@ -1,5 +1,5 @@
-//! Intervals of Parquet, which have months, days and milliseconds: decoded as the 12 bytes that they are, since the parquet
-//! crate drops the months or the rest.
+//! Decodes Parquet intervals, which have months, days and milliseconds, as their 12 bytes, since the parquet crate
+//! drops the months or the rest.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use parquet::{
 const WIDTH: i32 = 12;
 const NANOSECONDS: i64 = 1_000_000;
 
-/// The schema with plain bytes in place of intervals; the schema itself if it has none.
+/// Returns the schema with plain bytes in place of intervals; the schema itself if it has none.
 pub(super) fn without_intervals(schema: &SchemaDescPtr) -> Result<SchemaDescPtr, ParquetError> {
     if schema.columns().iter().all(|column| column.converted_type() != ConvertedType::INTERVAL) {
         return Ok(schema.clone());
@@ -27,7 +27,7 @@ pub(super) fn without_intervals(schema: &SchemaDescPtr) -> Result<SchemaDescPtr,
     Ok(Arc::new(SchemaDescriptor::new(plain_type(schema.root_schema_ptr().as_ref())?)))
 }
 
-/// The type, and those below it, without the annotation of intervals.
+/// Returns the type, and its children, without interval annotations.
 fn plain_type(of: &Type) -> Result<TypePtr, ParquetError> {
     let info = of.get_basic_info();
     let id = info.has_id().then(|| info.id());
@@ -44,6 +44,7 @@ fn plain_type(of: &Type) -> Result<TypePtr, ParquetError> {
             .with_precision(*precision)
             .with_scale(*scale)
             .with_id(id);
+
         return plain.build().map(Arc::new);
     }
 
@@ -52,11 +53,12 @@ fn plain_type(of: &Type) -> Result<TypePtr, ParquetError> {
     let plain = plain.with_converted_type(info.converted_type());
     let plain = plain.with_logical_type(info.logical_type_ref().cloned()).with_id(id);
     let plain = if info.has_repetition() { plain.with_repetition(info.repetition()) } else { plain };
+
     plain.build().map(Arc::new)
 }
 
-/// The field with the unit that has all parts of an interval, at every depth: for files that do not say which unit they
-/// were written with.
+/// Returns the field with the unit that has all parts of an interval, at every depth: for files that do not store the
+/// unit they were written with.
 pub(super) fn with_all_parts(field: &Field) -> Field {
     let inner = |field: &FieldRef| Arc::new(with_all_parts(field));
     let data_type = match field.data_type() {
@@ -68,14 +70,16 @@ pub(super) fn with_all_parts(field: &Field) -> Field {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         other => other.clone(),
     };
+
     field.clone().with_data_type(data_type)
 }
 
-/// The decoded values with intervals in place of their bytes, wherever `to` has intervals.
+/// Returns the decoded values with intervals in place of their bytes, wherever `to` has intervals.
 pub(super) fn restored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
-    match array.data_type() == to {
-        true => Ok(array.clone()),
-        false => restored_data(array.to_data(), to).map(make_array),
+    if array.data_type() == to {
+        Ok(array.clone())
+    } else {
+        restored_data(array.to_data(), to).map(make_array)
     }
 }
 
@@ -95,6 +99,7 @@ fn restored_data(data: ArrayData, to: &DataType) -> Result<ArrayData, String> {
         | DataType::Map(field, _) => vec![field.data_type()],
         _ => return Err(format!("{} where {to} was expected", data.data_type())),
     };
+
     let children = data.child_data().iter().cloned().zip(types);
     let children = children.map(|(child, to)| restored_data(child, to)).collect::<Result<Vec<_>, _>>()?;
     let builder = data.into_builder().data_type(to.clone()).child_data(children);
@@ -132,7 +137,7 @@ fn intervals(bytes: &FixedSizeBinaryArray, unit: IntervalUnit) -> Result<ArrayRe
     })
 }
 
-/// Months, days and milliseconds.
+/// Returns months, days and milliseconds.
 fn parts(bytes: &[u8]) -> [i32; 3] {
     let mut parts = [0; 3];
     let (chunks, _) = bytes.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
+//! Reads Parquet files: the footer, the byte ranges of columns, and the decoding into chunks.
 
 mod decode;
 pub(super) mod decryption;
@@ -51,24 +51,24 @@ use crate::{
 pub(crate) struct ParquetFile {
     object: String,
     metadata: Arc<ParquetMetaData>,
-    /// Columns as their values are, without dictionaries.
+    /// Columns by their values, without dictionaries.
     schema: SchemaRef,
     /// Columns as they were written, dictionaries included.
     written: Fields,
-    /// The schema that pages are decoded by, where intervals are plain bytes.
+    /// Schema that pages are decoded by, with plain bytes for intervals.
     decoded: SchemaDescPtr,
-    /// The leaves of each top-level column.
+    /// Leaves of each top-level column.
     leaves: Vec<Range<usize>>,
-    /// Why some top-level columns cannot be read, whatever their bytes are.
+    /// Reasons why some top-level columns cannot be read, whatever their bytes are.
     unreadable: BTreeMap<usize, String>,
-    /// Top-level columns whose unit of time was chosen by their values; empty for none.
+    /// Top-level columns whose time unit was chosen by their values; empty for none.
     has_chosen_unit: Box<[bool]>,
-    /// Whether it is encrypted and was opened with keys.
+    /// True if it is encrypted and was opened with keys.
     decrypted: bool,
 }
 
 impl ParquetFile {
-    /// Reads the rest of the footer, of which `tail` is the end of the file.
+    /// Reads the footer; `tail` is the end of the file.
     pub(crate) async fn open(
         object: &OpenObject,
         tail: Bytes,
@@ -76,11 +76,12 @@ impl ParquetFile {
     ) -> Result<Self> {
         let name = object.name();
         let size = object.meta().size;
-        // A footer of four bytes of length and four of magic, behind four of magic at the head.
+        // The tail is four bytes of length and four of magic; the head has four of magic.
         let length = tail.len().checked_sub(8).and_then(|at| tail.get(at..)?.first_chunk::<4>());
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
+
         let has_encrypted_footer = tail.ends_with(b"PARE");
         let all = ParquetMetaDataOptions::default();
         let metadata = match Self::read_footer(object, tail.clone(), all, decryption).await {
@@ -94,6 +95,7 @@ impl ParquetFile {
             }
             decoded => decoded?,
         };
+
         let mut file = Self::new(name, metadata, size)?;
         let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
         let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
@@ -101,7 +103,7 @@ impl ParquetFile {
         file.with_units_of_int96(object).await
     }
 
-    /// The footer without statistics, which may make no sense; `None` if it still cannot be decoded.
+    /// Reads the footer without statistics, which may be nonsense; `None` if it still cannot be decoded.
     async fn read_without_statistics(
         object: &OpenObject,
         tail: Bytes,
@@ -115,8 +117,8 @@ impl ParquetFile {
         }
     }
 
-    /// The footer, where it can be read once it is repaired. What it says of the encodings of pages is a mask, or each by
-    /// itself.
+    /// Reads the footer and repairs it; `None` if it still cannot be decoded. Page encoding stats are a mask, or a
+    /// list.
     pub(crate) async fn read_repaired(
         object: &OpenObject,
         tail: &Bytes,
@@ -132,10 +134,11 @@ impl ParquetFile {
             None => object.read(std::slice::from_ref(&(start..size))).await?.pop().unwrap_or_default(),
         };
         let footer = footer.slice(..footer.len().saturating_sub(8));
-        // Statistics that make no sense are none.
+        // Nonsensical statistics are dropped.
         let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
         let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
         let decode = |options| guarded(|| footer::repair::decode_repaired(&footer, options)).ok().flatten();
+
         Ok(each.iter().find_map(decode))
     }
 
@@ -145,7 +148,8 @@ impl ParquetFile {
         options: ParquetMetaDataOptions,
         decryption: Option<&Decryption>,
     ) -> Result<ParquetMetaData> {
-        let (name, size) = (object.name(), object.meta().size);
+        let name = object.name();
+        let size = object.meta().size;
         let wrong = |error: ParquetError| match decryption {
             Some(_) => footer::undecrypted(&name, error),
             None => footer::corrupt(&name, error),
@@ -157,6 +161,7 @@ impl ParquetFile {
             .with_metadata_options(Some(Arc::new(options)))
             .with_file_decryption_properties(keys);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
+
         loop {
             let decoded =
                 guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
@@ -219,7 +224,7 @@ impl ParquetFile {
         })
     }
 
-    /// The types that the parquet crate reads columns as; `None` for those that follow from the file alone.
+    /// Returns the types that the parquet crate reads columns as; `None` to let it derive them from the file.
     fn types(&self) -> Option<&Fields> {
         let roots = self.metadata.file_metadata().schema_descr().root_schema().get_fields();
         let are_all = self.unreadable.is_empty() && roots.len() == self.schema.fields().len();
@@ -231,22 +236,22 @@ impl ParquetFile {
         self.has_chosen_unit.get(root).copied().unwrap_or_default()
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     pub(crate) fn units(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
-    /// Rows of a row group.
+    /// Returns the rows of a row group.
     pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
         self.metadata.row_groups().get(unit).map_or(0, |group| group.num_rows().max(0) as u64)
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn weight(&self) -> usize {
         self.metadata.memory_size() + self.leaves.len() * 128 + self.object.len()
     }
 
-    /// What the footer says.
+    /// Returns the parsed footer.
     pub(crate) fn metadata(&self) -> &Arc<ParquetMetaData> {
         &self.metadata
     }
@@ -256,14 +261,15 @@ impl ParquetFile {
         chunk.ok_or_else(|| footer::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
     }
 
-    /// The leaves that are wanted of a top-level column, counted from the first of the file.
+    /// Returns the projected leaves of a top-level column, counted from the file's first leaf.
     fn wanted(&self, column: &ProjectedColumn) -> impl Iterator<Item = usize> {
         let range = self.leaves.get(column.root).cloned().unwrap_or(0..0);
         let first = range.start;
         range.filter(move |leaf| column.has_leaf(leaf - first))
     }
 
-    /// The one leaf of a top-level column that is neither nested nor repeated: such a one may be a dictionary.
+    /// Returns the only leaf of a top-level column that is neither nested nor repeated: only such a column may be a
+    /// dictionary.
     fn flat(&self, root: usize) -> Option<(usize, ColumnDescPtr)> {
         let leaves = self.leaves.get(root)?;
         let leaf = self.metadata.file_metadata().schema_descr().columns().get(leaves.start)?;
@@ -281,12 +287,13 @@ impl ParquetFile {
         chunk.is_some_and(|chunk| footer::is_all_dictionary(chunk) == Some(true))
     }
 
-    /// See [`crate::format::FileMetadata::repeats`]: all row groups that have rows must say so.
+    /// See [`crate::format::FileMetadata::repeats`]: all row groups with rows must agree.
     pub(crate) fn repeats(&self, root: usize) -> bool {
         let Some((leaf, descriptor)) = self.flat(root) else { return false };
         if descriptor.physical_type() != PhysicalType::BYTE_ARRAY {
             return false;
         }
+
         let mut groups = self.metadata.row_groups().iter().filter(|group| group.num_rows() > 0).peekable();
         groups.peek().is_some()
             && groups.all(|group| {
@@ -326,6 +333,7 @@ impl ParquetFile {
                 bytes = bytes.saturating_add(footer::working_bytes(chunk, rows, dictionary));
             }
         }
+
         bytes
     }
 
@@ -348,8 +356,10 @@ impl ParquetFile {
         leaves.dedup();
         let ranges = leaves.iter().map(|leaf| Ok(footer::range(self.column_chunk(unit, *leaf)?)));
         let ranges: Vec<Range<u64>> = ranges.collect::<Result<_>>()?;
+
         match object.local() {
-            // A file is read as it is decoded: its bytes are in memory already, and a copy of all would cost more.
+            // A local file is read as it is decoded: its bytes are in the page cache already, and a copy would cost
+            // more.
             Some(Ok(file)) => Ok(ParquetBytes::File { file: Arc::new(file), object: object.clone() }),
             _ => Ok(ParquetBytes::new(leaves, ranges.clone(), object.read(&ranges).await?)),
         }
@@ -390,6 +400,7 @@ impl ParquetFile {
                 descriptor: &descriptor,
                 chunk,
             };
+
             if (insist || all != Some(false))
                 && let Some(array) = flat.decode(bytes, insist, scratch)?
             {
@@ -401,21 +412,22 @@ impl ParquetFile {
                 return Ok(Chunk::Dense(segments.into()));
             }
         }
+
         decode::dense::decode(self, unit, column, bytes, representation)
     }
 
-    /// A decoded column with intervals in place of their bytes.
+    /// Returns a decoded column with intervals in place of their bytes.
     fn restored(&self, column: &ProjectedColumn, array: &ArrayRef) -> Result<ArrayRef, String> {
         let field = self.schema.fields().get(column.root).ok_or("no such column")?;
         intervals::restored(array, column.field(field).data_type())
     }
 
-    /// Whether some column has intervals.
+    /// Returns whether some column has intervals.
     fn has_intervals(&self) -> bool {
         !Arc::ptr_eq(&self.decoded, &self.metadata.file_metadata().schema_descr_ptr())
     }
 
-    /// The error of bytes that are not a column.
+    /// Returns the error of a corrupt column.
     fn corrupt(&self, unit: usize, column: &ProjectedColumn, reason: impl ToString) -> Error {
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
@@ -427,6 +439,7 @@ impl ParquetFile {
             let column = self.schema.fields().get(column.root).map(|field| field.name().clone());
             return Error::Decryption { object, column, reason: reason.to_string() };
         }
+
         classified(Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),
@@ -437,10 +450,10 @@ impl ParquetFile {
     }
 }
 
-/// The same error, unless its reason is that a decoder lacks something: then the file is right.
+/// Reclassifies the error as unsupported if the reason is a missing feature of a decoder.
 fn classified(error: Error) -> Error {
     match error {
-        // The parquet crate says what it lacks in words only.
+        // The parquet crate reports missing features in the message only.
         Error::Corrupt { object, column, reason, .. }
             if reason.contains("NYI: ") || reason.contains(UNKNOWN_ENCODING) =>
         {

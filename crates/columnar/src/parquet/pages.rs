@@ -1,7 +1,7 @@
-//! The pages of a column chunk without nesting, one after another in the same memory.
+//! Iterates over the pages of a flat column chunk, decompressing them into the same memory.
 //!
-//! What a page decompresses to stays near the processor: the next takes its place. So each is used up before the next
-//! is asked for.
+//! A decompressed page stays in the CPU cache, since the next takes its place: each must be consumed before the next is
+//! requested.
 
 pub(super) mod chunk_bytes;
 pub(super) mod distinct;
@@ -27,76 +27,76 @@ use self::header::{PageHeader, PageKind};
 use super::footer;
 use crate::kernels::snappy;
 
-/// Bytes of a file that are read at a time: few enough to stay near the processor.
+/// Bytes of a file that are read at a time: few enough to stay in the CPU cache.
 const WINDOW: usize = 256 << 10;
-/// No page has a longer header, statistics with long strings included.
-const MOST_HEADER: usize = 16 << 20;
+/// Maximum bytes of a page header, statistics with long strings included.
+const MAX_HEADER: usize = 16 << 20;
 
-/// Where the bytes of a chunk are.
+/// Source of a chunk's bytes.
 pub(super) enum FlatPageSource {
-    /// In memory, all of them.
+    /// All of them in memory.
     Held(Bytes),
-    /// In a file.
+    /// A local file.
     File(Arc<LocalFile>),
 }
 
-/// Memory that one chunk after another is decoded in.
+/// Scratch memory, shared by the chunks of a thread.
 #[derive(Default)]
 pub(crate) struct DecodeScratch {
-    /// Bytes of a file, longer than what is used of it.
+    /// Bytes of a file, longer than the used part.
     window: Vec<u8>,
-    /// A page once decompressed, longer than any so far.
+    /// Decompressed page, as long as the longest so far.
     page: Vec<u8>,
-    /// Values that are told apart.
+    /// Memory of value interners.
     pub(super) distinct: distinct::InternerScratch,
 }
 
-/// The pages of a chunk, in order.
+/// Reader of a chunk's pages, in order.
 pub(crate) struct FlatPageReader<'a> {
     input: FlatPageInput<'a>,
-    /// What is behind the pages that were given out, within the file.
+    /// Range of the file after the pages returned so far.
     left: Range<u64>,
     decompressor: PageDecompressor<'a>,
-    /// Rows that are still to come: what lies behind the last is padding.
+    /// Remaining rows: bytes after the last page are padding.
     rows_left: u64,
-    /// Whether the column may have nulls: then pages begin with levels.
+    /// True if the column may have nulls: then pages begin with levels.
     nullable: bool,
 }
 
-/// A page, decompressed.
+/// Decompressed page.
 #[derive(Debug)]
 pub(super) enum FlatPage<'a> {
     Dictionary(DictionaryPage<'a>),
     Data(DataPage<'a>),
 }
 
-/// The values of a dictionary, in the encoding PLAIN.
+/// Values of a dictionary, PLAIN-encoded.
 #[derive(Debug, Default)]
 pub(super) struct DictionaryPage<'a> {
-    /// Their bytes, or the first of them.
+    /// Bytes of the values, or a prefix of them.
     pub(super) values: &'a [u8],
-    /// Of all values.
+    /// Number of all values.
     pub(super) count: usize,
-    /// Bytes that all values have.
+    /// Bytes of all values.
     pub(super) length: usize,
 }
 
-/// The values of one data page.
+/// Values of one data page.
 #[derive(Debug)]
 pub(super) struct DataPage<'a> {
     pub(super) encoding: Encoding,
     pub(super) rows: usize,
-    /// Which rows have a value; `None` where every row has.
+    /// Definition levels of the rows; `None` if every row has a value.
     pub(super) levels: Option<&'a [u8]>,
     pub(super) values: &'a [u8],
 }
 
 struct FlatPageInput<'a> {
     source: FlatPageSource,
-    /// Where the chunk begins in the file.
+    /// Offset of the chunk in the file.
     start: u64,
     end: u64,
-    /// Bytes of the file from `window_start` on; its length is that of the window, not of what was read.
+    /// Bytes of the file from `window_start`; its length is the capacity, not the bytes read.
     window: &'a mut Vec<u8>,
     window_start: u64,
     window_used: usize,
@@ -111,7 +111,7 @@ enum PageCodec {
     None,
     Snappy,
     Zstd(zstd::bulk::Decompressor<'static>),
-    /// Hadoop's, or what others call so.
+    /// Hadoop's LZ4, or other framings under its name.
     Lz4(Box<dyn Codec>),
     Other(Box<dyn Codec>),
 }
@@ -138,17 +138,21 @@ impl<'a> FlatPageReader<'a> {
                 }
             }
         };
-        let (start, end) = (range.start, range.end);
+
+        let start = range.start;
+        let end = range.end;
         let DecodeScratch { window, page, .. } = scratch;
         let input = FlatPageInput { source, start, end, window, window_start: start, window_used: 0 };
         let decompressor = PageDecompressor { codec, page };
         let nullable = chunk.column_descr().max_def_level() > 0;
         let rows_left = chunk.num_values().max(0) as u64;
+
         Ok(Self { input, left: range, decompressor, rows_left, nullable })
     }
 
-    /// The values of the dictionary, and how many there are, if the first page is one. Asked before any other. `made` is
-    /// given the values of which the bytes are there already, from time to time, while they are near the processor.
+    /// Returns the dictionary's values and their number, if the first page is one. Must be called before
+    /// [`Self::next`]. `made` is called with the prefix of the values that is available, from time to time, while it is
+    /// in the CPU cache.
     pub(super) fn dictionary(
         &mut self,
         mut made: impl FnMut(&DictionaryPage<'_>) -> Result<(), String>,
@@ -158,6 +162,7 @@ impl<'a> FlatPageReader<'a> {
             self.left.start = before;
             return Ok(None);
         }
+
         self.left.start = before;
         match self.read(&mut made)? {
             Some(FlatPage::Dictionary(page)) => Ok(Some(page)),
@@ -165,7 +170,7 @@ impl<'a> FlatPageReader<'a> {
         }
     }
 
-    /// The next page, or `None` behind the last.
+    /// Returns the next page, or `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<FlatPage<'_>>, String> {
         self.read(&mut |_| Ok(()))
     }
@@ -184,11 +189,13 @@ impl<'a> FlatPageReader<'a> {
             }
             self.left.start = self.left.start.saturating_add(header.compressed as u64);
         };
+
         let from = self.left.start;
         let end = from.saturating_add(header.compressed as u64);
         if end > self.left.end {
             return Err("a page that ends outside its column chunk".to_owned());
         }
+
         self.left.start = end;
         let body = self.input.at(from, header.compressed)?;
         let body = body.get(..header.compressed).ok_or("a page that ends outside its column chunk")?;
@@ -200,6 +207,7 @@ impl<'a> FlatPageReader<'a> {
         if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = header.kind {
             self.rows_left = self.rows_left.saturating_sub(rows as u64);
         }
+
         let page = match header.kind {
             PageKind::Dictionary { values: count, encoding } => {
                 if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
@@ -210,22 +218,22 @@ impl<'a> FlatPageReader<'a> {
                 let values = self.decompressor.run(body, length, &mut some)?;
                 FlatPage::Dictionary(DictionaryPage { values, count, length })
             }
-            // Levels that only a general reader knows, as if the values were encoded so.
+            // Levels that only the general reader knows are reported as an unknown encoding of values.
             PageKind::Data { rows, levels, .. } if self.nullable && levels != Encoding::RLE => {
                 FlatPage::Data(DataPage { encoding: levels, rows, levels: None, values: &[] })
             }
             PageKind::Data { rows, encoding, .. } => {
                 let values = self.decompressor.run(body, header.uncompressed, &mut |_| Ok(()))?;
-                let (levels, values) = match self.nullable {
-                    false => (None, values),
-                    true => {
-                        let split = values.split_first_chunk::<4>().and_then(|(length, rest)| {
-                            rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-                        });
-                        let (levels, values) = split.ok_or("a page ends within its levels")?;
-                        (Some(levels), values)
-                    }
+                let (levels, values) = if self.nullable {
+                    let split = values.split_first_chunk::<4>().and_then(|(length, rest)| {
+                        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+                    });
+                    let (levels, values) = split.ok_or("a page ends within its levels")?;
+                    (Some(levels), values)
+                } else {
+                    (None, values)
                 };
+
                 FlatPage::Data(DataPage { encoding, rows, levels, values })
             }
             PageKind::DataV2 { rows, encoding, definition, repetition, compressed, .. } => {
@@ -235,19 +243,22 @@ impl<'a> FlatPageReader<'a> {
                 let levels = levels.get(repetition..).filter(|_| self.nullable);
                 let length =
                     header.uncompressed.checked_sub(before).ok_or("a page shorter than its levels")?;
-                // Some writers say of an empty page that it is compressed.
-                let values = match compressed && !values.is_empty() {
-                    true => self.decompressor.run(values, length, &mut |_| Ok(()))?,
-                    false => values,
+                // Some writers mark an empty page as compressed.
+                let values = if compressed && !values.is_empty() {
+                    self.decompressor.run(values, length, &mut |_| Ok(()))?
+                } else {
+                    values
                 };
+
                 FlatPage::Data(DataPage { encoding, rows, levels, values })
             }
             PageKind::Other => return Err("a page of no known kind".to_owned()),
         };
+
         Ok(Some(page))
     }
 
-    /// Reads the next header, and goes behind it.
+    /// Reads the next header, and moves past it.
     fn header(&mut self) -> Result<PageHeader, String> {
         let left = (self.left.end - self.left.start) as usize;
         let mut wanted = left.min(1 << 10);
@@ -257,16 +268,17 @@ impl<'a> FlatPageReader<'a> {
                 self.left.start = self.left.start.saturating_add(length as u64).min(self.left.end);
                 return Ok(header);
             }
-            if wanted >= left.min(MOST_HEADER) {
+            if wanted >= left.min(MAX_HEADER) {
                 return Err("a page's header ends early".to_owned());
             }
+
             wanted = wanted.saturating_mul(8).min(left);
         }
     }
 }
 
 impl FlatPageInput<'_> {
-    /// At least `length` bytes from `start` on, if the chunk has as many.
+    /// Returns at least `length` bytes from `start`, if the chunk has as many.
     fn at(&mut self, start: u64, length: usize) -> Result<&[u8], String> {
         let file = match &self.source {
             FlatPageSource::Held(bytes) => {
@@ -276,6 +288,7 @@ impl FlatPageInput<'_> {
             }
             FlatPageSource::File(file) => file,
         };
+
         let skip = start.checked_sub(self.window_start).and_then(|skip| usize::try_from(skip).ok());
         let held = skip.and_then(|skip| self.window_used.checked_sub(skip)).unwrap_or(0);
         if held < length {
@@ -293,18 +306,21 @@ impl FlatPageInput<'_> {
             } else {
                 self.window.copy_within(from..self.window_used, 0);
             }
+
             (self.window_start, self.window_used) = (start, held);
             let into = self.window.get_mut(held..wanted).unwrap_or_default();
             file.read_into(start.saturating_add(held as u64), into).map_err(|error| error.to_string())?;
             self.window_used = wanted.max(held);
         }
+
         let skip = (start - self.window_start) as usize;
         self.window.get(skip..self.window_used).ok_or_else(|| "a page outside its column chunk".to_owned())
     }
 }
 
 impl PageDecompressor<'_> {
-    /// The bytes of a page, which has `length` once decompressed. `made` is given those that are there so far.
+    /// Returns the bytes of a page, which has `length` bytes decompressed. `made` is called with those available so
+    /// far.
     fn run<'b>(
         &'b mut self,
         from: &'b [u8],
@@ -315,6 +331,7 @@ impl PageDecompressor<'_> {
         if matches!(self.codec, PageCodec::None) {
             return Ok(from);
         }
+
         if matches!(self.codec, PageCodec::Snappy)
             && let Some(stored) = snappy::stored(from)
         {
@@ -322,7 +339,7 @@ impl PageDecompressor<'_> {
         }
         let room = length.saturating_add(snappy::SLACK);
         if self.page.len() < room && !matches!(self.codec, PageCodec::Other(_)) {
-            // Not grown, which would copy what is not needed any more.
+            // A fresh allocation: growing would copy stale bytes.
             *self.page = vec![0; room];
         }
         let into = &mut *self.page;
@@ -344,9 +361,11 @@ impl PageDecompressor<'_> {
                 codec.decompress(from, into, Some(length)).map_err(|error| error.to_string())?
             }
         };
+
         if made != length {
             return Err(wrong());
         }
+
         self.page.get(..length).ok_or_else(wrong)
     }
 }

@@ -1,7 +1,7 @@
-//! A filter bound to a schema: its columns found, its literals typed, its NOTs moved down to the leaves.
+//! A filter bound to a schema: columns resolved, literals typed, NOTs pushed down to the leaves.
 //!
-//! Below no NOT, "true of a row" is all that matters: an AND is true where all of its parts are true, and an OR where
-//! one of them is, whatever the others are. So unknown needs no bit of its own.
+//! With all NOTs in the leaves, only "true for a row" matters: an AND is true if all of its operands are true, and an
+//! OR if one of them is, whatever the others are. So unknown needs no bit of its own.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// How deep a predicate may nest.
+/// Maximum nesting depth of a predicate.
 const MAX_DEPTH: usize = 256;
 
 /// A predicate bound to a schema. Cheap to clone.
@@ -31,28 +31,28 @@ pub(crate) struct BoundPredicate {
 /// A top-level column that a filter needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RootColumn {
-    /// Which of the schema's fields.
+    /// Index of the schema's field.
     pub(crate) index: usize,
     pub(crate) name: String,
 }
 
-/// A column that a filter is about.
+/// A column that a filter refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundColumn {
-    /// As the predicate names it.
+    /// The column as the predicate names it.
     pub(crate) column: Column,
-    /// Which of the roots it is, or lies in.
+    /// Index of the root that contains it.
     pub(crate) root: usize,
-    /// The names of the fields that lead from the root down to it.
+    /// Names of the fields on the path from the root to it.
     pub(crate) path: Vec<String>,
-    /// The type of its values: of a dictionary, its values'.
+    /// Type of its values; for a dictionary, the type of the dictionary's values.
     pub(crate) data_type: DataType,
 }
 
-/// What is true of the rows that pass.
+/// Condition that passing rows fulfil.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PredicateNode {
-    /// Of all rows, or of none.
+    /// All rows pass, or none.
     Constant(bool),
     Leaf(ColumnCondition),
     Columns(ColumnComparison),
@@ -61,12 +61,11 @@ pub(crate) enum PredicateNode {
 }
 
 impl Predicate {
-    /// Finds the columns in a schema and types the literals.
+    /// Resolves the columns in a schema and types the literals.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchColumn`], and [`Error::Predicate`] where a column's type is not comparable with what it is
-    /// compared with.
+    /// [`Error::NoSuchColumn`], and [`Error::Predicate`] if a column's type is not comparable with the other side.
     pub(crate) fn bind(&self, schema: &Schema) -> Result<BoundPredicate> {
         let mut binder = PredicateBinder { schema, found: Vec::new() };
         let mut node = binder.node(self, false, 0)?;
@@ -86,6 +85,7 @@ impl Predicate {
                 roots.push(RootColumn { index, name: schema.field(index).name().clone() });
             }
         }
+
         Ok(BoundPredicate {
             columns: columns.into(),
             computed: computed.into(),
@@ -96,18 +96,17 @@ impl Predicate {
 }
 
 impl BoundPredicate {
-    /// The top-level columns whose arrays [`Evaluator::evaluate`] is to be given, in this order.
+    /// Returns the top-level columns whose arrays [`Evaluator::evaluate`] takes, in this order.
     pub(crate) fn roots(&self) -> &[RootColumn] {
         &self.roots
     }
 
-    /// The columns that it is about, nested ones too.
+    /// Returns the columns that it refers to, nested ones too.
     pub(crate) fn columns(&self) -> &[BoundColumn] {
         &self.columns
     }
 
-    /// What is computed from the columns, each after what it is computed from. A leaf or pair numbers these on from the
-    /// columns.
+    /// Returns the computed columns, each after its inputs. Leaves and pairs number them after the columns.
     pub(super) fn computed(&self) -> &[ComputedColumn] {
         &self.computed
     }
@@ -116,7 +115,7 @@ impl BoundPredicate {
         &self.node
     }
 
-    /// Whether all rows or none pass, where that is known without looking at them.
+    /// Returns `Some` if all rows or none pass, whatever their values.
     #[cfg(test)]
     pub(crate) fn constant(&self) -> Option<bool> {
         match self.node.as_ref() {
@@ -128,11 +127,11 @@ impl BoundPredicate {
 
 struct PredicateBinder<'a> {
     schema: &'a Schema,
-    /// All that was named, each after what it is computed from.
+    /// All operands so far, each after its inputs.
     found: Vec<BoundOperand>,
 }
 
-/// What an operand is bound to.
+/// A bound operand.
 enum BoundOperand {
     /// `root` is the index of the schema's field.
     Column(BoundColumn),
@@ -189,7 +188,7 @@ impl PredicateBinder<'_> {
             Predicate::And(all) | Predicate::Or(all) => {
                 let nodes = all.iter().map(|predicate| self.node(predicate, negate, depth + 1));
                 let nodes = nodes.collect::<Result<Vec<_>>>()?;
-                // By De Morgan, a negated OR is an AND of what is negated in turn.
+                // By De Morgan, a negated OR is an AND of its negated operands.
                 let is_and = matches!(predicate, Predicate::And(_)) != negate;
                 Ok(if is_and { join_and(nodes) } else { join_or(nodes) })
             }
@@ -216,11 +215,14 @@ impl PredicateBinder<'_> {
         right: &Operand,
         negated: bool,
     ) -> Result<PredicateNode> {
-        let (left_index, right_index) = (self.operand(left)?, self.operand(right)?);
-        let (left_type, right_type) = (self.data_type(left_index)?, self.data_type(right_index)?);
+        let left_index = self.operand(left)?;
+        let right_index = self.operand(right)?;
+        let left_type = self.data_type(left_index)?;
+        let right_type = self.data_type(right_index)?;
         if TypeClass::of(left_type) == TypeClass::Null || TypeClass::of(right_type) == TypeClass::Null {
             return Ok(PredicateNode::Constant(false));
         }
+
         let comparable = ColumnComparison::is_comparable(left_type, right_type);
         comparable
             .then_some(PredicateNode::Columns(ColumnComparison {
@@ -240,7 +242,7 @@ impl PredicateBinder<'_> {
         self.found.get(index).map(BoundOperand::data_type).ok_or_else(|| refuse("a column is missing"))
     }
 
-    /// The index of an operand among those that were found.
+    /// Returns the index of an operand, which is bound if it is new.
     fn operand(&mut self, operand: &Operand) -> Result<usize> {
         let step = match operand {
             Operand::Column(column) => return self.column(column),
@@ -262,6 +264,7 @@ impl PredicateBinder<'_> {
         if let Some(index) = self.found.iter().position(|found| found.is(operand)) {
             return Ok(index);
         }
+
         let data_type = step.data_type(operand)?;
         self.found.push(BoundOperand::Computed(ComputedColumn { operand: operand.clone(), step, data_type }));
         Ok(self.found.len() - 1)
@@ -287,13 +290,14 @@ impl PredicateBinder<'_> {
         }
     }
 
-    /// The index of a column among those that were named.
+    /// Returns the index of a column, which is bound if it is new.
     fn column(&mut self, column: &Column) -> Result<usize> {
         let is_known =
             |found: &BoundOperand| matches!(found, BoundOperand::Column(known) if known.column == *column);
         if let Some(index) = self.found.iter().position(is_known) {
             return Ok(index);
         }
+
         let mut path = Vec::new();
         let Some((root, field)) = find(self.schema.fields(), column.name(), &mut path) else {
             return Err(Error::NoSuchColumn {
@@ -301,25 +305,29 @@ impl PredicateBinder<'_> {
                 available: available(self.schema.fields(), column.name()),
             });
         };
+
         let data_type = match field.data_type() {
             DataType::Dictionary(_, values) => values.as_ref().clone(),
             data_type => data_type.clone(),
         };
+
         self.found.push(BoundOperand::Column(BoundColumn { column: column.clone(), root, path, data_type }));
         Ok(self.found.len() - 1)
     }
 }
 
-/// The field of a dotted name, and which of `fields` it is or lies in. A name with a dot in it goes before a nested
-/// field.
+/// Returns the field of a dotted name, and the index of the element of `fields` that contains it. A field whose own
+/// name has the dot takes precedence over a nested field.
 fn find<'a>(fields: &'a Fields, name: &str, path: &mut Vec<String>) -> Option<(usize, &'a Field)> {
     if let Some((index, field)) = fields.find(name) {
         return Some((index, field));
     }
     for (dot, _) in name.rmatch_indices('.') {
-        let (parent, child) = (name.get(..dot)?, name.get(dot + 1..)?);
+        let parent = name.get(..dot)?;
+        let child = name.get(dot + 1..)?;
         let Some((index, field)) = fields.find(parent) else { continue };
         let DataType::Struct(children) = field.data_type() else { continue };
+
         let depth = path.len();
         if let Some((child_index, found)) = find(children, child, path) {
             path.insert(depth, children.get(child_index)?.name().clone());
@@ -330,7 +338,7 @@ fn find<'a>(fields: &'a Fields, name: &str, path: &mut Vec<String>) -> Option<(u
     None
 }
 
-/// The columns there are, or the fields of the column that a dotted name begins with.
+/// Lists the available columns, or the fields of the column that a dotted name begins with.
 fn available(fields: &Fields, name: &str) -> String {
     let parent = name.split_once('.').and_then(|(parent, _)| fields.find(parent));
     let names: Vec<String> = match parent.map(|(_, field)| (field.name(), field.data_type())) {
@@ -357,6 +365,7 @@ fn join_and(nodes: Vec<PredicateNode>) -> PredicateNode {
             node => rest.push(node),
         }
     }
+
     let merged = merge(rest, ColumnTest::all);
     match merged {
         None => PredicateNode::Constant(false),
@@ -377,6 +386,7 @@ fn join_or(nodes: Vec<PredicateNode>) -> PredicateNode {
             node => rest.push(node),
         }
     }
+
     let mut nodes = merge(rest, |tests| Some(ColumnTest::any(tests))).unwrap_or_default();
     match nodes.len() {
         0 => PredicateNode::Constant(false),
@@ -385,8 +395,7 @@ fn join_or(nodes: Vec<PredicateNode>) -> PredicateNode {
     }
 }
 
-/// Makes one leaf of all that are about the same column, where the first of them was. `None` if one of them cannot be
-/// true.
+/// Merges the leaves of each column into one, in place of the first of them. `None` if one of them cannot be true.
 fn merge(
     nodes: Vec<PredicateNode>,
     join: impl Fn(Vec<ColumnTest>) -> Option<ColumnTest>,
@@ -404,20 +413,22 @@ fn merge(
             node => others.push(node),
         }
     }
+
     let mut merged = Vec::with_capacity(of_column.len() + others.len());
     for (column, tests) in of_column {
         merged.push(leaf(column, join(tests)?));
     }
+
     merged.append(&mut others);
     Some(merged)
 }
 
-/// Numbers the columns that are still needed, and what is computed from them.
+/// Numbers the columns and computed columns that are still needed.
 struct OperandNumbering<'a> {
     found: &'a [BoundOperand],
-    /// Which of those found are needed, and are columns.
+    /// Indices of the operands that are needed and are columns.
     columns: Vec<usize>,
-    /// Which of those found are needed, and are computed; each after what it is computed from.
+    /// Indices of the operands that are needed and are computed, each after its inputs.
     computed: Vec<usize>,
 }
 
@@ -448,6 +459,7 @@ impl OperandNumbering<'_> {
             BoundOperand::Column(column) => Some(column.clone()),
             BoundOperand::Computed(_) => None,
         });
+
         let computed = self.computed.iter().filter_map(|index| match found(index)? {
             BoundOperand::Column(_) => None,
             BoundOperand::Computed(computed) => {
@@ -456,6 +468,7 @@ impl OperandNumbering<'_> {
                 Some(computed)
             }
         });
+
         (columns.collect(), computed.collect())
     }
 }

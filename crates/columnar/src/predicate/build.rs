@@ -4,16 +4,16 @@ use std::ops::{BitAnd, BitOr, Not};
 
 use super::{Column, CompareOp, Literal, Operand, Predicate};
 
-/// What columns, and what is computed from them, are asked.
+/// Comparisons of columns and of values computed from them.
 macro_rules! conditions {
     ($($type:ty),+) => {
         $(impl $type {
-            /// The column compared with a literal.
+            /// Compares the column with a literal.
             pub fn compare(self, op: CompareOp, literal: impl Into<Literal>) -> Predicate {
                 Predicate::Compare(self.into(), op, literal.into())
             }
 
-            /// The column compared with another column of the same row.
+            /// Compares the column with another column of the same row.
             pub fn compare_column(self, op: CompareOp, other: impl Into<Operand>) -> Predicate {
                 Predicate::CompareColumns(self.into(), op, other.into())
             }
@@ -73,22 +73,22 @@ macro_rules! conditions {
                 Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: false }
             }
 
-            /// `column ILIKE pattern`: as [`Column::like`], whatever the case of letters.
+            /// `column ILIKE pattern`: [`Column::like`], ignoring case.
             pub fn ilike(self, pattern: impl Into<String>) -> Predicate {
                 Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: true }
             }
 
-            /// The string or binary begins with this.
+            /// Tests if the string or binary begins with this.
             pub fn starts_with(self, prefix: impl Into<String>) -> Predicate {
                 Predicate::StartsWith(self.into(), prefix.into())
             }
 
-            /// The string contains this.
+            /// Tests if the string contains this.
             pub fn contains(self, text: impl Into<String>) -> Predicate {
                 Predicate::Contains(self.into(), text.into())
             }
 
-            /// The string ends with this.
+            /// Tests if the string ends with this.
             pub fn ends_with(self, suffix: impl AsRef<str>) -> Predicate {
                 self.like(format!("%{}", escaped(suffix.as_ref())))
             }
@@ -103,7 +103,8 @@ macro_rules! conditions {
 
             /// `column IS NOT DISTINCT FROM column`: equal, or both null. It is never unknown.
             pub fn eq_missing_column(self, other: impl Into<Operand>) -> Predicate {
-                let (left, right): (Operand, Operand) = (self.into(), other.into());
+                let left: Operand = self.into();
+                let right: Operand = other.into();
                 let both = vec![left.clone().is_not_null(), right.clone().is_not_null()];
                 let neither = vec![left.clone().is_null(), right.clone().is_null()];
                 let equal = left.compare_column(CompareOp::Equal, right);
@@ -116,7 +117,7 @@ macro_rules! conditions {
 
 conditions!(Column, Operand);
 
-/// A text as a pattern that only it is like.
+/// Escapes a text, so that the pattern matches only this text.
 fn escaped(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -129,7 +130,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Predicate {
-    /// Both hold.
+    /// Returns the conjunction of both.
     pub fn and(self, other: Predicate) -> Self {
         match self {
             Self::And(mut all) => {
@@ -140,7 +141,7 @@ impl Predicate {
         }
     }
 
-    /// At least one holds.
+    /// Returns the disjunction of both.
     pub fn or(self, other: Predicate) -> Self {
         match self {
             Self::Or(mut any) => {
@@ -151,7 +152,7 @@ impl Predicate {
         }
     }
 
-    /// Does not hold; unknown stays unknown.
+    /// Returns the negation; unknown stays unknown.
     pub fn negate(self) -> Self {
         match self {
             Self::Not(predicate) => *predicate,

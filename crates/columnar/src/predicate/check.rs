@@ -17,10 +17,10 @@ use super::{
     words::{keep_rows, keep_values},
 };
 
-/// Sets of so few numbers are compared one by one.
+/// Maximum length of a set of numbers that are compared one by one.
 const SHORT_SET: usize = 8;
 
-/// What a value that is not null must fulfil.
+/// Condition on a value that is not null.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ValuePredicate {
     /// A whole number from `low` to `high`, both within.
@@ -43,7 +43,7 @@ pub(crate) enum ValuePredicate {
     Like(LikeMatcher),
 }
 
-/// Distinct strings of bytes, to find a value among or a range.
+/// Distinct byte strings, for lookups of values and ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BytesSet {
     sorted: Vec<Box<[u8]>>,
@@ -57,7 +57,7 @@ impl BytesSet {
         Self { members: values.iter().cloned().collect(), sorted: values }
     }
 
-    /// In ascending order.
+    /// Returns the byte strings in ascending order.
     pub(crate) fn sorted(&self) -> &[Box<[u8]>] {
         &self.sorted
     }
@@ -72,7 +72,7 @@ impl BytesSet {
 }
 
 impl ValuePredicate {
-    /// One of these whole numbers; `None` of none.
+    /// Tests for one of these integers; `None` if there are none.
     pub(super) fn among(mut values: Vec<i256>) -> Option<Self> {
         values.sort_unstable();
         values.dedup();
@@ -83,7 +83,7 @@ impl ValuePredicate {
         }
     }
 
-    /// One of these strings; `None` of none.
+    /// Tests for one of these byte strings; `None` if there are none.
     pub(super) fn among_bytes(values: Vec<Box<[u8]>>) -> Option<Self> {
         let set = BytesSet::new(values);
         match set.sorted.as_slice() {
@@ -93,7 +93,7 @@ impl ValuePredicate {
         }
     }
 
-    /// One of these floating-point numbers, none of which is NaN; `None` of none.
+    /// Tests for one of these floating-point numbers, none of which is NaN; `None` if there are none.
     pub(super) fn among_floats(mut values: Vec<f64>) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();
@@ -104,8 +104,8 @@ impl ValuePredicate {
         }
     }
 
-    /// Clears the rows whose values fail, or pass where it is negated. `None` if the array holds other values than the
-    /// check is for.
+    /// Clears the rows whose values fail, or those that pass if it is negated. `None` if the array has another type
+    /// than the check.
     pub(super) fn keep(&self, negated: bool, array: &dyn Array, words: &mut [u64]) -> Option<()> {
         match self {
             Self::Range { low, high } => match array.as_boolean_opt() {
@@ -153,7 +153,7 @@ impl ValuePredicate {
         }
     }
 
-    /// How long one value takes, compared with others.
+    /// Returns the relative cost per value.
     pub(super) fn cost(&self) -> u32 {
         match self {
             Self::Range { .. } | Self::Float { .. } => 1,
@@ -203,12 +203,13 @@ impl IntegerVisitor for KeepSet<'_> {
         let Self { set, negated, words } = self;
         let set: Vec<T> = set.iter().filter_map(|value| T::narrow(*value)).collect();
         let mut members = [set.first().copied().unwrap_or(T::LOWEST); SHORT_SET];
+
         if set.is_empty() {
             if !negated {
                 words.fill(0);
             }
         } else if set.len() <= SHORT_SET {
-            // Of a length that is known, and all compared: no branch, so the compiler takes many values at once.
+            // The length is constant and all are compared, without a branch, so the compiler vectorizes it.
             members.iter_mut().zip(&set).for_each(|(slot, member)| *slot = *member);
             let among = |value: T| members.iter().fold(false, |found, member| found | (*member == value));
             keep_values(words, values, |value| among(value) != negated);
@@ -219,7 +220,8 @@ impl IntegerVisitor for KeepSet<'_> {
 }
 
 fn keep_booleans(words: &mut [u64], array: &BooleanArray, passes: impl Fn(i256) -> bool) {
-    let (keep_true, keep_false) = (passes(i256::ONE), passes(i256::ZERO));
+    let keep_true = passes(i256::ONE);
+    let keep_false = passes(i256::ZERO);
     for (word, bits) in words.iter_mut().zip(array.values().bit_chunks().iter_padded()) {
         *word &= match (keep_true, keep_false) {
             (true, true) => u64::MAX,

@@ -23,10 +23,10 @@ pub(super) struct CivilDate {
 }
 
 impl CivilDate {
-    /// The day that is so many days after 1970-01-01.
+    /// Returns the day this many days after 1970-01-01.
     pub(super) fn from_days(days: i128) -> Self {
         let days = days + DAYS_BEFORE_EPOCH;
-        // Almost all days have room in 64 bits, whose division is far cheaper.
+        // Almost all days fit 64 bits, whose division is far cheaper.
         let (era, of_era) = match i64::try_from(days) {
             Ok(days) => (i128::from(days.div_euclid(DAYS_PER_ERA)), days.rem_euclid(DAYS_PER_ERA)),
             Err(_) => {
@@ -34,16 +34,18 @@ impl CivilDate {
                 (days.div_euclid(per_era), days.rem_euclid(per_era) as i64)
             }
         };
+
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * of_year + 2) / 153;
         let day = of_year - (153 * shifted_month + 2) / 5 + 1;
         let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
         let year = era * 400 + i128::from(year_of_era + i64::from(month <= 2));
+
         Self { year, month: month as u8, day: day as u8 }
     }
 
-    /// How many days after 1970-01-01.
+    /// Returns the number of days after 1970-01-01.
     pub(super) fn to_days(self) -> i128 {
         let year = self.year - i128::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -55,10 +57,11 @@ impl CivilDate {
         era * i128::from(DAYS_PER_ERA) + of_era - DAYS_BEFORE_EPOCH
     }
 
-    /// The same day so many months later, or the last of that month where it is shorter.
+    /// Returns the same day this many months later, or the last of a shorter month.
     pub(super) fn plus_months(self, months: i64) -> Self {
         let months = self.year * 12 + i128::from(self.month) - 1 + i128::from(months);
-        let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u8 + 1);
+        let year = months.div_euclid(12);
+        let month = months.rem_euclid(12) as u8 + 1;
         Self { year, month, day: self.day.min(month_days(year, month)) }
     }
 }
@@ -83,7 +86,7 @@ fn month_days(year: i128, month: u8) -> u8 {
     }
 }
 
-/// Writes nanoseconds since midnight, with as many digits of the second as there are.
+/// Writes nanoseconds since midnight, without trailing zeros of the second.
 pub(super) fn write_time(f: &mut impl fmt::Write, nanos: i128) -> fmt::Result {
     let seconds = nanos / NANOS_PER_SECOND;
     write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;
@@ -99,22 +102,22 @@ pub(super) fn write_timestamp(f: &mut impl fmt::Write, nanos: i128) -> fmt::Resu
     write_time(f, nanos.rem_euclid(NANOS_PER_DAY))
 }
 
-/// Days since 1970-01-01 of `2024-02-29`.
+/// Parses a date such as `2024-02-29`. Returns days since 1970-01-01.
 pub(super) fn parse_date(text: &str) -> Option<i128> {
     let mut cursor = DateTimeCursor(text.trim());
     let days = cursor.date()?;
     cursor.0.is_empty().then_some(days)
 }
 
-/// Nanoseconds since midnight of `12:30`, `12:30:15` or `12:30:15.123456789`.
+/// Parses a time such as `12:30`, `12:30:15` or `12:30:15.123456789`. Returns nanoseconds since midnight.
 pub(super) fn parse_time(text: &str) -> Option<i64> {
     let mut cursor = DateTimeCursor(text.trim());
     let nanos = cursor.time()?;
     cursor.0.is_empty().then_some(nanos as i64)
 }
 
-/// Nanoseconds since 1970-01-01T00:00:00 of a date, or of a date and a time with a blank or `T` between them, and `Z`
-/// or an offset like `+02:00` behind them or nothing, which means UTC.
+/// Parses a date, or a date and a time separated by a blank or `T`, followed by `Z`, an offset such as `+02:00`, or
+/// nothing, which means UTC. Returns nanoseconds since 1970-01-01T00:00:00.
 pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
     let mut cursor = DateTimeCursor(text.trim());
     let midnight = cursor.date()?.checked_mul(NANOS_PER_DAY)?;
@@ -124,10 +127,12 @@ pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
     if !(cursor.eat('T') || cursor.eat('t') || cursor.eat(' ')) {
         return None;
     }
+
     let local = midnight.checked_add(cursor.time()?)?;
     cursor.0 = cursor.0.trim_start();
     let offset = cursor.offset()?;
     cursor.0.is_empty().then_some(())?;
+
     local.checked_sub(offset)
 }
 
@@ -144,7 +149,7 @@ impl DateTimeCursor<'_> {
         }
     }
 
-    /// Between so many and so many digits.
+    /// Parses a number with a length in this range.
     fn digits(&mut self, least: usize, most: usize) -> Option<i128> {
         let count = self.0.bytes().take(most).take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count)?;
@@ -166,6 +171,7 @@ impl DateTimeCursor<'_> {
         self.eat('-').then_some(())?;
         let day = self.pair(31)? as u8;
         (month >= 1 && day >= 1 && day <= month_days(year, month)).then_some(())?;
+
         Some(CivilDate { year, month, day }.to_days())
     }
 
@@ -175,12 +181,14 @@ impl DateTimeCursor<'_> {
         let minutes = self.pair(59)?;
         let seconds = if self.eat(':') { self.pair(59)? } else { 0 };
         let mut nanos = ((hours * 60 + minutes) * 60 + seconds) * NANOS_PER_SECOND;
+
         if self.eat('.') {
             let before = self.0.len();
             let fraction = self.digits(1, 9)?;
             let digits = (before - self.0.len()) as u32;
             nanos += fraction * 10_i128.pow(9 - digits);
         }
+
         Some(nanos)
     }
 
@@ -195,9 +203,11 @@ impl DateTimeCursor<'_> {
             Some('-') => -1,
             Some(_) => return None,
         };
+
         self.0 = self.0.get(1..)?;
         let hours = self.pair(23)?;
         let minutes = if self.eat(':') || !self.0.is_empty() { self.pair(59)? } else { 0 };
+
         Some(sign * (hours * 60 + minutes) * 60 * NANOS_PER_SECOND)
     }
 }

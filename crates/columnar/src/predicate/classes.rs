@@ -1,4 +1,4 @@
-//! Which values a type has: what can be compared with it, and how its values are numbered.
+//! Classes of types: their comparability, and the numbering of their values.
 
 use arrow::{
     array::{Array, AsArray},
@@ -14,31 +14,31 @@ use arrow::{
 
 use super::civil::{NANOS_PER_DAY, NANOS_PER_SECOND};
 
-/// Types of one class hold the same kind of values: a predicate that is bound to one can be evaluated on another.
+/// Class of types with the same kind of values: a predicate bound to one can be evaluated on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypeClass {
     Boolean,
     Integer,
-    /// Whole numbers of ten to the power of minus `scale`.
+    /// Integers in units of 10^-`scale`.
     Decimal {
         scale: i8,
     },
     Float,
-    /// Whole numbers of this many nanoseconds since 1970-01-01.
+    /// Integers in units of `nanos` nanoseconds since 1970-01-01.
     Date {
         nanos: i128,
     },
-    /// Whole numbers of this many nanoseconds since midnight.
+    /// Integers in units of `nanos` nanoseconds since midnight.
     Time {
         nanos: i128,
     },
-    /// Whole numbers of this many nanoseconds since 1970-01-01T00:00:00.
+    /// Integers in units of `nanos` nanoseconds since 1970-01-01T00:00:00.
     Timestamp {
         nanos: i128,
     },
     Text,
     Bytes,
-    /// Nothing but nulls.
+    /// Only nulls.
     Null,
     /// Not comparable.
     Other,
@@ -80,14 +80,14 @@ fn unit_nanos(unit: TimeUnit) -> i128 {
     }
 }
 
-/// A whole number that an array may hold.
+/// Integer type of array values.
 pub(crate) trait ComparableInteger: Copy + Ord {
     const LOWEST: Self;
     const HIGHEST: Self;
 
     fn wide(self) -> i256;
 
-    /// The same number, if there is one.
+    /// Returns the same number, if it fits.
     fn narrow(wide: i256) -> Option<Self>;
 }
 
@@ -123,14 +123,14 @@ impl ComparableInteger for i256 {
     }
 }
 
-/// What is done with an array's whole numbers, whatever their width.
+/// Operation on an array's integers of any width.
 pub(crate) trait IntegerVisitor {
     type Output;
 
     fn with<T: ComparableInteger + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Self::Output;
 }
 
-/// Hands an array's whole numbers over; `None` if it has none.
+/// Calls `with` on an array's integers; `None` if its values are not integers.
 pub(crate) fn with_whole<W: IntegerVisitor>(array: &dyn Array, with: W) -> Option<W::Output> {
     macro_rules! values {
         ($type:ty) => {
@@ -164,7 +164,7 @@ pub(crate) fn with_whole<W: IntegerVisitor>(array: &dyn Array, with: W) -> Optio
     }
 }
 
-/// The lowest and the highest number that fits a column of this type; `None` where its values are no whole numbers.
+/// Returns the lowest and the highest integer of a type; `None` if its values are not integers.
 pub(crate) fn whole_range(data_type: &DataType) -> Option<(i256, i256)> {
     fn range<T: ComparableInteger>() -> Option<(i256, i256)> {
         Some((T::LOWEST.wide(), T::HIGHEST.wide()))

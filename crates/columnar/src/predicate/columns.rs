@@ -1,4 +1,4 @@
-//! Two columns of a row compared with each other.
+//! Comparison of two columns of a row.
 
 use std::cmp::Ordering;
 
@@ -18,24 +18,24 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Two columns and the operator between them.
+/// Comparison of two columns by an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnComparison {
-    /// Which of the bound columns.
+    /// Index of the bound column.
     pub(crate) left: usize,
     pub(crate) op: CompareOp,
-    /// Which of the bound columns.
+    /// Index of the bound column.
     pub(crate) right: usize,
-    /// Whether the rows pass of which it is false.
+    /// Passes the rows for which the comparison is false.
     pub(crate) negated: bool,
 }
 
 impl ColumnComparison {
-    /// Whether every value of the one type has a place among those of the other.
+    /// Returns `true` if the values of both types have a common order.
     pub(super) fn is_comparable(left: &DataType, right: &DataType) -> bool {
         match (TypeClass::of(left), TypeClass::of(right)) {
             (TypeClass::Other, _) | (_, TypeClass::Other) => false,
-            // Whole numbers of 128 bits are compared with floating-point numbers as integers are.
+            // Decimals of scale 0 and at most 128 bits compare with floating-point numbers as integers do.
             (TypeClass::Decimal { scale: 0 }, TypeClass::Float) => !matches!(left, DataType::Decimal256(..)),
             (TypeClass::Float, TypeClass::Decimal { scale: 0 }) => !matches!(right, DataType::Decimal256(..)),
             (TypeClass::Integer, TypeClass::Decimal { .. } | TypeClass::Float) => true,
@@ -50,7 +50,7 @@ impl ColumnComparison {
         }
     }
 
-    /// Clears the rows of which it is not true.
+    /// Clears the rows for which the comparison is not true.
     pub(super) fn keep(
         &self,
         left: &PredicateInput,
@@ -59,11 +59,13 @@ impl ColumnComparison {
     ) -> Result<()> {
         keep_valid(words, left.nulls.as_ref());
         keep_valid(words, right.nulls.as_ref());
-        let (left, right) = (dense(&left.array)?, dense(&right.array)?);
+        let left = dense(&left.array)?;
+        let right = dense(&right.array)?;
         if left.data_type() == &DataType::Null || right.data_type() == &DataType::Null {
             words.fill(0);
             return Ok(());
         }
+
         keep_valid(words, left.logical_nulls().as_ref());
         keep_valid(words, right.logical_nulls().as_ref());
         let passes = |order: Option<Ordering>| match order {
@@ -71,19 +73,23 @@ impl ColumnComparison {
             // NaN equals nothing, not even itself.
             None => (self.op == CompareOp::NotEqual) != self.negated,
         };
+
         match (TypeClass::of(left.data_type()), TypeClass::of(right.data_type())) {
             (TypeClass::Float, TypeClass::Float) => {
-                let (left, right) = (floats(&left)?, floats(&right)?);
+                let left = floats(&left)?;
+                let right = floats(&right)?;
                 keep_rows(words, |row| passes(at(&left, row).partial_cmp(&at(&right, row))));
             }
             (TypeClass::Float, _) => {
-                let (left, right) = (floats(&left)?, wholes(&right)?);
+                let left = floats(&left)?;
+                let right = wholes(&right)?;
                 let order =
                     |row| float_order(at(&right, row).as_i128(), at(&left, row)).map(Ordering::reverse);
                 keep_rows(words, |row| passes(order(row)));
             }
             (_, TypeClass::Float) => {
-                let (left, right) = (wholes(&left)?, floats(&right)?);
+                let left = wholes(&left)?;
+                let right = floats(&right)?;
                 keep_rows(words, |row| passes(float_order(at(&left, row).as_i128(), at(&right, row))));
             }
             _ if left.data_type() == right.data_type() => self.keep_equal_types(&left, &right, words)?,
@@ -96,11 +102,13 @@ impl ColumnComparison {
             }
             (left_class, right_class) => {
                 let (left_factor, right_factor) = factors(left_class, right_class);
-                let (left, right) = (wholes(&left)?, wholes(&right)?);
+                let left = wholes(&left)?;
+                let right = wholes(&right)?;
                 let order = |row| scaled_order(at(&left, row), left_factor, at(&right, row), right_factor);
                 keep_rows(words, |row| passes(Some(order(row))));
             }
         }
+
         Ok(())
     }
 
@@ -113,11 +121,13 @@ impl ColumnComparison {
             CompareOp::Greater => cmp::gt,
             CompareOp::GreaterOrEqual => cmp::gt_eq,
         };
+
         let passing = compare(left, right).map_err(Error::arrow("comparing two columns"))?;
         let flip = if self.negated { u64::MAX } else { 0 };
         for (word, bits) in words.iter_mut().zip(passing.values().bit_chunks().iter_padded()) {
             *word &= bits ^ flip;
         }
+
         Ok(())
     }
 }
@@ -136,6 +146,7 @@ fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
             values.iter().map(|value| value.wide()).collect()
         }
     }
+
     with_whole(array, WidenValues).ok_or_else(|| unfit(array))
 }
 
@@ -143,12 +154,13 @@ fn at<T: Copy + Default>(values: &[T], row: usize) -> T {
     values.get(row).copied().unwrap_or_default()
 }
 
-/// What makes the units of two classes one.
+/// Returns the factors that convert the values of two classes to a common unit.
 fn factors(left: TypeClass, right: TypeClass) -> (i256, i256) {
     let power = |exponent: i16| {
         let exponent = u32::try_from(exponent).unwrap_or(0);
         i256::from_i128(10).checked_pow(exponent).unwrap_or(i256::MAX)
     };
+
     let scale = |class| match class {
         TypeClass::Decimal { scale } => i16::from(scale),
         _ => 0,
@@ -163,17 +175,18 @@ fn factors(left: TypeClass, right: TypeClass) -> (i256, i256) {
             | TypeClass::Timestamp { nanos: right },
         ) => (i256::from_i128(left), i256::from_i128(right)),
         _ => {
-            let (left, right) = (scale(left), scale(right));
+            let left = scale(left);
+            let right = scale(right);
             (power(right - left), power(left - right))
         }
     }
 }
 
-/// The order of two products.
+/// Compares two products.
 fn scaled_order(left: i256, left_factor: i256, right: i256, right_factor: i256) -> Ordering {
     match (left.checked_mul(left_factor), right.checked_mul(right_factor)) {
         (Some(left), Some(right)) => left.cmp(&right),
-        // At most one factor is not 1: the product without room is the larger in magnitude, so its sign decides.
+        // At most one factor is not 1: a product that overflows is the larger in magnitude, so its sign decides.
         (None, _) => left.cmp(&i256::ZERO),
         (_, None) => i256::ZERO.cmp(&right),
     }

@@ -1,6 +1,6 @@
 //! Values computed from those of columns: functions of one, arithmetic of two.
 //!
-//! What is computed is bound and compared like a column of its own. Statistics know nothing of it.
+//! A computed value is bound and compared like a column, but has no statistics.
 
 use std::sync::Arc;
 
@@ -25,26 +25,26 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// The most digits that a computed decimal number is said to have; its values may have as many as fit 128 bits.
+/// Declared precision of computed decimals; their values may use all of 128 bits.
 const PRECISION: u8 = 38;
-/// Up to here floating-point numbers hold every whole number.
+/// Largest number up to which float64 represents every integer.
 const EXACT_FLOATS: u128 = 1 << 53;
-/// The largest power of ten that is a floating-point number exactly.
+/// Largest power of ten that float64 represents exactly.
 const EXACT_POWER: i16 = 22;
 
-/// Values that are computed from those of columns.
+/// A column computed from other columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ComputedColumn {
-    /// As the predicate names it.
+    /// The operand as the predicate names it.
     pub(super) operand: Operand,
     pub(super) step: ComputeExpr,
     pub(super) data_type: DataType,
 }
 
-/// How values are computed. Columns are numbered as those of a leaf are.
+/// Expression of a computed column. Columns are numbered as those of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ComputeExpr {
-    /// The type is that of the column.
+    /// A function, the index of its column, and the type of the column.
     Call(Function, usize, DataType),
     Arithmetic(ArithmeticSide, ArithmeticOp, ArithmeticSide),
 }
@@ -56,15 +56,15 @@ pub(super) enum ArithmeticSide {
     Literal(Literal, NumberKind),
 }
 
-/// How numbers are represented.
+/// Representation of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberKind {
-    /// Whole numbers of ten to the power of minus `scale`.
+    /// Integers in units of 10^-`scale`.
     Exact {
         scale: i8,
     },
     Float,
-    /// Nothing but nulls.
+    /// Only nulls.
     Null,
 }
 
@@ -98,7 +98,7 @@ impl ArithmeticSide {
 }
 
 impl ComputeExpr {
-    /// Which columns it looks at.
+    /// Returns the columns that it reads.
     pub(super) fn inputs_mut(&mut self) -> Vec<&mut usize> {
         match self {
             Self::Call(_, column, _) => vec![column],
@@ -112,12 +112,12 @@ impl ComputeExpr {
         }
     }
 
-    /// Which columns it looks at.
+    /// Returns the columns that it reads.
     pub(super) fn inputs(&self) -> Vec<usize> {
         self.clone().inputs_mut().into_iter().map(|column| *column).collect()
     }
 
-    /// The only column that it looks at.
+    /// Returns the column that it reads, if it is only one.
     pub(super) fn only_input(&self) -> Option<usize> {
         match self.inputs().as_slice() {
             [column] => Some(*column),
@@ -126,7 +126,7 @@ impl ComputeExpr {
         }
     }
 
-    /// The type of what comes out; an error if the columns have types that it is not for.
+    /// Returns the type of the result. Fails if the columns' types are not supported.
     pub(super) fn data_type(&self, operand: &Operand) -> Result<DataType> {
         let refused =
             |of: &DataType, wanted: &str| refuse(format!("{}: {of} is not {wanted}", quoted(operand)));
@@ -169,7 +169,7 @@ impl ComputeExpr {
 }
 
 impl ComputedColumn {
-    /// The values of rows whose columns are these.
+    /// Computes the values of rows from these columns.
     pub(super) fn values(
         &self,
         rows: usize,
@@ -179,6 +179,7 @@ impl ComputedColumn {
         for index in self.step.inputs() {
             inputs.push(column(index)?.dense()?);
         }
+
         let nulls =
             inputs.iter().fold(None, |nulls, input| NullBuffer::union(nulls.as_ref(), input.nulls.as_ref()));
         let all_null = self.data_type == DataType::Null
@@ -198,8 +199,8 @@ impl ComputedColumn {
                     self.exact(&left, *op, &right, scale, rows, nulls)
                 }
                 _ => {
-                    let (left, right) =
-                        (self.float_lane(left, &mut next)?, self.float_lane(right, &mut next)?);
+                    let left = self.float_lane(left, &mut next)?;
+                    let right = self.float_lane(right, &mut next)?;
                     let values = (0..rows).map(|row| float(left.at(row), *op, right.at(row)));
                     Ok(Arc::new(Float64Array::new(values.collect(), nulls)))
                 }
@@ -261,7 +262,7 @@ impl ComputedColumn {
         })
     }
 
-    /// Exact arithmetic of numbers of two scales.
+    /// Computes exact arithmetic on numbers of two scales.
     fn exact(
         &self,
         left: &ArithmeticValues<i128>,
@@ -274,6 +275,7 @@ impl ComputedColumn {
         let ComputeExpr::Arithmetic(left_side, _, right_side) = &self.step else {
             return Err(self.overflow());
         };
+
         let factor = |side: &ArithmeticSide| match (side.number(), op) {
             (
                 NumberKind::Exact { scale: own },
@@ -281,6 +283,7 @@ impl ComputedColumn {
             ) => 10_i128.checked_pow(u32::try_from(i16::from(scale) - i16::from(own)).ok()?),
             _ => Some(1),
         };
+
         let left_factor = factor(left_side).ok_or_else(|| self.overflow())?;
         let right_factor = factor(right_side).ok_or_else(|| self.overflow())?;
 
@@ -290,6 +293,7 @@ impl ComputedColumn {
             if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                 continue;
             }
+
             let operands = left.at(row).checked_mul(left_factor).zip(right.at(row).checked_mul(right_factor));
             let (left, right) = operands.ok_or_else(|| self.overflow())?;
             let result = match op {
@@ -300,24 +304,25 @@ impl ComputedColumn {
                     undefined.push(row);
                     Some(0)
                 }
-                // The lowest number divided by -1 has no room, and no remainder.
+                // The lowest number divided by -1 overflows; its remainder is 0.
                 ArithmeticOp::Divide | ArithmeticOp::Modulo => Some(left.checked_rem(right).unwrap_or(0)),
             };
+
             *value = result.ok_or_else(|| self.overflow())?;
         }
 
-        let nulls = match undefined.is_empty() {
-            true => nulls,
-            false => {
-                let mut defined = vec![true; rows];
-                for row in undefined {
-                    if let Some(defined) = defined.get_mut(row) {
-                        *defined = false;
-                    }
+        let nulls = if undefined.is_empty() {
+            nulls
+        } else {
+            let mut defined = vec![true; rows];
+            for row in undefined {
+                if let Some(defined) = defined.get_mut(row) {
+                    *defined = false;
                 }
-                NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::from(defined)))
             }
+            NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::from(defined)))
         };
+
         Ok(Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(self.data_type.clone())))
     }
 
@@ -339,7 +344,7 @@ impl ComputedColumn {
         }
     }
 
-    /// Values in 128 bits; those of null rows are any.
+    /// Values in 128 bits; those of null rows are unspecified.
     fn exact_values(&self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<i128>> {
         struct NarrowToI128<'a>(Option<&'a NullBuffer>);
         impl IntegerVisitor for NarrowToI128<'_> {
@@ -356,6 +361,7 @@ impl ComputedColumn {
                 values.iter().enumerate().map(narrow).collect()
             }
         }
+
         with_whole(array, NarrowToI128(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
     }
 
@@ -385,7 +391,7 @@ impl ComputedColumn {
     }
 }
 
-/// The values of one side, row by row.
+/// Values of one side, by row.
 enum ArithmeticValues<T> {
     One(T),
     Each(Vec<T>),
@@ -416,7 +422,7 @@ fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
     array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
 }
 
-/// The floating-point numbers nearest to exact ones.
+/// Converts exact numbers to the nearest floating-point numbers.
 fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
     struct NearestFloats(i16);
     impl IntegerVisitor for NearestFloats {
@@ -430,14 +436,15 @@ fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
             values.iter().map(|value| nearest_wide(value.wide())).collect()
         }
     }
+
     with_whole(array, NearestFloats(i16::from(scale))).ok_or_else(|| unfit(array))
 }
 
-/// The floating-point number nearest to `digits` divided by ten to the power of `scale`.
+/// Returns the floating-point number nearest to `digits` divided by 10^`scale`.
 fn nearest(digits: i128, scale: i16) -> f64 {
     match scale {
         0 => digits as f64,
-        // Both are exact, so that only the division rounds.
+        // Both are exact, so only the division rounds.
         1..=EXACT_POWER if digits.unsigned_abs() <= EXACT_FLOATS => {
             digits as f64 / 10_f64.powi(i32::from(scale))
         }
@@ -449,7 +456,7 @@ fn parsed(digits: impl std::fmt::Display, scale: i16) -> f64 {
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }
 
-/// Text with each character replaced.
+/// Replaces each character of a text.
 fn texts(
     array: &ArrayRef,
     nulls: Option<&NullBuffer>,
@@ -460,6 +467,7 @@ fn texts(
         text.chars().for_each(|letter| replace(letter, &mut result));
         result
     };
+
     let is_null = |row| nulls.is_some_and(|nulls| nulls.is_null(row));
     macro_rules! rows {
         ($array:expr) => {{
@@ -476,12 +484,12 @@ fn texts(
     }))
 }
 
-/// The other case of a letter, if that is one character too.
+/// Appends the other case of a letter if that is a single character, else the letter.
 fn push(text: &mut String, letter: char, other: impl Iterator<Item = char>) {
     text.push(only(other).unwrap_or(letter));
 }
 
-/// A part of the day that each value lies in, on the calendar of the column's time zone.
+/// Extracts a part of each value's date, in the column's time zone.
 fn date_parts(
     array: &ArrayRef,
     data_type: &DataType,
@@ -492,12 +500,14 @@ fn date_parts(
     else {
         return Err(unfit(array));
     };
+
     let zone = match data_type {
         DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => {
             Some(zone.parse::<Tz>().map_err(|_| unknown_zone(zone))?)
         }
         _ => None,
     };
+
     let per_day = i64::try_from(NANOS_PER_DAY / nanos).map_err(|_| unfit(array))?;
     let per_second = i64::try_from((NANOS_PER_SECOND / nanos).max(1)).map_err(|_| unfit(array))?;
 
@@ -508,10 +518,12 @@ fn date_parts(
             values.push(0);
             continue;
         }
+
         let day = match &zone {
             None => value.div_euclid(per_day),
             Some(zone) => local_day(value.div_euclid(per_second), zone)?,
         };
+
         let found = match last {
             Some((known, found)) if known == day => found,
             _ => part(CivilDate::from_days(day.into())).ok_or_else(|| unfit(array))?,
@@ -519,6 +531,7 @@ fn date_parts(
         last = Some((day, found));
         values.push(found);
     }
+
     Ok(Arc::new(Int64Array::new(values.into(), nulls)))
 }
 
@@ -531,10 +544,11 @@ fn moments(array: &ArrayRef) -> Result<Vec<i64>> {
             values.iter().map(|value| i64::try_from(value.wide().to_i128()?).ok()).collect()
         }
     }
+
     with_whole(array, NarrowToI64).flatten().ok_or_else(|| unfit(array))
 }
 
-/// The day of the zone in which a second since 1970-01-01T00:00:00 in UTC lies.
+/// Returns the day, in the zone, of a second since 1970-01-01T00:00:00 UTC.
 fn local_day(second: i64, zone: &Tz) -> Result<i64> {
     const SECONDS_PER_DAY: i64 = 86_400;
     let beyond = || refuse("a timestamp is beyond the years for which offsets of time zones are known");

@@ -1,7 +1,7 @@
-//! Finds the rows of which a filter is true.
+//! Finds the rows for which a filter is true.
 //!
-//! A condition on a column that arrives as a dictionary is asked once of each of its values; then a row costs a look
-//! into a table. What a dictionary came to is remembered as long as the same dictionary arrives again.
+//! A condition on a dictionary column is evaluated once per value of the dictionary; a row then costs a table lookup.
+//! The table is reused while the same dictionary arrives again.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -19,31 +19,31 @@ use super::{
 };
 use crate::{Result, kernels::same::is_same};
 
-/// What a row of a dictionary costs, whatever is asked of it.
+/// Cost per row of a dictionary, for any condition.
 const GATHER_COST: u32 = 1;
-/// What a row costs where two columns are compared.
+/// Cost per row of a comparison of two columns.
 const PAIR_COST: u32 = 10;
 
 /// Finds the rows that pass, batch by batch.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     bound: BoundPredicate,
-    /// By leaf, what is known of the dictionary that it saw last.
+    /// By leaf, the result for the last dictionary.
     memos: Vec<Option<DictionaryMemo>>,
-    /// By what is computed, the values of the dictionary that it was computed from last, and what they came to.
+    /// By computed column, the values of the last dictionary, and the result for them.
     computed: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
 #[derive(Debug)]
 struct DictionaryMemo {
-    /// Kept alive, so that no other dictionary can come to lie at its address.
+    /// Kept alive, so that no other dictionary can be allocated at its address.
     values: ArrayRef,
     keys: DataType,
     table: PassingCodes,
 }
 
 impl BoundPredicate {
-    /// What finds the rows that pass. Keep it over batches: it remembers what it knows of dictionaries.
+    /// Creates an evaluator. It should be reused across batches, since it caches results for dictionaries.
     pub(crate) fn evaluator(&self) -> Evaluator {
         Evaluator::new(self.clone())
     }
@@ -54,19 +54,20 @@ impl Evaluator {
         Self { bound, memos: Vec::new(), computed: Vec::new() }
     }
 
-    /// The rows of which the predicate is true. The arrays are those of [`BoundPredicate::roots`], as they are or as
-    /// dictionaries, and have so many rows.
+    /// Returns the rows for which the predicate is true. `arrays` are those of [`BoundPredicate::roots`], dense or as
+    /// dictionaries, of `rows` rows.
     ///
     /// # Errors
     ///
     /// [`crate::Error::Predicate`] if an array is not of the type that the predicate was bound to, or if a computed
-    /// number has no room.
+    /// number overflows.
     pub(crate) fn evaluate(&mut self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let bound = self.bound.clone();
         let mut inputs = Vec::with_capacity(bound.columns().len());
         for column in bound.columns() {
             inputs.push(column.input(columns, rows)?);
         }
+
         for (index, computed) in bound.computed().iter().enumerate() {
             inputs.push(self.compute(index, computed, &inputs, rows)?);
         }
@@ -75,7 +76,7 @@ impl Evaluator {
         Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, rows))
     }
 
-    /// What is computed from the columns of a batch; from one that is a dictionary, once for each of its values.
+    /// Computes the computed columns of a batch; from a dictionary, once per value.
     fn compute(
         &mut self,
         index: usize,
@@ -91,7 +92,7 @@ impl Evaluator {
             return Ok(PredicateInput { array: dictionary.with_values(values), nulls: only.nulls.clone() });
         }
 
-        // Also where a value of the dictionary has no result: no row may have it.
+        // Also if a value of the dictionary has no result: no row may refer to it.
         let array = computed.values(rows, &|column| input(inputs, column).cloned())?;
         let nulls = array.logical_nulls();
         Ok(PredicateInput { array, nulls })
@@ -117,10 +118,11 @@ impl Evaluator {
         if let Some(memo) = self.computed.get_mut(index) {
             *memo = Some((values.clone(), results.clone()));
         }
+
         Ok(results)
     }
 
-    /// Clears the rows of which the node is not true.
+    /// Clears the rows for which the node is not true.
     fn keep(&mut self, node: &PredicateNode, inputs: &[PredicateInput], words: &mut [u64]) -> Result<()> {
         match node {
             PredicateNode::Constant(true) => Ok(()),
@@ -170,6 +172,7 @@ impl Evaluator {
                 })
             }
         };
+
         kept.ok_or_else(|| unfit(&input.array))
     }
 
@@ -177,6 +180,7 @@ impl Evaluator {
         if self.memos.len() <= leaf.id {
             self.memos.resize_with(leaf.id + 1, || None);
         }
+
         let memo = self.memos.get_mut(leaf.id)?;
         if !memo.as_ref().is_some_and(|memo| memo.keys == *keys && is_same(&memo.values, values)) {
             let mut passing = words::all(values.len());
@@ -187,6 +191,7 @@ impl Evaluator {
                 table: PassingCodes::new(passing, keys),
             });
         }
+
         memo.as_ref().map(|memo| &memo.table)
     }
 }
@@ -203,6 +208,7 @@ fn keep_codes(
         passing_nulls.extend_from_slice(words);
         keep_null(&mut passing_nulls, nulls);
     }
+
     keep_valid(words, nulls);
     table.keep(keys, words)?;
     for (word, null) in words.iter_mut().zip(passing_nulls) {
@@ -230,13 +236,14 @@ fn input(inputs: &[PredicateInput], index: usize) -> Result<&PredicateInput> {
 }
 
 impl BoundColumn {
-    /// The column of a batch, down from its root.
+    /// Returns the column of a batch, found from its root.
     fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<PredicateInput> {
         let missing = || refuse(format!("column {} is missing", self.column));
         let root = columns.get(self.root).ok_or_else(missing)?;
         if root.len() != rows {
             return Err(refuse(format!("column {} has {} rows of {rows}", self.column, root.len())));
         }
+
         let mut array = root.clone();
         let mut nulls = None;
         for name in &self.path {
@@ -245,12 +252,15 @@ impl BoundColumn {
             let child = parent.column_by_name(name).ok_or_else(missing)?.clone();
             array = child;
         }
+
         let own = match array.as_any_dictionary_opt() {
             Some(dictionary) => dictionary.keys().nulls().cloned(),
             None => array.logical_nulls(),
         };
+
         let nulls = NullBuffer::union(nulls.as_ref(), own.as_ref());
-        let (class, own_class) = (TypeClass::of(&self.data_type), TypeClass::of(array.data_type()));
+        let class = TypeClass::of(&self.data_type);
+        let own_class = TypeClass::of(array.data_type());
         let fits = class == own_class || own_class == TypeClass::Null || class == TypeClass::Null;
         if fits { Ok(PredicateInput { array, nulls }) } else { Err(unfit(&array)) }
     }

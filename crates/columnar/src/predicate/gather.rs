@@ -1,4 +1,4 @@
-//! Which codes of a dictionary pass, and the rows that have them.
+//! The codes of a dictionary that pass, and the rows that have them.
 
 use arrow::{
     array::{Array, AsArray},
@@ -10,30 +10,31 @@ use arrow::{
 
 use super::words::keep_values;
 
-/// The codes whose values pass. Codes beyond the dictionary never do, whatever they are.
+/// Codes whose values pass. Codes beyond the dictionary never pass.
 #[derive(Debug)]
 pub(super) enum PassingCodes {
     None,
-    /// All that are in the dictionary; `u64` of them.
+    /// The codes from `first` to `last`, both included.
     Run {
         first: u64,
         last: u64,
     },
-    /// A byte per code that a key of 8 bits can be, so that no code is beyond it.
+    /// A byte per possible 8-bit code, so that no code is beyond the table.
     U8(Box<[u8; 1 << 8]>),
-    /// A byte per code that a key of 16 bits can be.
+    /// A byte per possible 16-bit code.
     U16(Box<[u8; 1 << 16]>),
     /// A bit per code of the dictionary.
     Bits(Vec<u64>),
 }
 
 impl PassingCodes {
-    /// Of the dictionary's values, as bits, for keys of a type.
+    /// Builds the table from the passing values of the dictionary, as bits, for keys of a type.
     pub(super) fn new(passing: Vec<u64>, keys: &DataType) -> Self {
         let count: u64 = passing.iter().map(|word| u64::from(word.count_ones())).sum();
         let first = passing.iter().position(|word| *word != 0).unwrap_or(0);
         let last = passing.iter().rposition(|word| *word != 0).unwrap_or(0);
         let (Some(low), Some(high)) = (passing.get(first), passing.get(last)) else { return Self::None };
+
         let first = 64 * first as u64 + u64::from(low.trailing_zeros());
         let last = 64 * last as u64 + u64::from(63_u32.saturating_sub(high.leading_zeros()));
         if count == 0 {
@@ -42,15 +43,17 @@ impl PassingCodes {
         if last - first + 1 == count {
             return Self::Run { first, last };
         }
+
         let table = match keys {
             DataType::UInt8 => bytes(&passing).map(Self::U8),
             DataType::UInt16 => bytes(&passing).map(Self::U16),
             _ => None,
         };
+
         table.unwrap_or(Self::Bits(passing))
     }
 
-    /// Clears the rows whose code does not pass; `None` if they are no keys.
+    /// Clears the rows whose code does not pass; `None` if `keys` is not of a key type.
     pub(super) fn keep(&self, keys: &dyn Array, words: &mut [u64]) -> Option<()> {
         match (self, keys.data_type()) {
             (Self::None, _) => words.fill(0),
@@ -87,7 +90,7 @@ impl PassingCodes {
                 (Some(first), Some(last)) => {
                     keep_values(words, codes, |code| (code >= first) & (code <= last));
                 }
-                // A dictionary may have more values than its keys can name.
+                // A dictionary may have more values than its keys can address.
                 (Some(first), None) => keep_values(words, codes, |code| code >= first),
                 (None, _) => words.fill(0),
             },
@@ -103,6 +106,7 @@ impl PassingCodes {
                 });
             }
         }
+
         Some(())
     }
 }
@@ -116,7 +120,7 @@ fn keep_listed<K: ArrowDictionaryKeyType>(
     keep_values(words, codes, |code| passes(code.as_usize()));
 }
 
-/// A byte per code, of as many codes as there may be; `None` if there are more.
+/// Expands bits to a byte per code of `CODES` codes; `None` if there are more.
 fn bytes<const CODES: usize>(passing: &[u64]) -> Option<Box<[u8; CODES]>> {
     let mut table = vec![0; CODES];
     for (index, word) in passing.iter().enumerate() {
@@ -126,5 +130,6 @@ fn bytes<const CODES: usize>(passing: &[u64]) -> Option<Box<[u8; CODES]>> {
             rest &= rest - 1;
         }
     }
+
     table.into_boxed_slice().try_into().ok()
 }

@@ -1,4 +1,4 @@
-//! The columns of a batch, as comparisons take them.
+//! The columns of a batch, as the input of comparisons.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, new_null_array},
@@ -13,12 +13,12 @@ use crate::{Error, Result};
 #[derive(Clone)]
 pub(super) struct PredicateInput {
     pub(super) array: ArrayRef,
-    /// Rows that are null in it or in a struct around it.
+    /// Nulls of the column and of the structs around it.
     pub(super) nulls: Option<NullBuffer>,
 }
 
 impl PredicateInput {
-    /// The same without a dictionary, and with all of its nulls.
+    /// Expands a dictionary, with all nulls.
     pub(super) fn dense(self) -> Result<Self> {
         let array = dense(&self.array)?;
         let nulls = NullBuffer::union(self.nulls.as_ref(), array.logical_nulls().as_ref());
@@ -26,7 +26,7 @@ impl PredicateInput {
     }
 }
 
-/// The values row by row.
+/// Expands a dictionary into its values, row by row.
 pub(super) fn dense(array: &ArrayRef) -> Result<ArrayRef> {
     match array.as_any_dictionary_opt() {
         None => Ok(array.clone()),

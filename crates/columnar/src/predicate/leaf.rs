@@ -1,4 +1,4 @@
-//! All that a filter asks of one column, so that it is asked once of each value of a dictionary.
+//! All conditions of a filter on one column, evaluated once per value of a dictionary.
 
 use arrow::{array::Array, buffer::NullBuffer, datatypes::i256};
 
@@ -10,19 +10,19 @@ use super::{
 /// A condition on one column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnCondition {
-    /// Which of the leaves it is.
+    /// Index of the leaf.
     pub(crate) id: usize,
-    /// Which of the bound columns it is about.
+    /// Index of the bound column.
     pub(crate) column: usize,
     pub(crate) test: ColumnTest,
 }
 
-/// Whether a condition is true of a row; false and unknown are one here, since no NOT is above it any more.
+/// Test of a row. False and unknown are equivalent, since no NOT is above it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnTest {
     Null,
     NotNull,
-    /// A value that passes the check, or fails it where it is negated; never a null.
+    /// A value that passes the check, or fails it if negated; never a null.
     Holds {
         check: ValuePredicate,
         negated: bool,
@@ -32,7 +32,7 @@ pub(crate) enum ColumnTest {
 }
 
 impl ColumnTest {
-    /// Whether it is true of a null.
+    /// Returns `true` if the test is true for a null.
     pub(crate) fn on_null(&self) -> bool {
         match self {
             Self::Null => true,
@@ -42,7 +42,7 @@ impl ColumnTest {
         }
     }
 
-    /// Clears the rows of which it is not true. `None` if the array holds other values than the test is for.
+    /// Clears the rows for which the test is not true. `None` if the array has another type than the test.
     pub(crate) fn keep(
         &self,
         array: &dyn Array,
@@ -64,7 +64,7 @@ impl ColumnTest {
         Some(())
     }
 
-    /// How long one value takes, compared with others.
+    /// Returns the relative cost per value.
     pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Null | Self::NotNull => 0,
@@ -73,7 +73,7 @@ impl ColumnTest {
         }
     }
 
-    /// All of several; `None` if no value can pass, since two ranges have nothing in common.
+    /// Joins tests by AND. `None` if no value can pass because ranges do not overlap.
     pub(super) fn all(tests: Vec<Self>) -> Option<Self> {
         let mut rest = Vec::new();
         let mut range: Option<(i256, i256)> = None;
@@ -88,19 +88,24 @@ impl ColumnTest {
                 (test, _) => rest.push(test),
             }
         }
+
         if let Some((low, high)) = range {
             if low > high {
                 return None;
             }
             rest.push(Self::Holds { check: ValuePredicate::Range { low, high }, negated: false });
         }
+
         rest.sort_by_key(Self::cost);
         Some(if rest.len() == 1 { rest.swap_remove(0) } else { Self::And(rest) })
     }
 
-    /// At least one of several: all that are equalities become one set.
+    /// Joins tests by OR. Equalities become one set.
     pub(super) fn any(tests: Vec<Self>) -> Self {
-        let (mut rest, mut wholes, mut strings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rest = Vec::new();
+        let mut wholes = Vec::new();
+        let mut strings = Vec::new();
+
         for test in tests.into_iter().flat_map(|test| if let Self::Or(any) = test { any } else { vec![test] })
         {
             match test {
@@ -120,6 +125,7 @@ impl ColumnTest {
                 test => rest.push(test),
             }
         }
+
         rest.extend(ValuePredicate::among(wholes).map(|check| Self::Holds { check, negated: false }));
         rest.extend(ValuePredicate::among_bytes(strings).map(|check| Self::Holds { check, negated: false }));
         rest.sort_by_key(Self::cost);

@@ -1,12 +1,12 @@
-//! `LIKE` patterns, taken apart once: most are no patterns at all but an equality, a prefix or a substring.
+//! `LIKE` patterns, compiled once: most are an equality, a prefix or a substring.
 //!
-//! Between two `%` lies a segment of fixed length in characters. The first is anchored at the text's start and the last
-//! at its end; each between them may take the leftmost place it finds, since that leaves most to those behind it.
+//! Between two `%` lies a segment of a fixed number of characters. The first is anchored at the text's start and the
+//! last at its end; each one between them takes its leftmost match, which leaves most to the following ones.
 
 use super::tokens::{quoted, refuse};
 use crate::Result;
 
-/// What a pattern asks.
+/// A compiled pattern.
 pub(super) enum LikePattern {
     Anything,
     Equal(String),
@@ -15,11 +15,11 @@ pub(super) enum LikePattern {
     Like(LikeMatcher),
 }
 
-/// A pattern that needs to be matched step by step.
+/// A pattern that is matched segment by segment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LikeMatcher {
     first: LikeSegment,
-    /// Empty where the pattern has no `%`: then `first` is all of it.
+    /// Empty if the pattern has no `%`: then `first` is all of it.
     rest: Vec<LikeSegment>,
     ignore_case: bool,
 }
@@ -30,7 +30,7 @@ struct LikeSegment(Vec<LikeToken>);
 #[derive(Clone, Debug, PartialEq)]
 enum LikeToken {
     Text(String),
-    /// So many characters of any kind.
+    /// This many arbitrary characters.
     Any(usize),
 }
 
@@ -47,6 +47,7 @@ impl LikeMatcher {
         {
             return Some(LikePattern::Anything);
         }
+
         let first = self.first.as_text()?;
         match self.rest.as_slice() {
             _ if self.ignore_case => None,
@@ -59,7 +60,7 @@ impl LikeMatcher {
         }
     }
 
-    /// What every match begins with.
+    /// Returns the prefix of all matches.
     pub(crate) fn prefix(&self) -> Option<&str> {
         match self.first.0.first() {
             Some(LikeToken::Text(text)) if !self.ignore_case => Some(text),
@@ -80,12 +81,13 @@ impl LikeMatcher {
                 None => return false,
             }
         }
+
         last.ends(text)
     }
 }
 
 impl LikeSegment {
-    /// The text that it is, if no character of it is open.
+    /// Returns the text of the segment, if it has no wildcard.
     fn as_text(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
@@ -94,7 +96,7 @@ impl LikeSegment {
         }
     }
 
-    /// What is left of a text that begins with it.
+    /// Strips the segment from the beginning of a text.
     fn strip_from<'a>(&self, text: &'a str) -> Option<&'a str> {
         self.0.iter().try_fold(text, |text, piece| match piece {
             LikeToken::Text(wanted) => text.strip_prefix(wanted.as_str()),
@@ -106,7 +108,7 @@ impl LikeSegment {
         })
     }
 
-    /// What is left behind its leftmost occurrence.
+    /// Returns the text after the segment's leftmost occurrence.
     fn find_in<'a>(&self, mut text: &'a str) -> Option<&'a str> {
         loop {
             if let Some(LikeToken::Text(wanted)) = self.0.first() {
@@ -115,17 +117,19 @@ impl LikeSegment {
             if let Some(rest) = self.strip_from(text) {
                 return Some(rest);
             }
+
             let mut characters = text.chars();
             characters.next()?;
             text = characters.as_str();
         }
     }
 
-    /// Whether a text ends with it.
+    /// Returns `true` if a text ends with the segment.
     fn ends(&self, text: &str) -> bool {
         if let Some(wanted) = self.as_text() {
             return text.ends_with(wanted);
         }
+
         let length = self.0.iter().map(|piece| match piece {
             LikeToken::Text(text) => text.chars().count(),
             LikeToken::Any(count) => *count,
@@ -136,15 +140,16 @@ impl LikeSegment {
     }
 }
 
-/// What lies between the `%`s: one more segment than there are of them.
+/// Splits a pattern at each `%`: one more segment than there are runs of `%`.
 fn segments(pattern: &str, ignore_case: bool) -> Vec<LikeSegment> {
     let mut segments = Vec::new();
     let mut pieces: Vec<LikeToken> = Vec::new();
     let mut letters = pattern.chars();
+
     while let Some(letter) = letters.next() {
         let literal = match letter {
             '%' => {
-                // A run of them is one.
+                // A run of `%` is one.
                 if segments.is_empty() || !pieces.is_empty() {
                     segments.push(LikeSegment(std::mem::take(&mut pieces)));
                 }
@@ -166,6 +171,7 @@ fn segments(pattern: &str, ignore_case: bool) -> Vec<LikeSegment> {
             _ => pieces.push(LikeToken::Text(literal.to_string())),
         }
     }
+
     segments.push(LikeSegment(pieces));
     segments
 }
@@ -174,25 +180,26 @@ fn folded(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().map(fold).collect() }
 }
 
-/// One character for all that differ in case only: `ς`, `σ` and `Σ` are one letter. Characters whose other case is
-/// several characters stay themselves.
+/// Folds characters that differ only in case: `ς`, `σ` and `Σ` are one letter. Characters whose other case has several
+/// characters stay as they are.
 fn fold(letter: char) -> char {
     let upper = only(letter.to_uppercase()).unwrap_or(letter);
     only(upper.to_lowercase()).unwrap_or(upper)
 }
 
-/// The only one of some characters.
+/// Returns the character if there is only one.
 pub(super) fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
     let first = letters.next();
     if letters.next().is_none() { first } else { None }
 }
 
-/// The pattern with the backslash as its escape.
+/// Rewrites a pattern to use the backslash as its escape.
 pub(super) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     let mut escapes = escape.chars();
     let (escape, None) = (escapes.next(), escapes.next()) else {
         return Err(refuse(format!("ESCAPE {}: should be one character", quoted(escape))));
     };
+
     let mut result = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
@@ -211,5 +218,6 @@ pub(super) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
             result.push(letter);
         }
     }
+
     Ok(result)
 }

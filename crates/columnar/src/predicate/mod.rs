@@ -1,5 +1,5 @@
-//! What a filter says: comparisons of columns, and of what is computed from them, joined by and, or, not, in SQL's
-//! three-valued logic.
+//! Filters: comparisons of columns and of values computed from them, joined by AND, OR and NOT in SQL's three-valued
+//! logic.
 //!
 //! ```text
 //! SQL --parse--> Predicate --bind(schema)--> Bound --evaluator--> Evaluator --evaluate(arrays)--> rows
@@ -7,8 +7,8 @@
 //!                                              +--prune(statistics)--> which parts need no look
 //! ```
 //!
-//! Binding decides all that rests on types, once: literals become values of the column's own representation, NOT
-//! moves down to the leaves. Evaluation only compares.
+//! Binding resolves everything that depends on types, once: literals become values of the column's own representation,
+//! and NOT moves down to the leaves. Evaluation only compares.
 
 mod bind;
 mod build;
@@ -49,18 +49,18 @@ use crate::Result;
 pub struct Column(String);
 
 impl Column {
-    /// The column of this name.
+    /// Creates the column of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// The name, with dots between the names of nested fields.
+    /// Returns the name, with dots between the names of nested fields.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// The column of this name, to build a [`Predicate`] from.
+/// Creates the column of this name, to build a [`Predicate`] from.
 pub fn col(name: impl Into<String>) -> Column {
     Column::new(name)
 }
@@ -71,12 +71,12 @@ impl fmt::Display for Column {
     }
 }
 
-/// A constant of a filter. It takes the type of the column that it is compared with; where it has none of the column's
-/// values exactly, the comparison is still right.
+/// A constant of a filter. It takes the type of the column that it is compared with; comparisons are right even if the
+/// column cannot represent the value.
 ///
-/// Two kinds meet halfway, as a writer of `0.1` means them to: against a column of floating-point numbers a
-/// [`Literal::Decimal`] is the nearest number that the column can hold, and against a column of decimals a
-/// [`Literal::Float`] is the shortest decimal number that reads as it.
+/// Two types convert so that `0.1` means what its writer expects: compared with a floating-point column, a
+/// [`Literal::Decimal`] is the nearest number that the column can hold; compared with a decimal column, a
+/// [`Literal::Float`] is the shortest decimal number that parses as it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Literal {
@@ -90,7 +90,7 @@ pub enum Literal {
     Decimal {
         /// The digits, without the point.
         unscaled: i128,
-        /// How many of them lie behind the point.
+        /// Number of digits after the point.
         scale: u8,
     },
     /// A binary floating-point number.
@@ -107,7 +107,7 @@ pub enum Literal {
     Timestamp(i128),
 }
 
-/// How two values are compared.
+/// Comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompareOp {
     /// `=`
@@ -125,7 +125,7 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
-    /// The operator that says the same with its sides exchanged.
+    /// Returns the equivalent operator with its sides exchanged.
     pub(crate) fn flipped(self) -> Self {
         match self {
             Self::Equal => Self::Equal,
@@ -137,7 +137,7 @@ impl CompareOp {
         }
     }
 
-    /// Whether it holds for two values in this order.
+    /// Returns `true` if it holds for two values in this order.
     pub(crate) fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
@@ -150,16 +150,16 @@ impl CompareOp {
     }
 }
 
-/// What rows must fulfil.
+/// Condition on rows.
 ///
-/// A row passes where the predicate is true: neither where it is false, nor where a null makes it unknown. A comparison
-/// with NaN is false, and `<>` is true.
+/// A row passes if the predicate is true, not if it is false or a null makes it unknown. A comparison with NaN is
+/// false, and `<>` is true.
 ///
 /// `Display` writes the predicate as SQL that [`Predicate::parse`] reads as the same predicate.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Predicate {
-    /// Holds always or never.
+    /// Always or never true.
     Constant(bool),
     /// `operand op literal`
     Compare(Operand, CompareOp, Literal),
@@ -182,16 +182,16 @@ pub enum Predicate {
     StartsWith(Operand, String),
     /// The string contains this text.
     Contains(Operand, String),
-    /// All hold.
+    /// All are true.
     And(Vec<Predicate>),
-    /// At least one holds.
+    /// At least one is true.
     Or(Vec<Predicate>),
-    /// Does not hold; unknown stays unknown.
+    /// Negation; unknown stays unknown.
     Not(Box<Predicate>),
 }
 
 impl Operand {
-    /// Reads a column, or what is computed from columns, as SQL writes it: `a`, `lower(a)`, `(a + b) * 2`.
+    /// Parses a column, or a value computed from columns, in SQL: `a`, `lower(a)`, `(a + b) * 2`.
     ///
     /// # Errors
     ///
@@ -202,11 +202,11 @@ impl Operand {
 }
 
 impl Predicate {
-    /// Reads the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
+    /// Parses the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
     ///
     /// Names are case-sensitive, quoted or not; dots lead into nested fields. Literals are what [`Literal`] lists, with
-    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans. Columns are
-    /// computed with as [`Function`] and [`ArithmeticOp`] list.
+    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans. [`Function`] and
+    /// [`ArithmeticOp`] list the supported computations.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Predicate {
         sql::parse::parse(sql)
     }
 
-    /// The distinct columns that it names, in order of appearance.
+    /// Returns the distinct columns that it names, in order of appearance.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = Vec::new();
         self.visit_columns(&mut |column| {

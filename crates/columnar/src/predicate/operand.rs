@@ -1,11 +1,11 @@
-//! What is compared: a column, or what is computed from columns and literals.
+//! Sides of comparisons: a column, or a value computed from columns and literals.
 
 use super::{Column, Literal, tokens::refuse};
 use crate::Result;
 
-/// How many functions and operators one operand may hold.
+/// Maximum number of functions and operators of an operand.
 const MAX_OPERATIONS: usize = 256;
-/// How deep its functions and parentheses may nest: less than what is read back from SQL.
+/// Maximum nesting depth of its functions and parentheses, less than that of the SQL parser.
 const MAX_DEPTH: usize = 32;
 
 /// One side of a comparison: a column, or a value that is computed from columns.
@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 32;
 pub enum Operand {
     /// The values of a column.
     Column(Column),
-    /// A number, beside a column in arithmetic.
+    /// A number, in arithmetic with a column.
     Literal(Literal),
     /// A function of an operand.
     Call(Function, Box<Operand>),
@@ -30,30 +30,30 @@ pub enum Operand {
     Arithmetic(Box<Operand>, ArithmeticOp, Box<Operand>),
 }
 
-/// A function of one value. Of null it is null.
+/// A function of one value. The result for null is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Function {
-    /// Text in lower case, character by character: those whose other case is several characters stay as they are.
+    /// Text in lower case, character by character: those whose other case has several characters stay as they are.
     Lower,
-    /// Text in upper case, as [`Function::Lower`].
+    /// Text in upper case, by the rules of [`Function::Lower`].
     Upper,
-    /// A number without its sign. Integers are widened first, so that the lowest has one too.
+    /// Absolute value. Integers are widened first, so that the lowest does not overflow.
     Abs,
     /// The year of a date or timestamp; of a timestamp with a time zone, in that zone.
     Year,
-    /// The month, from 1 to 12, as [`Function::Year`].
+    /// The month, from 1 to 12, by the rules of [`Function::Year`].
     Month,
-    /// The day of the month, from 1 to 31, as [`Function::Year`].
+    /// The day of the month, from 1 to 31, by the rules of [`Function::Year`].
     Day,
-    /// Whether a floating-point number is NaN.
+    /// True for floating-point numbers that are NaN.
     IsNan,
 }
 
 /// Arithmetic of two numbers.
 ///
-/// Integers and decimals are computed exactly, in 128 bits; a result without room there is an error. Beside a
-/// floating-point number everything is computed in 64-bit floating point, and so is every division.
+/// Integers and decimals are computed exactly, in 128 bits; overflow is an error. Arithmetic with a floating-point
+/// number is in 64-bit floating point, and so is every division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArithmeticOp {
     /// `+`
@@ -62,7 +62,7 @@ pub enum ArithmeticOp {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`, a floating-point number whatever is divided: `5 / 2` is 2.5, and `1 / 0` is infinite.
+    /// `/`, always a floating-point number: `5 / 2` is 2.5, and `1 / 0` is infinite.
     Divide,
     /// `%`, with the sign of the left side. Of integers and decimals, `x % 0` is null.
     Modulo,
@@ -81,11 +81,11 @@ impl<L: Into<Literal>> From<L> for Operand {
 }
 
 impl Function {
-    /// All of them.
+    /// All functions.
     pub(super) const ALL: [Self; 7] =
         [Self::Lower, Self::Upper, Self::Abs, Self::Year, Self::Month, Self::Day, Self::IsNan];
 
-    /// Its name in SQL.
+    /// Returns its name in SQL.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -98,21 +98,21 @@ impl Function {
         }
     }
 
-    /// The function of this name in SQL, whatever its case.
+    /// Returns the function of this name in SQL, ignoring case.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.name().eq_ignore_ascii_case(name))
     }
 }
 
 impl ArithmeticOp {
-    /// Whether it binds closer than a sum.
+    /// Returns `true` if it binds closer than a sum.
     fn is_product(self) -> bool {
         matches!(self, Self::Multiply | Self::Divide | Self::Modulo)
     }
 }
 
 impl Operand {
-    /// A function of this.
+    /// Applies a function to this operand.
     ///
     /// # Errors
     ///
@@ -132,18 +132,19 @@ impl Operand {
         Self::Arithmetic(Box::new(self), op, Box::new(other.into())).checked()
     }
 
-    /// What is built step by step never becomes so deep that it exhausts the stack.
+    /// Limits the depth, so that an operand built step by step cannot exhaust the stack.
     pub(super) fn checked(self) -> Result<Self> {
         if self.operations() > MAX_OPERATIONS {
             return Err(refuse(format!("more than {MAX_OPERATIONS} functions and operators in one value")));
         }
-        match self.depth() <= MAX_DEPTH {
-            true => Ok(self),
-            false => Err(refuse(format!("one value nests deeper than {MAX_DEPTH} levels"))),
+        if self.depth() <= MAX_DEPTH {
+            Ok(self)
+        } else {
+            Err(refuse(format!("one value nests deeper than {MAX_DEPTH} levels")))
         }
     }
 
-    /// How deep functions and parentheses nest where it is written as SQL.
+    /// Returns the nesting depth of its functions and parentheses in SQL.
     fn depth(&self) -> usize {
         match self {
             Self::Column(_) | Self::Literal(_) => 0,
@@ -155,12 +156,12 @@ impl Operand {
         }
     }
 
-    /// Whether it needs parentheses on the left of an operator.
+    /// Returns `true` if it needs parentheses on the left of an operator.
     pub(super) fn is_looser(&self, op: ArithmeticOp) -> bool {
         matches!(self, Self::Arithmetic(_, own, _) if !own.is_product() && op.is_product())
     }
 
-    /// Whether it needs no parentheses on the right of an operator.
+    /// Returns `true` if it needs no parentheses on the right of an operator.
     pub(super) fn is_tighter(&self, op: ArithmeticOp) -> bool {
         match self {
             Self::Arithmetic(_, own, _) => own.is_product() && !op.is_product(),

@@ -1,4 +1,4 @@
-//! A filter for rows that are in memory already.
+//! A filter for rows in memory.
 
 use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::Schema};
 
@@ -26,26 +26,26 @@ pub struct RowFilter {
 }
 
 impl RowFilter {
-    /// Finds the predicate's columns in a schema, and types its literals.
+    /// Resolves the predicate's columns in a schema, and types its literals.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchColumn`](crate::Error::NoSuchColumn), and [`Error::Predicate`](crate::Error::Predicate) where a
-    /// column cannot be compared with what it is compared with.
+    /// [`Error::NoSuchColumn`](crate::Error::NoSuchColumn), and [`Error::Predicate`](crate::Error::Predicate) if a
+    /// column is not comparable with the other side.
     pub fn new(predicate: &Predicate, schema: &Schema) -> Result<Self> {
         Ok(Self { bound: predicate.bind(schema)? })
     }
 
-    /// Which of the schema's fields it looks at.
+    /// Returns the indices of the schema's fields that it reads.
     pub fn columns(&self) -> Vec<usize> {
         self.bound.roots().iter().map(|root| root.index).collect()
     }
 
-    /// The rows of which the predicate is true. `columns` are those of [`RowFilter::columns`], of `rows` rows.
+    /// Returns the rows for which the predicate is true. `columns` are those of [`RowFilter::columns`], of `rows` rows.
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate) if an array has not the type of its field.
+    /// [`Error::Predicate`](crate::Error::Predicate) if an array does not have the type of its field.
     pub fn passing(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         self.bound.evaluator().evaluate(columns, rows)
     }

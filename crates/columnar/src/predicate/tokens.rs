@@ -1,4 +1,4 @@
-//! The words of a condition, one after the other, and what to say of one that is out of place.
+//! The tokens of a condition, and errors of unexpected ones.
 
 use sqlparser::{
     dialect::GenericDialect,
@@ -7,12 +7,12 @@ use sqlparser::{
 
 use crate::{Error, Result};
 
-/// How deep parentheses, NOT, signs and casts may nest.
+/// Maximum nesting depth of parentheses, NOT, signs and casts.
 const MAX_DEPTH: usize = 64;
-/// As much of an offending piece as fits an error.
+/// Maximum characters of SQL that an error quotes.
 const MAX_QUOTED: usize = 60;
 
-/// Words that are no names of columns unless quoted.
+/// Words that name columns only if quoted.
 const RESERVED: [&str; 22] = [
     "ALL", "AND", "ANY", "BETWEEN", "CASE", "CAST", "COLLATE", "ELSE", "END", "ESCAPE", "EXISTS", "FALSE",
     "ILIKE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "SELECT", "TRUE", "TRY_CAST",
@@ -26,7 +26,7 @@ pub(super) fn refuse(reason: impl Into<String>) -> Error {
     Error::Predicate { reason: reason.into() }
 }
 
-/// A piece of SQL on one line, cut where it is long.
+/// Quotes a piece of SQL on one line, truncated if it is long.
 pub(super) fn quoted(piece: impl ToString) -> String {
     let piece = piece.to_string();
     let short: String = piece.chars().take(MAX_QUOTED).collect();
@@ -34,10 +34,10 @@ pub(super) fn quoted(piece: impl ToString) -> String {
     format!("`{}{dots}`", short.replace(char::is_control, " "))
 }
 
-/// Where a reader of the words is.
+/// Parser of a condition, with its position among the tokens.
 pub(super) struct PredicateParser {
     tokens: Vec<Token>,
-    /// Which of them comes next.
+    /// Index of the next token.
     pub(super) next: usize,
     depth: usize,
 }
@@ -59,12 +59,12 @@ impl PredicateParser {
         self.peek_at(0)
     }
 
-    /// The token that stands so many ahead.
+    /// Returns the token `ahead` tokens after the next one.
     pub(super) fn peek_at(&self, ahead: usize) -> Option<&Token> {
         self.tokens.get(self.next + ahead)
     }
 
-    /// The word without quotes that stands so many tokens ahead.
+    /// Returns the unquoted word `ahead` tokens after the next one.
     pub(super) fn word_ahead(&self, ahead: usize) -> Option<&str> {
         match self.peek_at(ahead)? {
             Token::Word(word) if word.quote_style.is_none() => Some(&word.value),
@@ -103,7 +103,7 @@ impl PredicateParser {
         }
     }
 
-    /// Reads what lies within something else.
+    /// Parses a nested construct. Fails if it nests too deeply.
     pub(super) fn nested<T>(
         &mut self,
         levels: usize,

@@ -1,4 +1,4 @@
-//! Literals become values of a column's own representation, exactly: `a < 2.5` of whole numbers is `a <= 2`.
+//! Converts literals to the column's own representation, exactly: `a < 2.5` becomes `a <= 2` for integers.
 
 use std::cmp::Ordering;
 
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// What a comparison comes to for the rows that are not null.
+/// Outcome of a comparison for the rows that are not null.
 #[derive(Clone, Debug)]
 pub(super) enum ComparisonOutcome {
     Never,
     Always,
-    /// Neither true nor false, and its negation neither: a NULL is compared.
+    /// Comparison with NULL: neither it nor its negation is true.
     Unknown,
     Holds {
         check: ValuePredicate,
@@ -49,16 +49,16 @@ pub(super) struct ComparisonTarget<'a> {
     class: TypeClass,
 }
 
-/// Where a literal lies among a column's whole numbers.
+/// Position of a literal among a column's integers.
 #[derive(Clone, Copy, Debug)]
 enum LiteralPosition {
     /// Below all of them.
     Below,
-    /// At `floor`, or between it and the next where it is not exact.
+    /// At `floor`, or between it and the next if not `exact`.
     At { floor: i256, exact: bool },
     /// Above all of them.
     Above,
-    /// Nowhere.
+    /// Unordered.
     Nan,
 }
 
@@ -82,10 +82,12 @@ impl<'a> ComparisonTarget<'a> {
         if *literal == Literal::Null || self.class == TypeClass::Null {
             return Ok(ComparisonOutcome::Unknown);
         }
+
         let (op, negate) = match op {
             CompareOp::NotEqual => (CompareOp::Equal, true),
             op => (op, false),
         };
+
         let outcome = match self.class {
             TypeClass::Float => self.compare_float(op, literal)?,
             TypeClass::Text | TypeClass::Bytes => {
@@ -93,13 +95,17 @@ impl<'a> ComparisonTarget<'a> {
             }
             _ => self.range(op, self.place(literal)?),
         };
+
         Ok(outcome.negated_if(negate))
     }
 
-    /// Whether the column's value is one of several; no row is in a list of none.
+    /// Types an IN list. No row is in an empty list.
     pub(super) fn is_in(&self, literals: &[Literal], negate: bool) -> Result<ComparisonOutcome> {
-        let (mut wholes, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut wholes = Vec::new();
+        let mut floats = Vec::new();
+        let mut bytes = Vec::new();
         let mut has_unknown = false;
+
         for literal in literals {
             match self.compare(CompareOp::Equal, literal)? {
                 ComparisonOutcome::Holds { check: ValuePredicate::Range { low, .. }, .. } => wholes.push(low),
@@ -114,15 +120,18 @@ impl<'a> ComparisonTarget<'a> {
                 ComparisonOutcome::Never | ComparisonOutcome::Holds { .. } => {}
             }
         }
+
         if negate && has_unknown {
             return Ok(ComparisonOutcome::Never);
         }
+
         let check = ValuePredicate::among(wholes).or_else(|| ValuePredicate::among_floats(floats));
         let outcome = match check.or_else(|| ValuePredicate::among_bytes(bytes)) {
             Some(check) => ComparisonOutcome::holds(check),
             None if has_unknown => ComparisonOutcome::Unknown,
             None => ComparisonOutcome::Never,
         };
+
         Ok(outcome.negated_if(negate))
     }
 
@@ -130,6 +139,7 @@ impl<'a> ComparisonTarget<'a> {
         if self.is_null_or_text(|| format!("LIKE '{pattern}'"))? {
             return Ok(ComparisonOutcome::Unknown);
         }
+
         let equal =
             |value: String| ValuePredicate::Bytes { op: CompareOp::Equal, value: value.into_bytes().into() };
         Ok(match LikeMatcher::compile(pattern, ignore_case) {
@@ -165,7 +175,7 @@ impl<'a> ComparisonTarget<'a> {
         })
     }
 
-    /// True of a column of nothing but nulls, false of one of strings.
+    /// Always true for a column of only nulls, and never for one of strings.
     fn is_null_or_text(&self, what: impl FnOnce() -> String) -> Result<bool> {
         match self.class {
             TypeClass::Null => Ok(true),
@@ -177,7 +187,7 @@ impl<'a> ComparisonTarget<'a> {
     fn bytes(&self, literal: &Literal) -> Result<Vec<u8>> {
         match (self.class, literal) {
             (_, Literal::String(text)) => match (self.data_type, uuid(text)) {
-                // No text of that length has 16 bytes.
+                // No text of the length of a UUID has 16 bytes.
                 (DataType::FixedSizeBinary(16), Some(uuid)) => Ok(uuid),
                 _ => Ok(text.clone().into_bytes()),
             },
@@ -186,7 +196,7 @@ impl<'a> ComparisonTarget<'a> {
         }
     }
 
-    /// Where the literal lies, in the column's own units.
+    /// Returns the position of the literal, in the column's own units.
     fn place(&self, literal: &Literal) -> Result<LiteralPosition> {
         let wrong = || self.mismatch(literal);
         Ok(match (self.class, literal) {
@@ -225,9 +235,10 @@ impl<'a> ComparisonTarget<'a> {
         })
     }
 
-    /// The column's values for which `value op literal` holds.
+    /// Returns the range of the column's values for which `value op literal` holds.
     fn range(&self, op: CompareOp, place: LiteralPosition) -> ComparisonOutcome {
         let Some((lowest, highest)) = whole_range(self.data_type) else { return ComparisonOutcome::Never };
+
         let is_upper_bound = matches!(op, CompareOp::Less | CompareOp::LessOrEqual);
         let is_lower_bound = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
         let range = match place {
@@ -244,6 +255,7 @@ impl<'a> ComparisonTarget<'a> {
                 CompareOp::Equal | CompareOp::NotEqual => exact.then_some((floor, floor)),
             },
         };
+
         match range.map(|(low, high)| (low.max(lowest), high.min(highest))) {
             Some((low, high)) if low > high => ComparisonOutcome::Never,
             Some((low, high)) if low == lowest && high == highest => ComparisonOutcome::Always,
@@ -263,21 +275,23 @@ impl<'a> ComparisonTarget<'a> {
             Literal::Float(value) => (self.nearest_to(*value), true),
             _ => return Err(self.mismatch(literal)),
         };
+
         let op = match op {
             CompareOp::Equal | CompareOp::NotEqual if !exact => return Ok(ComparisonOutcome::Never),
             CompareOp::Less if !exact => CompareOp::LessOrEqual,
             CompareOp::GreaterOrEqual if !exact => CompareOp::Greater,
             op => op,
         };
-        // Plus zero turns minus zero into zero.
+
+        // Adding zero turns minus zero into zero.
         Ok(ComparisonOutcome::holds(ValuePredicate::Float { op, value: value + 0.0 }))
     }
 
-    /// The column's number nearest to a decimal one.
+    /// Returns the column's number nearest to a decimal one.
     fn nearest(&self, text: &str) -> Option<f64> {
         match self.data_type {
             DataType::Float32 => {
-                // Not by way of 64 bits, which would round twice.
+                // Parsing as 64 bits first would round twice.
                 let nearest = f64::from(text.parse::<f32>().ok()?);
                 if nearest.is_finite() && nearest != 0.0 { Some(nearest) } else { text.parse().ok() }
             }
@@ -285,8 +299,8 @@ impl<'a> ComparisonTarget<'a> {
         }
     }
 
-    /// The column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits, however it is written. What is
-    /// beyond all of the column's numbers but infinity, or between zero and the first, stays as it is.
+    /// Returns the column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits. Numbers that would round to
+    /// infinity or zero stay as they are.
     fn nearest_to(&self, value: f64) -> f64 {
         let nearest = match self.data_type {
             DataType::Float16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(value).to_f64(),
@@ -305,14 +319,14 @@ fn divided(value: i128, unit: i128) -> LiteralPosition {
     LiteralPosition::At { floor: i256::from_i128(value.div_euclid(unit)), exact: value.rem_euclid(unit) == 0 }
 }
 
-/// `digits` times ten to the power of `exponent`.
+/// Returns the position of `digits` times 10^`exponent`.
 fn scaled(digits: i128, exponent: i64) -> LiteralPosition {
     let beyond = if digits < 0 { LiteralPosition::Below } else { LiteralPosition::Above };
     let power = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
     match (digits.cmp(&0), exponent) {
         (Ordering::Equal, _) => exactly(0),
         (_, 0..) => {
-            // Ten to the power of 77 has no room in 256 bits.
+            // 10^77 exceeds 256 bits.
             let factor = if power < 77 { i256::from_i128(10).checked_pow(power) } else { None };
             match factor.and_then(|factor| factor.checked_mul(i256::from_i128(digits))) {
                 Some(floor) => LiteralPosition::At { floor, exact: true },
@@ -339,11 +353,12 @@ fn floor(value: f64) -> LiteralPosition {
     }
 }
 
-/// The place among decimals of the shortest decimal number that reads as this one.
+/// Returns the position among decimals of the shortest decimal number that parses as this one.
 fn shortest(value: f64, scale: i8) -> LiteralPosition {
     if value.is_nan() {
         return LiteralPosition::Nan;
     }
+
     let beyond = if value < 0.0 { LiteralPosition::Below } else { LiteralPosition::Above };
     let text = format!("{value:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return beyond };
@@ -354,7 +369,7 @@ fn shortest(value: f64, scale: i8) -> LiteralPosition {
     }
 }
 
-/// The largest floating-point number that is not above a whole one, and whether it is equal.
+/// Returns the largest floating-point number not above an integer, and whether it is equal.
 fn float_floor(value: i128) -> (f64, bool) {
     let nearest = value as f64;
     match float_order(value, nearest) {
@@ -364,7 +379,7 @@ fn float_floor(value: i128) -> (f64, bool) {
     }
 }
 
-/// The order of a whole and a floating-point number, exactly; `None` for NaN.
+/// Compares an integer and a floating-point number exactly; `None` for NaN.
 pub(super) fn float_order(whole: i128, float: f64) -> Option<Ordering> {
     match floor(float) {
         LiteralPosition::Nan => None,

@@ -1,10 +1,10 @@
 //! Rows as bits, 64 to a word: a filter begins with all rows set and clears those that fail.
 //!
-//! Words that are zero are skipped, so that what a first condition rules out costs a second one next to nothing.
+//! Zero words are skipped, so rows that a first condition rules out cost a second one almost nothing.
 
 use arrow::buffer::NullBuffer;
 
-/// All rows; bits beyond the last row are clear.
+/// Sets all rows; bits beyond the last row are clear.
 pub(super) fn all(rows: usize) -> Vec<u64> {
     let mut words = vec![u64::MAX; rows.div_ceil(64)];
     if let Some(last) = words.last_mut()
@@ -19,9 +19,9 @@ pub(super) fn is_empty(words: &[u64]) -> bool {
     words.iter().all(|word| *word == 0)
 }
 
-/// The lowest bit of each of 64 bytes, which are 0 or 1.
+/// Packs 64 bytes, each 0 or 1, into bits.
 fn pack(bytes: &[u8; 64]) -> u64 {
-    // The product puts bit 0 of byte i at bit 56 + i; no two of its terms fall on one bit, so nothing carries.
+    // The product puts bit 0 of byte i at bit 56 + i; no two of its terms share a bit, so nothing carries.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;
     for (index, group) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -30,7 +30,7 @@ fn pack(bytes: &[u8; 64]) -> u64 {
     word
 }
 
-/// So few of the rows of a word are looked at one by one.
+/// Maximum rows of a word that are tested one by one.
 const FEW: u32 = 16;
 
 /// Clears the rows whose value fails.
@@ -41,6 +41,7 @@ pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl
             keep_bits(word, |row| values.get(row).is_some_and(|value| passes(*value)));
             continue;
         }
+
         let mut bytes = [0; 64];
         if let Ok(values) = <&[T; 64]>::try_from(values) {
             for (byte, value) in bytes.iter_mut().zip(values) {
@@ -51,11 +52,12 @@ pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl
                 *byte = u8::from(passes(*value));
             }
         }
+
         *word &= pack(&bytes);
     }
 }
 
-/// Clears the rows that fail; asks only about those that are set, one by one.
+/// Clears the rows that fail. Only set rows are tested, one by one.
 #[inline(always)]
 pub(super) fn keep_rows(words: &mut [u64], mut passes: impl FnMut(usize) -> bool) {
     for (index, word) in words.iter_mut().enumerate() {
@@ -63,7 +65,7 @@ pub(super) fn keep_rows(words: &mut [u64], mut passes: impl FnMut(usize) -> bool
     }
 }
 
-/// Clears the bits that fail, of those that are set.
+/// Clears the set bits that fail.
 #[inline(always)]
 fn keep_bits(word: &mut u64, mut passes: impl FnMut(usize) -> bool) {
     let mut rest = *word;
@@ -95,7 +97,7 @@ pub(super) fn keep_null(words: &mut [u64], nulls: Option<&NullBuffer>) {
     }
 }
 
-/// Clears the rows that fail each of several conditions. A row that has passed one is not shown to the next.
+/// Clears the rows that fail all of several conditions. A row that passed one is not tested by the next.
 pub(super) fn keep_any<T, E>(
     words: &mut [u64],
     conditions: impl IntoIterator<Item = T>,
@@ -113,8 +115,10 @@ pub(super) fn keep_any<T, E>(
             *open &= !passed;
         }
     }
+
     for (word, failed) in words.iter_mut().zip(&open) {
         *word &= !failed;
     }
+
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! What is true of all values between two bounds.
+//! Verdicts on the values between two bounds.
 //!
-//! A bound that is not known is as wide as can be.
+//! An unknown bound is unlimited.
 
 use std::{borrow::Borrow, cmp::Ordering};
 
 use super::PruneVerdict;
 use crate::predicate::{CompareOp, ValuePredicate};
 
-/// Whether values between the bounds lie from `low` to `high`.
+/// Tests if values between the bounds lie from `low` to `high`.
 pub(super) fn within<T: PartialOrd + ?Sized>(
     min: Option<&T>,
     max: Option<&T>,
@@ -19,7 +19,7 @@ pub(super) fn within<T: PartialOrd + ?Sized>(
     PruneVerdict::between(!beyond, !inside)
 }
 
-/// Whether values between the bounds are among those of an ascending list.
+/// Tests if values between the bounds are in an ascending list.
 pub(super) fn among<T, S>(min: Option<&T>, max: Option<&T>, set: &[S]) -> PruneVerdict
 where
     T: PartialOrd + ?Sized,
@@ -31,7 +31,7 @@ where
     PruneVerdict::between(candidate.is_some(), !only)
 }
 
-/// Whether values between the bounds compare with a value as wanted.
+/// Compares values between the bounds with a value.
 pub(super) fn compared<T: PartialOrd + ?Sized>(
     min: Option<&T>,
     max: Option<&T>,
@@ -39,16 +39,18 @@ pub(super) fn compared<T: PartialOrd + ?Sized>(
     value: &T,
 ) -> PruneVerdict {
     let orders = |bound: Option<&T>| bound.and_then(|bound| bound.partial_cmp(value));
-    let (min, max) = (orders(min), orders(max));
+    let min = orders(min);
+    let max = orders(max);
     let possible = |order: Ordering| match order {
         Ordering::Less => min.is_none_or(Ordering::is_lt),
         Ordering::Equal => min.is_none_or(Ordering::is_le) && max.is_none_or(Ordering::is_ge),
         Ordering::Greater => max.is_none_or(Ordering::is_gt),
     };
+
     of_orders(possible, |order| op.holds(order))
 }
 
-/// Whether values of one column compare with those of another as wanted.
+/// Compares values of one column with those of another.
 pub(super) fn orders<T: PartialOrd + ?Sized>(
     left_min: Option<&T>,
     left_max: Option<&T>,
@@ -57,12 +59,14 @@ pub(super) fn orders<T: PartialOrd + ?Sized>(
     holds: impl Fn(Ordering) -> bool,
 ) -> PruneVerdict {
     let order = |left: Option<&T>, right: Option<&T>| left?.partial_cmp(right?);
-    let (least, most) = (order(left_min, right_max), order(left_max, right_min));
+    let least = order(left_min, right_max);
+    let most = order(left_max, right_min);
     let possible = |wanted: Ordering| match wanted {
         Ordering::Less => least.is_none_or(Ordering::is_lt),
         Ordering::Equal => least.is_none_or(Ordering::is_le) && most.is_none_or(Ordering::is_ge),
         Ordering::Greater => most.is_none_or(Ordering::is_gt),
     };
+
     of_orders(possible, holds)
 }
 
@@ -72,7 +76,7 @@ fn of_orders(possible: impl Fn(Ordering) -> bool, holds: impl Fn(Ordering) -> bo
     PruneVerdict::between(orders.contains(&(true, true)), orders.contains(&(true, false)))
 }
 
-/// Whether strings or binaries between the bounds pass.
+/// Checks strings or binaries between the bounds.
 pub(super) fn bytes(check: &ValuePredicate, min: Option<&[u8]>, max: Option<&[u8]>) -> PruneVerdict {
     let begins = |prefix: &[u8]| {
         let head = |bound: &[u8]| bound.get(..prefix.len()).unwrap_or(bound).cmp(prefix);
@@ -80,6 +84,7 @@ pub(super) fn bytes(check: &ValuePredicate, min: Option<&[u8]>, max: Option<&[u8
         let inside = [min, max].iter().all(|bound| bound.is_some_and(|bound| bound.starts_with(prefix)));
         PruneVerdict::between(!beyond, !inside)
     };
+
     let only = min.filter(|_| min == max);
     let text = only.and_then(|only| std::str::from_utf8(only).ok());
     match check {
@@ -98,7 +103,7 @@ pub(super) fn bytes(check: &ValuePredicate, min: Option<&[u8]>, max: Option<&[u8
     }
 }
 
-/// Of a value that is the only one.
+/// Returns the verdict if all values are the same.
 fn of_one(passes: bool) -> PruneVerdict {
     PruneVerdict::between(passes, !passes)
 }

@@ -1,4 +1,4 @@
-//! Bounds of a column's values, read from the arrays that statistics give.
+//! Bounds of a column's values, read from the arrays of the statistics.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray},
@@ -11,7 +11,7 @@ use arrow::{
 
 use crate::predicate::{ComparableInteger, IntegerVisitor, TypeClass, with_whole};
 
-/// By part, what is known of it.
+/// By part, its value if known.
 type PartValues<T> = Vec<Option<T>>;
 
 /// Bounds in the column's own representation, by part.
@@ -25,8 +25,11 @@ pub(super) enum PruningBounds {
 impl PruningBounds {
     pub(super) fn new(class: TypeClass, min: Option<ArrayRef>, max: Option<ArrayRef>) -> Option<Self> {
         let of_class = |array: &ArrayRef| TypeClass::of(array.data_type()) == class;
-        let (min, max) = (min.filter(of_class), max.filter(of_class));
-        let (min, max) = (min.as_ref(), max.as_ref());
+        let min = min.filter(of_class);
+        let max = max.filter(of_class);
+        let min = min.as_ref();
+        let max = max.as_ref();
+
         Some(match class {
             TypeClass::Float => {
                 let (min, max) = ordered(values(min, floats)?, values(max, floats)?);
@@ -44,7 +47,7 @@ impl PruningBounds {
     }
 }
 
-/// Forgets bounds that contradict each other.
+/// Drops bounds that contradict each other.
 fn ordered<T: PartialOrd>(mut min: PartValues<T>, mut max: PartValues<T>) -> (PartValues<T>, PartValues<T>) {
     for (min, max) in min.iter_mut().zip(&mut max) {
         if let (Some(least), Some(most)) = (&*min, &*max)
@@ -56,7 +59,7 @@ fn ordered<T: PartialOrd>(mut min: PartValues<T>, mut max: PartValues<T>) -> (Pa
     (min, max)
 }
 
-/// Nothing is known without an array.
+/// Reads the values of an array. Without one, none are known.
 fn values<T>(array: Option<&ArrayRef>, of: fn(&ArrayRef) -> Option<PartValues<T>>) -> Option<PartValues<T>> {
     array.map_or_else(|| Some(Vec::new()), of)
 }
@@ -71,6 +74,7 @@ fn wholes(array: &ArrayRef) -> Option<PartValues<i256>> {
             values.iter().enumerate().map(known).collect()
         }
     }
+
     match array.as_boolean_opt() {
         Some(array) => Some(booleans(array)),
         None => with_whole(array, WidenBounds(array)),

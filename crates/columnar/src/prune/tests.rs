@@ -1,4 +1,4 @@
-//! Statistics never rule out a row that passes, and never promise one that does not.
+//! Pruning never rules out a row that passes, and never claims one that does not.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
     predicate::tests::{PredicateSample, dense_columns, holds, predicate, sample, slice},
 };
 
-/// Parts of a sample; what is told of them is exact, or wider where it is told to be.
+/// Parts of a sample. Their statistics are exact, wider or absent.
 #[derive(Debug)]
 struct SampleParts {
     parts: Vec<PredicateSample>,
-    /// By part: nothing is told, bounds are cut to one byte.
+    /// By part: statistics are absent, or bounds are cut to one byte.
     hidden: Vec<bool>,
     cut: Vec<bool>,
     blooms: bool,
@@ -49,6 +49,7 @@ impl SampleParts {
                 of(index, &array, &rows).unwrap_or_else(unknown)
             });
         }
+
         let known: Vec<&dyn Array> = known.iter().map(AsRef::as_ref).collect();
         Some(concat(&known).unwrap())
     }
@@ -62,7 +63,7 @@ impl SampleParts {
     }
 }
 
-/// The row of the least or greatest value that is not NaN.
+/// Returns the row of the least or greatest value that is not NaN.
 fn extreme(array: &ArrayRef, rows: &[usize], is_max: bool) -> Option<usize> {
     let is_nan = |row: usize| match array.data_type() {
         DataType::Float16 => array.as_primitive::<arrow::datatypes::Float16Type>().value(row).is_nan(),
@@ -70,12 +71,13 @@ fn extreme(array: &ArrayRef, rows: &[usize], is_max: bool) -> Option<usize> {
         DataType::Float64 => array.as_any().downcast_ref::<Float64Array>().unwrap().value(row).is_nan(),
         _ => false,
     };
+
     let order = arrow::array::make_comparator(array, array, Default::default()).unwrap();
     let rows = rows.iter().copied().filter(|row| !is_nan(*row));
     if is_max { rows.max_by(|a, b| order(*a, *b)) } else { rows.min_by(|a, b| order(*a, *b)) }
 }
 
-/// A string bound of at most one character.
+/// Widens a string bound to at most one character.
 fn widened(value: ArrayRef, is_max: bool) -> ArrayRef {
     let Some(text) = value.as_string_opt::<i32>() else { return value };
     let first: String = text.value(0).chars().take(1).collect();
@@ -134,6 +136,7 @@ fn parts() -> impl Strategy<Value = SampleParts> {
         let flag = |bit: u8| {
             (0..count).map(move |part| flags[part % 8] & bit != 0 && flags[(part + 1) % 8] & 1 != 0)
         };
+
         SampleParts { hidden: flag(2).collect(), cut: flag(4).collect(), blooms, parts }
     })
 }
@@ -161,7 +164,8 @@ proptest! {
         if sample.dense[0].is_empty() || predicate.columns().iter().any(is_float) {
             return Ok(());
         }
-        // As in a partition: every row is the same one.
+
+        // All rows are the same, as in a partition.
         let row = row.index(sample.dense[0].len());
         let same = |arrays: &[ArrayRef]| -> Vec<ArrayRef> {
             arrays.iter().map(|array| interleave(&[array.as_ref()], &[(0, row), (0, row)]).unwrap()).collect()
@@ -172,13 +176,14 @@ proptest! {
         let parts = SampleParts { parts: vec![part], hidden: vec![false], cut: vec![false], blooms: false };
         let mixed = bound.columns().iter().any(|column| column.data_type == DataType::Null);
         let verdict = prune(&bound, &parts)[0];
+
         if !mixed && !has_mixed_pairs(&predicate) {
             prop_assert_eq!(verdict, if passes { PruneVerdict::All } else { PruneVerdict::None }, "{}", predicate);
         }
     }
 }
 
-/// Columns of two types are not compared by their bounds.
+/// Bounds of columns of different types are not compared.
 fn has_mixed_pairs(predicate: &Predicate) -> bool {
     match predicate {
         Predicate::CompareColumns(..) => true,
@@ -188,7 +193,7 @@ fn has_mixed_pairs(predicate: &Predicate) -> bool {
     }
 }
 
-/// Bounds of two columns, as they are.
+/// Fixed bounds of two columns.
 struct GivenBounds {
     bounds: Vec<(&'static str, ArrayRef, ArrayRef, UInt64Array)>,
 }
@@ -269,8 +274,10 @@ fn ranges_are_compared_with_bounds() {
 fn prefixes_are_ranges_of_strings() {
     use PruneVerdict::{All, None, Some};
     let strings = |values: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(values)) };
-    let (min, max) = (strings(vec!["abca", "aa", "ac", "ab"]), strings(vec!["abcz", "b", "ad", "ab"]));
+    let min = strings(vec!["abca", "aa", "ac", "ab"]);
+    let max = strings(vec!["abcz", "b", "ad", "ab"]);
     let given = GivenBounds { bounds: vec![("a", min, max, UInt64Array::from(vec![0, 0, 0, 0]))] };
+
     for (sql, expected) in [
         ("a LIKE 'abc%'", [All, Some, None, None]),
         ("a NOT LIKE 'abc%'", [None, Some, All, All]),
@@ -307,7 +314,7 @@ fn bounds_that_contradict_each_other_say_nothing() {
     }
 }
 
-/// A bloom filter that has nothing.
+/// Statistics whose bloom filter is empty.
 struct EmptyBloomFilter;
 
 impl PruningStatistics for EmptyBloomFilter {
@@ -351,7 +358,7 @@ fn bloom_filters_are_asked_about_equalities_only() {
         ("a < 1", Some),
         ("s = 'x' OR s IS NULL", Some),
         ("f = 1.5", None),
-        // Minus zero is another number to a bloom filter.
+        // Minus zero is a different value in a bloom filter.
         ("f = 0", Some),
         ("f IN (0.0, 1.5)", Some),
     ] {

@@ -1,4 +1,4 @@
-//! Batches as they come out: rows that pass the filter, in the types that were promised.
+//! Builds output batches: rows that pass the filter, in the types of the scan's schema.
 
 use std::sync::Arc;
 
@@ -26,21 +26,21 @@ use crate::{
     table::OutputColumn,
 };
 
-/// Bytes of a column at most that a batch has because a dictionary is expanded. An array's offsets reach no further than
-/// 2 GiB, and the rows of a row group of a few kilobytes may expand to more.
+/// Maximum bytes of a column of a batch after its dictionary is expanded. Offsets of an array end at 2 GiB, and a row group
+/// of a few kilobytes may expand to more.
 pub(super) const MAX_EXPANDED: usize = 256 << 20;
 
-/// What batches of a row group have in common.
+/// Properties that all batches of a row group share.
 pub(super) struct BatchShape<'a> {
     pub(super) schema: &'a SchemaRef,
     pub(super) outputs: &'a [OutputColumn],
-    /// Whether columns of the schema's values may be dictionaries.
+    /// Allows dictionaries in place of the schema's types.
     pub(super) codes: bool,
-    /// The views of dictionaries that other batches share.
+    /// Views of dictionaries, shared with other batches.
     pub(super) views: Option<&'a ViewTables>,
 }
 
-/// A batch of the rows of `columns` of a file that `keep` has, all if there is none.
+/// Builds a batch of the rows of `columns` that `keep` selects; all if it is `None`.
 pub(super) fn batch(
     object: &OpenObject,
     shape: &BatchShape<'_>,
@@ -60,22 +60,25 @@ pub(super) fn batch(
         if codes && is_coded_as(column.data_type(), output.field.data_type()) {
             return Ok(column);
         }
+
         as_type(column, output.field.data_type(), views).map_err(|error| match error {
             Error::Arrow { source, .. } => no_common(object, &output.field, &source),
             other => other,
         })
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
     let schema = if codes { schema_of(schema, &arrays) } else { schema.clone() };
     RecordBatch::try_new_with_options(schema, arrays, &options).map_err(Error::arrow("a batch"))
 }
 
-/// The schema with the types that the columns have.
+/// Returns the schema with the types of the columns.
 fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
     if schema.fields().iter().zip(columns).all(|(field, column)| field.data_type() == column.data_type()) {
         return schema.clone();
     }
+
     let typed =
         schema.fields().iter().zip(columns).map(|(field, column)| {
             Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
@@ -83,7 +86,7 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(typed.collect::<Fields>(), schema.metadata().clone()))
 }
 
-/// How many of the rows make one batch: fewer than all where dictionaries would expand to more than [`MAX_EXPANDED`].
+/// Returns the number of rows for one batch: fewer than all if dictionaries would expand to more than [`MAX_EXPANDED`].
 pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows: usize) -> usize {
     let fitting = |(column, output): (&ArrayRef, &OutputColumn)| match output.field.data_type() {
         DataType::Dictionary(key, _) => rows_within_keys(column, key),
@@ -93,7 +96,7 @@ pub(super) fn fitting_rows(outputs: &[OutputColumn], columns: &[ArrayRef], rows:
     columns.iter().zip(outputs).map(fitting).fold(rows, usize::min)
 }
 
-/// How many values keys of a dictionary tell apart; `None` if more than there can be.
+/// Returns the number of values that dictionary keys can address; `None` if it is no limit.
 pub(super) fn key_capacity(key: &DataType) -> Option<usize> {
     match key {
         DataType::Int8 => Some(1 << 7),
@@ -104,13 +107,14 @@ pub(super) fn key_capacity(key: &DataType) -> Option<usize> {
     }
 }
 
-/// How many of the rows surely have no more values than the keys tell apart.
+/// Returns the number of rows that surely have no more values than the keys can address.
 fn rows_within_keys(column: &ArrayRef, key: &DataType) -> usize {
     let Some(capacity) = key_capacity(key) else { return column.len() };
     let values = match column.as_any_dictionary_opt() {
         Some(dictionary) => dictionary.values().len(),
         None => distinct_values(column).unwrap_or(column.len()),
     };
+
     if values <= capacity { column.len() } else { column.len().min(capacity) }
 }
 
@@ -120,7 +124,7 @@ fn distinct_values(column: &ArrayRef) -> Option<usize> {
     Some(coded.as_any_dictionary_opt()?.values().len())
 }
 
-/// A column of a file whose values cannot have the type that other files give it.
+/// Returns the error of a column whose values do not fit the type of the table.
 pub(super) fn no_common(object: &OpenObject, field: &Field, reason: &ArrowError) -> Error {
     let reason = match reason {
         ArrowError::CastError(reason) => reason.clone(),
@@ -129,11 +133,12 @@ pub(super) fn no_common(object: &OpenObject, field: &Field, reason: &ArrowError)
     Error::Schema { object: object.name(), column: field.name().clone(), reason }
 }
 
-/// As many rows of one value.
+/// Repeats a value.
 pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Result<ArrayRef> {
     if value.is_null(0) {
         return Ok(new_null_array(target, rows));
     }
+
     if let DataType::Dictionary(key, _) = target
         && **key == DataType::UInt16
     {
@@ -143,15 +148,17 @@ pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Resu
             .into_array(None, value.clone())
             .map_err(|reason| Error::Ended { reason: reason.to_owned() });
     }
+
     let zeros = UInt32Array::from(vec![0_u32; rows]);
     as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target, None)
 }
 
-/// The rows in another type: with wider codes, with fewer values than codes can tell apart, or without a dictionary.
+/// Casts rows to another type: with wider codes, with a compacted dictionary, or without a dictionary.
 fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Result<ArrayRef> {
     if array.data_type() == target {
         return Ok(array);
     }
+
     if let (DataType::Dictionary(_, from), DataType::Dictionary(key, to)) = (array.data_type(), target)
         && from == to
     {
@@ -164,6 +171,7 @@ fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Re
         if let Some(wide) = width.and_then(|width| codes::widened(&array, width)) {
             return Ok(wide);
         }
+
         let too_many =
             key_capacity(key).is_some_and(|capacity| array.as_any_dictionary().values().len() > capacity);
         if too_many && let Some(wide) = codes::widened(&array, CodeWidth::U32) {
@@ -171,27 +179,30 @@ fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Re
             return cast_with_options(&compact, target, &EXACT).map_err(Error::arrow("codes"));
         }
     }
+
     if let (DataType::Dictionary(_, from), false) =
         (array.data_type(), matches!(target, DataType::Dictionary(..)))
         && **from == *target
     {
         return expand(&array);
     }
+
     if matches!(target, DataType::Utf8View | DataType::BinaryView)
         && let Some(views) = string_views(&array, target, views)
     {
         return Ok(views);
     }
+
     common_cast(&array, target).map_err(Error::arrow("a cast"))
 }
 
-/// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which
-/// two bytes tell apart.
+/// Removes unused values from the dictionary: at most one per row is left, which 16-bit keys can address.
 fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
     let mut places = CodeRemapping::of(array.values().len(), array.keys().len());
     let keys = array.keys();
     let mut occurring: Vec<u32> = Vec::new();
     let mut compact: Codes<u16> = Codes::with_capacity(keys.len());
+
     for (row, code) in keys.values().iter().enumerate() {
         compact.push(match places.get(*code).filter(|_| keys.is_valid(row)) {
             None => 0,
@@ -204,18 +215,19 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
             }
         });
     }
+
     let values =
         take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
     let compact = compact.into_array(keys.nulls().cloned(), values);
     compact.map_err(|reason| Error::Ended { reason: reason.to_owned() })
 }
 
-/// The place of a code that did not occur yet.
+/// Marks a code that has not occurred yet.
 const ABSENT: u32 = u32::MAX;
-/// Codes for each row up to which a list of all of them is sooner made than a map of those that occur.
+/// Codes per row up to which an array of all codes is faster than a hash map of those that occur.
 const CODES_PER_ROW: usize = 16;
 
-/// Which place each code has among those that occur.
+/// Maps each code to its position among those that occur.
 enum CodeRemapping {
     List(Vec<u32>),
     Map(HashMap<u32, u32>),
@@ -223,9 +235,10 @@ enum CodeRemapping {
 
 impl CodeRemapping {
     fn of(codes: usize, rows: usize) -> Self {
-        match codes <= rows.saturating_mul(CODES_PER_ROW) {
-            true => Self::List(vec![ABSENT; codes]),
-            false => Self::Map(HashMap::with_capacity(rows)),
+        if codes <= rows.saturating_mul(CODES_PER_ROW) {
+            Self::List(vec![ABSENT; codes])
+        } else {
+            Self::Map(HashMap::with_capacity(rows))
         }
     }
 
@@ -251,6 +264,7 @@ mod tests {
         let mut codes: Codes<u32> = Codes::with_capacity(5);
         [99_999, 7, 7, 0, 70_000].iter().for_each(|code| codes.push(*code));
         let nulls = NullBuffer::from(vec![true, true, true, false, true]);
+
         let wide = codes.into_array(Some(nulls), values).unwrap();
         let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
         let narrow = as_type(wide.clone(), &key, None).unwrap();

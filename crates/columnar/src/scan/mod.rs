@@ -1,4 +1,4 @@
-//! A scan: what is wanted, the plan of it, and the batches that come out.
+//! Plans scans of Parquet and ORC files, and streams their batches.
 
 mod batches;
 mod load;

@@ -1,5 +1,5 @@
-//! Which rows of a row group or stripe a filter may pass, by page indexes, row indexes and bloom filters: asked before
-//! its columns are read.
+//! Narrows a row group or stripe to the rows that may pass the filter, by page indexes, row indexes and bloom filters,
+//! before its columns are read.
 
 use std::ops::Range;
 
@@ -17,25 +17,24 @@ use crate::{
     table::statistics::of_file,
 };
 
-/// Below so many bytes of columns all of them are read: what is decoded whole is found again.
+/// Minimum bytes of columns to read only some pages or strides: whole columns stay in the cache.
 const WORTH_SELECTING: u64 = if cfg!(fuzzing) { 0 } else { 1 << 20 };
-/// Pages and strides are read alone where they have at most one in so many of the bytes.
+/// Maximum share of the bytes, one in this many, to read only some pages or strides.
 const ONE_IN: u64 = if cfg!(fuzzing) { 1 } else { 4 };
-/// Rows of a batch where no columns are held whole.
+/// Rows of a batch if columns are not held whole.
 pub(super) const STREAMED_ROWS: usize = 8192;
 
-/// What is known of a row group or stripe before its columns are read.
+/// The way to read a row group or stripe.
 pub(super) enum RowGroupAccess {
-    /// Nothing that helps.
+    /// All pages or strides.
     Whole,
-    /// No row passes.
+    /// Not at all: no row passes.
     Nothing,
-    /// Few pages or strides hold all rows that may pass; these were read.
+    /// The few pages or strides with all rows that may pass, which were read.
     Few(RowGroupSubset, DecodeReservation),
 }
 
-/// What the indexes of the filter's columns say, and the few pages or strides of `columns` that are left, if they are
-/// few.
+/// Prunes by the indexes of the filter's columns, and reads the pages or strides of `columns` that are left if they are few.
 pub(super) async fn narrow(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
@@ -48,6 +47,7 @@ pub(super) async fn narrow(
     if filtered.is_empty() {
         return Ok(RowGroupAccess::Whole);
     }
+
     let leaves = indexes(planned, file, unit.unit, &filtered).await?;
     let (wanted, ruled_out) = {
         let Some((ranges, parts)) = file.metadata.parts(unit.unit, &leaves) else {
@@ -58,20 +58,24 @@ pub(super) async fn narrow(
         let ruled_out = verdicts.iter().filter(|verdict| **verdict == PruneVerdict::None).count();
         (joined(ranges.into_iter().zip(verdicts)), ruled_out)
     };
+
     let count_strides = || {
         if matches!(file.metadata.file, ColumnarFile::Orc(_)) {
             planned.cache.chunks().count_pruned_strides(ruled_out);
         }
     };
+
     let rows: u64 = wanted.iter().map(|range| range.end - range.start).sum();
     if rows == 0 {
         count_strides();
         return Ok(RowGroupAccess::Nothing);
     }
+
     let whole = file.metadata.estimated_bytes(unit.unit, columns);
     if rows.saturating_mul(ONE_IN) > unit.rows || whole < WORTH_SELECTING {
         return Ok(RowGroupAccess::Whole);
     }
+
     let leaves = file.metadata.leaves_of(columns);
     let all: Vec<(usize, bool)> = leaves.into_iter().map(|leaf| (leaf, false)).collect();
     let leaves = indexes(planned, file, unit.unit, &all).await?;
@@ -84,19 +88,22 @@ pub(super) async fn narrow(
     let Some(working) = planned.cache.working().try_reserve(selected.working_bytes()) else {
         return Ok(RowGroupAccess::Whole);
     };
+
     let mut selected = file.metadata.read_selected(&file.object, selected).await?;
     if matches!(selected, RowGroupSubset::Strides(_)) {
-        let (metadata, rows) = (file.metadata.clone(), STREAMED_ROWS.min(planned.batch_rows));
+        let metadata = file.metadata.clone();
+        let rows = STREAMED_ROWS.min(planned.batch_rows);
         match workers.run(move || metadata.decode_strides(selected, rows)).await? {
             Some(decoded) => selected = decoded,
             None => return Ok(RowGroupAccess::Whole),
         }
     }
+
     count_strides();
     Ok(RowGroupAccess::Few(selected, working))
 }
 
-/// Neighbours that are not ruled out become one.
+/// Joins adjacent ranges that are not pruned.
 fn joined(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for (range, _) in ranges.filter(|(_, verdict)| *verdict != PruneVerdict::None) {
@@ -108,7 +115,7 @@ fn joined(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<Range
     joined
 }
 
-/// The indexes of some leaves, each with its bloom filter if that is asked for; read once for each version.
+/// Returns the indexes of some leaves, each with its bloom filter if requested; read once for each version.
 async fn indexes(
     planned: &ScanPlan,
     file: &PlannedScanFile,
@@ -120,7 +127,7 @@ async fn indexes(
         let object = file.object.version()?;
         Some(IndexKey { object, unit: unit as u32, leaf: leaf as u32, bloom })
     };
-    // One with its bloom filter is also one without.
+    // An index with its bloom filter also serves requests without.
     let known = |(leaf, bloom): (usize, bool)| {
         let with = || chunks.index(&key((leaf, true))?);
         if bloom { with() } else { chunks.index(&key((leaf, false))?).or_else(with) }
@@ -128,11 +135,13 @@ async fn indexes(
     let known: Vec<Option<ColumnChunkIndex>> = leaves.iter().map(|leaf| known(*leaf)).collect();
     let missing: Vec<(usize, bool)> =
         leaves.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(leaf, _)| *leaf).collect();
-    let mut read = match missing.is_empty() {
-        true => Vec::new(),
-        false => file.metadata.indexes(&file.object, unit, &missing).await?,
-    }
-    .into_iter();
+
+    let read = if missing.is_empty() {
+        Vec::new()
+    } else {
+        file.metadata.indexes(&file.object, unit, &missing).await?
+    };
+    let mut read = read.into_iter();
     let found = leaves.iter().zip(known).filter_map(|(leaf, known)| {
         let index = known.or_else(|| {
             let index = read.next()?;

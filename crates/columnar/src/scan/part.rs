@@ -1,11 +1,11 @@
-//! Parts of a scan, which carry all that the plan of the whole decided.
+//! Serializable parts of a scan, with everything that the plan of the whole decided.
 
 use std::ops::Range;
 
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
 
-/// A part of a scan that can be run elsewhere: it says all that the whole plan decided.
+/// A part of a scan that can be run elsewhere: it carries everything that the whole plan decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanPart {
     pub(super) table: Schema,

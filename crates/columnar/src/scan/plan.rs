@@ -1,4 +1,4 @@
-//! The plan of a scan: which files and row groups are read, and what comes out.
+//! Plans a scan: opens files, prunes row groups, and decides the schema.
 
 use std::{ops::Range, sync::Arc};
 
@@ -24,11 +24,11 @@ use crate::{
     },
 };
 
-/// Footers that are read at the same time.
+/// Number of footers that are read concurrently.
 const OPENS_AT_ONCE: usize = 16;
 
-/// A scan that was planned. It can be run any number of times; each time it reads the versions that it was planned
-/// over. Cheap to clone.
+/// A planned scan. It can be run any number of times, and always reads the versions that it was planned for. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub struct Scan {
     pub(super) inner: Arc<ScanPlan>,
@@ -37,36 +37,38 @@ pub struct Scan {
 #[derive(Debug)]
 pub(super) struct ScanPlan {
     pub(super) cache: Cache,
-    /// What comes out.
+    /// The schema of the batches.
     pub(super) schema: SchemaRef,
     pub(super) outputs: Vec<OutputColumn>,
     pub(super) filter: Option<BoundPredicate>,
-    /// The columns that the filter looks at.
+    /// The columns that the filter reads.
     pub(super) filtered: Vec<FilterColumn>,
     pub(super) table: TableSchema,
-    /// What parts need of the table.
+    /// The columns of the table that parts need.
     relevant: Schema,
     pub(super) files: Vec<PlannedScanFile>,
     pub(super) units: Vec<PlannedRowGroup>,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
-    /// Whether batches hold codes where the schema states values: see [`ScanRequest::with_codes`].
+    /// Allows dictionaries where the schema states values: see [`ScanRequest::with_codes`].
     pub(super) codes: bool,
 }
 
 /// A file of a scan.
 #[derive(Debug)]
 pub(super) struct PlannedScanFile {
-    /// Which source it was found by.
+    /// Position of the source that it was found by.
     source: usize,
     pub(super) located: LocatedFile,
     pub(super) object: OpenObject,
     pub(super) metadata: Arc<FileMetadata>,
-    /// Where each column that comes out is from.
+    /// The source of each column of the result.
     pub(super) outputs: Vec<FileColumn>,
-    /// Where each column that the filter looks at is from.
+    /// The source of each column of the filter.
     pub(super) filtered: Vec<FileColumn>,
+    /// The first row of each row group or stripe within the file; empty unless rows are numbered.
+    first_rows: Vec<usize>,
 }
 
 /// A row group or stripe of a scan.
@@ -75,14 +77,14 @@ pub(super) struct PlannedRowGroup {
     pub(super) file: usize,
     pub(super) unit: usize,
     pub(super) rows: u64,
-    /// Whether all rows are known to pass the filter.
+    /// Set if all rows are known to pass the filter.
     pub(super) all_pass: bool,
 }
 
 impl ScanRequest {
-    /// Finds the files, reads their footers, leaves out what the filter rules out, and decides the schema.
+    /// Finds the files, reads their footers, prunes row groups by the filter, and decides the schema.
     ///
-    /// Fails if there is no file, a column is unknown, the filter does not fit, or types of files do not go together.
+    /// Fails if there is no file, a column is unknown, the filter does not fit, or files have no common type for a column.
     #[boxed]
     pub async fn plan(self, cache: &Cache) -> Result<Scan> {
         plan(self, cache.clone()).await
@@ -90,23 +92,22 @@ impl ScanRequest {
 }
 
 impl Scan {
-    /// The columns that come out.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.inner.schema
     }
 
-    /// The files, by name.
+    /// Returns the names of the files.
     pub fn files(&self) -> Vec<String> {
         self.inner.files.iter().map(|file| file.object.name()).collect()
     }
 
-    /// The rows that are looked at, before the filter and the limit.
+    /// Returns the number of rows before the filter and the limit.
     pub fn estimated_rows(&self) -> u64 {
         self.inner.units.iter().map(|unit| unit.rows).sum()
     }
 
-    /// The scan with other batches than were asked for, of up to this many rows, from 1 to 65,536. A scan that has a clone
-    /// stays as it is.
+    /// Changes the maximum rows of a batch, from 1 to 65,536. Has no effect on a scan that has a clone.
     pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
         if let Some(planned) = Arc::get_mut(&mut self.inner) {
             planned.batch_rows = batch_rows.clamp(1, MAX_BATCH_ROWS);
@@ -114,17 +115,18 @@ impl Scan {
         self
     }
 
-    /// The number of row groups and stripes that are looked at.
+    /// Returns the number of row groups and stripes to read.
     pub fn units(&self) -> usize {
         self.inner.units.len()
     }
 
-    /// The scan in at most so many parts, in order and of about the same number of rows. [`ScanRequest::with_part`]
-    /// runs one. A limit holds for each part alone.
+    /// Splits the scan into at most `most` parts, in order and of about the same number of rows.
+    /// [`ScanRequest::with_part`] runs one. A limit applies to each part separately.
     pub fn parts(&self, most: usize) -> Vec<ScanPart> {
         let share = self.estimated_rows().div_ceil(most.max(1) as u64).max(1);
         let mut parts: Vec<Vec<ScanPartFile>> = Vec::new();
         let mut full = share;
+
         for unit in &self.inner.units {
             if full >= share {
                 parts.push(Vec::new());
@@ -134,6 +136,7 @@ impl Scan {
             let (Some(part), Some(file)) = (parts.last_mut(), self.inner.files.get(unit.file)) else {
                 continue;
             };
+
             let path = file.object.meta().location.as_ref();
             match part.last_mut() {
                 Some(piece)
@@ -149,19 +152,21 @@ impl Scan {
                 }),
             }
         }
-        let (table, schema) = (self.inner.relevant.clone(), self.inner.schema.as_ref().clone());
+
+        let table = self.inner.relevant.clone();
+        let schema = self.inner.schema.as_ref().clone();
         let part = |pieces| ScanPart { table: table.clone(), schema: schema.clone(), pieces };
         parts.into_iter().map(part).collect()
     }
 }
 
-/// What tells a version of an object from others, for parts that come back.
+/// Identifies the version of an object in serialized parts.
 fn version(object: &OpenObject) -> String {
     let meta = object.meta();
     format!("{} {} {}", meta.size, meta.e_tag.as_deref().unwrap_or(""), meta.version.as_deref().unwrap_or(""))
 }
 
-/// See [`ScanRequest::plan`].
+/// Implements [`ScanRequest::plan`].
 async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let opened = match &request.part {
         None => open_all(&request, &cache).await?,
@@ -169,27 +174,33 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     };
     let located: Vec<(&LocatedFile, &FileMetadata)> =
         opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
+
     let table = match &request.part {
         None => TableSchema::of(&located, &request.table)?,
         Some(part) => TableSchema::given(part.table.clone(), &request.table),
     };
+
     let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };
     let columns = request.columns.clone().or_else(|| request.table.columns());
     let outputs = table.outputs(columns.as_deref(), types, &located)?;
+
     let fixed = request.schema.or_else(|| request.part.as_ref().map(|part| Arc::new(part.schema.clone())));
     let outputs = match &fixed {
         None => outputs,
         Some(schema) => OutputColumn::with_types_of(outputs, schema)?,
     };
+
     let fields: Vec<_> = outputs.iter().map(|output| output.field.clone()).collect();
     let metadata = fixed.as_ref().map_or_else(|| table.schema().metadata(), |schema| schema.metadata());
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata.clone()));
+
     for column in request.filter.iter().flat_map(Predicate::columns) {
         if let Some((root, _)) = table.resolve(column.name()) {
             table.check_named(root)?;
         }
     }
     let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
+
     let mut planned = ScanPlan {
         schema,
         filtered: filter.as_ref().map(|filter| table.filtered(filter)).unwrap_or_default(),
@@ -209,11 +220,12 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     for opened in opened {
         planned.add(opened)?;
     }
+
     planned.keep_to_limit();
     Ok(Scan { inner: Arc::new(planned) })
 }
 
-/// A file whose footer was read, and which of its units are wanted.
+/// A file whose footer was read, and the row groups or stripes to read.
 struct OpenedScanFile {
     source: usize,
     located: LocatedFile,
@@ -236,21 +248,24 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
         let is_named = located.is_named;
         match open(source, located, request, cache).await {
             Ok(opened) => Ok(Ok(opened)),
-            // Something else that lies in the folder.
+            // Another file in the folder.
             Err(other @ Error::Format { .. }) if !is_named => Ok(Err(other)),
             Err(error) => Err(error),
         }
     });
     let opened = futures::stream::iter(opens).buffered(OPENS_AT_ONCE);
     let opened: Vec<Result<OpenedScanFile>> = opened.try_collect().await?;
-    match opened.iter().any(Result::is_ok) {
-        true => Ok(opened.into_iter().flatten().collect()),
-        false => opened.into_iter().collect(),
+
+    if opened.iter().any(Result::is_ok) {
+        Ok(opened.into_iter().flatten().collect())
+    } else {
+        opened.into_iter().collect()
     }
 }
 
 async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
     let mut opened = Vec::with_capacity(part.pieces.len());
+
     for piece in &part.pieces {
         let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
         let source = request.sources.get(piece.source).ok_or_else(gone)?;
@@ -260,13 +275,15 @@ async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Res
         if version(&file.object) != piece.version {
             return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
         }
+
         file.units = piece.units.start..piece.units.end.min(file.units.end);
         opened.push(file);
     }
+
     Ok(opened)
 }
 
-/// The path of a file of this machine, or an object's URL.
+/// Returns the path of a local file, or an object's URL.
 fn shown_path(object: &OpenObject) -> String {
     match object.name() {
         name if name.starts_with("file:///") => format!("/{}", object.meta().location),
@@ -289,32 +306,42 @@ async fn open(
             Arc::new(FileMetadata::open_with(&object, decryption).await?)
         }
     };
+
     request.table.name_file(&mut located, &metadata, &shown_path(&object))?;
-    // Caches are shared with those who have no keys.
+    // Caches are shared with scans that have no keys.
     if metadata.is_decrypted() {
         object = object.without_version();
     }
+
     let units = 0..metadata.units();
     Ok(OpenedScanFile { source, located, object, metadata, units })
 }
 
 impl PlannedScanFile {
-    /// Whether rows are numbered.
+    /// Returns whether a column needs row numbers.
     pub(super) fn has_row_numbers(&self) -> bool {
         self.outputs.iter().chain(&self.filtered).any(|column| matches!(column, FileColumn::RowNumber))
     }
 
-    /// How many rows of the file are before a row group or stripe; 0 where nobody asks.
+    /// Returns the number of rows of the file before a row group or stripe; 0 unless rows are numbered.
     pub(super) fn first_row(&self, unit: usize) -> usize {
-        if !self.has_row_numbers() {
-            return 0;
-        }
-        (0..unit).map(|unit| self.metadata.unit_rows(unit) as usize).sum()
+        self.first_rows.get(unit).copied().unwrap_or(0)
     }
 }
 
+/// Returns the first row of each row group or stripe within the file.
+fn first_rows(metadata: &FileMetadata) -> Vec<usize> {
+    let mut next = 0;
+    let mut firsts = Vec::with_capacity(metadata.units());
+    for unit in 0..metadata.units() {
+        firsts.push(next);
+        next += metadata.unit_rows(unit) as usize;
+    }
+    firsts
+}
+
 impl ScanPlan {
-    /// Whether a column comes out with keys that may be too narrow for a batch.
+    /// Returns whether a column is returned with keys that may be too narrow for a batch.
     pub(super) fn has_narrow_keys(&self) -> bool {
         self.outputs.iter().any(|output| match output.field.data_type() {
             DataType::Dictionary(key, _) => key_capacity(key).is_some_and(|values| values < MAX_BATCH_ROWS),
@@ -322,7 +349,7 @@ impl ScanPlan {
         })
     }
 
-    /// Adds a file, less the row groups that the filter rules out.
+    /// Adds a file without the row groups that the filter prunes.
     fn add(&mut self, opened: OpenedScanFile) -> Result<()> {
         let OpenedScanFile { source, located, object, metadata, units } = opened;
         let name = object.name();
@@ -332,6 +359,7 @@ impl ScanPlan {
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
         let filtered = |column| self.table.filtered_of_file(column, &located, &metadata, &name);
         let filtered = self.filtered.iter().map(filtered).collect::<Result<_>>()?;
+
         let at = self.files.len();
         let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
         let verdicts = match &self.filter {
@@ -340,6 +368,7 @@ impl ScanPlan {
                 prune(filter, &of_file(&self.table, &located, &metadata, metadata.statistics(&wanted)))
             }
         };
+
         for (unit, verdict) in wanted.into_iter().zip(verdicts) {
             if verdict == PruneVerdict::None {
                 self.cache.chunks().count_pruned(1);
@@ -348,13 +377,27 @@ impl ScanPlan {
             let rows = metadata.unit_rows(unit);
             self.units.push(PlannedRowGroup { file: at, unit, rows, all_pass: verdict == PruneVerdict::All });
         }
-        self.files.push(PlannedScanFile { source, located, object, metadata, outputs, filtered });
+
+        let mut file = PlannedScanFile {
+            source,
+            located,
+            object,
+            metadata,
+            outputs,
+            filtered,
+            first_rows: Vec::new(),
+        };
+        if file.has_row_numbers() {
+            file.first_rows = first_rows(&file.metadata);
+        }
+        self.files.push(file);
         Ok(())
     }
 
-    /// Leaves out what lies beyond the limit, where that is known before anything is read.
+    /// Drops row groups beyond the limit, as far as that is known before reading.
     fn keep_to_limit(&mut self) {
         let Some(limit) = self.limit else { return };
+
         let mut certain = 0_u64;
         self.units.retain(|unit| {
             let wanted = certain < limit;

@@ -1,4 +1,4 @@
-//! What a scan is to read, and what is to come out.
+//! The builder of scans: sources, columns, filter and options.
 
 use arrow::datatypes::{DataType, SchemaRef};
 
@@ -13,10 +13,10 @@ use crate::{
 };
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
-/// No batch holds more rows than two bytes tell apart.
+/// Maximum rows of a batch: 16-bit keys can address one value per row.
 pub(super) const MAX_BATCH_ROWS: usize = 65_536;
 
-/// What to scan, and how.
+/// The sources, columns, filter and options of a scan.
 ///
 /// ```no_run
 /// # use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest};
@@ -51,7 +51,7 @@ pub struct ScanRequest {
 }
 
 impl ScanRequest {
-    /// Scans all columns and rows of what is at a local path or URL.
+    /// Scans all columns and rows at a local path or URL.
     pub fn new(url: impl Into<String>) -> Self {
         Self::over([Source::Url { url: url.into(), options: Vec::new() }])
     }
@@ -76,54 +76,53 @@ impl ScanRequest {
         }
     }
 
-    /// Only these columns, in this order; a dot reaches into a struct. Default: all.
+    /// Returns only these columns, in this order; a dot selects a field of a struct. Default: all.
     pub fn with_columns(mut self, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only rows for which this is true. Default: all.
+    /// Returns only rows for which the filter is true. Default: all.
     pub fn with_filter(mut self, filter: Predicate) -> Self {
         self.filter = Some(filter);
         self
     }
 
-    /// Which columns come out as dictionaries. Default: [`Dictionaries::AsWritten`].
+    /// Sets the columns to return as dictionaries. Default: [`Dictionaries::AsWritten`].
     pub fn with_dictionary(mut self, dictionary: Dictionaries) -> Self {
         self.dictionary = dictionary;
         self
     }
 
-    /// How strings and bytes come out that are no dictionaries. Default: [`Strings::AsWritten`].
+    /// Sets the type of strings and bytes that are not returned as dictionaries. Default: [`Strings::AsWritten`].
     pub fn with_strings(mut self, strings: Strings) -> Self {
         self.strings = strings;
         self
     }
 
-    /// Whether batches hold dictionaries where the file has them, of whatever width of codes, while the schema states the
-    /// type of their values: for writers, which write codes as they come. Such batches are not of the scan's schema.
-    /// Default: no.
+    /// Returns dictionaries if the file has them, of any key type, while the schema states the type of their values: for
+    /// writers, which write codes directly. Such batches do not have the scan's schema. Default: no.
     pub fn with_codes(mut self, codes: bool) -> Self {
         self.codes = codes;
         self
     }
 
-    /// The columns of the table, whatever the files have: those that files lack are null there, others are left out, and
-    /// values are cast as with [`Self::with_casts`]. Default: the columns of all files, by name.
+    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and values are cast
+    /// as with [`Self::with_casts`]. Default: the columns of all files, by name.
     pub fn with_table_schema(mut self, schema: SchemaRef) -> Self {
         self.table.schema = Some(schema);
         self
     }
 
-    /// Top-level columns that come out with another type than the files have. A value that the type does not hold is an
-    /// error, never null and never rounded. Default: none.
+    /// Casts top-level columns. A value that the type cannot represent is an error, never null and never rounded. Default:
+    /// none.
     pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
         self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
         self
     }
 
-    /// Types of columns that paths give, for those that are not to be inferred. Default: integers, dates or timestamps
-    /// where all values are, otherwise strings.
+    /// Sets types of partition columns instead of inferring them. Default: integers, dates or timestamps if all values are,
+    /// otherwise strings.
     pub fn with_partition_types(
         mut self,
         types: impl IntoIterator<Item = (impl Into<String>, DataType)>,
@@ -133,68 +132,67 @@ impl ScanRequest {
         self
     }
 
-    /// Whether folders named `name=value` give columns. Default: yes.
+    /// Makes columns of folders named `name=value`. Default: yes.
     pub fn with_hive_partitions(mut self, hive: bool) -> Self {
         self.paths.hive = hive;
         self
     }
 
-    /// Whether `*`, `?`, `[…]` and `**` in paths are wildcards, unless a file or folder has just that name. Default: yes.
+    /// Treats `*`, `?`, `[…]` and `**` in paths as wildcards, unless a file or folder has that name. Default: yes.
     pub fn with_glob(mut self, glob: bool) -> Self {
         self.paths.glob = glob;
         self
     }
 
-    /// A column of this name with the path or URL of the file that each row is from. Default: none.
+    /// Adds a column of this name with the path or URL of each row's file. Default: none.
     pub fn with_filename(mut self, column: impl Into<String>) -> Self {
         self.table.filename = Some(column.into());
         self
     }
 
-    /// What the paths in the column of [`Self::with_filename`] begin with, in place of the URL of the store. Default: that
-    /// URL.
+    /// Sets the root of the paths in the column of [`Self::with_filename`]. Default: the URL of the store.
     pub fn with_filename_root(mut self, root: impl Into<String>) -> Self {
         self.table.filename_root = Some(root.into());
         self
     }
 
-    /// A column of this name with the number of each row within its file, from 0. Default: none.
+    /// Adds a column of this name with the number of each row within its file, from 0. Default: none.
     pub fn with_file_row_number(mut self, column: impl Into<String>) -> Self {
         self.table.row_number = Some(column.into());
         self
     }
 
-    /// Only the first so many rows. Default: all.
+    /// Returns at most `limit` rows, the first of the scan. Default: all.
     pub fn with_limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Most rows of a batch, from 1 to 65,536. Default: 8,192.
+    /// Sets the maximum rows of a batch, from 1 to 65,536. Default: 8,192.
     pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
         self.batch_rows = batch_rows.clamp(1, MAX_BATCH_ROWS);
         self
     }
 
-    /// Most threads that decode and filter at the same time. Default: one for each core.
+    /// Sets the maximum threads that decode and filter concurrently. Default: one per core.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// What comes out has this schema, which a plan of the same request gave. Default: worked out from the files.
+    /// Sets the schema of the batches, from an earlier plan of the same request. Default: decided from the files.
     pub fn with_schema(mut self, schema: SchemaRef) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Only this part, which a plan of the same request gave.
+    /// Scans only this part, from a plan of the same request.
     pub fn with_part(mut self, part: ScanPart) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// The keys of encrypted Parquet files. Default: none, and encrypted files are errors.
+    /// Sets the keys of encrypted Parquet files. Default: none, and encrypted files are errors.
     pub fn with_decryption(mut self, decryption: Decryption) -> Self {
         self.decryption = Some(decryption);
         self

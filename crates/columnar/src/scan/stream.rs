@@ -88,8 +88,8 @@ struct ScanStreamState {
     under_way: VecDeque<InFlightRowGroup>,
     turns: RowGroupTurns,
     ready: VecDeque<RecordBatch>,
-    /// Rows that may still come out.
-    left: u64,
+    /// Rows that may still come out, under a limit.
+    left: Option<u64>,
 }
 
 /// See [`Scan::stream`].
@@ -100,7 +100,7 @@ pub(super) fn start(scan: Scan) -> ScanStream {
         under_way: VecDeque::new(),
         turns: RowGroupTurns::default(),
         ready: VecDeque::new(),
-        left: scan.inner.limit.unwrap_or(u64::MAX),
+        left: scan.inner.limit,
         scan: scan.clone(),
     };
     let batches = futures::stream::try_unfold(running, |mut running| async move {
@@ -112,14 +112,15 @@ pub(super) fn start(scan: Scan) -> ScanStream {
 impl ScanStreamState {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.left == 0 {
+            if self.left == Some(0) {
                 return Ok(None);
             }
             if let Some(batch) = self.ready.pop_front() {
-                let rows = batch.num_rows() as u64;
-                let batch = if rows > self.left { batch.slice(0, self.left as usize) } else { batch };
-                self.left -= batch.num_rows() as u64;
-                return Ok(Some(batch));
+                let Some(left) = &mut self.left else { return Ok(Some(batch)) };
+
+                let rows = (batch.num_rows() as u64).min(*left);
+                *left -= rows;
+                return Ok(Some(batch.slice(0, rows as usize)));
             }
             self.begin();
             let Some(first) = self.under_way.front_mut() else { return Ok(None) };
@@ -140,7 +141,7 @@ impl ScanStreamState {
     /// Keeps as many row groups under way as there are threads, and one more that is fetched meanwhile. Under a limit
     /// it is one, unless that gave too little.
     fn begin(&mut self) {
-        let at_once = if self.left < u64::MAX { 1 } else { self.scan.inner.threads + 1 };
+        let at_once = if self.left.is_some() { 1 } else { self.scan.inner.threads + 1 };
         while self.under_way.len() < at_once {
             let Some(unit) = self.waiting.next() else { return };
             let (sender, batches) = mpsc::channel(READY);

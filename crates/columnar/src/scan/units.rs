@@ -274,10 +274,11 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let is_long = loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
-            let fitting = match !planned.codes && (is_long || planned.has_narrow_keys()) {
-                true => batches::fitting_rows(&planned.outputs, &columns, count),
-                false => count,
+            let is_long = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
+            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_long()) {
+                batches::fitting_rows(&planned.outputs, &columns, count)
+            } else {
+                count
             };
             if fitting < count {
                 count = fitting;

@@ -1,4 +1,4 @@
-//! The bytes of an object for readers on threads of their own: front to back, decompressed, or at any place.
+//! Blocking readers of an object's bytes: front to back, decompressed, or at any offset.
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
@@ -12,17 +12,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Error;
 
-/// Bytes of the first read. Each is twice as long as the one before.
+/// Bytes of the first read. Each following read is twice as long, up to [`MAX_READ`].
 const FIRST_READ: u64 = 256 << 10;
 const MAX_READ: u64 = 4 << 20;
-const GZIP: &[u8] = &[0x1F, 0x8B];
-const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+/// The magic number of gzip.
+pub(super) const GZIP: &[u8] = &[0x1F, 0x8B];
+/// The magic number of Zstandard.
+pub(super) const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
-/// Reads an object front to back, with one read ahead. Blocks, so it must not be used within a task.
+/// Reads an object front to back, with one read ahead. Blocks, so it must not be used within an async task.
 pub(super) struct ObjectReader {
     object: OpenObject,
     runtime: Handle,
-    /// Where the next read begins.
+    /// Offset of the next read.
     at: u64,
     len: u64,
     next: Option<AbortOnDropHandle<Result<Bytes, StorageError>>>,
@@ -34,7 +36,7 @@ impl ObjectReader {
         Self { object, runtime, at: 0, len: FIRST_READ, next: None, bytes: Bytes::new() }
     }
 
-    /// The first bytes, without taking them; fewer if the object is shorter.
+    /// Returns the first bytes without consuming them; fewer if the object is shorter.
     pub(super) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         self.fill()?;
         Ok(self.bytes.get(..count.min(self.bytes.len())).unwrap_or_default())
@@ -45,6 +47,7 @@ impl ObjectReader {
         if range.is_empty() {
             return;
         }
+
         self.at = range.end;
         self.len = (self.len * 2).min(MAX_READ);
         let object = self.object.clone();
@@ -52,7 +55,7 @@ impl ObjectReader {
         self.next = Some(AbortOnDropHandle::new(read));
     }
 
-    /// Reads on where all bytes were handed out; whether there are more.
+    /// Reads on if all bytes were consumed. Returns `false` at the end of the object.
     fn fill(&mut self) -> io::Result<bool> {
         if !self.bytes.is_empty() {
             return Ok(true);
@@ -60,6 +63,7 @@ impl ObjectReader {
         if self.next.is_none() {
             self.begin_read();
         }
+
         let Some(next) = self.next.take() else { return Ok(false) };
 
         self.bytes = self.runtime.block_on(next).map_err(io::Error::other)?.map_err(io::Error::other)?;
@@ -83,7 +87,7 @@ impl Read for ObjectReader {
     }
 }
 
-/// Decompresses what begins as gzip or Zstandard; anything else as it is.
+/// Decompresses gzip and Zstandard, recognized by their magic numbers. Other bytes pass as they are.
 pub(super) fn decompressed(mut reader: ObjectReader) -> io::Result<Box<dyn Read + Send>> {
     let first = reader.peek(ZSTD.len())?;
     if first.starts_with(GZIP) {
@@ -95,7 +99,7 @@ pub(super) fn decompressed(mut reader: ObjectReader) -> io::Result<Box<dyn Read 
     Ok(Box::new(reader))
 }
 
-/// Reads an object at any place, each time as many bytes as are asked for. Blocks, as [`ObjectReader`] does.
+/// Reads an object at any offset, one request per read. Blocks, as [`ObjectReader`] does.
 pub(super) struct ObjectFile {
     object: OpenObject,
     runtime: Handle,
@@ -114,6 +118,7 @@ impl Read for ObjectFile {
         if self.at >= end {
             return Ok(0);
         }
+
         let bytes = self.runtime.block_on(read(&self.object, self.at..end)).map_err(io::Error::other)?;
         let count = bytes.len().min(to.len());
         to.get_mut(..count).unwrap_or_default().copy_from_slice(bytes.get(..count).unwrap_or_default());
@@ -134,12 +139,13 @@ impl Seek for ObjectFile {
     }
 }
 
-/// What failed while the bytes of an object were read: the store, or what decompresses them.
+/// Returns the error of a failed read: that of the store, or of the decompression.
 pub(super) fn read_error(object: &OpenObject, error: &io::Error) -> Error {
     let inner = error.get_ref();
     if let Some(storage) = inner.and_then(|inner| inner.downcast_ref::<StorageError>()) {
         return Error::Storage(storage.clone());
     }
+
     let reason = match error.kind() {
         io::ErrorKind::UnexpectedEof => "the compressed bytes end too early".to_owned(),
         _ => error.to_string(),

@@ -1,4 +1,4 @@
-//! CSV files: their columns and types, found by looking at a sample of the records, and their rows.
+//! CSV files: their columns, whose types are inferred from a sample of the records, and their rows.
 
 pub(super) mod options;
 pub(super) mod rows;
@@ -17,6 +17,7 @@ use self::rows::CsvRows;
 use super::{
     CsvOptions,
     bytes::{ObjectReader, decompressed, read_error},
+    guard::guard_object,
     infer::{TypeInference, fits},
     reading::{BatchCallback, SequentialReadOptions},
     selection::ColumnNames,
@@ -26,19 +27,19 @@ use crate::{
     csv::{CsvFieldKind, RecordError},
 };
 
-/// Bytes of text of a batch at most, but for its last record.
+/// Maximum bytes of text of a batch; its last record may exceed it.
 const MAX_BATCH_TEXT: usize = 16 << 20;
-/// Characters of a value that an error quotes.
+/// Maximum characters of a value that an error quotes.
 const MAX_QUOTED: usize = 60;
 
-/// Files with the same columns, by name.
+/// Files whose columns meet by name.
 pub(super) struct CsvFiles {
     files: Vec<OpenObject>,
     options: CsvOptions,
     /// The columns that are needed.
     columns: Vec<CsvColumn>,
     schema: SchemaRef,
-    /// How many rows there are, if the sample was all of them.
+    /// Rows of all files, if the sample was all of them.
     rows: Option<u64>,
 }
 
@@ -47,8 +48,18 @@ pub(super) struct CsvFiles {
 struct CsvColumn {
     name: String,
     data_type: DataType,
-    /// The type was inferred from some of the values: others need not fit.
+    /// The type was inferred from a part of the values; the others may not fit.
     is_guessed: bool,
+}
+
+/// Types inferred from the part of the sample that was read so far.
+struct CsvTypeSample {
+    /// By column whose type is inferred.
+    inferences: Vec<TypeInference>,
+    rows: u64,
+    bytes: u64,
+    /// All records of all files so far belong to the sample.
+    is_all: bool,
 }
 
 impl CsvFiles {
@@ -71,6 +82,7 @@ impl CsvFiles {
             let reason = format!("a field of a CSV file is no {data_type}: read it as a string");
             return Err(Error::Option { column: Some(column.clone()), reason });
         }
+
         let needed = all.needed(columns, filter)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
@@ -93,50 +105,37 @@ impl CsvFiles {
         Ok(OpenCsvFile { object: object.clone(), rows })
     }
 
-    /// The names of the columns of all files, in the order in which they first come.
+    /// Returns the names of the columns of all files, in order of first appearance.
     fn names(&self, runtime: &Handle) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for object in &self.files {
-            let file = self.file(object, runtime)?;
+            let file = guard_object(object, || self.file(object, runtime))?;
             for name in file.rows.names() {
                 if !names.contains(name) {
                     names.push(name.clone());
                 }
             }
         }
+
         Ok(names)
     }
 
-    /// Reads the sample.
+    /// Infers the types of these columns from the sample.
     fn infer(self, names: Vec<String>, runtime: &Handle) -> Result<Self> {
         let declared = |name: &String| self.options.types.iter().find(|(column, _)| column == name);
         let to_infer: Vec<String> = names.iter().filter(|name| declared(name).is_none()).cloned().collect();
-        let mut inferences = vec![TypeInference::new(self.options.timestamps); to_infer.len()];
-        let (mut rows, mut bytes, mut is_all) = (0, 0, !to_infer.is_empty());
+        let mut sample = CsvTypeSample {
+            inferences: vec![TypeInference::new(self.options.timestamps); to_infer.len()],
+            rows: 0,
+            bytes: 0,
+            is_all: !to_infer.is_empty(),
+        };
+
         for object in self.files.iter().filter(|_| !to_infer.is_empty()) {
-            let mut file = self.file(object, runtime)?;
-            let targets = targets(file.rows.names(), &to_infer);
-            loop {
-                if !self.options.sample.has_room(rows, bytes + file.rows.bytes_read()) {
-                    is_all = false;
-                    break;
-                }
-                if !file.next()? {
-                    break;
-                }
-                rows += 1;
-                for ((kind, field), target) in file.rows.fields().zip(&targets) {
-                    let Some(target) = target else { continue };
-                    let Some(inference) = inferences.get_mut(*target) else { continue };
-                    let Some(text) = file.text(kind, field, to_infer.get(*target))? else { continue };
-                    if !self.options.is_null(kind, text) {
-                        inference.see(text);
-                    }
-                }
-            }
-            bytes += file.rows.bytes_read();
+            guard_object(object, || self.sample_file(object, &to_infer, &mut sample, runtime))?;
         }
 
+        let CsvTypeSample { inferences, rows, is_all, .. } = sample;
         let mut inferred = inferences.into_iter();
         let column = |name: String| match declared(&name) {
             Some((_, data_type)) => CsvColumn { name, data_type: data_type.clone(), is_guessed: false },
@@ -145,10 +144,47 @@ impl CsvFiles {
                 CsvColumn { name, is_guessed: !is_all && data_type != DataType::Utf8, data_type }
             }
         };
+
         let columns: Vec<CsvColumn> = names.into_iter().map(column).collect();
+
         let fields = columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Self { columns, schema, rows: is_all.then_some(rows), ..self })
+    }
+
+    /// Reads the records of a file that belong to the sample.
+    fn sample_file(
+        &self,
+        object: &OpenObject,
+        to_infer: &[String],
+        sample: &mut CsvTypeSample,
+        runtime: &Handle,
+    ) -> Result<()> {
+        let mut file = self.file(object, runtime)?;
+        let targets = targets(file.rows.names(), to_infer);
+
+        loop {
+            if !self.options.sample.has_room(sample.rows, sample.bytes + file.rows.bytes_read()) {
+                sample.is_all = false;
+                break;
+            }
+            if !file.next()? {
+                break;
+            }
+
+            sample.rows += 1;
+            for ((kind, field), target) in file.rows.fields().zip(&targets) {
+                let Some(target) = target else { continue };
+                let Some(inference) = sample.inferences.get_mut(*target) else { continue };
+                let Some(text) = file.text(kind, field, to_infer.get(*target))? else { continue };
+                if !self.options.is_null(kind, text) {
+                    inference.see(text);
+                }
+            }
+        }
+
+        sample.bytes += file.rows.bytes_read();
+        Ok(())
     }
 
     /// Reads columns of all rows.
@@ -157,16 +193,36 @@ impl CsvFiles {
             reading.columns.iter().filter_map(|at| self.columns.get(*at).cloned()).collect();
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+
         for object in &self.files {
-            let file = self.file(object, reading.runtime)?;
-            let mut batches = CsvBatches::new(file, &self.options, &columns, schema.clone());
-            while let Some(batch) = batches.next(reading.batch_rows)? {
-                if emit(batch)? == ControlFlow::Break(()) {
-                    return Ok(());
-                }
+            let read = || self.read_file(object, &columns, &schema, reading, &mut *emit);
+            if guard_object(object, read)?.is_break() {
+                return Ok(());
             }
         }
+
         Ok(())
+    }
+
+    /// Reads columns of the rows of one file. Breaks if no more rows are wanted.
+    fn read_file(
+        &self,
+        object: &OpenObject,
+        columns: &[CsvColumn],
+        schema: &SchemaRef,
+        reading: &SequentialReadOptions<'_>,
+        emit: BatchCallback<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let file = self.file(object, reading.runtime)?;
+        let mut batches = CsvBatches::new(file, &self.options, columns, schema.clone());
+
+        while let Some(batch) = batches.next(reading.batch_rows)? {
+            if emit(batch)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -180,7 +236,7 @@ impl CsvOptions {
     }
 }
 
-/// By field of a record, which of the columns it goes to.
+/// By field of a record, the index of its column in the output; `None` if it is not read.
 fn targets(names: &[String], columns: &[String]) -> Vec<Option<usize>> {
     names.iter().map(|name| columns.iter().position(|column| column == name)).collect()
 }
@@ -205,7 +261,7 @@ impl OpenCsvFile {
         self.rows.next().map_err(|error| in_file(&self.object, error))
     }
 
-    /// The text of a field; `None` if it is missing.
+    /// Returns the text of a field; `None` if it is missing.
     fn text<'f>(
         &self,
         kind: CsvFieldKind,
@@ -230,7 +286,7 @@ struct CsvBatches<'a> {
     options: &'a CsvOptions,
     columns: &'a [CsvColumn],
     schema: SchemaRef,
-    /// By field of a record, which of the columns it goes to.
+    /// By field of a record, the index of its column in the output; `None` if it is not read.
     targets: Vec<Option<usize>>,
     builders: Vec<StringBuilder>,
     /// The line of each row.
@@ -252,9 +308,11 @@ impl<'a> CsvBatches<'a> {
             self.lines.push(self.file.rows.line());
             bytes += self.take_row()?;
         }
+
         if self.lines.is_empty() {
             return Ok(None);
         }
+
         let rows = self.lines.len();
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (at, column) in self.columns.iter().enumerate() {
@@ -266,12 +324,13 @@ impl<'a> CsvBatches<'a> {
             };
             arrays.push(array);
         }
+
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options);
         batch.map(Some).map_err(Error::arrow("reading CSV"))
     }
 
-    /// Takes the fields of the row that was read last; returns their bytes.
+    /// Appends the fields of the current row. Returns their bytes.
     fn take_row(&mut self) -> Result<usize> {
         let mut bytes = 0;
         for ((kind, field), target) in self.file.rows.fields().zip(&self.targets) {
@@ -280,32 +339,37 @@ impl<'a> CsvBatches<'a> {
             else {
                 continue;
             };
+
             let text = self.file.text(kind, field, Some(&column.name))?;
             let text = text.filter(|text| !self.options.is_null(kind, text));
-            // No other type has an empty value.
+            // Only text has an empty value.
             let text = text.filter(|text| !text.is_empty() || is_text(&column.data_type));
             if let Some(text) = text.filter(|_| column.is_guessed)
                 && !fits(text, &column.data_type, self.options.timestamps)
             {
                 return Err(misfit(&self.file.object, self.file.rows.line(), column, text));
             }
+
             bytes += field.len();
             builder.append_option(text);
         }
+
         Ok(bytes)
     }
 
-    /// The texts as values of the column's type.
+    /// Casts the texts to the column's type.
     fn typed(&self, texts: StringArray, column: &CsvColumn) -> Result<ArrayRef> {
         if column.data_type == DataType::Utf8 {
             return Ok(Arc::new(texts));
         }
+
         let options = CastOptions { safe: true, ..CastOptions::default() };
         let array = cast_with_options(&texts, &column.data_type, &options)
             .map_err(Error::arrow(format!("column {}", column.name)))?;
         if array.logical_null_count() == texts.null_count() {
             return Ok(array);
         }
+
         let nulls = array.logical_nulls();
         let is_lost =
             |row: &usize| texts.is_valid(*row) && nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
@@ -332,18 +396,16 @@ fn misfit(object: &OpenObject, line: u64, column: &CsvColumn, text: &str) -> Err
     if shown.len() < text.len() {
         shown.push('…');
     }
-    let what_to_do = match column.is_guessed {
-        true => {
-            "which is the type of all values of the sample: give the column a type, or take a larger sample"
-        }
-        false => {
-            "which is the type that the column is to have: correct the value, or give the column another type"
-        }
+    let what_to_do = if column.is_guessed {
+        "which is the type of all values of the sample: give the column a type, or take a larger sample"
+    } else {
+        "which is the type that the column is to have: correct the value, or give the column another type"
     };
+
     let reason = format!("{shown:?} is no {}, {what_to_do}", column.data_type);
     Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }
 }
-/// Whether a text can be read as such a value.
+/// Returns `true` if a text can be cast to this type.
 fn is_of_text(data_type: &DataType) -> bool {
     let without = matches!(
         data_type,

@@ -1,4 +1,4 @@
-//! Infers the type of a column of texts: the narrowest that loses nothing of any of them.
+//! Infers the type of a column of texts: the narrowest that represents each of them without loss.
 
 use arrow::{
     compute::kernels::cast_utils::{Parser, string_to_datetime},
@@ -8,31 +8,30 @@ use chrono::Utc;
 
 /// Characters of `2020-01-02`.
 const DATE: usize = 10;
-/// Integers up to here have a double of their own.
+/// Largest integer up to which each has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Which texts are points in time. All become timestamps in microseconds.
+/// Texts that are timestamps. All become timestamps in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimestampInference {
-    /// Those with at most six digits after the second. Where all of a column have an offset from UTC, the type has the
-    /// zone UTC; where only some have one, the column stays text.
+    /// Those with at most six fractional digits. If all of a column have an offset from UTC, the type has the zone UTC;
+    /// if only some have one, the column stays text.
     #[default]
     Microseconds,
-    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has
-    /// no zone.
+    /// Those with at most three fractional digits, as in graphs. Offsets are applied, and the type has no zone.
     UtcMilliseconds,
 }
 
-/// The type of points in time that have an offset from UTC.
+/// Returns the type of timestamps with an offset from UTC.
 fn in_utc() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// The type of points in time that have none.
+/// Type of timestamps without an offset.
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// What the values that were seen so far can all be.
+/// The types that fit all values seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypeInference {
     timestamps: TimestampInference,
@@ -62,11 +61,12 @@ impl TypeInference {
         }
     }
 
-    /// Looks at a value. An empty one says nothing.
+    /// Adds a value. An empty one has no effect.
     pub(super) fn see(&mut self, text: &str) {
         if text.is_empty() || self.is_text() {
             return;
         }
+
         self.has_values = true;
         self.boolean = self.boolean && is_boolean(text);
         self.integer = self.integer && is_integer(text);
@@ -75,6 +75,7 @@ impl TypeInference {
             self.number = number.is_some();
             self.has_finite |= number == Some(NumberFiniteness::Finite);
         }
+
         self.date = self.date && is_date(text);
         if self.local || self.utc {
             let (local, utc) = point_in_time(text, self.timestamps);
@@ -101,7 +102,7 @@ impl TypeInference {
         }
     }
 
-    /// The type to read them as.
+    /// Returns the inferred type.
     pub(super) fn data_type(&self) -> DataType {
         match self {
             Self { has_values: false, .. } => DataType::Utf8,
@@ -116,7 +117,8 @@ impl TypeInference {
     }
 }
 
-/// Whether a value is one of an inferred type by the rules of the inference, which are stricter than those of a cast.
+/// Returns `true` if a value fits an inferred type by the rules of the inference, which are stricter than those of a
+/// cast.
 pub(super) fn fits(text: &str, data_type: &DataType, timestamps: TimestampInference) -> bool {
     match data_type {
         DataType::Boolean => is_boolean(text),
@@ -133,7 +135,7 @@ fn is_boolean(text: &str) -> bool {
     text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
 }
 
-/// Whole numbers as they are written again: not `007`, which is a name made of digits, nor what 64 bits do not hold.
+/// Returns `true` for 64-bit integers in canonical form: not for `007`, which may be an identifier.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits == "0" || !digits.starts_with('0');
@@ -146,17 +148,19 @@ enum NumberFiniteness {
     NotFinite,
 }
 
-/// Whole numbers that have a double of their own, numbers with a point or an exponent, `NaN` and infinity.
+/// Recognizes integers that float64 represents exactly, numbers with a point or an exponent, `NaN` and infinity.
 fn number(text: &str) -> Option<NumberFiniteness> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         let is_exact = unsigned.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT);
         return (is_exact && is_integer(text)).then_some(NumberFiniteness::Finite);
     }
+
     let is_infinite = ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name));
     if is_infinite || text.eq_ignore_ascii_case("nan") {
         return Some(NumberFiniteness::NotFinite);
     }
+
     let leading = unsigned.bytes().take_while(u8::is_ascii_digit).count();
     let is_plain = leading <= 1 || !unsigned.starts_with('0');
     let is_of_numbers = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
@@ -165,15 +169,16 @@ fn number(text: &str) -> Option<NumberFiniteness> {
         && begins
         && unsigned.bytes().all(is_of_numbers)
         && text.parse::<f64>().is_ok_and(f64::is_finite);
+
     is_number.then_some(NumberFiniteness::Finite)
 }
 
-/// Days of the calendar, as `2020-01-02`.
+/// Returns `true` for calendar days such as `2020-01-02`.
 fn is_date(text: &str) -> bool {
     text.len() == DATE && begins_with_date(text) && Date32Type::parse(text).is_some()
 }
 
-/// Whether it begins as `2020-01-02` does, and ends there or goes on with a time.
+/// Returns `true` for a prefix such as `2020-01-02`, followed by the end or a time.
 fn begins_with_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let begins = bytes.iter().take(DATE).enumerate().all(|(at, byte)| match at {
@@ -183,23 +188,26 @@ fn begins_with_date(text: &str) -> bool {
     begins && bytes.len() >= DATE && matches!(bytes.get(DATE), None | Some(b'T' | b't' | b' '))
 }
 
-/// Whether it is a point in time of a column without a zone, and of one in UTC.
+/// Returns whether the text is a timestamp of a column without a zone, and of one in UTC.
 fn point_in_time(text: &str, timestamps: TimestampInference) -> (bool, bool) {
     if !begins_with_date(text) || string_to_datetime(&Utc, text).is_err() {
         return (false, false);
     }
+
     let time = text.get(DATE + 1..).unwrap_or_default();
     let clock = time.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.')).unwrap_or(time.len());
     let (clock, offset) = time.split_at(clock);
-    // The name of a zone says more than its offset.
+    // A named zone carries more than an offset.
     let is_offset = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b':' | b'Z' | b'z');
     if !offset.bytes().all(is_offset) {
         return (false, false);
     }
+
     let max_digits = match timestamps {
         TimestampInference::Microseconds => 6,
         TimestampInference::UtcMilliseconds => 3,
     };
+
     let fraction = clock.split_once('.').map_or("", |(_, fraction)| fraction);
     if fraction.bytes().skip(max_digits).any(|digit| digit != b'0') {
         return (false, false);

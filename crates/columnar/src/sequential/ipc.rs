@@ -1,5 +1,7 @@
 //! Arrow IPC: files, which are read from their footer, and streams, which are read front to back.
 
+mod merged_schema;
+
 use std::{
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
     ops::ControlFlow,
@@ -7,8 +9,8 @@ use std::{
 };
 
 use arrow::{
-    array::{RecordBatch, RecordBatchOptions},
-    datatypes::{Field, FieldRef, Schema, SchemaRef},
+    array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
+    datatypes::{Field, Schema, SchemaRef},
     error::ArrowError,
     ipc::{
         reader::{FileReaderBuilder, StreamReader, read_footer_length},
@@ -18,89 +20,135 @@ use arrow::{
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
+use self::merged_schema::MergedIpcSchema;
 use super::{
     bytes::{ObjectFile, ObjectReader, decompressed, read_error},
-    format::{ARROW_FILE, ARROW_STREAM},
+    format::{ARROW_FILE, ARROW_STREAM, FEATHER_V1},
+    guard::guard_object,
     reading::{BatchCallback, SequentialReadOptions},
+    selection::ColumnNames,
 };
-use crate::{Error, Result, file::schema::position};
+use crate::{Error, Predicate, Result, kernels::exact_cast::common_cast};
 
 const BUFFER: usize = 256 << 10;
-/// Bytes of the schema of a stream at most. Text, read as a length, is more.
+/// Maximum bytes of the schema of a stream. Text, read as a length, exceeds it.
 const MAX_SCHEMA: i32 = 256 << 20;
-/// Bytes after the footer of a file: its length, and the magic number.
+/// Bytes after the footer of a file: its length and the magic number.
 const TRAILER: usize = 10;
-/// What files of the first version of Feather begin with.
-const FEATHER_V1: &[u8] = b"FEA1";
 
-/// Files with the same columns, by name.
+/// Files whose columns meet by name.
 pub(super) struct ArrowFiles {
     files: Vec<OpenObject>,
-    schema: SchemaRef,
+    merged: MergedIpcSchema,
 }
 
 type IpcBatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 impl ArrowFiles {
-    /// Reads the schema of the first file.
-    pub(super) fn open(files: Vec<OpenObject>, runtime: &Handle) -> Result<Self> {
-        let Some(first) = files.first() else {
-            return Ok(Self { files, schema: Arc::new(Schema::empty()) });
-        };
-        let (mut schema, _) = read(first, None, runtime)?;
-        if files.len() > 1 {
-            // Columns of the others may have nulls.
-            let nullable = |field: &FieldRef| Field::clone(field).with_nullable(true);
-            let fields = schema.fields().iter().map(nullable).collect::<Vec<_>>();
-            schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    /// Reads the schemas of all files and merges them.
+    pub(super) fn open(
+        files: Vec<OpenObject>,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        let mut schemas = Vec::with_capacity(files.len());
+        for object in &files {
+            let (schema, _) = guard_object(object, || read(object, None, runtime))?;
+            schemas.push((object.name(), schema));
         }
-        Ok(Self { files, schema })
+
+        let merged = MergedIpcSchema::new(&schemas)?;
+
+        let names: Vec<String> = merged.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let needed = ColumnNames(&names).needed(columns, filter)?;
+        merged.check(needed.as_deref())?;
+        Ok(Self { files, merged })
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.merged.schema()
     }
 
+    /// Reads columns of all rows.
     pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
-        let wanted: Vec<FieldRef> =
-            reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned()).collect();
-        let schema = Arc::new(Schema::new(wanted));
-        for object in &self.files {
-            let (own, _) = read(object, None, reading.runtime)?;
-            let places = places(object, &own, &schema, reading.columns)?;
-            let (_, batches) = read(object, Some(&places), reading.runtime)?;
-            for batch in batches {
-                let batch = batch.map_err(|error| failed(object, &error))?;
-                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                let batch =
-                    RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
-                        .map_err(|error| failed(object, &error))?;
-                if emit(batch)? == ControlFlow::Break(()) {
-                    return Ok(());
-                }
+        let fields = reading.columns.iter().filter_map(|at| self.schema().fields().get(*at).cloned());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+
+        for (object, places) in self.files.iter().zip(self.merged.places()) {
+            let read = || read_file(object, places, &schema, reading, &mut *emit);
+            if guard_object(object, read)?.is_break() {
+                return Ok(());
             }
         }
+
         Ok(())
     }
 }
 
-/// Where a file has the columns, which are at `near` in the first file.
-fn places(object: &OpenObject, own: &Schema, wanted: &Schema, near: &[usize]) -> Result<Vec<usize>> {
-    let place = |(field, near): (&FieldRef, &usize)| {
-        let wrong = |reason| Error::Schema { object: object.name(), column: field.name().clone(), reason };
-        let at = position(own, field.name(), *near).ok_or_else(|| {
-            wrong("it is in the first file, and not in this one: scan them apart".to_owned())
-        })?;
-        let (here, there) = (own.field(at).data_type(), field.data_type());
-        match here == there {
-            true => Ok(at),
-            false => Err(wrong(format!("it is {here} here and {there} in the first file: scan them apart"))),
+/// Reads columns of the rows of one file, which has them at `places`. Breaks if no more rows are wanted.
+fn read_file(
+    object: &OpenObject,
+    places: &[Option<usize>],
+    schema: &SchemaRef,
+    reading: &SequentialReadOptions<'_>,
+    emit: BatchCallback<'_>,
+) -> Result<ControlFlow<()>> {
+    let own: Vec<Option<usize>> =
+        reading.columns.iter().map(|at| places.get(*at).copied().flatten()).collect();
+    let projection: Vec<usize> = own.iter().flatten().copied().collect();
+    let (_, batches) = read(object, Some(&projection), reading.runtime)?;
+
+    for batch in batches {
+        let batch = batch.map_err(|error| failed(object, &error))?;
+        let batch = as_merged(object, &batch, &own, schema)?;
+        if emit(batch)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
-    };
-    wanted.fields().iter().zip(near).map(place).collect()
+    }
+
+    Ok(ControlFlow::Continue(()))
 }
 
-/// The schema of a file and its batches, with some of its columns or all.
+/// Casts the columns of a file to the types of the table. Those that the file lacks are null.
+fn as_merged(
+    object: &OpenObject,
+    batch: &RecordBatch,
+    own: &[Option<usize>],
+    schema: &SchemaRef,
+) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let mut read = batch.columns().iter();
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(own.len());
+
+    for (field, place) in schema.fields().iter().zip(own) {
+        let column = match place {
+            None => new_null_array(field.data_type(), rows),
+            Some(_) => {
+                let array = read.next().ok_or_else(|| corrupt(object, "a batch lacks a column"))?;
+                let cast = common_cast(array, field.data_type());
+                cast.map_err(|error| no_common_type(object, field, &error))?
+            }
+        };
+
+        columns.push(column);
+    }
+
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|error| failed(object, &error))
+}
+
+/// Returns the error of a value that does not fit the type of the column in all files.
+fn no_common_type(object: &OpenObject, field: &Field, error: &ArrowError) -> Error {
+    let reason = match error {
+        ArrowError::CastError(reason) => reason.clone(),
+        other => other.to_string(),
+    };
+    Error::Schema { object: object.name(), column: field.name().clone(), reason }
+}
+
+/// Opens a file. Returns its schema and its batches, with some of its columns or all.
 fn read(
     object: &OpenObject,
     columns: Option<&[usize]>,
@@ -112,33 +160,38 @@ fn read(
         let reason = "it is a Feather file of version 1: write it again as version 2".to_owned();
         return Err(Error::Unsupported { object: object.name(), column: None, reason });
     }
+
     let columns = columns.map(<[usize]>::to_vec);
     if first.starts_with(ARROW_FILE) {
         let mut builder = FileReaderBuilder::new();
         if let Some(columns) = columns {
             builder = builder.with_projection(columns);
         }
+
         check_blocks(object, runtime)?;
-        // What it reads of a batch is the whole batch.
+        // Each batch is read with one request.
         let reader = builder.build(ObjectFile::new(object.clone(), runtime.clone()));
         let reader = reader.map_err(|error| failed(object, &error))?;
         return Ok((reader.schema(), Box::new(reader)));
     }
+
     let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
     let mut bytes = BufReader::with_capacity(BUFFER, bytes);
     let first = bytes.fill_buf().map_err(|error| read_error(object, &error))?;
     check_stream(object, first)?;
     let reader = StreamReader::try_new(bytes, columns);
     let reader = reader.map_err(|error| failed(object, &error))?;
+
     Ok((reader.schema(), Box::new(reader)))
 }
 
-/// Fails if a stream does not begin with the length of a message: a reader would allocate as many bytes.
+/// Fails if a stream does not begin with the length of a message: the reader would allocate that many bytes.
 fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
     if first.starts_with(ARROW_FILE) {
         let reason = "it is a compressed Arrow IPC file, and only streams can be: decompress it".to_owned();
         return Err(Error::Unsupported { object: object.name(), column: None, reason });
     }
+
     // Streams of early versions begin with the length itself.
     let after_marker = first.strip_prefix(ARROW_STREAM).unwrap_or(first);
     let len = after_marker.first_chunk::<4>().map(|bytes| i32::from_le_bytes(*bytes));
@@ -148,7 +201,7 @@ fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
     }
 }
 
-/// Fails if the footer names bytes that the file does not have: a reader would allocate as many.
+/// Fails if the footer refers to bytes beyond the end of the file: the reader would allocate that many.
 fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
     let size = object.meta().size;
     let wrong = |error: ArrowError| failed(object, &error);
@@ -176,6 +229,7 @@ fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
             return Err(corrupt(object, "a batch lies beyond the end of the file"));
         }
     }
+
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! JSON files: their columns and types, found by looking at a sample of the records, and their rows.
+//! JSON files: their columns, whose types are inferred from a sample of the records, and their rows.
 
 pub(super) mod infer;
 pub(super) mod records;
@@ -21,6 +21,7 @@ use self::{
 use super::{
     Sample,
     bytes::{ObjectReader, decompressed, read_error},
+    guard::guard_object,
     reading::{BatchCallback, SequentialReadOptions},
     selection::ColumnNames,
 };
@@ -29,13 +30,13 @@ use crate::{
     csv::{CsvDialect, RecordError},
 };
 
-/// Bytes of text of a batch at most, but for its last record.
+/// Maximum bytes of text of a batch; its last record may exceed it.
 const MAX_BATCH_TEXT: usize = 16 << 20;
 
-/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys
-/// are columns, in the order in which they first come; one that a record does not have is null.
+/// Options to read JSON files. A record is an object: on a line of its own, or an element of an array that is the whole
+/// file. Keys become columns, in order of first appearance; a key that a record lacks is null.
 ///
-/// Types are inferred: int64, float64, bool, text, lists and structs. Numbers that 64 bits do not hold are texts.
+/// Types are inferred: int64, float64, bool, text, lists and structs. Integers beyond 64 bits become text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonOptions {
     types: Vec<(String, DataType)>,
@@ -51,21 +52,21 @@ impl Default for JsonOptions {
 }
 
 impl JsonOptions {
-    /// The type of a column, which is not inferred then.
+    /// Sets the type of a column instead of inferring it.
     #[must_use]
     pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
         self.types.push((column.into(), data_type));
         self
     }
 
-    /// The records from which types are inferred. Default: those of the first 64 MiB.
+    /// Sets the records from which types are inferred. Default: those of the first 64 MiB.
     #[must_use]
     pub fn with_sample(mut self, sample: Sample) -> Self {
         self.sample = sample;
         self
     }
 
-    /// Bytes of a record at most. Default: 16 MiB.
+    /// Sets the maximum bytes of a record. Default: 16 MiB.
     #[must_use]
     pub fn with_max_record(mut self, size: ByteSize) -> Self {
         self.max_record = size;
@@ -73,21 +74,52 @@ impl JsonOptions {
     }
 }
 
-/// Files with the same columns, by name.
+/// Types inferred from the part of the sample that was read so far.
+struct JsonTypeSample {
+    fields: JsonFields,
+    rows: u64,
+    bytes: u64,
+    /// All records of all files so far belong to the sample.
+    is_all: bool,
+}
+
+impl JsonTypeSample {
+    /// Reads the records of a file that belong to the sample.
+    fn read_file(&mut self, object: &OpenObject, options: &JsonOptions, runtime: &Handle) -> Result<()> {
+        let mut file = OpenJsonFile::open(object, options, runtime)?;
+        loop {
+            if !options.sample.has_room(self.rows, self.bytes + file.records.bytes_read()) {
+                self.is_all = false;
+                break;
+            }
+            if !file.next()? {
+                break;
+            }
+
+            self.rows += 1;
+            file.see(&mut self.fields)?;
+        }
+
+        self.bytes += file.records.bytes_read();
+        Ok(())
+    }
+}
+
+/// Files whose columns meet by name.
 pub(super) struct JsonFiles {
     files: Vec<OpenObject>,
     options: JsonOptions,
     schema: SchemaRef,
-    /// What the sample has, where it was not all records: others need not fit.
+    /// Types of the sample, unless it was all records: later values may not fit.
     sampled: Option<JsonFields>,
-    /// All columns are read, so that one which the sample does not have would be lost.
+    /// All columns are requested, so that a column which the sample lacks is an error.
     has_all: bool,
-    /// How many rows there are, if the sample was all of them.
+    /// Rows of all files, if the sample was all of them.
     rows: Option<u64>,
 }
 
 impl JsonFiles {
-    /// Reads the sample.
+    /// Infers the columns and their types from the sample.
     pub(super) fn open(
         files: Vec<OpenObject>,
         options: JsonOptions,
@@ -95,31 +127,22 @@ impl JsonFiles {
         filter: Option<&Predicate>,
         runtime: &Handle,
     ) -> Result<Self> {
-        let (mut fields, mut rows, mut bytes, mut is_all) = (JsonFields::default(), 0, 0, true);
+        let mut sample = JsonTypeSample { fields: JsonFields::default(), rows: 0, bytes: 0, is_all: true };
         for object in &files {
-            let mut file = OpenJsonFile::open(object, &options, runtime)?;
-            loop {
-                if !options.sample.has_room(rows, bytes + file.records.bytes_read()) {
-                    is_all = false;
-                    break;
-                }
-                if !file.next()? {
-                    break;
-                }
-                rows += 1;
-                file.see(&mut fields)?;
-            }
-            bytes += file.records.bytes_read();
+            guard_object(object, || sample.read_file(object, &options, runtime))?;
         }
 
+        let JsonTypeSample { fields, rows, is_all, .. } = sample;
         let mut names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
         names.extend(
             options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()),
         );
+
         let needed = ColumnNames(&names).needed(columns, filter)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
         let schema = schema(&files, &options, &fields, needed)?;
+
         Ok(Self {
             files,
             options,
@@ -143,32 +166,52 @@ impl JsonFiles {
         let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut check = self.sampled.clone();
+
         for object in &self.files {
-            let mut file = OpenJsonFile::open(object, &self.options, reading.runtime)?;
-            let mut chunk = JsonRecordBuffer::default();
-            loop {
-                let is_there = file.next()?;
-                if is_there {
-                    if let Some(fields) = &mut check {
-                        let widened = file.see(fields)?;
-                        self.check(&file, fields, &widened, &schema)?;
-                    }
-                    chunk.push(file.records.record(), file.records.first_line());
-                }
-                let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
-                if (is_full || !is_there) && !chunk.lines.is_empty() {
-                    let batch = chunk.decode(object, &schema)?;
-                    chunk = JsonRecordBuffer::default();
-                    if emit(batch)? == ControlFlow::Break(()) {
-                        return Ok(());
-                    }
-                }
-                if !is_there {
-                    break;
-                }
+            let read = || self.read_file(object, &schema, &mut check, reading, &mut *emit);
+            if guard_object(object, read)?.is_break() {
+                return Ok(());
             }
         }
+
         Ok(())
+    }
+
+    /// Reads columns of the rows of one file. Breaks if no more rows are wanted.
+    fn read_file(
+        &self,
+        object: &OpenObject,
+        schema: &SchemaRef,
+        check: &mut Option<JsonFields>,
+        reading: &SequentialReadOptions<'_>,
+        emit: BatchCallback<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut file = OpenJsonFile::open(object, &self.options, reading.runtime)?;
+        let mut chunk = JsonRecordBuffer::default();
+
+        loop {
+            let is_there = file.next()?;
+            if is_there {
+                if let Some(fields) = check {
+                    let widened = file.see(fields)?;
+                    self.check(&file, fields, &widened, schema)?;
+                }
+                chunk.push(file.records.record(), file.records.first_line());
+            }
+
+            let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
+            if (is_full || !is_there) && !chunk.lines.is_empty() {
+                let batch = chunk.decode(object, schema)?;
+                chunk = JsonRecordBuffer::default();
+                if emit(batch)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+
+            if !is_there {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
     }
 
     /// Fails if a record after the sample has a value that does not fit.
@@ -194,13 +237,14 @@ impl JsonFiles {
                            larger sample"
                     .to_owned(),
             };
+
             return Err(file.wrong(file.records.first_line(), Some(name.clone()), reason));
         }
         Ok(())
     }
 }
 
-/// Whether a column of a type can hold all values of a JSON type.
+/// Returns `true` if a column type can represent all values of a JSON type.
 fn holds(data_type: &DataType, of_values: &JsonType) -> bool {
     let is_nested = matches!(of_values, JsonType::List(_) | JsonType::Struct(_) | JsonType::Mixed { .. });
     match data_type {
@@ -209,7 +253,7 @@ fn holds(data_type: &DataType, of_values: &JsonType) -> bool {
     }
 }
 
-/// The columns with their types.
+/// Returns the columns with their types.
 fn schema(
     files: &[OpenObject],
     options: &JsonOptions,
@@ -232,8 +276,10 @@ fn schema(
                         .to_owned(),
             })?,
         };
+
         columns.push(Arc::new(Field::new(name, data_type, true)));
     }
+
     Ok(Schema::new(columns))
 }
 
@@ -258,11 +304,11 @@ impl OpenJsonFile {
         })
     }
 
-    /// Looks at the last record. Returns the columns whose type is wider than before.
+    /// Adds the current record. Returns the columns whose type became wider.
     fn see(&self, fields: &mut JsonFields) -> Result<Vec<String>> {
         let line = self.records.first_line();
         fields.see(self.records.record(), line).map_err(|error| {
-            // It counts the lines of the record.
+            // The parser counts lines within the record.
             let within = (error.line() as u64).saturating_sub(1);
             let text = error.to_string();
             let reason = text.split_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
@@ -279,7 +325,7 @@ impl OpenJsonFile {
 #[derive(Default)]
 struct JsonRecordBuffer {
     text: Vec<u8>,
-    /// Where each record begins.
+    /// Offset of each record in the text.
     starts: Vec<usize>,
     /// The line of each record.
     lines: Vec<u64>,
@@ -300,13 +346,14 @@ impl JsonRecordBuffer {
             return RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options)
                 .map_err(Error::arrow("reading JSON"));
         }
+
         match decode(&self.text, rows, schema) {
             Ok(batch) => Ok(batch),
             Err(error) => Err(self.first_error(object, schema, &error)),
         }
     }
 
-    /// The error of the first record that has one by itself.
+    /// Returns the error of the first record that fails on its own.
     fn first_error(&self, object: &OpenObject, schema: &SchemaRef, error: &ArrowError) -> Error {
         let ends = self.starts.iter().skip(1).copied().chain([self.text.len()]);
         let records = self.starts.iter().zip(ends).zip(&self.lines);
@@ -314,10 +361,12 @@ impl JsonRecordBuffer {
             let record = self.text.get(*start..end).unwrap_or_default();
             decode(record, 1, schema).err().map(|error| (*line, error))
         });
+
         let (line, reason) = match found {
             Some((line, error)) => (line, error.to_string()),
             None => (self.lines.first().copied().unwrap_or(1), error.to_string()),
         };
+
         let reason = reason.strip_prefix("Json error: ").unwrap_or(&reason).to_owned();
         Error::Text { object: object.name(), line, column: None, reason }
     }
@@ -328,11 +377,13 @@ fn decode(text: &[u8], rows: usize, schema: &SchemaRef) -> Result<RecordBatch, A
         .with_batch_size(rows)
         .with_coerce_primitive(true)
         .build_decoder()?;
+
     let taken = decoder.decode(text)?;
     let rest = text.get(taken..).unwrap_or_default();
     if !rest.iter().all(u8::is_ascii_whitespace) {
         return Err(ArrowError::JsonError("a record is no single object".to_owned()));
     }
+
     match decoder.flush()? {
         Some(batch) if batch.num_rows() == rows => Ok(batch),
         _ => Err(ArrowError::JsonError("a record is no single object".to_owned())),

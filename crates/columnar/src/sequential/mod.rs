@@ -1,11 +1,13 @@
 //! Scans of files that are read from their beginning to their end: CSV, JSON and Arrow IPC.
 //!
-//! A [`SequentialRequest`] says what is wanted, [`SequentialRequest::plan`] finds the files and their columns, and
-//! [`SequentialScan::stream`] reads them on a thread of its own. Nothing is cached but pages of the files.
+//! A [`SequentialRequest`] describes the rows, [`SequentialRequest::plan`] finds the files and their columns, and
+//! [`SequentialScan::stream`] reads them on a thread of its own. Only pages of the files are cached.
 
 mod bytes;
 mod csv;
 mod format;
+mod format_files;
+mod guard;
 mod infer;
 mod ipc;
 mod json;

@@ -1,4 +1,4 @@
-//! The files of a scan once they are open, whatever their format.
+//! The opened files of a scan, in any of the formats.
 
 use arrow::datatypes::SchemaRef;
 use stylobate_storage::OpenObject;
@@ -21,7 +21,7 @@ pub(super) enum SequentialFiles {
 }
 
 impl SequentialFiles {
-    /// Finds the columns. Blocks, so it must not be used within a task.
+    /// Finds the columns. Blocks, so it must not be used within an async task.
     pub(super) fn open(
         files: Vec<OpenObject>,
         format: SequentialFormat,
@@ -36,11 +36,11 @@ impl SequentialFiles {
             SequentialFormat::Json(options) => {
                 Self::Json(JsonFiles::open(files, options, columns, filter, runtime)?)
             }
-            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, runtime)?),
+            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, columns, filter, runtime)?),
         })
     }
 
-    /// The columns that may be read.
+    /// Returns the columns that may be read.
     pub(super) fn schema(&self) -> &SchemaRef {
         match self {
             Self::Csv(files) => files.schema(),
@@ -49,7 +49,7 @@ impl SequentialFiles {
         }
     }
 
-    /// How many rows there are, where that is known.
+    /// Returns the number of rows, if known.
     pub(super) fn rows(&self) -> Option<u64> {
         match self {
             Self::Csv(files) => files.rows(),
@@ -58,7 +58,7 @@ impl SequentialFiles {
         }
     }
 
-    /// Reads all rows, until no more are wanted. Blocks, as [`Self::open`] does.
+    /// Reads all rows until `emit` breaks. Blocks, as [`Self::open`] does.
     pub(super) fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
         match self {
             Self::Csv(files) => files.read(reading, emit),

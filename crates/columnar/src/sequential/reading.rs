@@ -1,4 +1,4 @@
-//! What a reader of files is told: what to read, and where batches go.
+//! Input of a file reader: the columns to read, and the receiver of batches.
 
 use std::ops::ControlFlow;
 
@@ -7,12 +7,12 @@ use tokio::runtime::Handle;
 
 use crate::Result;
 
-/// Takes a batch, and says whether more are wanted.
+/// Receiver of batches. Breaks if no more are wanted.
 pub(super) type BatchCallback<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<ControlFlow<()>>;
 
-/// What is read, and how.
+/// Columns to read, and the options to read them with.
 pub(super) struct SequentialReadOptions<'a> {
-    /// Places in the schema of the columns that are read, in ascending order.
+    /// Indices in the schema of the columns that are read, in ascending order.
     pub(super) columns: &'a [usize],
     pub(super) batch_rows: usize,
     pub(super) runtime: &'a Handle,

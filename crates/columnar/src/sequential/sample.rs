@@ -1,4 +1,4 @@
-//! How much of a text is looked at to find the types of its columns.
+//! The part of a text from which the types of its columns are inferred.
 
 /// The records from which types are inferred. A later value that does not fit is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Sample {
 }
 
 impl Sample {
-    /// Whether another record belongs to the sample.
+    /// Returns `true` if another record belongs to the sample.
     pub(super) fn has_room(self, rows: u64, bytes: u64) -> bool {
         match self {
             Self::All => true,

@@ -1,4 +1,4 @@
-//! Which columns of a file are read, which rows pass, and what comes out of them.
+//! Selection of columns and rows of a file, and the projection to the output.
 
 use std::sync::Arc;
 
@@ -16,24 +16,26 @@ use crate::{
     file::schema::{ProjectedColumn, leaves_below},
 };
 
-/// Names of columns, of which some are looked for.
+/// Names of all columns, to resolve paths against.
 pub(super) struct ColumnNames<'a>(pub(super) &'a [String]);
 
 impl ColumnNames<'_> {
-    /// The name of the top-level column that a path begins with, and the names of the fields below it.
+    /// Splits a path into the name of its top-level column and the names of the fields below it.
     pub(super) fn resolve<'p>(&self, path: &'p str) -> Result<(&'p str, Vec<&'p str>)> {
         let is_column = |name: &str| self.0.iter().any(|column| column == name);
         if is_column(path) {
             return Ok((path, Vec::new()));
         }
+
         let found = path.match_indices('.').find_map(|(dot, _)| {
-            let (root, rest) = (path.get(..dot)?, path.get(dot + 1..)?);
+            let root = path.get(..dot)?;
+            let rest = path.get(dot + 1..)?;
             is_column(root).then(|| (root, rest.split('.').collect()))
         });
         found.ok_or_else(|| self.no_such(path))
     }
 
-    /// The top-level columns that a scan needs; `None` if it needs all of them.
+    /// Returns the top-level columns that a scan needs; `None` if it needs all of them.
     pub(super) fn needed(
         &self,
         columns: Option<&[String]>,
@@ -44,7 +46,9 @@ impl ColumnNames<'_> {
         for column in &filtered {
             needed.push(self.resolve(column.name())?.0.to_owned());
         }
+
         let Some(columns) = columns else { return Ok(None) };
+
         for column in columns {
             needed.push(self.resolve(column)?.0.to_owned());
         }
@@ -58,19 +62,19 @@ impl ColumnNames<'_> {
     }
 }
 
-/// What is made of the batches that are read.
+/// Filter and projection of the batches that are read.
 #[derive(Clone, Debug)]
 pub(super) struct SequentialProjection {
-    /// Places of the columns that are read, in ascending order.
+    /// Indices of the columns that are read, in ascending order.
     read: Vec<usize>,
     filter: Option<RowFilter>,
-    /// Which of the columns that are read come out, each as this field.
+    /// Index among the columns that are read, and output field, of each output column.
     outputs: Vec<(usize, FieldRef)>,
     schema: SchemaRef,
 }
 
 impl SequentialProjection {
-    /// Chooses of the columns of `schema`.
+    /// Resolves columns and filter against `schema`.
     pub(super) fn new(
         schema: &Schema,
         columns: Option<&[String]>,
@@ -88,6 +92,7 @@ impl SequentialProjection {
         for column in filter.map(Predicate::columns).unwrap_or_default() {
             read.push(place(all.resolve(column.name())?.0)?);
         }
+
         read.sort_unstable();
         read.dedup();
         let read_schema =
@@ -103,18 +108,20 @@ impl SequentialProjection {
             let root = read.binary_search(place).unwrap_or_default();
             outputs.push((root, ProjectedColumn { root, leaves }.field(&field)));
         }
+
         let fields: Vec<FieldRef> = outputs.iter().map(|(_, field)| field.clone()).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let filter = filter.map(|filter| RowFilter::new(filter, &read_schema)).transpose()?;
+
         Ok(Self { read, filter, outputs, schema })
     }
 
-    /// The columns that come out.
+    /// Returns the output columns.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Places of the columns that are read, in ascending order.
+    /// Returns the indices of the columns that are read, in ascending order.
     pub(super) fn read(&self) -> &[usize] {
         &self.read
     }
@@ -123,7 +130,7 @@ impl SequentialProjection {
         self.filter.is_some()
     }
 
-    /// The rows of a batch of the columns that are read, as they come out.
+    /// Filters and projects a batch of the columns that are read.
     pub(super) fn apply(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let batch = match &self.filter {
             None => batch,
@@ -134,6 +141,7 @@ impl SequentialProjection {
                 filter_record_batch(&batch, &passing).map_err(Error::arrow("filtering"))?
             }
         };
+
         let rows = batch.num_rows();
         let columns = self.outputs.iter().map(|(at, field)| match batch.columns().get(*at) {
             Some(array) => pruned(array, field.data_type()),
@@ -141,15 +149,16 @@ impl SequentialProjection {
         });
         let columns = columns.collect::<Result<Vec<_>, _>>().map_err(Error::arrow("choosing columns"))?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
+
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
             .map_err(Error::arrow("choosing columns"))
     }
 }
 
-/// The place of a top-level column, and the paths below it that come out.
+/// The index of a top-level column, and the selected paths below it.
 type NestedProjection<'a> = (usize, Vec<Vec<&'a str>>);
 
-/// The columns that come out, in their order; several fields of one struct are one column.
+/// Returns the selected columns, in their order; several fields of one struct become one column.
 fn wanted<'a>(
     names: &ColumnNames<'_>,
     columns: &'a [String],
@@ -164,10 +173,11 @@ fn wanted<'a>(
             None => wanted.push((root, vec![path])),
         }
     }
+
     Ok(wanted)
 }
 
-/// The array with those fields of its structs that a type has.
+/// Drops the fields of nested structs that the type `to` lacks.
 fn pruned(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match (array.data_type(), to) {
         (from, to) if from == to => Ok(array.clone()),

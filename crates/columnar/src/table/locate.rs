@@ -1,4 +1,4 @@
-//! Finds the files of a scan: one, those of a folder, or those that a pattern names; and what their paths say.
+//! Finds the files of a scan (one file, a folder, or the matches of a pattern) and the partition values of their paths.
 
 use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
@@ -9,8 +9,8 @@ use url::Url;
 
 use crate::{Cache, Error, Result};
 
-/// Where files are looked for. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; a folder
-/// is read with all its subfolders, and `name=value` in its paths become columns.
+/// A place to find files. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`. A folder is read
+/// with all its subfolders, and folders named `name=value` become columns.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Source {
@@ -21,7 +21,7 @@ pub enum Source {
         /// Keys of the object_store crate, such as `endpoint` and `region`.
         options: Vec<(String, String)>,
     },
-    /// A path or pattern within a store that is open already.
+    /// A path or pattern within an open store.
     Store {
         /// The store.
         store: ReadThrough,
@@ -31,11 +31,11 @@ pub enum Source {
 }
 
 impl Source {
-    /// The store, and the path within it of the file or folder that this names when nothing in it is a wildcard.
+    /// Returns the store and the path within it, with wildcards taken as plain characters.
     ///
     /// # Errors
     ///
-    /// [`Error::Pattern`] if it cannot be understood, and what opening the store says.
+    /// [`Error::Pattern`] if the path or pattern is malformed, and errors of opening the store.
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
         let place = place(self, cache, true)?;
         let path = Path::parse(place.whole.trim_end_matches('/'));
@@ -44,8 +44,8 @@ impl Source {
         Ok((place.store, path))
     }
 
-    /// The files that this names, in the order of their paths, each with its store: for readers of other formats than
-    /// those of scans. Beside Parquet and ORC files in a folder, others do not count.
+    /// Returns the files, in the order of their paths, each with its store: for readers of other formats than those of
+    /// scans. Other files in a folder with Parquet or ORC files are ignored.
     ///
     /// # Errors
     ///
@@ -62,24 +62,31 @@ impl<U: Into<String>> From<U> for Source {
     }
 }
 
-/// A file that is to be scanned.
+/// A file to scan.
 #[derive(Clone, Debug)]
 pub(crate) struct LocatedFile {
     pub(crate) store: ReadThrough,
     pub(crate) path: Path,
-    /// The values that folders named `name=value` give, in the order of the path; `None` is null.
+    /// The values of folders named `name=value`, in the order of the path; `None` is null.
     pub(crate) partitions: Vec<(String, Option<String>)>,
-    /// Whether it was named, by its path or by its ending: then it is an error if it is neither Parquet nor ORC. Other
-    /// files of a folder are left out where their bytes say that they are something else.
+    /// Set if its path or extension names it: then it must be Parquet or ORC. Other files of a folder are left out if their
+    /// bytes are of neither format.
     pub(crate) is_named: bool,
 }
 
-/// How paths are understood.
+impl LocatedFile {
+    /// Returns the file that the path of a source names.
+    fn named(store: ReadThrough, path: Path) -> Self {
+        Self { store, path, partitions: Vec::new(), is_named: true }
+    }
+}
+
+/// Options for the interpretation of paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathOptions {
-    /// Whether `*`, `?`, `[…]` and `**` are wildcards.
+    /// Treats `*`, `?`, `[…]` and `**` as wildcards.
     pub(crate) glob: bool,
-    /// Whether folders named `name=value` give columns.
+    /// Makes columns of folders named `name=value`.
     pub(crate) hive: bool,
 }
 
@@ -89,37 +96,46 @@ impl Default for PathOptions {
     }
 }
 
-/// How Hive spells null.
+/// The value that Hive writes for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENDINGS: [&str; 5] = [".parquet", ".parq", ".pq", ".orc", ".parquet.snappy"];
 const WILDCARDS: [char; 3] = ['*', '?', '['];
 const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
-/// A source taken apart.
+/// A parsed [`Source`].
 struct ParsedSource {
     store: ReadThrough,
-    /// What was asked for, for errors: without credentials.
+    /// The source as given, without credentials, for errors.
     given: String,
-    /// The whole path, wildcards and all.
+    /// The whole path, with wildcards.
     whole: String,
     /// The part before the first wildcard, up to a slash.
     base: String,
-    /// What lies below the base must match this.
+    /// The pattern for paths below the base.
     pattern: Option<Pattern>,
-    /// It can be nothing but a file: a URL with a query names one.
+    /// Set if it can only be a file: the URL has a query.
     is_file: bool,
 }
 
-/// What a pattern is held against.
+/// The paths that a pattern is matched against.
 #[derive(Clone, Copy)]
 enum GlobTarget {
     Files,
-    /// The folders around files.
+    /// The folders that contain files.
     Folders,
 }
 
-/// The files of a source, in the order of their paths. With `only`, just that one, without a listing.
+/// A path that a source names if its wildcards are plain characters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LiteralMatch {
+    /// It is the path of the source.
+    Same,
+    /// It lies below the path of the source.
+    Below,
+}
+
+/// Finds the files of a source, in the order of their paths. With `only`, returns just that one, without a listing.
 pub(crate) async fn locate(
     source: &Source,
     cache: &Cache,
@@ -133,8 +149,8 @@ pub(crate) async fn locate(
     Ok(located)
 }
 
-/// The files of a source for readers that do not look at what a file is: of a folder those whose endings say it, if any
-/// does.
+/// Finds the files of a source for readers that do not detect formats: if any file of a folder has a known extension, only
+/// those that do.
 pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<LocatedFile>> {
     let mut files = locate(source, cache, PathOptions::default(), None).await?;
     if files.iter().any(|file| file.is_named) {
@@ -150,25 +166,41 @@ async fn locate_all(
     only: Option<&str>,
 ) -> Result<Vec<LocatedFile>> {
     let mut place = place(source, cache, glob)?;
-    if place.pattern.is_some() && place.is_literal().await {
-        place = place.without_pattern();
-    }
+
     if let Some(path) = only {
         let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
+        if place.literal_match(&path).is_some() {
+            place = place.without_pattern();
+        }
         let file =
             place.located(&path, GlobTarget::Files).or_else(|| place.located(&path, GlobTarget::Folders));
         return Ok(file.into_iter().collect());
     }
+
+    if place.pattern.is_some() && place.is_literal().await {
+        place = place.without_pattern();
+    }
     if place.pattern.is_some() {
-        return place.list().await;
+        let literal = place.literal_file();
+        return match (place.list().await, literal) {
+            // Without listings, a path that exists is the only thing to be found.
+            (Err(Error::Storage(unlisted)), Some(file)) if unlisted.is_unsupported() => {
+                match file.store.open_object(&file.path).await {
+                    Ok(_) => Ok(vec![file]),
+                    Err(_) => Err(unlisted.into()),
+                }
+            }
+            (listed, _) => listed,
+        };
     }
     if !place.is_file && (place.whole.ends_with('/') || place.base.is_empty()) {
         return place.list().await;
     }
+
     // A file if there is one of this name, a folder if not.
     let path = place.path()?;
     match place.store.open_object(&path).await {
-        Ok(_) => Ok(vec![LocatedFile { store: place.store, path, partitions: Vec::new(), is_named: true }]),
+        Ok(_) => Ok(vec![LocatedFile::named(place.store, path)]),
         Err(error) if place.is_file => Err(error.into()),
         Err(error) => match place.list().await {
             Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
@@ -186,46 +218,83 @@ impl ParsedSource {
             .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
     }
 
-    /// Whether an object has the pattern for its name. Only names with brackets and question marks are asked for, which
-    /// are often no patterns: it costs a request.
+    /// Returns whether the pattern is the name of an object or folder.
+    ///
+    /// That costs a request or two. Only names with `[` and `?`, which are often no patterns, are worth these: the
+    /// listing of the base, which may be all of a bucket, is saved. If there is only `*`, [`Self::list`] finds out.
     async fn is_literal(&self) -> bool {
+        if !self.whole.contains(['[', '?']) {
+            return false;
+        }
         let Ok(path) = Path::parse(&self.whole) else { return false };
-        self.whole.contains(['[', '?']) && self.store.open_object(&path).await.is_ok()
+        if !self.whole.ends_with('/') && self.store.open_object(&path).await.is_ok() {
+            return true;
+        }
+
+        let mut below = self.store.origin().store().list(Some(&path));
+        below.try_next().await.is_ok_and(|first| first.is_some())
     }
 
-    /// The same place, whose name is no pattern.
+    /// Returns the file whose name is the pattern, whether it exists or not.
+    fn literal_file(&self) -> Option<LocatedFile> {
+        let path = Path::parse(&self.whole).ok().filter(|_| !self.whole.ends_with('/'))?;
+        Some(LocatedFile::named(self.store.clone(), path))
+    }
+
+    /// Returns how an existing path matches the whole pattern as plain text.
+    fn literal_match(&self, path: &Path) -> Option<LiteralMatch> {
+        self.pattern.as_ref()?;
+        match path.as_ref().strip_prefix(self.whole.trim_end_matches('/'))? {
+            "" => (!self.whole.ends_with('/')).then_some(LiteralMatch::Same),
+            below => below.starts_with('/').then_some(LiteralMatch::Below),
+        }
+    }
+
+    /// Takes wildcards as plain characters.
     fn without_pattern(self) -> Self {
         let base = self.whole.trim_end_matches('/').to_owned();
         Self { base, pattern: None, ..self }
     }
 
-    async fn list(self) -> Result<Vec<LocatedFile>> {
+    async fn list(mut self) -> Result<Vec<LocatedFile>> {
         let prefix = self.path()?;
         let listing = self.store.origin().store().list((!self.base.is_empty()).then_some(&prefix));
         let wrong = |error| stylobate_storage::Error::from_origin(&self.given, error);
         let metas: Vec<_> = listing.try_collect().await.map_err(wrong)?;
+
         let mut paths: Vec<Path> =
             metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
+
+        // A path that exists is no pattern.
+        if paths.iter().any(|path| self.literal_match(path) == Some(LiteralMatch::Same)) {
+            return Ok(self.literal_file().into_iter().collect());
+        }
+        if paths.iter().any(|path| self.literal_match(path).is_some()) {
+            self = self.without_pattern();
+        }
+
         let located = |matched| paths.iter().filter_map(|path| self.located(path, matched)).collect();
         let mut files: Vec<LocatedFile> = located(GlobTarget::Files);
-        // A pattern that no file matches, such as `year=*`, may be one of folders.
+        // A pattern that no file matches, such as `year=*`, may match folders.
         if files.is_empty() && self.pattern.is_some() {
             files = located(GlobTarget::Folders);
         }
         if files.is_empty() {
             return Err(Error::NoFiles { pattern: self.given });
         }
+
         Ok(files)
     }
 
-    /// The file, if it lies below the base and matches the pattern. Hidden ones do not, and those of engines' logs.
+    /// Returns the file if it lies below the base and matches the pattern. Hidden files and logs of engines do not match.
     fn located(&self, path: &Path, matched: GlobTarget) -> Option<LocatedFile> {
         let below = match self.base.as_str() {
             "" => path.as_ref(),
             base if path.as_ref() == base => "",
             base => path.as_ref().strip_prefix(base)?.strip_prefix('/')?,
         };
+
         let matches = match (&self.pattern, matched) {
             (Some(pattern), GlobTarget::Files) => pattern.matches_with(below, OPTIONS),
             (Some(pattern), GlobTarget::Folders) => below.match_indices('/').any(|(slash, _)| {
@@ -234,6 +303,7 @@ impl ParsedSource {
             }),
             (None, _) => is_visible(below),
         };
+
         let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
         let partitions = folders.split('/').filter_map(partition).collect();
         let name = path.as_ref().to_ascii_lowercase();
@@ -242,7 +312,7 @@ impl ParsedSource {
     }
 }
 
-/// Whether no part of a path is hidden, or an engine's own.
+/// Returns whether no part of a path is hidden or internal to an engine.
 fn is_visible(path: &str) -> bool {
     !path.split('/').any(|part| part.starts_with(['.', '_']) && !part.contains('='))
 }
@@ -267,13 +337,14 @@ fn place(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
                     parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
                 return local(cache, url, &path, glob);
             }
-            // The part before the path, whatever it is made of.
+
             let (url, query) = match parsed.scheme() {
                 "http" | "https" => split_query(url),
                 _ => (url.as_str(), None),
             };
             let (authority, path) =
                 split_object_url(url).map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
+
             match query {
                 Some(query) => {
                     let store = cache.store(&format!("{authority}/?{query}"), options)?;
@@ -294,7 +365,7 @@ fn place(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
     }
 }
 
-/// A web server's URL without its query and fragment, and the query if there is one.
+/// Splits the URL of a web server into the part before the query and the query, without the fragment.
 fn split_query(url: &str) -> (&str, Option<&str>) {
     let url = url.split('#').next().unwrap_or(url);
     match url.split_once('?') {
@@ -311,9 +382,11 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Resu
         std::io::ErrorKind::NotFound => Error::NoFiles { pattern: given.to_owned() },
         _ => wrong(error.to_string()),
     })?;
+
     let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
-    // What exists is no pattern.
+    // A path that exists is no pattern.
     let glob = glob && !std::path::Path::new(&text).exists();
+
     below(
         cache.store("file:///", &[])?,
         given.to_owned(),
@@ -322,14 +395,15 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Resu
     )
 }
 
-/// The path without `..`, which means another folder once links are followed: the system knows which. What follows the
-/// last of them may hold wildcards.
+/// Resolves `..` through the file system, since links decide which folder it is. The rest of the path may contain
+/// wildcards.
 fn without_parents(path: &str) -> std::io::Result<String> {
     let Some(end) =
         path.ends_with("/..").then_some(path.len()).or_else(|| path.rfind("/../").map(|at| at + 3))
     else {
         return Ok(path.to_owned());
     };
+
     let (above, below) = path.split_at(end);
     let real = std::path::Path::new(above).canonicalize()?;
     let real = real.to_str().ok_or_else(|| std::io::Error::other("the path is not UTF-8"))?;
@@ -343,11 +417,13 @@ fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<Pa
         let base = path.trim_end_matches('/').to_owned();
         return Ok(ParsedSource { store, given, base, whole, pattern: None, is_file: false });
     };
+
     let slash = path.get(..wild).and_then(|before| before.rfind('/'));
     let (base, pattern) = match slash {
         Some(slash) => (path.get(..slash).unwrap_or(""), path.get(slash + 1..).unwrap_or("")),
         None => ("", path),
     };
+
     let pattern = Pattern::new(pattern)
         .map_err(|error| Error::Pattern { pattern: given.clone(), reason: error.to_string() })?;
     let base = base.to_owned();
@@ -356,7 +432,58 @@ fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<Pa
 
 #[cfg(test)]
 mod tests {
+    use object_store::ObjectStoreExt;
+    use stylobate_storage::{ByteSize, CacheOptions};
+
     use super::*;
+
+    /// Returns the files that a pattern finds in a store with these objects. A part of a scan finds each of them again.
+    async fn found(paths: &[&str], pattern: &str) -> Vec<String> {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+        let store = cache.store("memory:///", &[]).unwrap();
+        for path in paths {
+            let path = Path::parse(path).unwrap();
+            store.origin().store().put(&path, "x".into()).await.unwrap();
+        }
+
+        let source = Source::Store { store, pattern: pattern.to_owned() };
+        let files = match locate(&source, &cache, PathOptions::default(), None).await {
+            Err(Error::NoFiles { .. }) => Vec::new(),
+            files => files.unwrap(),
+        };
+        for file in &files {
+            let only = Some(file.path.as_ref());
+            let again = locate(&source, &cache, PathOptions::default(), only).await.unwrap();
+            assert_eq!(again.len(), 1);
+            assert_eq!((&again[0].path, &again[0].partitions), (&file.path, &file.partitions));
+        }
+        files.into_iter().map(|file| file.path.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_key_that_exists_is_no_pattern() {
+        let keys = ["t/a*.parquet", "t/a*.parquet/below.parquet", "t/ab.parquet", "t/b[1].parquet", "t/b1.parquet"];
+        assert_eq!(found(&keys, "t/a*.parquet").await, ["t/a*.parquet"]);
+        assert_eq!(found(&keys, "t/b[1].parquet").await, ["t/b[1].parquet"]);
+        assert_eq!(found(&keys, "t/a?.parquet").await, ["t/a*.parquet", "t/ab.parquet"]);
+        assert_eq!(found(&keys, "t/[b]1.parquet").await, ["t/b1.parquet"]);
+    }
+
+    #[tokio::test]
+    async fn a_prefix_that_exists_is_no_pattern() {
+        let keys = ["a[1]/x.parquet", "a1/y.parquet", "year=*/x.parquet", "year=1/y.parquet"];
+        for pattern in ["a[1]", "a[1]/"] {
+            assert_eq!(found(&keys, pattern).await, ["a[1]/x.parquet"], "{pattern}");
+        }
+        for pattern in ["year=*", "year=*/"] {
+            assert_eq!(found(&keys, pattern).await, ["year=*/x.parquet"], "{pattern}");
+        }
+
+        let keys = ["a1/y.parquet", "year=1/y.parquet", "year=2/y.parquet"];
+        assert_eq!(found(&keys, "a[1]").await, ["a1/y.parquet"]);
+        assert_eq!(found(&keys, "year=*").await, ["year=1/y.parquet", "year=2/y.parquet"]);
+        assert_eq!(found(&keys, "year=*/").await, [""; 0]);
+    }
 
     #[test]
     fn folders_of_a_path_say_the_values_of_columns() {
@@ -375,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_above_are_found_where_links_lead_and_wildcards_behind_them_stay() {
+    fn folders_above_are_found_where_links_lead_and_wildcards_after_them_stay() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(real.join("a/b")).unwrap();

@@ -1,4 +1,4 @@
-//! A column of several files: the type that it has in all of them together.
+//! Merges a column of several files: finds the type that holds the values of all of them.
 
 use std::sync::Arc;
 
@@ -6,38 +6,39 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 
 use crate::file::schema::{TimeUnitChooser, coarser, finer, is_decided, met};
 
-/// A column as the files so far have it together.
+/// A column merged from the files so far.
 pub(crate) struct MergedColumn {
-    /// As it was when there was last a type that has all values.
+    /// The field with the last decided type that holds all values.
     pub(crate) field: Field,
     /// The last file that has it.
     pub(crate) file: usize,
-    /// How many files have it, and never as null.
+    /// Number of files that have it as non-nullable.
     required: usize,
-    /// As it was written, where all files so far say the same and it has a dictionary.
+    /// The field as written, if it has a dictionary and all files so far agree.
     written: Option<FieldRef>,
-    /// What the files make of it whose unit of time was chosen by their values, and the others.
+    /// The type in files whose time unit was chosen by their values.
     chosen: Option<DataType>,
+    /// The type in other files.
     others: Option<DataType>,
-    /// Why there is no type that has all values, unless one comes with another file.
+    /// The conflict that leaves no type for all values, unless a later file brings one.
     undecided: Option<TypeConflict>,
 }
 
-/// Types of a column that do not go together.
+/// Types of a column without a common type.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeConflict {
-    /// The file that has it under another type.
+    /// The file that has another type.
     pub(crate) file: usize,
     /// That type.
     pub(crate) data_type: DataType,
-    /// The file before that has the column.
+    /// The previous file with the column.
     pub(crate) other: usize,
-    /// What the column was up to there.
+    /// The merged type up to that file.
     pub(crate) before: DataType,
 }
 
 impl MergedColumn {
-    /// The column of the first file that has it.
+    /// Creates the column from the first file that has it.
     pub(crate) fn of(field: &Field, file: usize, is_chosen: bool) -> Self {
         let of = |are: bool| are.then(|| field.data_type().clone());
         let required = usize::from(!field.is_nullable());
@@ -52,33 +53,33 @@ impl MergedColumn {
         }
     }
 
-    /// The column as it appears in a table of `files` files, and why it cannot if it cannot. It is non-nullable only if
-    /// every file has it and says so.
+    /// Returns the field of the column in a table of `files` files, and the conflict if it has no type. It is non-nullable
+    /// only if it is in every file.
     pub(crate) fn finished(self, files: usize) -> (Field, Option<TypeConflict>) {
         (self.field.with_nullable(self.required < files), self.undecided)
     }
 
-    /// The column of a first file that was written as this field.
+    /// Sets the field that the first file was written with.
     pub(crate) fn written_as(mut self, written: &FieldRef) -> Self {
         self.written = Some(written.clone()).filter(|written| written.data_type() != self.field.data_type());
         self
     }
 
-    /// Notes how another file's column was written: a dictionary that is ordered and one that is not are two.
+    /// Adds the field that another file was written with: ordered and unordered dictionaries differ.
     pub(crate) fn add_written(&mut self, written: &FieldRef) {
         self.written.take_if(|known| {
             known.data_type() != written.data_type() || known.dict_is_ordered() != written.dict_is_ordered()
         });
     }
 
-    /// The column as it was written, if that is another type than its values have.
+    /// Returns the field as written, if its type is not that of the values.
     pub(crate) fn written(&self, files: usize) -> Option<FieldRef> {
         let written = self.written.as_ref()?.as_ref().clone();
         let said = self.field.metadata().clone();
         Some(Arc::new(written.with_nullable(self.required < files).with_metadata(said)))
     }
 
-    /// The column with one file more; an error if there is no type that has the values of all, whatever comes.
+    /// Adds a file. Fails if no type can hold the values of all, whatever files follow.
     pub(crate) fn add(&mut self, field: &Field, file: usize, is_chosen: bool) -> Result<(), TypeConflict> {
         let conflict = TypeConflict {
             file,
@@ -88,6 +89,7 @@ impl MergedColumn {
         };
         self.file = file;
         self.required += usize::from(!field.is_nullable());
+
         match self.meet(field.data_type(), is_chosen) {
             None => return Err(conflict),
             Some(Some(data_type)) if is_decided(&data_type) => {
@@ -99,25 +101,29 @@ impl MergedColumn {
             }
             Some(None) => {}
         }
-        // What is said of a column holds of the table where all files say it.
+
+        // Metadata is kept if all files agree on it.
         self.field.metadata_mut().retain(|key, value| field.metadata().get(key) == Some(value));
         Ok(())
     }
 
-    /// What the types so far and one more meet in, if that is another type; `None` if they do not.
+    /// Widens the merged type to one more: `Some(None)` if it stays as it is, `None` if there is no common type.
     fn meet(&mut self, data_type: &DataType, is_chosen: bool) -> Option<Option<DataType>> {
-        let (mine, others, unit): (_, _, TimeUnitChooser) = match is_chosen {
-            // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
-            true => (&mut self.chosen, &self.others, coarser),
-            false => (&mut self.others, &self.chosen, finer),
+        let (mine, others, unit): (_, _, TimeUnitChooser) = if is_chosen {
+            // Readers choose nanoseconds unless years are out of their range; then microseconds mostly suffice.
+            (&mut self.chosen, &self.others, coarser)
+        } else {
+            (&mut self.others, &self.chosen, finer)
         };
         if mine.as_ref() == Some(data_type) {
             return Some(None);
         }
+
         let wider = match &*mine {
             Some(known) => met(known, data_type, unit)?,
             None => data_type.clone(),
         };
+
         let mine = mine.insert(wider);
         let both = match others {
             Some(others) => met(others, mine, finer)?,
@@ -134,10 +140,10 @@ mod tests {
 
     use super::*;
 
-    /// A column of one file: its type, whether it is never null, and whether its unit was chosen.
+    /// A column of one file: its type, whether it is non-nullable, and whether its unit was chosen.
     type Seen = (DataType, bool, bool);
 
-    /// What the column is in all files together.
+    /// Merges the column of all files.
     fn together(files: &[&Seen]) -> Option<Field> {
         let mut column: Option<MergedColumn> = None;
         for (file, (data_type, required, is_chosen)) in files.iter().enumerate() {
@@ -156,7 +162,7 @@ mod tests {
         together(&seen.iter().collect::<Vec<_>>()).map(|field| field.data_type().clone())
     }
 
-    /// All permutations of `0..count`.
+    /// Returns all permutations of `0..count`.
     fn permutations(count: usize) -> Vec<Vec<usize>> {
         if count == 0 {
             return vec![Vec::new()];
@@ -231,7 +237,7 @@ mod tests {
         ]
     }
 
-    /// Types within lists, structs and maps too.
+    /// Generates types, also within lists, structs and maps.
     fn data_type() -> impl Strategy<Value = DataType> {
         let leaf = prop_oneof![
             3 => prop::sample::select(numbers()),
@@ -256,7 +262,7 @@ mod tests {
         })
     }
 
-    /// A column in two to five files, whose types usually have a common type.
+    /// Generates a column of two to five files that mostly have a common type.
     fn files() -> impl Strategy<Value = Vec<Seen>> {
         let flat = prop::sample::select(numbers()).boxed();
         let list = flat.clone().prop_map(|number| DataType::List(Arc::new(Field::new("item", number, true))));

@@ -1,4 +1,4 @@
-//! What a caller may say of a table that its files do not.
+//! Options of a table that its files do not determine.
 
 use std::collections::BTreeMap;
 
@@ -6,49 +6,50 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::{Error, Result, format::FileMetadata, table::locate::LocatedFile};
 
-/// Columns and types that the table has, whatever its files say.
+/// Columns and types that override those of the files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableOptions {
     /// All columns of the table.
     pub(crate) schema: Option<SchemaRef>,
     /// Types of some columns.
     pub(crate) casts: BTreeMap<String, DataType>,
-    /// Types of columns that paths give.
+    /// Types of partition columns.
     pub(crate) partition_types: BTreeMap<String, DataType>,
     /// The column with the path of each row's file.
     pub(crate) filename: Option<String>,
-    /// What these paths begin with, in place of the store's URL.
+    /// The root of these paths, in place of the store's URL.
     pub(crate) filename_root: Option<String>,
     /// The column with the number of each row within its file.
     pub(crate) row_number: Option<String>,
 }
 
 impl TableOptions {
-    /// The types that columns are cast to, by name.
+    /// Returns the types that columns are cast to, by name.
     pub(crate) fn cast_columns(&self) -> impl Iterator<Item = (&str, &DataType)> {
         let of_schema = self.schema.iter().flat_map(|schema| schema.fields());
         let of_schema = of_schema.map(|field| (field.name().as_str(), field.data_type()));
         of_schema.chain(self.casts.iter().map(|(name, data_type)| (name.as_str(), data_type)))
     }
 
-    /// The columns that come out where no others were asked for; `None` for all.
+    /// Returns the columns of the result by default; `None` for all.
     pub(crate) fn columns(&self) -> Option<Vec<String>> {
         let schema = self.schema.as_ref()?;
         let generated = self.filename.iter().chain(&self.row_number).cloned();
         Some(schema.fields().iter().map(|field| field.name().clone()).chain(generated).collect())
     }
 
-    /// Adds the file's name to what its path says, where it was asked for.
+    /// Adds the file's name to its partition values, if requested.
     ///
-    /// Fails if the file has a column of the name of one that is generated.
+    /// Fails if the file has a column with the name of a generated one.
     pub(crate) fn name_file(&self, located: &mut LocatedFile, file: &FileMetadata, name: &str) -> Result<()> {
         for column in self.filename.iter().chain(&self.row_number) {
             let is_of_path = located.partitions.iter().any(|(known, _)| known == column);
-            if is_of_path || file.schema().index_of(column).is_ok() {
+            if is_of_path || file.schema().column_with_name(column).is_some() {
                 let reason = format!("{name} has a column of this name: give another one");
                 return Err(Error::Option { column: Some(column.clone()), reason });
             }
         }
+
         if let Some(column) = &self.filename {
             let path = match &self.filename_root {
                 Some(root) => format!("{root}/{}", located.path),

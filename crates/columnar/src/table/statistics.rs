@@ -1,4 +1,4 @@
-//! Statistics of parts of a file as the table sees them that the file belongs to.
+//! Adapts statistics of parts of a file to the table that the file belongs to.
 
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, UInt64Array},
@@ -9,7 +9,7 @@ use arrow::{
 use super::{FileColumn, TableSchema};
 use crate::{
     file::{
-        schema::{ProjectedColumn, position, value_type},
+        schema::{ProjectedColumn, value_type},
         statistics::PruningStatistics,
     },
     format::FileMetadata,
@@ -18,7 +18,7 @@ use crate::{
     table::locate::LocatedFile,
 };
 
-/// What is known of the values in parts of a file, by what it says of them itself.
+/// Wraps the file's own statistics of its parts.
 pub(crate) fn of_file<'a>(
     table: &'a TableSchema,
     located: &'a LocatedFile,
@@ -28,7 +28,7 @@ pub(crate) fn of_file<'a>(
     TableFileStatistics { table, located, file, inner }
 }
 
-/// What a file says of its parts, with the table's wider types, the columns that it misses, and those of its path.
+/// Statistics of a file with the table's wider types, missing columns and partition columns.
 struct TableFileStatistics<'a> {
     table: &'a TableSchema,
     located: &'a LocatedFile,
@@ -37,33 +37,36 @@ struct TableFileStatistics<'a> {
 }
 
 impl TableFileStatistics<'_> {
-    /// The type of the column in the table, if the file has it.
+    /// Returns the type of the column in the table: `Some(None)` if the file does not have it.
     fn target(&self, column: &Column) -> Option<Option<DataType>> {
         let (root, path) = self.table.resolve(column.name())?;
         let field = self.table.schema().field(root);
         let is_of_path = self.located.partitions.iter().any(|(name, _)| name == field.name());
-        if is_of_path || position(self.file.schema(), field.name(), root).is_none() {
+        if is_of_path || self.file.position_near(field.name(), root).is_none() {
             return Some(None);
         }
         if self.table.is_cast(root) {
             return None;
         }
+
         let mut data_type = field.data_type();
         for name in path {
             let DataType::Struct(fields) = data_type else { return None };
             data_type = fields.find(name)?.1.data_type();
         }
+
         Some(Some(value_type(data_type).clone()))
     }
 
-    /// The one value of a column that the file does not have: `Some(None)` is null.
+    /// Returns the value of a column that the file does not have: `Some(None)` is null.
     fn value(&self, column: &Column) -> Option<Option<ArrayRef>> {
         let (root, path) = self.table.resolve(column.name())?;
         if !path.is_empty() {
             return Some(None);
         }
-        let (whole, values) =
-            (ProjectedColumn::whole(root), value_type(self.table.schema().field(root).data_type()));
+
+        let whole = ProjectedColumn::whole(root);
+        let values = value_type(self.table.schema().field(root).data_type());
         match self.table.column_of_file(&whole, values, self.located, self.file, "").ok()? {
             FileColumn::Value(value) if value.is_null(0) => Some(None),
             FileColumn::Value(value) => Some(Some(value)),
@@ -75,7 +78,7 @@ impl TableFileStatistics<'_> {
         match self.target(column)? {
             Some(data_type) => {
                 let inner = inner?;
-                // What does not fit the wider type is no bound.
+                // A value that does not fit the wider type is no bound.
                 if *inner.data_type() == data_type {
                     Some(inner)
                 } else {

@@ -1,4 +1,4 @@
-//! The unit in which timestamps of several files come out where nanoseconds do not reach all of them.
+//! Chooses the unit of merged timestamps if nanoseconds do not reach all values.
 
 use arrow::{
     array::{ArrayRef, AsArray},
@@ -7,31 +7,32 @@ use arrow::{
 };
 
 use crate::{
-    file::schema::{finer, position},
+    file::schema::finer,
     format::FileMetadata,
     predicate::Column,
 };
 
-/// Microseconds since 1970 that nanoseconds reach.
+/// Microseconds since 1970 within the range of nanoseconds.
 const REACH: i64 = i64::MAX / 1_000;
 
-/// The type of a column that is in nanoseconds because some file is, with a unit that reaches the values of the others:
-/// the finest unit of files whose statistics say that they lie beyond nanoseconds. `None` if there are none.
+/// Returns the type, for a column in nanoseconds because some file is, whose unit reaches the values of all files: the
+/// finest unit of files whose statistics are out of the range of nanoseconds. `None` if there are no such files.
 pub(crate) fn farther(field: &Field, near: usize, files: &[&FileMetadata]) -> Option<DataType> {
     let DataType::Timestamp(TimeUnit::Nanosecond, zone) = field.data_type() else { return None };
     let far = files.iter().filter_map(|file| unit_beyond_nanoseconds(field.name(), near, file));
     Some(DataType::Timestamp(far.reduce(finer)?, zone.clone()))
 }
 
-/// The unit of a file's column if its values lie beyond what nanoseconds reach.
+/// Returns the unit of a file's column if its values are out of the range of nanoseconds.
 fn unit_beyond_nanoseconds(name: &str, near: usize, file: &FileMetadata) -> Option<TimeUnit> {
-    let schema = file.schema();
-    let unit = match schema.fields().get(position(schema, name, near)?)?.data_type() {
+    let position = file.position_near(name, near)?;
+    let unit = match file.schema().fields().get(position)?.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => return None,
         DataType::Timestamp(unit, _) => *unit,
         DataType::Date32 | DataType::Date64 => TimeUnit::Microsecond,
         _ => return None,
     };
+
     let units: Vec<usize> = (0..file.units()).collect();
     let statistics = file.statistics(&units);
     let column = Column::new(name);
@@ -40,7 +41,7 @@ fn unit_beyond_nanoseconds(name: &str, near: usize, file: &FileMetadata) -> Opti
 }
 
 fn is_beyond_nanoseconds(bounds: &ArrayRef) -> bool {
-    // Without a zone, so that dates can be cast too; what microseconds do not reach becomes null.
+    // Without a zone, so that dates can be cast too; values out of the range of microseconds become null.
     let Ok(moments) = cast(bounds, &DataType::Timestamp(TimeUnit::Microsecond, None)) else { return false };
     let microseconds = moments.as_primitive::<TimestampMicrosecondType>();
     let is_lost = moments.null_count() > bounds.null_count();

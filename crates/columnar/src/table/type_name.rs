@@ -1,19 +1,20 @@
-//! Types of columns as users write them.
+//! Parses type names as users write them.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::{Error, Result};
 
-/// The type that a text names: `int64`, `float64`, `bool`, `string`, `date`, `timestamp`, `timestamp[ms, UTC]`,
-/// `decimal(10, 2)` and so on, in the words of Arrow, of SQL, of pyarrow or of the arrow crate.
+/// Parses a type name: `int64`, `float64`, `bool`, `string`, `date`, `timestamp`, `timestamp[ms, UTC]`,
+/// `decimal(10, 2)` and so on, as Arrow, SQL, pyarrow or the arrow crate spell it.
 ///
 /// # Errors
 ///
-/// [`Error::Option`] if it names no type.
+/// [`Error::Option`] if it is no type.
 pub fn parse_type(text: &str) -> Result<DataType> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
     let known = simple(&lower).or_else(|| with_parameters(text, &lower)).or_else(|| text.parse().ok());
+
     known.ok_or_else(|| Error::Option {
         column: None,
         reason: format!(
@@ -56,7 +57,8 @@ fn simple(name: &str) -> Option<DataType> {
 
 fn with_parameters(text: &str, lower: &str) -> Option<DataType> {
     let open = lower.find(['[', '('])?;
-    let (name, inner) = (lower.get(..open)?, text.get(open + 1..)?.strip_suffix([']', ')'])?);
+    let name = lower.get(..open)?;
+    let inner = text.get(open + 1..)?.strip_suffix([']', ')'])?;
     let mut parts = inner.split(',').map(str::trim);
     let first = parts.next()?;
     let second = parts.next();
@@ -79,7 +81,8 @@ fn with_parameters(text: &str, lower: &str) -> Option<DataType> {
     if !matches!(name, "decimal" | "decimal128" | "decimal256" | "numeric") {
         return None;
     }
-    let (precision, scale): (u8, i8) = (first.parse().ok()?, second.unwrap_or("0").parse().ok()?);
+    let precision: u8 = first.parse().ok()?;
+    let scale: i8 = second.unwrap_or("0").parse().ok()?;
     let fits = (0..=precision.cast_signed()).contains(&scale);
     match precision {
         1..=38 if fits && name != "decimal256" => Some(DataType::Decimal128(precision, scale)),

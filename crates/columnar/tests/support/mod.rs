@@ -1,4 +1,4 @@
-//! What the tests of scans share: folders of Parquet files, and scans as one batch.
+//! Helpers of scan tests: folders of Parquet files, and scans as one batch.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -21,7 +21,7 @@ use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 use stylobate_columnar::{Cache, Result, ScanRequest};
 use stylobate_storage::{ByteSize, CacheOptions};
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file as if that had been a while ago: what changed just now is not cached.
+    /// Writes a file with an old modification time: files that changed just now are not cached.
     pub fn parquet(&self, name: &str, batch: &RecordBatch, properties: WriterProperties) -> String {
         let path = self.path(name);
         std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
@@ -46,19 +46,20 @@ impl Folder {
     }
 }
 
-/// A cache with so many bytes of memory.
+/// Opens a cache with this many bytes of memory.
 pub async fn cache(memory: u64) -> Cache {
     Cache::open(CacheOptions::new(ByteSize::bytes(memory))).await.unwrap()
 }
 
-/// All rows as one batch.
+/// Collects all rows as one batch.
 pub async fn collect(request: ScanRequest, cache: &Cache) -> Result<RecordBatch> {
     let scan = request.plan(cache).await?;
     let batches = scan.collect().await?;
     assert!(batches.iter().all(|batch| batch.schema() == *scan.schema()));
     let plain = batches.iter().map(expanded).collect::<Vec<_>>();
     let schema = plain.first().map_or_else(|| scan.schema().clone(), RecordBatch::schema);
-    // Dictionaries of row groups are told apart by their types only.
+
+    // Dictionaries of row groups differ only in their values.
     match batches.len() {
         0 => Ok(RecordBatch::new_empty(scan.schema().clone())),
         _ => Ok(concat_batches(&schema, &plain).unwrap()).map(|batch| retyped(batch, &scan)),
@@ -78,6 +79,7 @@ fn expanded(batch: &RecordBatch) -> RecordBatch {
         .zip(&columns)
         .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
         .collect::<Vec<_>>();
+
     RecordBatch::try_new(std::sync::Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
@@ -98,10 +100,11 @@ fn retyped(batch: RecordBatch, scan: &stylobate_columnar::Scan) -> RecordBatch {
         .zip(&columns)
         .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
         .collect::<Vec<_>>();
+
     RecordBatch::try_new(std::sync::Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
-/// The strings of a column, whatever it is held as.
+/// Returns the strings of a column of any representation.
 pub fn strings(column: &ArrayRef) -> Vec<Option<String>> {
     let column = cast(column, &DataType::Utf8).unwrap();
     column.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()

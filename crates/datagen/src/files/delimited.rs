@@ -1,4 +1,4 @@
-//! Text with another delimiter than a comma between fields; else as CSV: a null is an empty field, an empty string `""`.
+//! CSV with another delimiter than a comma: a null is an empty field, an empty string `""`.
 
 use arrow::{
     array::{Array, RecordBatch},
@@ -8,7 +8,7 @@ use arrow::{
 
 use crate::{Error, Result};
 
-/// The line that names the columns.
+/// Returns the line with the names of the columns.
 pub(crate) fn header(schema: &SchemaRef, delimiter: u8) -> Vec<u8> {
     let mut text = String::new();
     for (index, field) in schema.fields().iter().enumerate() {
@@ -21,10 +21,11 @@ pub(crate) fn header(schema: &SchemaRef, delimiter: u8) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A line for each row.
+/// Returns a line for each row.
 pub(crate) fn lines(batches: &[RecordBatch], delimiter: u8) -> Result<Vec<u8>> {
     let options = FormatOptions::new().with_display_error(false);
-    let (mut text, mut field) = (String::new(), String::new());
+    let mut text = String::new();
+    let mut field = String::new();
     for batch in batches {
         let columns = batch.columns().iter();
         let formats = columns.map(|column| Ok((column, ArrayFormatter::try_new(column, &options)?)));
@@ -44,10 +45,11 @@ pub(crate) fn lines(batches: &[RecordBatch], delimiter: u8) -> Result<Vec<u8>> {
             text.push('\n');
         }
     }
+
     Ok(text.into_bytes())
 }
 
-/// In quotes where it would else be read otherwise.
+/// Appends a field, in quotes if it would be ambiguous without.
 fn push(text: &mut String, field: &str, delimiter: u8) {
     let is_plain = |byte: &u8| *byte != delimiter && !matches!(byte, b'"' | b'\r' | b'\n');
     if !field.is_empty() && field.as_bytes().iter().all(is_plain) {

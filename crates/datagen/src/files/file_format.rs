@@ -1,41 +1,41 @@
-//! The formats that tables are written in.
+//! File formats of tables.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use stylobate_columnar::{Compression, OrcCompression};
 
-/// How the files of a run are written.
+/// Format of a run's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "format", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FileFormat {
-    /// Parquet; strings that repeat are dictionaries.
+    /// Parquet; repeated strings are dictionaries.
     Parquet {
-        /// How pages are compressed.
+        /// Compression of pages.
         #[serde(with = "as_text")]
         compression: Compression,
-        /// Rows of a row group at most.
+        /// Maximum rows of a row group.
         row_group_rows: usize,
     },
-    /// ORC; strings that repeat are dictionaries, and times of day are strings.
+    /// ORC; repeated strings are dictionaries, and times of day are strings.
     Orc {
-        /// How streams are compressed.
+        /// Compression of streams.
         #[serde(with = "as_text")]
         compression: OrcCompression,
     },
-    /// Comma-separated values with a header; a null is an empty field, an empty string is `""`. Of the social network,
-    /// `|` takes the place of commas.
+    /// Comma-separated values with a header; a null is an empty field, an empty string is `""`. The social network
+    /// uses `|` instead of commas.
     Csv,
-    /// Arrow IPC, the file; strings are plain.
+    /// Arrow IPC file format; strings are plain.
     Arrow,
 }
 
 impl FileFormat {
-    /// Parquet as it usually is: snappy, and row groups of 1,048,576 rows.
+    /// Parquet with common settings: snappy, and row groups of 1,048,576 rows.
     pub const PARQUET: Self = Self::Parquet { compression: Compression::Snappy, row_group_rows: 1 << 20 };
 
-    /// How names of such files end.
+    /// Returns the extension of file names.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Parquet { .. } => "parquet",
@@ -46,7 +46,7 @@ impl FileFormat {
     }
 }
 
-/// A value as the text that it reads and writes itself as.
+/// Serialises a value by its `Display` and `FromStr`.
 mod as_text {
     use serde::{Deserializer, Serializer, de::Error};
 

@@ -1,4 +1,4 @@
-//! Writes the rows of one file: what threads can do with a chunk for themselves, and what is left to do in order.
+//! Writes the rows of one file: prepares chunks in parallel, and appends them in order.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     files::output::{FileDigest, FileHasher},
 };
 
-/// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early rather than take more.
+/// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early to stay below.
 const MEMORY: ByteSize = ByteSize::mib(160);
 
 /// A chunk, ready to be written.
@@ -40,7 +40,7 @@ enum ChunkContent {
 pub(crate) struct ChunkPreparer {
     table: Table,
     format: FileFormat,
-    /// What the file has.
+    /// Schema of the file.
     written: SchemaRef,
     sums: Checksums,
 }
@@ -60,7 +60,7 @@ enum TableFileEncoder {
 }
 
 impl FileFormat {
-    /// What its columns are to be.
+    /// Returns the representation of its columns.
     pub(crate) fn representation(self) -> ColumnRepresentation {
         match self {
             Self::Parquet { .. } => ColumnRepresentation::Parquet,
@@ -68,12 +68,12 @@ impl FileFormat {
         }
     }
 
-    /// Prepares chunks of a table with these columns.
+    /// Creates a preparer of chunks of a table with these columns.
     pub(crate) fn preparer(self, table: Table, schema: &SchemaRef) -> ChunkPreparer {
         ChunkPreparer { table, format: self, written: self.written(schema), sums: Checksums::default() }
     }
 
-    /// The columns that a file has.
+    /// Returns the columns of the file.
     pub(crate) fn written(self, schema: &SchemaRef) -> SchemaRef {
         let change: fn(&DataType) -> DataType = match self {
             Self::Parquet { .. } | Self::Csv => return schema.clone(),
@@ -107,12 +107,13 @@ impl ChunkPreparer {
                 ChunkContent::Batches(batches.collect::<Result<_>>()?)
             }
         };
+
         Ok(PreparedChunk { sums: self.sums.take(), content })
     }
 }
 
 impl TableFileWriter {
-    /// A file with rows of these columns; `name` is what errors call it.
+    /// Opens a file with these columns; `name` is its name in errors.
     pub(crate) async fn new(
         format: FileFormat,
         benchmark: Benchmark,
@@ -130,9 +131,10 @@ impl TableFileWriter {
                     .with_row_group_rows(row_group_rows)
                     .with_memory(MEMORY)
                     .with_threads(threads)
-                    // The order of a dictionary tells which thread met a string first.
+                    // The order of a dictionary depends on which thread met a string first.
                     .with_reproducible(true)
                     .with_all_columns(all.clone());
+
                 for field in schema.fields().iter().filter(|field| never_repeats(field)) {
                     let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
                     options = options.with_column(field.name(), plain);
@@ -166,6 +168,7 @@ impl TableFileWriter {
                 TableFileEncoder::Arrow { ipc: Box::new(ipc), sink }
             }
         };
+
         Ok(Self { encoder, digest, name })
     }
 
@@ -196,7 +199,7 @@ impl TableFileWriter {
         Ok(())
     }
 
-    /// Bytes that are on their way to the file so far.
+    /// Returns the bytes sent to the file so far.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.encoder {
             TableFileEncoder::Parquet(writer) => writer.bytes(),
@@ -205,7 +208,7 @@ impl TableFileWriter {
         }
     }
 
-    /// Writes what is left, and gives the file its name.
+    /// Writes the rest, and renames the file into place.
     pub(crate) async fn finish(self) -> Result<FileDigest> {
         match self.encoder {
             TableFileEncoder::Parquet(writer) => {
@@ -227,7 +230,7 @@ impl TableFileWriter {
     }
 }
 
-/// Whether a try to find repetitions would only cost time: keys, prices and comments of large tables.
+/// Returns true if a search for repetitions would be in vain: keys, prices and comments of large tables.
 fn never_repeats(field: &Field) -> bool {
     matches!(
         field.name().as_str(),
@@ -256,7 +259,7 @@ fn never_repeats(field: &Field) -> bool {
     )
 }
 
-/// Plain strings in place of views and dictionaries, which few readers of Arrow files take.
+/// Replaces views and dictionaries by plain strings, since few readers of Arrow files support them.
 fn portable(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View | DataType::Dictionary(..) => DataType::Utf8,
@@ -264,7 +267,7 @@ fn portable(data_type: &DataType) -> DataType {
     }
 }
 
-/// Strings in place of times of day, which ORC does not have.
+/// Replaces times of day by strings, since ORC has no such type.
 fn without_times(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Time32(_) | DataType::Time64(_) => DataType::Utf8,
@@ -282,7 +285,7 @@ fn with_types(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     RecordBatch::try_new(schema.clone(), columns).map_err(Error::arrow("strings"))
 }
 
-/// A sink that hashes what it passes on.
+/// A sink that hashes the bytes it forwards.
 struct HashingSink {
     sink: Box<dyn Sink>,
     digest: Arc<Mutex<FileHasher>>,

@@ -1,58 +1,58 @@
-//! What a run writes down: what it was asked for, and of each file that is whole what it holds.
+//! The manifest of a run: its parameters, and the contents of each complete file.
 
 use serde::{Deserialize, Serialize};
 use stylobate_storage::Error as StorageError;
 
 use crate::{Benchmark, Error, FileFormat, Output, Part, Result, Scale};
 
-/// The version of what a manifest looks like, and of how checksums are made.
+/// Version of the manifest's format and of the checksums.
 const VERSION: u32 = 1;
 
-/// What a run made. Written as `manifest.json` beside the files, anew after each of them.
+/// Result of a run. Written as `manifest.json` beside the files, and rewritten after each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     version: u32,
-    /// What was asked for.
+    /// Parameters of the run.
     #[serde(flatten)]
     pub run: Run,
-    /// Whether all files are there.
+    /// True if all files are complete.
     pub complete: bool,
-    /// The files that are whole.
+    /// The complete files.
     pub files: Vec<FileEntry>,
 }
 
-/// What a run was asked for, as far as it shows in its files.
+/// Parameters of a run that affect its files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The benchmark.
     pub benchmark: Benchmark,
     /// The scale.
     pub scale: Scale,
-    /// What made the rows.
+    /// Generator of the rows.
     pub generator: String,
-    /// What chance began with, where the rows are made by chance.
+    /// Seed of the random numbers, if rows are random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The tables, in the order in which they are made.
     pub tables: Vec<String>,
-    /// How many parts tables are cut into.
+    /// Number of parts of each table.
     pub parts: u32,
-    /// The only part that was made; else all of them were.
+    /// The only part that was made; `None` if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
-    /// How the files are written.
+    /// Format of the files.
     #[serde(flatten)]
     pub format: FileFormat,
 }
 
-/// A file and what it holds.
+/// A file and its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Where it is, from the folder of the manifest.
+    /// Path relative to the folder of the manifest.
     pub path: String,
     /// Its table.
     pub table: String,
-    /// Which part of it, from 1.
+    /// Its part, from 1.
     pub part: u32,
     /// Its rows.
     pub rows: u64,
@@ -78,7 +78,7 @@ impl Manifest {
         Self { version: VERSION, run, complete: false, files: Vec::new() }
     }
 
-    /// The manifest of this name, if there is one.
+    /// Reads the manifest of this name, if it exists.
     pub(crate) async fn read(output: &Output, name: &str) -> Result<Option<Self>> {
         let bytes = match output.read(name).await {
             Ok(bytes) => bytes,
@@ -87,13 +87,14 @@ impl Manifest {
         };
         let wrong = |reason: String| Error::Manifest { manifest: output.name_of(name), reason };
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+
         match manifest.version {
             VERSION => Ok(Some(manifest)),
             other => Err(wrong(format!("its version is {other}, where {VERSION} was expected"))),
         }
     }
 
-    /// Writes it in place of what it was before.
+    /// Writes the manifest, replacing the previous one.
     pub(crate) async fn write(&self, output: &Output) -> Result<()> {
         let name = self.run.manifest();
         let wrong = |reason: String| Error::Manifest { manifest: output.name_of(&name), reason };
@@ -107,7 +108,7 @@ impl Manifest {
 }
 
 impl Run {
-    /// The name of its manifest: runs that make one part each may share a folder.
+    /// Returns the name of its manifest: runs that make one part each may share a folder.
     pub fn manifest(&self) -> String {
         match self.part {
             None => "manifest.json".to_owned(),
@@ -115,36 +116,38 @@ impl Run {
         }
     }
 
-    /// The files that it makes, in order.
+    /// Returns the files that it makes, in order.
     pub(crate) fn files(&self) -> Result<Vec<PlannedTableFile>> {
         let mut files = Vec::new();
         for name in &self.tables {
             let table = self.benchmark.table(name)?;
             let table = self.seed.map_or(table, |seed| table.with_seed(seed));
-            let (extension, is_cut) = (self.format.extension(), self.parts > 1 && table.is_cut(self.scale)?);
+            let extension = self.format.extension();
+            let is_cut = self.parts > 1 && table.is_cut(self.scale)?;
             let parts = match (is_cut, self.part) {
                 (true, Some(part)) => part..=part,
                 (true, None) => 1..=self.parts,
                 (false, Some(part)) if part > 1 => continue,
                 (false, _) => 1..=1,
             };
+
             for number in parts {
-                files.push(match is_cut {
-                    true => PlannedTableFile {
+                files.push(if is_cut {
+                    PlannedTableFile {
                         table,
                         part: Part::new(number, self.parts)?,
                         path: format!("{name}/{name}.{number}.{extension}"),
-                    },
-                    false => {
-                        PlannedTableFile { table, part: Part::WHOLE, path: format!("{name}.{extension}") }
                     }
+                } else {
+                    PlannedTableFile { table, part: Part::WHOLE, path: format!("{name}.{extension}") }
                 });
             }
         }
+
         Ok(files)
     }
 
-    /// In what it differs from another run, if it does; not in which part it makes.
+    /// Returns the first difference from another run, if any; the part that each makes does not count.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let texts = |run: &Self| {
             [
@@ -161,7 +164,7 @@ impl Run {
     }
 }
 
-/// A file that is to be made.
+/// A file to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedTableFile {
     pub(crate) table: crate::Table,
@@ -169,7 +172,7 @@ pub(crate) struct PlannedTableFile {
     pub(crate) path: String,
 }
 
-/// A number of 64 bits as a manifest has it.
+/// Formats a 64-bit number as in a manifest.
 pub(crate) fn hexadecimal(number: u64) -> String {
     format!("{number:016x}")
 }

@@ -1,4 +1,4 @@
-//! Files of a run: their formats, writers, the manifest, and verification.
+//! Files of a run: formats, writers, the manifest, and verification.
 
 pub(super) mod delimited;
 pub(super) mod file_format;

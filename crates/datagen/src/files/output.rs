@@ -1,4 +1,4 @@
-//! Where files go and are read back from: a folder, or what lies below the URL of an object store.
+//! Output of a run: a folder, or a prefix in an object store.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::{Error, Result};
 
-/// Bytes of a local file that are read at a time.
+/// Bytes per read of a local file.
 const READ_AT_ONCE: usize = 1 << 20;
 
 /// A folder or a prefix of a bucket.
@@ -31,7 +31,7 @@ pub struct Output {
 
 #[derive(Clone, Debug)]
 enum OutputLocation {
-    /// It is made with its first file.
+    /// A local folder, created with its first file.
     Folder(PathBuf),
     Store(Origin),
 }
@@ -44,20 +44,21 @@ pub(crate) struct FileDigest {
 }
 
 impl Output {
-    /// A folder, which need not be there yet, or `s3://`, `gs://`, `az://` and the like, with `options` as
-    /// [`Origin::parse`] takes them.
+    /// Opens a folder, which need not exist yet, or a URL such as `s3://`, `gs://` or `az://`, with `options` as in
+    /// [`Origin::parse`].
     pub fn open(url: &str, options: &[(String, String)], sinks: SinkOptions) -> Result<Self> {
         let name = without_credentials(url).trim_end_matches('/').to_owned();
-        let place = match url.contains("://") {
-            true if url.starts_with("file:") => {
-                let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-                let wrong =
-                    || Error::Output { output: name.clone(), reason: "no path of this machine".to_owned() };
-                OutputLocation::Folder(path.ok_or_else(wrong)?)
-            }
-            true => OutputLocation::Store(Origin::parse(url, options, &RequestOptions::default())?),
-            false => OutputLocation::Folder(PathBuf::from(url)),
+        let place = if !url.contains("://") {
+            OutputLocation::Folder(PathBuf::from(url))
+        } else if url.starts_with("file:") {
+            let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+            let wrong =
+                || Error::Output { output: name.clone(), reason: "no path of this machine".to_owned() };
+            OutputLocation::Folder(path.ok_or_else(wrong)?)
+        } else {
+            OutputLocation::Store(Origin::parse(url, options, &RequestOptions::default())?)
         };
+
         if let OutputLocation::Folder(folder) = &place
             && folder.exists()
             && !folder.is_dir()
@@ -67,20 +68,21 @@ impl Output {
                 reason: "a file, where a folder was expected".to_owned(),
             });
         }
+
         Ok(Self { name, place, sinks: Sinks::new(sinks) })
     }
 
-    /// Its path or URL, without credentials.
+    /// Returns its path or URL, without credentials.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The path or URL of a file in it.
+    /// Returns the path or URL of a file in it.
     pub(crate) fn name_of(&self, path: &str) -> String {
         format!("{}/{path}", self.name)
     }
 
-    /// Takes the bytes of a file.
+    /// Opens a sink for the bytes of a file.
     pub(crate) async fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
         Ok(match &self.place {
             OutputLocation::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
@@ -90,7 +92,7 @@ impl Output {
         })
     }
 
-    /// All bytes of a small file.
+    /// Reads a small file.
     pub(crate) async fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
         match &self.place {
@@ -105,7 +107,7 @@ impl Output {
         }
     }
 
-    /// Names of what is directly within, folders too. Hidden files count for nothing.
+    /// Returns the names of direct children, folders included and hidden files excluded.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = match &self.place {
             OutputLocation::Folder(folder) => match std::fs::read_dir(folder) {
@@ -124,12 +126,13 @@ impl Output {
                 paths.filter_map(|path| path.filename().map(str::to_owned)).collect()
             }
         };
+
         names.retain(|name| !name.starts_with('.'));
         names.sort_unstable();
         Ok(names)
     }
 
-    /// The size and hash of a file; `None` if it is not there.
+    /// Returns the size and hash of a file; `None` if it does not exist.
     pub(crate) async fn digest(&self, path: &str) -> Result<Option<FileDigest>> {
         match self.digest_of(path).await {
             Ok(digest) => Ok(Some(digest)),
@@ -145,7 +148,8 @@ impl Output {
             OutputLocation::Folder(folder) => {
                 let file = folder.join(path);
                 let read = tokio::task::spawn_blocking(move || {
-                    let (mut file, mut buffer) = (File::open(file)?, vec![0; READ_AT_ONCE]);
+                    let mut file = File::open(file)?;
+                    let mut buffer = vec![0; READ_AT_ONCE];
                     loop {
                         let read = file.read(&mut buffer)?;
                         if read == 0 {
@@ -167,7 +171,7 @@ impl Output {
         }
     }
 
-    /// The bytes of a file, one after another, for a thread that may wait.
+    /// Returns a sequential reader of a file, for a thread that may block.
     pub(crate) async fn reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
         let fail = |error| StorageError::from_origin(&self.name_of(path), error);
         Ok(match &self.place {
@@ -187,7 +191,7 @@ impl Output {
         })
     }
 
-    /// What scans read from.
+    /// Returns the origin that scans read from.
     pub(crate) fn origin(&self) -> Result<Origin> {
         Ok(match &self.place {
             OutputLocation::Folder(folder) => {
@@ -209,7 +213,7 @@ impl Output {
     }
 }
 
-/// The object of a file: named as listings name it.
+/// Returns the object path of a file, as listings name it.
 fn object(path: &str) -> Result<Path> {
     Ok(Path::parse(path).map_err(|_| StorageError::ImpossiblePath { path: path.to_owned() })?)
 }
@@ -232,7 +236,7 @@ impl FileHasher {
     }
 }
 
-/// The bytes of an object, for a thread that may wait.
+/// Sequential reader of an object, for a thread that may block.
 struct BlockingObjectReader {
     stream: futures::stream::BoxStream<'static, io::Result<Bytes>>,
     left: Bytes,
@@ -247,6 +251,7 @@ impl Read for BlockingObjectReader {
                 None => return Ok(0),
             }
         }
+
         let some = self.left.split_to(self.left.len().min(buffer.len()));
         if let Some(place) = buffer.get_mut(..some.len()) {
             place.copy_from_slice(&some);

@@ -1,4 +1,4 @@
-//! Reads Arrow IPC files back, from their beginning to their end.
+//! Reads Arrow IPC files back sequentially.
 
 use std::io::{Cursor, Read};
 
@@ -8,11 +8,10 @@ use arrow::{
     ipc::reader::StreamReader,
 };
 
-/// What begins such a file, with the first bytes of what fills it up to where messages begin.
+/// Magic bytes of such a file, with the padding up to the first message.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 
-/// Hands batches of the columns of `schema` to `each`. Within the file is a stream, and behind that only what tells where
-/// its batches are.
+/// Passes batches of the columns of `schema` to `each`. The file contains a stream, followed only by the footer.
 pub(crate) fn read_arrow(
     input: &mut dyn Read,
     schema: &SchemaRef,
@@ -24,6 +23,7 @@ pub(crate) fn read_arrow(
         return Err("no Arrow file".to_owned());
     }
     word.fill(0);
+
     while word == [0; MAGIC.len()] {
         input.read_exact(&mut word).map_err(|error| error.to_string())?;
     }
@@ -33,10 +33,11 @@ pub(crate) fn read_arrow(
         check(&batch, schema)?;
         each(&batch)?;
     }
+
     Ok(())
 }
 
-/// Whether a batch has the columns of a table, however they are represented.
+/// Checks that a batch has the columns of a table, in any representation.
 pub(crate) fn check(batch: &RecordBatch, schema: &SchemaRef) -> Result<(), String> {
     let given = batch.schema_ref().fields().iter();
     let alike = given.len() == schema.fields().len()

@@ -22,23 +22,23 @@ use crate::{
 
 /// Memory of the cache that files are read through.
 const MEMORY: ByteSize = ByteSize::mib(256);
-/// What came out of reading a file back.
+/// Result of reading a file back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Where it is, from the folder of the manifest.
+    /// Path relative to the folder of the manifest.
     pub path: String,
-    /// Its rows, as the manifest says.
+    /// Its rows, as in the manifest.
     pub rows: u64,
-    /// Its size in bytes, as the manifest says.
+    /// Its size in bytes, as in the manifest.
     pub bytes: u64,
-    /// Whether it is as the manifest says.
+    /// True if it matches the manifest.
     pub ok: bool,
-    /// In what it is not.
+    /// Differences from the manifest.
     pub differences: Vec<String>,
 }
 
 /// Reads all files of the runs in `output` back: their sizes and bytes, then their rows, through the reader of their
-/// format, and hands the verdict of each to `observe`. Fails with [`Error::Manifest`] where there is no run.
+/// format, and passes the verdict of each to `observe`. Fails with [`Error::Manifest`] if there is no run.
 pub fn verify<'a>(
     output: &'a Output,
     observe: impl FnMut(&Verdict) + Send + 'a,
@@ -83,16 +83,18 @@ async fn verdicts(
             verdicts.push(verdict);
         }
     }
-    match has_manifest {
-        true => Ok(verdicts),
-        false => Err(Error::Manifest {
+
+    if has_manifest {
+        Ok(verdicts)
+    } else {
+        Err(Error::Manifest {
             manifest: output.name_of("manifest.json"),
             reason: "no such file: nothing was generated here".to_owned(),
-        }),
+        })
     }
 }
 
-/// A file that is read back.
+/// A file to verify.
 struct TableFileVerifier<'a> {
     output: &'a Output,
     cache: &'a Cache,
@@ -120,6 +122,7 @@ impl TableFileVerifier<'_> {
                 }
             }
         }
+
         Ok(Verdict {
             path: path.clone(),
             rows: *rows,
@@ -142,7 +145,7 @@ impl TableFileVerifier<'_> {
         }
     }
 
-    /// The checksums of what the file holds.
+    /// Returns the checksums of the file's rows.
     async fn sums(&self) -> Result<Checksums> {
         let schema = self.run.format.written(&self.table.schema(self.run.scale));
         match self.run.format {
@@ -157,7 +160,7 @@ impl TableFileVerifier<'_> {
         }
     }
 
-    /// Through a scan.
+    /// Reads the file by a scan.
     async fn scanned(&self, schema: &SchemaRef) -> Result<Checksums> {
         let origin = self.output.origin()?;
         let options = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
@@ -168,12 +171,13 @@ impl TableFileVerifier<'_> {
         let unreadable =
             |reason: String| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
         let told = |error: ColumnarError| match error {
-            // The file is there: what the store said is about the store.
+            // The file exists: the error is one of the store.
             ColumnarError::Storage(error @ (StorageError::Origin { .. } | StorageError::Deadline { .. })) => {
                 error.into()
             }
             other => unreadable(other.to_string()),
         };
+
         let scan = request.plan(self.cache).await.map_err(told)?;
         let mut sums = Checksums::with_columns(schema.fields().len());
         let mut batches = scan.stream();
@@ -183,7 +187,7 @@ impl TableFileVerifier<'_> {
         Ok(sums)
     }
 
-    /// By a reader that takes bytes one after another, on a thread of its own.
+    /// Reads the file sequentially, on a thread of its own.
     async fn read(
         &self,
         read: impl FnOnce(&mut dyn Read, &mut Checksums) -> Result<(), String> + Send + 'static,
@@ -196,7 +200,7 @@ impl TableFileVerifier<'_> {
     }
 }
 
-/// Adds up the rows of a CSV file, whose header must name these columns and no others.
+/// Adds the rows of a CSV file, whose header must name exactly these columns.
 fn csv_sums(
     input: &mut dyn Read,
     delimiter: u8,

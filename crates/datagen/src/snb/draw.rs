@@ -1,24 +1,24 @@
-//! Numbers by chance that depend on the seed, on what is drawn and on the row, and on nothing that was drawn before:
-//! any thread can begin at any row.
+//! Random numbers that depend on the seed, the column and the row only, and not on earlier draws: any thread can
+//! begin at any row.
 
 use crate::checksum::hash_of_number;
 
 /// The step between states of SplitMix64.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What is drawn: a place for each, so that no two see the same numbers.
+/// Random columns, each with a sequence of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RandomColumn {
     FirstName,
     LastName,
     Age,
-    /// Of edges of the type with this number.
+    /// Sources of the edge type with this number.
     Source(u64),
     Destination(u64),
     Date(u64),
 }
 
-/// The numbers of one column.
+/// Random numbers of one column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColumnRandom {
     start: u64,
@@ -37,7 +37,7 @@ impl ColumnRandom {
         Self { start: hash(hash(seed) ^ place) }
     }
 
-    /// The number of a row, from 0, below `count`.
+    /// Returns the number of a row, from 0, below `count`.
     pub(super) fn below(self, row: u64, count: u64) -> u64 {
         let drawn = hash(self.start.wrapping_add(row.wrapping_mul(STEP)));
         ((u128::from(drawn) * u128::from(count)) >> 64) as u64
@@ -62,6 +62,7 @@ mod tests {
             counts[draws[0].below(row, 10) as usize] += 1;
             same += u32::from(draws[1].below(row, 1_000) == draws[2].below(row, 1_000));
         }
+
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
         assert!((50..200).contains(&same), "{same}");
         assert_ne!(draws[0].below(5, 1 << 40), ColumnRandom::new(2, RandomColumn::Age).below(5, 1 << 40));

@@ -1,4 +1,4 @@
-//! A social network: its tables, and the chunks that rows are made in.
+//! A social network: its tables, and the chunks in which rows are made.
 //!
 //! People know people, create posts and comments and like them, and comments reply to posts and comments. The tables
 //! have the names, columns and counts of the graph that benchmarks of graph stores use in place of the much larger one
@@ -18,9 +18,9 @@
 //! are seconds since 1970, and all numbers have 64 bits. Ends of edges are drawn evenly, so that some pairs have
 //! several edges; no edge ends where it begins.
 //!
-//! Who needs a table for each pair of vertex types asks for `post_has_creator`, `comment_has_creator`, `likes_post`,
-//! `likes_comment`, `reply_of_post` and `reply_of_comment`: each is the rows of the table with both that it is named
-//! after, in the same order.
+//! For one table per pair of vertex types there are `post_has_creator`, `comment_has_creator`, `likes_post`,
+//! `likes_comment`, `reply_of_post` and `reply_of_comment`: each has the rows of the table with both types, in the
+//! same order.
 //!
 //! A value depends on the seed, its column and its row alone.
 
@@ -42,7 +42,7 @@ use crate::{
 
 /// Rows of a chunk.
 const CHUNK_ROWS: u64 = 16_384;
-/// The seed where none is given.
+/// Default seed.
 pub(crate) const SEED: u64 = 42;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +67,13 @@ use SnbTable::{
     Posts, ReplyOf, ReplyOfComment, ReplyOfPost,
 };
 
-/// What is made where nothing else is asked for.
+/// Tables that are made by default.
 pub(crate) const TABLES: [SnbTable; 7] = [Persons, Posts, Comments, Knows, HasCreator, Likes, ReplyOf];
 /// The rows of some of them, by the types of their ends.
 pub(crate) const TYPED: [SnbTable; 6] =
     [PostHasCreator, CommentHasCreator, LikesPost, LikesComment, ReplyOfPost, ReplyOfComment];
 
-/// What the rows of a table are.
+/// Contents of a table.
 enum SnbTableContent {
     Vertices(SnbVertexType),
     /// The edges of these types, one after another.
@@ -117,7 +117,7 @@ impl SnbTable {
         })
     }
 
-    /// As its rows are described; strings may come as dictionaries.
+    /// Returns the described schema; strings may be dictionaries in the rows.
     pub(crate) fn schema(self) -> SchemaRef {
         match self.content() {
             SnbTableContent::Vertices(vertex) => rows::vertex_schema(vertex),
@@ -132,18 +132,20 @@ impl SnbTable {
         }
     }
 
-    /// Rows of a part.
+    /// Returns the rows of a part.
     pub(crate) fn rows(self, scale: Scale, part: Part) -> u64 {
         let range = self.rows_of(scale, part);
         range.end - range.start
     }
 
     fn rows_of(self, scale: Scale, part: Part) -> Range<u64> {
-        let (count, number, of) = (self.count(scale), u64::from(part.number()), u64::from(part.of()));
+        let count = self.count(scale);
+        let number = u64::from(part.number());
+        let of = u64::from(part.of());
         count * (number - 1) / of..count * number / of
     }
 
-    /// The chunks of a part, in order.
+    /// Returns the chunks of a part, in order.
     pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<TableChunk> {
         let rows = self.rows_of(scale, part);
         let chunk =
@@ -151,7 +153,7 @@ impl SnbTable {
         rows.clone().step_by(CHUNK_ROWS as usize).map(chunk).collect()
     }
 
-    /// The rows from `first` to `last`, counted from 1.
+    /// Returns the rows from `first` to `last`, counted from 1.
     pub(crate) fn batches(self, scale: Scale, seed: u64, first: u64, last: u64) -> GeneratedBatches {
         Box::new((first - 1..last).step_by(BATCH_ROWS).map(move |from| {
             let rows = from..(from + BATCH_ROWS as u64).min(last);

@@ -1,4 +1,4 @@
-//! What people are called.
+//! Names of people.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! What the network is made of: how many vertices and edges of each type there are, and where an edge leads.
+//! The network: numbers of vertices and edges by type, and the ends of each edge.
 
 use super::draw::{ColumnRandom, RandomColumn};
 use crate::Scale;
@@ -28,7 +28,7 @@ use SnbEdgeType::{
 };
 use SnbVertexType::{Comment, Person, Post};
 
-/// So many at scale 1, at another.
+/// Scales a count at scale 1.
 fn scaled(count: u64, scale: Scale) -> u64 {
     (count as f64 * scale.factor()).round() as u64
 }
@@ -42,7 +42,7 @@ impl SnbVertexType {
         }
     }
 
-    /// What its ids begin with, so that no two types share one.
+    /// Returns the first byte of its ids, distinct for each type.
     pub(super) fn prefix(self) -> u8 {
         match self {
             Person => b'P',
@@ -51,7 +51,7 @@ impl SnbVertexType {
         }
     }
 
-    /// When the vertex of this index was created: seconds since 1970.
+    /// Returns the creation time of the vertex with this index: seconds since 1970.
     pub(super) fn created(self, index: u64) -> i64 {
         let (first, step) = match self {
             Person => (1_500_000_000, 86_400),
@@ -79,7 +79,7 @@ impl SnbEdgeType {
         }
     }
 
-    /// The column that says since when or when.
+    /// Returns the name of the date column, if the type has one.
     pub(super) fn date(self) -> Option<&'static str> {
         match self {
             Knows => Some("since"),
@@ -89,8 +89,9 @@ impl SnbEdgeType {
     }
 
     pub(super) fn count(self, scale: Scale) -> u64 {
-        let (creators, likes, replies) =
-            (scaled(150_000, scale), scaled(100_000, scale), scaled(30_000, scale));
+        let creators = scaled(150_000, scale);
+        let likes = scaled(100_000, scale);
+        let replies = scaled(30_000, scale);
         match self {
             Knows => scaled(100_000, scale),
             PostHasCreator => creators / 2,
@@ -102,10 +103,11 @@ impl SnbEdgeType {
         }
     }
 
-    /// Draws its edges.
+    /// Returns the sampler of its edges.
     pub(super) fn edges(self, scale: Scale, seed: u64) -> SnbEdgeSampler {
         let number = self as u64;
-        let (sources, destinations) = (self.source().count(scale), self.destination().count(scale));
+        let sources = self.source().count(scale);
+        let destinations = self.destination().count(scale);
         SnbEdgeSampler {
             sources: (ColumnRandom::new(seed, RandomColumn::Source(number)), sources),
             destinations: (ColumnRandom::new(seed, RandomColumn::Destination(number)), destinations),
@@ -119,30 +121,31 @@ impl SnbEdgeType {
     }
 }
 
-/// The edges of a type.
+/// Samples the edges of a type.
 pub(super) struct SnbEdgeSampler {
     sources: (ColumnRandom, u64),
     destinations: (ColumnRandom, u64),
     dates: ColumnRandom,
-    /// The first date, and how many seconds follow.
+    /// The first date, and the length of the range in seconds.
     dates_of: (i64, u64),
     is_within_a_type: bool,
 }
 
 impl SnbEdgeSampler {
-    /// The indexes of the ends of an edge.
+    /// Returns the vertex indexes of the ends of an edge.
     pub(super) fn ends(&self, edge: u64) -> (u64, u64) {
-        let (sources, destinations) = (self.sources, self.destinations);
+        let sources = self.sources;
+        let destinations = self.destinations;
         let source = sources.0.below(edge, sources.1);
         if !self.is_within_a_type {
             return (source, destinations.0.below(edge, destinations.1));
         }
-        // One of the others.
+        // A vertex other than the source.
         let destination = destinations.0.below(edge, destinations.1 - 1);
         (source, destination + u64::from(destination >= source))
     }
 
-    /// Its date: seconds since 1970.
+    /// Returns its date: seconds since 1970.
     pub(super) fn date(&self, edge: u64) -> i64 {
         self.dates_of.0 + self.dates.below(edge, self.dates_of.1) as i64
     }

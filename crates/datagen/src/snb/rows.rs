@@ -1,4 +1,4 @@
-//! Rows of vertices and edges, put straight into their columns.
+//! Rows of vertices and edges, written directly into columns.
 
 use std::{fmt::Write, ops::Range, sync::Arc};
 
@@ -16,12 +16,12 @@ use super::{
 
 /// Bytes of an id.
 const ID: usize = 32;
-/// Bytes of a content, about.
+/// Approximate bytes of a content.
 const CONTENT: usize = 20;
-/// The ages of persons: the youngest, and how many follow.
+/// Ages of persons: the minimum, and the number of possible ages.
 pub(crate) const AGES: (i64, u64) = (18, 60);
 
-/// The columns of vertices.
+/// Returns the columns of vertices.
 pub(super) fn vertex_schema(vertex: SnbVertexType) -> SchemaRef {
     match vertex {
         SnbVertexType::Person => schema(&[
@@ -37,7 +37,7 @@ pub(super) fn vertex_schema(vertex: SnbVertexType) -> SchemaRef {
     }
 }
 
-/// The columns of edges.
+/// Returns the columns of edges.
 pub(super) fn edge_schema(types: &[SnbEdgeType]) -> SchemaRef {
     let ends = [("src", TEXT), ("dst", TEXT)];
     let date = types.first().and_then(|edges| edges.date());
@@ -52,7 +52,7 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The vertices with these indexes.
+/// Makes the vertices with these indexes.
 pub(super) fn vertices(
     vertex: SnbVertexType,
     seed: u64,
@@ -74,6 +74,7 @@ pub(super) fn vertices(
                 Arc::new(Int64Array::from_iter_values(ages)),
                 created,
             ];
+
             columns.to_vec()
         }
         SnbVertexType::Post => {
@@ -85,18 +86,19 @@ pub(super) fn vertices(
             vec![ids.finish(), contents, created, lengths]
         }
     };
+
     batch(what, &vertex_schema(vertex))
 }
 
-/// The edges with these numbers; those of the first type come first.
+/// Makes the edges with these numbers; those of the first type come first.
 pub(super) fn edges(
     types: &[SnbEdgeType],
     scale: crate::Scale,
     seed: u64,
     rows: Range<u64>,
 ) -> Result<RecordBatch, ArrowError> {
-    let (mut sources, mut destinations) =
-        (SnbIdBuilder::with_capacity(&rows), SnbIdBuilder::with_capacity(&rows));
+    let mut sources = SnbIdBuilder::with_capacity(&rows);
+    let mut destinations = SnbIdBuilder::with_capacity(&rows);
     let mut dates = Vec::with_capacity((rows.end - rows.start) as usize);
     let mut before = 0;
     for edges in types {
@@ -113,6 +115,7 @@ pub(super) fn edges(
         }
         before += count;
     }
+
     let mut columns = vec![sources.finish(), destinations.finish()];
     if types.first().is_some_and(|edges| edges.date().is_some()) {
         columns.push(Arc::new(Int64Array::from(dates)));
@@ -120,7 +123,7 @@ pub(super) fn edges(
     batch(columns, &edge_schema(types))
 }
 
-/// A batch whose strings are plain or dictionaries.
+/// Creates a batch whose strings are plain or dictionaries.
 fn batch(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let fields = schema.fields().iter().zip(&columns);
     let fields = fields.map(|(field, column)| Field::clone(field).with_data_type(column.data_type().clone()));
@@ -157,7 +160,7 @@ fn named(draws: ColumnRandom, rows: Range<u64>, names: &ArrayRef) -> Result<Arra
     Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(codes, names.clone())?))
 }
 
-/// Texts that end with their number, and how long they are.
+/// Returns texts that end with their number, and their lengths.
 fn contents(beginning: &str, rows: Range<u64>) -> (ArrayRef, ArrayRef) {
     let count = (rows.end - rows.start) as usize;
     let mut texts = StringBuilder::with_capacity(count, count * CONTENT);

@@ -1,4 +1,4 @@
-//! The comments of TPC-H's rows: pieces of one text, of random lengths at random places.
+//! Comments of TPC-H's rows: slices of one text, with random lengths and positions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,19 +12,19 @@ use tpchgen::{
 
 use crate::{chunk::GeneratedBatches, tpch::text_pool::text_pool};
 
-/// Random numbers for a comment.
+/// Random numbers per comment.
 const NUMBERS: i32 = 2;
-/// Bytes of the text that generators have.
+/// Bytes of the placeholder text of generators.
 const PLACEHOLDER: i32 = 4096;
 
-/// A short text for generators, whose comments are not looked at: they say only how long a comment is.
+/// Returns a short text for generators, of whose comments only the length is used.
 pub(crate) fn placeholder() -> &'static TextPool {
     static TEXT: LazyLock<TextPool> =
         LazyLock::new(|| TextPool::new(PLACEHOLDER, Distributions::static_default()));
     &TEXT
 }
 
-/// The comments of a table, one after another.
+/// Comments of a table, in order.
 pub(crate) struct CommentGenerator {
     random: RowRandomInt,
     least: i32,
@@ -34,7 +34,7 @@ pub(crate) struct CommentGenerator {
 }
 
 impl CommentGenerator {
-    /// Those from a unit on, which has so many rows at most. The first call makes the text.
+    /// Creates the comments from unit `first` on; a unit has at most `rows` rows. The first call makes the text.
     pub(crate) fn new(seed: i64, average: f64, rows: i32, first: u64) -> Self {
         let mut random = RowRandomInt::new(seed, rows * NUMBERS);
         random.advance_rows(i64::try_from(first).unwrap_or(i64::MAX));
@@ -47,21 +47,21 @@ impl CommentGenerator {
         }
     }
 
-    /// The next, which is not looked at yet: its place in memory is far from that of the one before.
+    /// Returns the next comment without touching its memory, which is far from that of the one before.
     pub(crate) fn next(&mut self) -> &'static [u8] {
         let start = self.random.next_int(0, self.text.len() as i32 - self.most) as usize;
         let length = self.random.next_int(self.least, self.most) as usize;
         self.text.get(start..start + length).unwrap_or_default()
     }
 
-    /// What comes now belongs to the next unit.
+    /// Begins the next unit.
     pub(crate) fn begin_unit(&mut self) {
         if std::mem::replace(&mut self.is_begun, true) {
             self.random.row_finished();
         }
     }
 
-    /// The batches with these comments for their last column. Units have so many rows.
+    /// Replaces the last column of the batches by these comments. A unit has `rows` rows.
     pub(crate) fn in_batches(mut self, batches: GeneratedBatches, rows: u64) -> GeneratedBatches {
         let mut row = 0;
         Box::new(batches.map(move |batch| {
@@ -79,7 +79,7 @@ impl CommentGenerator {
     }
 }
 
-/// The batches with what generators say of suppliers within their comments.
+/// Merges the generators' remarks about suppliers into the comments.
 pub(crate) fn with_opinions(mut comments: CommentGenerator, batches: GeneratedBatches) -> GeneratedBatches {
     Box::new(batches.map(move |batch| {
         with_last(&batch?, |column| {
@@ -96,7 +96,7 @@ fn text(comment: &[u8]) -> &str {
     str::from_utf8(comment).unwrap_or_default()
 }
 
-/// The comment with those words that stand in another of the same length.
+/// Returns the comment with the remark that another of the same length contains.
 fn opinion(comment: &str, of: &str) -> String {
     let mut comment = comment.to_owned();
     let words = [
@@ -104,6 +104,7 @@ fn opinion(comment: &str, of: &str) -> String {
         SupplierGenerator::BBB_COMPLAINT_TEXT,
         SupplierGenerator::BBB_RECOMMEND_TEXT,
     ];
+
     for word in words {
         if let Some(at) = of.find(word) {
             comment.replace_range(at..at + word.len(), word);

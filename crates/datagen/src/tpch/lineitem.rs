@@ -1,5 +1,5 @@
-//! The rows of lineitem, put straight into their columns. It has most of the rows of TPC-H, and to gather them as rows
-//! first and to look their words up afterwards would cost a quarter of the time.
+//! Rows of lineitem, written directly into columns. It has most of the rows of TPC-H, and building rows first and
+//! looking up their words afterwards would cost a quarter of the time.
 
 use std::{
     hint::black_box,
@@ -20,15 +20,15 @@ use tpchgen_arrow::LineItemArrow;
 
 use crate::{chunk::BATCH_ROWS, tpch::comments::CommentGenerator};
 
-/// Bytes of a comment, on average, and some more.
+/// Average bytes of a comment, rounded up.
 const COMMENT: usize = 28;
-/// Texts that are touched before they are copied.
+/// Texts touched before they are copied.
 const TOUCHED: usize = 64;
-/// Type of money.
+/// Decimal precision of money.
 const PRECISION: u8 = 15;
 const SCALE: i8 = 2;
 
-/// The batches of lineitem, with words as dictionaries and plain strings as comments.
+/// Batches of lineitem, with words as dictionaries and comments as plain strings.
 pub(crate) struct LineItemBatches {
     rows: LineItemGeneratorIterator<'static>,
     comments: CommentGenerator,
@@ -59,7 +59,9 @@ impl Iterator for LineItemBatches {
         let mut days = [const { Vec::new() }; 3];
         days.iter_mut().for_each(|column: &mut Vec<i32>| column.reserve(BATCH_ROWS));
         let [shipped, committed, received] = &mut days;
+
         let mut comments = Vec::with_capacity(BATCH_ROWS);
+
         for row in self.rows.by_ref().take(BATCH_ROWS) {
             if row.l_linenumber == 1 {
                 self.comments.begin_unit();
@@ -81,6 +83,7 @@ impl Iterator for LineItemBatches {
             self.modes.push(row.l_shipmode);
             comments.push(self.comments.next());
         }
+
         if orders.is_empty() {
             return None;
         }
@@ -90,6 +93,7 @@ impl Iterator for LineItemBatches {
             Arc::new(Int64Array::from(suppliers)),
             Arc::new(Int32Array::from(numbers)),
         ];
+
         Some(gathered(&comments).and_then(|comments| self.batch(keys, money, days, comments)))
     }
 }
@@ -114,8 +118,7 @@ impl LineItemBatches {
     }
 }
 
-/// Copies of texts that lie anywhere in a large memory. Those of a block are touched first: so the processor waits for
-/// many of them at a time, and not for one after another.
+/// Copies texts scattered over a large memory. Each block is touched first, so that its cache misses overlap.
 fn gathered(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
     let mut bytes = Vec::with_capacity(texts.len() * COMMENT);
     for block in texts.chunks(TOUCHED) {
@@ -127,7 +130,7 @@ fn gathered(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
     StringArray::try_new(offsets, bytes.into(), None)
 }
 
-/// The columns as they come out here.
+/// Output columns.
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     let schema = LineItemArrow::schema_ref();
     let data_type = |field: &Field| match field.name().as_str() {
@@ -141,7 +144,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 });
 
-/// Words of which there are few, each at few places in memory: one that is at a known place needs not be read.
+/// Builds a dictionary of few words, each stored at few addresses: a word at a known address is not read.
 struct WordDictionaryBuilder {
     places: Vec<WordCacheSlot>,
     codes: Vec<u8>,
@@ -165,7 +168,8 @@ impl Default for WordDictionaryBuilder {
 
 impl WordDictionaryBuilder {
     fn push(&mut self, text: &'static str) {
-        let (address, length) = (text.as_ptr() as usize, text.len());
+        let address = text.as_ptr() as usize;
+        let length = text.len();
         let at = (address ^ address >> 6) % PLACES;
         let known = self.places.get(at).filter(|place| place.address == address && place.length == length);
         let code = match known {
@@ -175,7 +179,7 @@ impl WordDictionaryBuilder {
         self.codes.push(code);
     }
 
-    /// The code of a word at a place that is new, or whose turn it is again.
+    /// Returns the code of a word at an unknown address, or at one whose cache slot was replaced.
     fn learn(&mut self, text: &'static str, at: usize, place: WordCacheSlot) -> u8 {
         let known = self.texts.iter().position(|known| *known == text);
         let code = known.unwrap_or_else(|| {
@@ -189,7 +193,7 @@ impl WordDictionaryBuilder {
         code
     }
 
-    /// The words so far as an array.
+    /// Takes the words so far as an array.
     fn take(&mut self) -> Result<ArrayRef, ArrowError> {
         let codes = std::mem::replace(&mut self.codes, Vec::with_capacity(BATCH_ROWS));
         let values = Arc::new(StringArray::from_iter_values(&self.texts));

@@ -1,5 +1,5 @@
-//! The text that all comments of TPC-H are cut out of: sentences of its grammar, by its random numbers. The generators
-//! have the same text, and take three times as long to make it, which is a quarter of the time of a small table.
+//! The text pool of TPC-H's comments: sentences of its grammar, by its random numbers. The generators make the same
+//! text in three times the time, a quarter of the time of a small table.
 
 use std::sync::LazyLock;
 
@@ -7,23 +7,23 @@ use tpchgen::distribution::{Distribution, Distributions};
 
 /// Bytes of the text.
 const SIZE: usize = 300 << 20;
-/// No sentence is longer.
+/// Maximum length of a sentence.
 const SENTENCE: usize = 1024;
-/// Bytes that are copied of each word, however long it is.
+/// Bytes copied per word, whatever its length.
 const WORD: usize = 32;
-/// Random numbers are powers of one modulo another.
+/// Parameters of the random numbers: powers of the multiplier by the modulus.
 const SEED: i64 = 933_588_178;
 const MULTIPLIER: i64 = 16_807;
 const BITS: u32 = 31;
 const MODULUS: i64 = (1 << BITS) - 1;
 
-/// The text, which is ASCII. The first call makes it.
+/// Returns the text, which is ASCII. The first call makes it.
 pub(crate) fn text_pool() -> &'static [u8] {
     static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| made(SIZE));
     &TEXT
 }
 
-/// So many bytes of the text, from its beginning.
+/// Makes the first `size` bytes of the text.
 fn made(size: usize) -> Vec<u8> {
     let grammar = TextGrammar::new(Distributions::static_default());
     let mut text = TextPoolWriter { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
@@ -34,7 +34,7 @@ fn made(size: usize) -> Vec<u8> {
     text.bytes
 }
 
-/// What may come next, each as often as it is likely.
+/// Possible next values, each repeated by its weight.
 struct WeightedChoice<T> {
     values: Vec<T>,
     many: f64,
@@ -52,7 +52,7 @@ impl<T: Clone> WeightedChoice<T> {
     }
 }
 
-/// A word and what follows it.
+/// A word and its following character.
 #[derive(Clone, Copy)]
 struct PoolWord {
     bytes: [u8; WORD],
@@ -115,6 +115,7 @@ impl TextGrammar {
             'T' => Some(SentencePart::End),
             _ => None,
         };
+
         let step = |letter| match letter {
             'J' => Some(PhrasePart::Adjective),
             'D' => Some(PhrasePart::Adverb),
@@ -125,6 +126,7 @@ impl TextGrammar {
             ',' => Some(PhrasePart::Comma),
             _ => None,
         };
+
         let phrase = |syntax: &str| syntax.chars().filter_map(step).collect();
         let word = |word: &str| PoolWord::new(word, " ");
         Self {
@@ -161,7 +163,7 @@ impl TextPoolWriter {
                     self.phrase(grammar, &grammar.nouns);
                 }
                 SentencePart::End => {
-                    // In the place of the blank.
+                    // Overwrites the blank.
                     self.len = self.len.saturating_sub(1);
                     self.word(&grammar.ends);
                 }

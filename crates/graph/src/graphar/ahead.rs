@@ -1,10 +1,11 @@
-//! Reads ahead that go on by themselves.
+//! Read-ahead that continues without being polled.
 
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{Error, Result};
 
-/// Reads on though nobody asks on: others may wait for the same bytes. Dropped, it ends.
+/// Spawns a read that continues even if the caller stops polling, since other readers may wait for the same bytes.
+/// Dropping the future aborts it.
 pub(crate) async fn ahead<T: Send + 'static>(
     read: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

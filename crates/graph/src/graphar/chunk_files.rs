@@ -1,4 +1,4 @@
-//! The chunk files of one folder: each opened once, and then found by its number.
+//! Chunk files of one folder, each opened once and then looked up by number.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stylobate_columnar::{Columns, ColumnsUse, FileColumns};
 use super::{
     info::FileType,
     place::GraphFolder,
-    slots::{MOST, OnceCellVec},
+    slots::{MAX_SLOTS, OnceCellVec},
 };
 use crate::{Error, Result};
 
@@ -25,18 +25,18 @@ impl ChunkFiles {
         Self { place, file_type, fields, files: OnceCellVec::default() }
     }
 
-    /// All rows of a column of a file, if the file is open and the column in the cache.
+    /// Returns a column of a file if the file is open and the column is cached.
     #[inline]
     pub(crate) fn cached(&self, number: u64, column: usize) -> Option<ArrayRef> {
         self.files.get(number)?.cached(column)
     }
 
-    /// What was asked of the files that are open, and what the cache has of them.
+    /// Returns the usage of the open files' columns, and how much of them is cached.
     pub(crate) fn usage(&self) -> ColumnsUse {
         self.files.made().map(|file| file.usage()).sum()
     }
 
-    /// All rows of some columns of the file of a number, which has so many rows.
+    /// Reads columns of file `number`, which must have `rows` rows.
     pub(crate) async fn get(
         &self,
         number: u64,
@@ -62,22 +62,23 @@ impl ChunkFiles {
             rows.check(file.rows()).map_err(|reason| Error::Data { file: file.name(), reason })?;
             Ok::<_, Error>(Box::new(file))
         };
-        // It stays open: one that was written a moment ago would never be cached.
+        // A file that was written a moment ago is not kept open: it would never be cached.
         if !self.place.is_settled(&path).await? {
             return Ok(open.await?.get(columns).await?);
         }
+
         let outside =
-            || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MOST };
+            || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MAX_SLOTS };
         let opened = self.files.get_or_try_make(number, open).await.ok_or_else(outside)?;
         Ok(opened?.get(columns).await?)
     }
 }
 
-/// How many rows a file must have.
+/// Expected number of rows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectedRowCount {
     Exactly(u64),
-    /// From the first number on, up to the second.
+    /// From the first number to the second, inclusive.
     Between(u64, u64),
 }
 

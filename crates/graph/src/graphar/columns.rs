@@ -1,4 +1,4 @@
-//! Columns that GraphAr gives names to, and how properties are read.
+//! Columns with names reserved by GraphAr, and the types that properties are read as.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use arrow::{
 use super::info::Property;
 use crate::Error;
 
-/// The index of a vertex.
+/// Vertex index.
 pub(crate) const INDEX: &str = "_graphArVertexIndex";
-/// The index of the vertex that an edge leaves.
+/// Index of an edge's source.
 pub(crate) const SOURCE: &str = "_graphArSrcIndex";
-/// The index of the vertex that an edge enters.
+/// Index of an edge's destination.
 pub(crate) const DESTINATION: &str = "_graphArDstIndex";
-/// Where the edges of a vertex begin.
+/// Start of a vertex's edges.
 pub(crate) const OFFSET: &str = "_graphArOffset";
 
-/// The column that a property is read as. Points in time are in microseconds: they are declared in milliseconds, and
-/// official files have them in microseconds all the same.
+/// Returns the field that a property is read as. Timestamps are read in microseconds: they are declared in
+/// milliseconds, but official files store microseconds.
 pub(super) fn readable(property: &Property) -> FieldRef {
     Arc::new(Field::new(&property.name, fine(property.arrow()), true))
 }
@@ -37,13 +37,13 @@ fn fine(data_type: DataType) -> DataType {
     }
 }
 
-/// An error of a kernel that puts rows of chunks together.
+/// Wraps an error of an Arrow kernel that gathers rows of chunks.
 pub(crate) fn gathering(source: ArrowError) -> Error {
     let context = "rows of chunks".to_owned();
     stylobate_columnar::Error::Arrow { context, source: Arc::new(source) }.into()
 }
 
-/// Whether all values of an array are there.
+/// Returns true if an array has no nulls.
 #[inline]
 pub(crate) fn has_no_nulls(array: &ArrayRef) -> bool {
     array.null_count() == 0

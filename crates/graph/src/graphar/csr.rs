@@ -15,23 +15,23 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Chunks that are read at the same time.
+/// Chunks read concurrently.
 const CHUNKS_AT_ONCE: usize = 4;
 
-/// The neighbours of all vertices: those of vertex `v` are `neighbors[offsets[v]..offsets[v + 1]]`.
+/// Neighbours of all vertices: those of vertex `v` are `neighbors[offsets[v]..offsets[v + 1]]`.
 #[derive(Clone, Debug)]
 pub struct Csr {
-    /// Where the neighbours of each vertex begin, and where those of the last end: one more than there are vertices.
+    /// Start of each vertex's neighbours and the end of the last: one entry more than there are vertices.
     pub offsets: ScalarBuffer<i64>,
-    /// Indexes of vertices.
+    /// Vertex indexes.
     pub neighbors: ScalarBuffer<i64>,
-    /// The properties that are selected, one row for each edge.
+    /// Selected properties, one row per edge.
     pub properties: Vec<ArrayRef>,
 }
 
 impl Edges {
-    /// All edges by the vertex that they leave (CSR), or by the one that they enter (CSC). Of a list that is not ordered,
-    /// edges are sorted; those of a vertex stay in their order.
+    /// Reads all edges by source (CSR) or by destination (CSC). Edges of an unordered list are sorted; those of one
+    /// vertex keep their order.
     ///
     /// # Errors
     ///
@@ -55,6 +55,7 @@ impl Edges {
                 (offsets, taken.collect::<Result<_, _>>().map_err(gathering)?)
             }
         };
+
         let mut arrays = arrays.into_iter();
         let neighbors = arrays.next().map(|array| array.as_primitive::<Int64Type>().values().clone());
         let neighbors = neighbors.unwrap_or_else(|| Vec::new().into());
@@ -63,10 +64,11 @@ impl Edges {
             let reason = format!("offsets of {edges} edges, and {} edges", neighbors.len());
             return Err(Error::Data { file: view.info().name(), reason });
         }
+
         Ok(Csr { offsets: offsets.into(), neighbors, properties: arrays.collect() })
     }
 
-    /// Columns of all edges, in the order of the list.
+    /// Reads columns of all edges, in the order of the list.
     async fn all(&self, columns: &[EdgeColumn]) -> Result<Vec<ArrayRef>> {
         let size = self.info().chunk_size;
         let read = self.clone().chunk_numbers().map_ok(|(part, chunk)| async move {
@@ -82,16 +84,19 @@ impl Edges {
         let column = |(at, data_type)| {
             let pieces: Vec<&dyn Array> =
                 read.iter().filter_map(|chunk| chunk.get(at)).map(AsRef::as_ref).collect();
-            match pieces.is_empty() {
-                true => Ok(arrow::array::new_empty_array(data_type)),
-                false => concat(&pieces).map_err(gathering),
+            if pieces.is_empty() {
+                Ok(arrow::array::new_empty_array(data_type))
+            } else {
+                concat(&pieces).map_err(gathering)
             }
         };
+
         types.iter().take(columns.len()).enumerate().map(column).collect()
     }
 
     async fn all_offsets(&self) -> Result<Vec<i64>> {
-        let (vertices, size) = (self.vertex_count().await?, self.list.part_size());
+        let vertices = self.vertex_count().await?;
+        let size = self.list.part_size();
         let mut all = Vec::with_capacity(usize::try_from(vertices).unwrap_or(0).min(1 << 24) + 1);
         let mut before = 0_i64;
         for part in 0..self.parts().await? {
@@ -102,38 +107,43 @@ impl Edges {
                 all.push(before + rows.start as i64);
                 end = rows.end as i64;
             }
+
             let edges = self.list.edge_count(part).await?;
             if end as u64 != edges {
                 return Err(offsets.disagree(end as u64, edges));
             }
             before += end;
         }
+
         all.push(before);
         Ok(all)
     }
 }
 
-/// Offsets of keys, and an order in which they ascend.
+/// Returns the offsets of keys, and a permutation that sorts them.
 fn sorted(keys: &ArrayRef, vertices: u64) -> Result<(Vec<i64>, Int64Array)> {
     let keys = keys.as_primitive::<Int64Type>().values();
     let outside = |key: &i64| Error::OutOfRange { of: "vertices".to_owned(), index: *key, count: vertices };
-    // How many there are is what a file says: there may be no such memory.
+    // The number of vertices comes from a file: the allocation may fail.
     let mut offsets: Vec<i64> = Vec::new();
     let len = usize::try_from(vertices).unwrap_or(usize::MAX).saturating_add(1);
     if offsets.try_reserve_exact(len).is_err() {
         let reason = format!("there is no memory for the offsets of {vertices} vertices");
         return Err(Error::Data { file: "vertex_count".to_owned(), reason });
     }
+
     offsets.resize(len, 0);
     for key in keys {
         let at = usize::try_from(*key).ok().and_then(|key| key.checked_add(1));
         *at.and_then(|at| offsets.get_mut(at)).ok_or_else(|| outside(key))? += 1;
     }
+
     let mut sum = 0;
     for offset in &mut offsets {
         sum += *offset;
         *offset = sum;
     }
+
     let mut next = offsets.clone();
     let mut order = vec![0_i64; keys.len()];
     for (row, key) in keys.iter().enumerate() {
@@ -144,5 +154,6 @@ fn sorted(keys: &ArrayRef, vertices: u64) -> Result<(Vec<i64>, Int64Array)> {
             *next += 1;
         }
     }
+
     Ok((offsets, order.into()))
 }

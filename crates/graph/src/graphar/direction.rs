@@ -1,18 +1,18 @@
-//! The two ways in which the edges of a vertex are followed.
+//! Directions in which edges are followed.
 
 use super::info::Side;
 
-/// Which way edges are followed.
+/// Direction in which edges are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the vertex that an edge leaves to the one that it enters.
+    /// From source to destination.
     Out,
-    /// From the vertex that an edge enters to the one that it leaves.
+    /// From destination to source.
     In,
 }
 
 impl Direction {
-    /// The side that the vertex is on whose neighbours are asked for.
+    /// Returns the side of the vertices whose neighbours are requested.
     pub(super) fn side(self) -> Side {
         match self {
             Self::Out => Side::Source,
@@ -20,7 +20,7 @@ impl Direction {
         }
     }
 
-    /// The side that the neighbours are on.
+    /// Returns the side of the neighbours.
     pub(super) fn other_side(self) -> Side {
         match self {
             Self::Out => Side::Dest,

@@ -1,8 +1,8 @@
-//! Numbers in the order of their first appearance.
+//! Set that numbers values in the order of their first appearance.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Values that are different from one another, and where each is.
+/// Distinct values, and the position of each.
 pub(super) struct InsertionOrderSet<T> {
     values: Vec<T>,
     places: HashMap<T, usize>,
@@ -15,9 +15,9 @@ impl<T> Default for InsertionOrderSet<T> {
 }
 
 impl<T: Copy + Eq + Hash> InsertionOrderSet<T> {
-    /// Where a value is; it comes behind the others if it is new.
+    /// Returns the position of a value, appending it if it is new.
     pub(super) fn place(&mut self, value: T) -> usize {
-        // Who asks again often asks for the last.
+        // Consecutive lookups often repeat a value.
         if self.values.last() == Some(&value) {
             return self.values.len() - 1;
         }

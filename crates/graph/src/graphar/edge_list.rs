@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! part vc                the edges of the vertices of chunk vc, on the side that the list is aligned by
-//!   offset/chunk{vc}     where the edges of each vertex begin within the part, and where the last ends
+//!   offset/chunk{vc}     start of each vertex's edges within the part, and the end of the last
 //!   adj_list, groups     the edges of the part, in chunks
 //! ```
 
@@ -22,17 +22,17 @@ use super::{
     info::{Adjacency, EdgeInfo, Side, Strictness},
     offsets::PartOffsets,
     place::GraphFolder,
-    slots::{MOST, OnceCellVec},
+    slots::{MAX_SLOTS, OnceCellVec},
     vertex_table::VertexTable,
 };
 use crate::{Error, Result};
 
-/// A column of an edge.
+/// Column of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EdgeColumn {
     Source,
     Destination,
-    /// Of a property group.
+    /// Property of a property group.
     Property {
         group: usize,
         column: usize,
@@ -40,7 +40,7 @@ pub(super) enum EdgeColumn {
 }
 
 impl EdgeColumn {
-    /// The vertex at one end.
+    /// Returns the column of the vertices at one end.
     pub(super) fn end(side: Side) -> Self {
         match side {
             Side::Source => Self::Source,
@@ -49,31 +49,31 @@ impl EdgeColumn {
     }
 }
 
-/// What all readers of a list share.
+/// State that all readers of a list share.
 pub(super) struct EdgeList {
     place: GraphFolder,
     info: Arc<EdgeInfo>,
     adjacency: Adjacency,
-    /// Of the side that the list is aligned by.
+    /// Table of the side that the list is aligned by.
     vertices: Option<Arc<VertexTable>>,
     vertex_count: OnceCell<u64>,
     edge_counts: OnceCellVec<u64>,
-    /// Parts of which no more edges were found than their count says.
+    /// Parts that were checked to have no more edges than their count.
     ends: OnceCellVec<()>,
     offsets: ChunkFiles,
-    /// Parts whose offsets were found to be in order.
+    /// Parts whose offsets were checked to ascend.
     in_order: OnceCellVec<()>,
     parts: OnceCellVec<Box<EdgePartFiles>>,
     fields: Arc<EdgeListFields>,
 }
 
-/// The chunk files of a part.
+/// Chunk files of a part.
 struct EdgePartFiles {
     ends: ChunkFiles,
     groups: Vec<ChunkFiles>,
 }
 
-/// What the files of a list are opened for.
+/// Fields that the files of a list are opened for.
 struct EdgeListFields {
     ends: Arc<[FieldRef]>,
     groups: Vec<Arc<[FieldRef]>>,
@@ -110,17 +110,17 @@ impl EdgeList {
         &self.adjacency
     }
 
-    /// Vertices of a part.
+    /// Returns the number of vertices per part.
     pub(super) fn part_size(&self) -> u64 {
         self.info.part_size(self.adjacency.order).max(1)
     }
 
-    /// How many vertices the list is about: those on the side that it is aligned by.
+    /// Returns the number of vertices on the side that the list is aligned by.
     pub(super) async fn vertex_count(&self) -> Result<u64> {
         Ok(*self.vertex_count.get_or_try_init(|| self.read_vertex_count()).await?)
     }
 
-    /// The count of the list, which must be that of its vertices, where these are to be found.
+    /// Reads the count of the list, and checks it against that of its vertices if these exist.
     #[boxed]
     async fn read_vertex_count(&self) -> Result<u64> {
         let path = self.info.vertex_count_path(&self.adjacency);
@@ -134,6 +134,7 @@ impl EdgeList {
                 },
             }
         };
+
         let (count, of_type) = futures::future::try_join(self.place.count(&path), of_type).await?;
         match of_type {
             Some((vertices, there_are)) if there_are != count => {
@@ -146,12 +147,12 @@ impl EdgeList {
         }
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub(super) async fn parts(&self) -> Result<u64> {
         Ok(self.vertex_count().await?.div_ceil(self.part_size()))
     }
 
-    /// How many edges a part has.
+    /// Returns the number of edges of a part.
     pub(super) async fn edge_count(&self, part: u64) -> Result<u64> {
         if let Some(count) = self.edge_counts.get(part) {
             return Ok(*count);
@@ -161,7 +162,7 @@ impl EdgeList {
         count.unwrap_or_else(|| Err(self.no_part(part))).copied()
     }
 
-    /// The edges of a part, for who reads all of them: no more were found than their count says.
+    /// Returns the number of edges of a part for readers of the whole part, after checking that its files hold no more.
     pub(super) async fn whole_part(&self, part: u64) -> Result<u64> {
         let edges = self.edge_count(part).await?;
         let is_whole = edges % self.info.chunk_size.max(1) != 0 || self.ends.get(part).is_some();
@@ -172,8 +173,8 @@ impl EdgeList {
         Ok(edges)
     }
 
-    /// That a part has no more edges than so many, which are a whole number of chunks: by its offsets or, where it has
-    /// none, by the files there are.
+    /// Checks that a part has at most `edges` edges, a whole number of chunks: by its offsets or, if it has none, by
+    /// the existing files.
     #[boxed]
     async fn check_end(&self, part: u64, edges: u64) -> Result<()> {
         if self.adjacency.order.is_ordered() {
@@ -187,16 +188,17 @@ impl EdgeList {
                 Err(error) => return Err(error),
             }
         }
+
         let next = self.info.adjacency_path(&self.adjacency, part, self.chunks(edges));
         self.place.ends_before(&next, &self.info.edge_count_path(&self.adjacency, part)).await
     }
 
-    /// How many chunks so many edges are in.
+    /// Returns the number of chunks that `edges` edges fill.
     pub(super) fn chunks(&self, edges: u64) -> u64 {
         edges.div_ceil(self.info.chunk_size.max(1))
     }
 
-    /// What errors call the file of a chunk.
+    /// Returns the name of a chunk's file for errors.
     pub(super) fn chunk_name(&self, part: u64, chunk: u64) -> String {
         self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
     }
@@ -206,7 +208,11 @@ impl EdgeList {
     }
 
     fn no_part(&self, part: u64) -> Error {
-        Error::OutOfRange { of: format!("parts of {}", self.info.name()), index: part as i64, count: MOST }
+        Error::OutOfRange {
+            of: format!("parts of {}", self.info.name()),
+            index: part as i64,
+            count: MAX_SLOTS,
+        }
     }
 
     async fn part(&self, part: u64) -> Result<&EdgePartFiles> {
@@ -223,6 +229,7 @@ impl EdgeList {
                 groups: groups.map(|(group, fields)| of(group.file_type, fields)).collect(),
             }))
         };
+
         self.parts
             .get_or_try_make(part, make)
             .await
@@ -230,7 +237,7 @@ impl EdgeList {
             .map(|part| &**part)
     }
 
-    /// Columns of a chunk, if all of them are in the cache.
+    /// Returns columns of a chunk if all of them are cached.
     #[inline]
     pub(super) fn cached(&self, part: u64, chunk: u64, columns: &[EdgeColumn]) -> Option<Columns> {
         let part = self.parts.get(part)?;
@@ -245,7 +252,7 @@ impl EdgeList {
         Some(found)
     }
 
-    /// Columns of a chunk of a part.
+    /// Reads columns of a chunk of a part.
     pub(super) async fn get(
         &self,
         part: u64,
@@ -275,6 +282,7 @@ impl EdgeList {
                 }
             }
         };
+
         let (ends, at) = positions(columns, |column| match column {
             EdgeColumn::Source => Some(0),
             EdgeColumn::Destination => Some(1),
@@ -289,6 +297,7 @@ impl EdgeList {
             }
             take(at, arrays);
         }
+
         for (index, (files, group)) in part.groups.iter().zip(&self.info.groups).enumerate() {
             let (wanted, at) = positions(columns, |column| match column {
                 EdgeColumn::Property { group, column } if *group == index => Some(*column),
@@ -299,10 +308,11 @@ impl EdgeList {
                 take(at, files.get(chunk, path, rows, &wanted).await?);
             }
         }
+
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Where the edges of the vertices of a part are; of ordered lists only.
+    /// Reads the offsets of a part; ordered lists only.
     pub(super) async fn offsets(&self, part: u64) -> Result<PartOffsets<'_>> {
         match self.offsets.cached(part, 0).filter(|_| self.in_order.get(part).is_some()) {
             Some(array) => Ok(self.offsets_of(part, Some(array.as_primitive::<Int64Type>().clone()))),
@@ -314,11 +324,12 @@ impl EdgeList {
         let path = || self.info.offset_path(&self.adjacency, part);
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
-        // The last may be filled up to the size of the others.
+        // The last part may be padded to the size of the others.
         let rows = match self.place.strictness {
             Strictness::Tolerant => ExpectedRowCount::Between(least, self.part_size() + 1),
             Strictness::Strict => ExpectedRowCount::Exactly(least),
         };
+
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {
                 let array = columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()).cloned();
@@ -340,7 +351,7 @@ impl EdgeList {
         }
     }
 
-    /// What is wrong where offsets lead to rows that are not there: the offsets, if the part has fewer edges.
+    /// Returns the cause of an error of reading rows that offsets refer to: the offsets, if the part has fewer edges.
     pub(super) async fn blamed(&self, part: u64, error: Error) -> Error {
         let (Ok(edges), Ok(offsets)) = (self.edge_count(part).await, self.offsets(part).await) else {
             return error;
@@ -352,7 +363,7 @@ impl EdgeList {
     }
 }
 
-/// What a choice makes of columns, and where those are of which it makes anything.
+/// Splits columns by `choose`: the values that it returns, and the positions of their columns.
 fn positions(
     columns: &[EdgeColumn],
     choose: impl Fn(&EdgeColumn) -> Option<usize>,

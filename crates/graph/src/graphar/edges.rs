@@ -1,4 +1,4 @@
-//! Edges of one type, as a reader wants them: in one of the orders that they are kept in, with some of their properties.
+//! Reader of edges of one type, in one of their stored orders and with some of their properties.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Chunks that are read at the same time.
+/// Chunks read concurrently.
 const CHUNKS_AT_ONCE: usize = 4;
-/// Counts that are read at the same time.
+/// Counts read concurrently.
 const COUNTS_AT_ONCE: usize = 32;
 
-/// What all readers of the edges of one type share.
+/// State that all readers of one edge type share.
 pub(super) struct EdgeTable {
     pub(super) info: Arc<EdgeInfo>,
     pub(super) lists: Vec<Arc<EdgeList>>,
 }
 
-/// A view of the edges of one type. Cheap to make and to clone; clones share what they read.
+/// View of the edges of one type. Cheap to make and to clone; clones share what they read.
 #[derive(Clone)]
 pub struct Edges {
     pub(super) table: Arc<EdgeTable>,
@@ -39,17 +39,17 @@ pub struct Edges {
     pub(super) properties: SmallVec<[EdgeColumn; 4]>,
 }
 
-/// A chunk of edges: whole, as the cache has it.
+/// Whole chunk of edges, as cached.
 #[derive(Clone, Debug)]
 pub struct EdgeChunk {
-    /// How many edges it has.
+    /// Number of edges.
     pub rows: usize,
-    /// The vertices that edges leave, the vertices that they enter, then what was selected.
+    /// Sources, destinations, then the selected properties.
     pub columns: Columns,
 }
 
 impl Edges {
-    /// In the first order that there is, with all properties.
+    /// Returns a view in the first stored order, with all properties.
     pub(super) fn new(table: Arc<EdgeTable>) -> Result<Self> {
         let best = [
             AdjacencyOrder::OrderedBySource,
@@ -63,11 +63,12 @@ impl Edges {
         let properties = groups.flat_map(|(group, of)| {
             (0..of.properties.len()).map(move |column| EdgeColumn::Property { group, column })
         });
+
         let properties = properties.collect();
         Ok(Self { table, list, properties })
     }
 
-    /// Only these properties, in this order.
+    /// Selects these properties, in this order.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl Edges {
         Ok(self)
     }
 
-    /// In another of the orders that the edges are kept in.
+    /// Switches to another stored order.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Edges {
         Ok(self)
     }
 
-    /// In an order that is aligned by this side, an ordered one if there is such a one.
+    /// Switches to an order that is aligned by this side, preferably an ordered one.
     ///
     /// # Errors
     ///
@@ -102,6 +103,7 @@ impl Edges {
             Side::Source => (AdjacencyOrder::OrderedBySource, AdjacencyOrder::UnorderedBySource),
             Side::Dest => (AdjacencyOrder::OrderedByDest, AdjacencyOrder::UnorderedByDest),
         };
+
         match self.table.list(ordered) {
             Some(_) => self.by(ordered),
             None if self.table.list(unordered).is_some() => self.by(unordered),
@@ -109,23 +111,23 @@ impl Edges {
         }
     }
 
-    /// What is known of the type.
+    /// Returns the description of the type.
     pub fn info(&self) -> &EdgeInfo {
         &self.table.info
     }
 
-    /// The order that they are read in.
+    /// Returns the order that edges are read in.
     pub fn order(&self) -> AdjacencyOrder {
         self.list.adjacency().order
     }
 
-    /// How many vertices the list is about: those on the side that it is aligned by.
+    /// Returns the number of vertices on the side that the list is aligned by.
     #[boxed]
     pub async fn vertex_count(&self) -> Result<u64> {
         self.list.vertex_count().await
     }
 
-    /// How many edges there are.
+    /// Returns the number of edges.
     #[boxed]
     pub async fn count(&self) -> Result<u64> {
         let parts = self.list.parts().await?;
@@ -133,29 +135,27 @@ impl Edges {
         counts.buffer_unordered(COUNTS_AT_ONCE).try_fold(0, |sum, count| async move { Ok(sum + count) }).await
     }
 
-    /// How many parts there are: chunks of the vertices that the list is aligned by.
+    /// Returns the number of parts: chunks of the vertices that the list is aligned by.
     #[boxed]
     pub async fn parts(&self) -> Result<u64> {
         self.list.parts().await
     }
 
-    /// How many edges a part has.
+    /// Returns the number of edges of a part.
     pub async fn part_count(&self, part: u64) -> Result<u64> {
         let parts = self.parts().await?;
-        match part < parts {
-            true => self.list.edge_count(part).await,
-            false => Err(self.outside("parts", part, parts)),
-        }
+        if part < parts { self.list.edge_count(part).await } else { Err(self.outside("parts", part, parts)) }
     }
 
-    /// The columns of a chunk, and of [`Self::stream`]: `_graphArSrcIndex`, `_graphArDstIndex`, and what is selected.
+    /// Returns the schema of a chunk and of [`Self::stream`]: `_graphArSrcIndex`, `_graphArDstIndex`, then the selected
+    /// properties.
     pub fn schema(&self) -> SchemaRef {
         let end = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, false)) };
         let ends = [end(SOURCE), end(DESTINATION)].into_iter();
         Arc::new(Schema::new(ends.chain(self.property_fields()).collect::<Vec<_>>()))
     }
 
-    /// The columns of what is selected.
+    /// Returns the fields of the selected properties.
     pub(super) fn property_fields(&self) -> impl Iterator<Item = FieldRef> {
         self.properties.iter().filter_map(|place| match place {
             EdgeColumn::Property { group, column } => {
@@ -165,12 +165,13 @@ impl Edges {
         })
     }
 
-    /// A whole chunk of a part: from the cache without a copy, or read and decoded once however many ask.
+    /// Returns a whole chunk of a part: from the cache without a copy, or read and decoded once for all concurrent
+    /// callers.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] where there is no such chunk; [`Error::Missing`] and [`Error::Data`] where its files are
-    /// not there, or are not what they should be.
+    /// [`Error::OutOfRange`] if there is no such chunk; [`Error::Missing`] and [`Error::Data`] if its files are missing
+    /// or inconsistent.
     pub async fn chunk(&self, part: u64, chunk: u64) -> Result<EdgeChunk> {
         let edges = self.part_count(part).await?;
         let size = self.table.info.chunk_size;
@@ -187,7 +188,7 @@ impl Edges {
         Error::OutOfRange { of: format!("{what} of {}", self.table.info.name()), index: index as i64, count }
     }
 
-    /// All edges, a batch for each chunk.
+    /// Streams all edges, one batch per chunk.
     pub fn stream(&self) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let view = self.clone();
         let chunks = self.clone().chunk_numbers();
@@ -200,10 +201,11 @@ impl Edges {
                     .map_err(gathering)
             })
         };
+
         chunks.map_ok(read).try_buffered(CHUNKS_AT_ONCE)
     }
 
-    /// Part and chunk of each chunk there is.
+    /// Streams the part and number of each chunk.
     pub(super) fn chunk_numbers(self) -> impl Stream<Item = Result<(u64, u64)>> + Send {
         let parts = async move {
             let parts = self.parts().await?;
@@ -215,10 +217,12 @@ impl Edges {
                     Ok::<_, Error>(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
                 }
             };
+
             Ok::<_, Error>(
                 futures::stream::iter(0..parts).map(counted).buffered(COUNTS_AT_ONCE).try_flatten(),
             )
         };
+
         futures::stream::once(parts).try_flatten()
     }
 }

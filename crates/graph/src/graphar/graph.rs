@@ -1,4 +1,4 @@
-//! A graph that is open: what its files say of it, and readers of its vertices and edges.
+//! Open graph: its description, and readers of its vertices and edges.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Files that are read at the same time.
+/// Files read concurrently.
 const READS_AT_ONCE: usize = 16;
 
-/// How a graph is opened.
+/// Options of opening a graph.
 #[derive(Clone, Debug, Default)]
 pub struct GraphOptions {
     prefix: Option<Source>,
@@ -29,21 +29,22 @@ pub struct GraphOptions {
 }
 
 impl GraphOptions {
-    /// Where vertices and edges are, whatever the graph's file says. Default: what it says, or else where it is itself.
+    /// Overrides the location of vertices and edges. Default: the prefix in the graph's file, or else the folder of
+    /// that file.
     pub fn with_prefix(mut self, prefix: impl Into<Source>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// What becomes of deviations from the format. Default: [`Strictness::Tolerant`].
+    /// Sets how deviations from the format are handled. Default: [`Strictness::Tolerant`].
     pub fn with_strictness(mut self, strictness: Strictness) -> Self {
         self.strictness = strictness;
         self
     }
 }
 
-/// A graph that is open. Each of its files is read in the version that it had when it was first needed: open the graph
-/// anew to see others. Cheap to clone.
+/// Open graph. Each of its files is read in the version that it had at its first use: open the graph again to see later
+/// versions. Cheap to clone.
 #[derive(Clone)]
 pub struct Graph {
     inner: Arc<GraphInner>,
@@ -57,13 +58,13 @@ struct GraphInner {
 }
 
 impl Graph {
-    /// Opens the graph that a file such as `social.graph.yml` describes, or the only one in a folder: reads it, and the
-    /// files that it names.
+    /// Opens the graph that a file such as `social.graph.yml` describes, or the only one in a folder: reads that file
+    /// and the files that it names.
     ///
     /// # Errors
     ///
-    /// [`Error::NoGraphFile`] where a folder has none such file or several, [`Error::Missing`] where one of the files
-    /// is not there, [`Error::Info`] where one is wrong.
+    /// [`Error::NoGraphFile`] if a folder has no such file or several, [`Error::Missing`] if one of the files is
+    /// missing, [`Error::Info`] if one is invalid.
     pub fn open(
         cache: &Cache,
         file: impl Into<Source>,
@@ -83,7 +84,8 @@ impl Graph {
         let text = text_of(&here, &name).await?;
         let file = GraphFile::parse(&here.name(&name), &text, strictness)?;
         let read = |files: &[String]| {
-            let (files, here) = (files.to_vec(), here.clone());
+            let files = files.to_vec();
+            let here = here.clone();
             async move {
                 let read = files.into_iter().map(|file| {
                     let here = here.clone();
@@ -96,6 +98,7 @@ impl Graph {
                 futures::stream::iter(read).buffered(READS_AT_ONCE).try_collect::<Vec<_>>().await
             }
         };
+
         let (vertices, edges) =
             futures::future::try_join(read(file.vertex_files()), read(file.edge_files())).await?;
         let info = file.with(vertices, edges)?;
@@ -103,17 +106,17 @@ impl Graph {
         Ok(Self { inner: Arc::new(GraphInner::new(name, place, info)) })
     }
 
-    /// The name of the file that describes it.
+    /// Returns the name of the graph's file.
     pub fn file_name(&self) -> &str {
         &self.inner.file_name
     }
 
-    /// What its files say of it.
+    /// Returns the description of the graph.
     pub fn info(&self) -> &GraphInfo {
         &self.inner.info
     }
 
-    /// The vertices of a type.
+    /// Returns the vertices of a type.
     ///
     /// # Errors
     ///
@@ -128,11 +131,11 @@ impl Graph {
         Ok(Vertices::new(found.clone()))
     }
 
-    /// The edges of a type between vertices of two types.
+    /// Returns the edges of a type between vertices of two types.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchEdgeType`]; [`Error::NoSuchAdjacency`] where they are in no list.
+    /// [`Error::NoSuchEdgeType`]; [`Error::NoSuchAdjacency`] if they are in no list.
     pub fn edges(&self, source: &str, edge: &str, destination: &str) -> Result<Edges> {
         let mut tables = self.inner.edges.iter();
         let found = tables.find(|table| {
@@ -174,8 +177,8 @@ fn lists_of(place: &GraphFolder, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTab
 }
 
 impl GraphFolder {
-    /// Where vertices and edges are. A prefix that leads elsewhere may be older than the place where the graph is now:
-    /// what lies beside its file comes first.
+    /// Locates vertices and edges. The graph may have moved since its prefix was written: data beside its file takes
+    /// precedence.
     async fn data(&self, info: &GraphInfo, given: Option<Source>) -> Result<Self> {
         if let Some(given) = given {
             return self.at(given);
@@ -193,6 +196,7 @@ impl GraphFolder {
         {
             return Ok(self.clone());
         }
+
         self.at(Source::from(relative))
     }
 

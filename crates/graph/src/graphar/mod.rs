@@ -1,7 +1,7 @@
-//! GraphAr: graphs as folders of chunk files, after the format's version 1 and what its C++ code makes of that.
+//! GraphAr: graphs as folders of chunk files, according to version 1 of the format and its C++ implementation.
 //!
-//! Selecting and filtering are views. What is cached are whole columns of whole files, so that no view drops or doubles
-//! what another has read.
+//! Selections and filters are views. Whole columns of whole files are cached, so that no view evicts or duplicates the
+//! reads of another.
 
 mod ahead;
 mod chunk_files;
@@ -22,7 +22,7 @@ mod vertex_table;
 mod vertices;
 mod write;
 
-/// What the graph store makes use of.
+/// Internals that the graph store uses.
 pub(crate) use self::{
     ahead::ahead,
     chunk_files::{ChunkFiles, ExpectedRowCount},

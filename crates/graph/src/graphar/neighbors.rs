@@ -1,7 +1,7 @@
-//! The neighbours of many vertices at once.
+//! Neighbours of many vertices at once.
 //!
-//! Offsets say which rows of which chunks hold the edges of each vertex. Each chunk is asked for once; then runs of rows
-//! are copied. Edges that are kept in no order are looked for in all chunks of their part.
+//! Offsets give the rows and chunks of each vertex's edges. Each chunk is read once; then runs of rows are copied.
+//! Unordered edges are found by a scan of all chunks of their part.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -32,19 +32,19 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+/// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
 const GATHERED_AT_ONCE: usize = 64;
 
-/// Edges of one vertex that lie together in one chunk.
+/// Consecutive edges of one vertex in one chunk.
 struct NeighborRun {
-    /// Which of the vertices that were asked for.
+    /// Position among the requested vertices.
     position: u32,
-    /// Which of the chunks that are gathered.
+    /// Position among the gathered chunks.
     chunk: usize,
     rows: Range<usize>,
 }
 
-/// Runs, and the chunks that they are in, each of them once.
+/// Runs, and their chunks, each once.
 struct NeighborRuns {
     chunks: InsertionOrderSet<(u64, u64)>,
     runs: Vec<NeighborRun>,
@@ -55,7 +55,7 @@ impl NeighborRuns {
         Self { chunks: InsertionOrderSet::default(), runs: Vec::with_capacity(runs) }
     }
 
-    /// Takes up rows of a part whose chunks have so many rows.
+    /// Adds rows of a part whose chunks have `size` rows.
     fn add(&mut self, position: u32, part: u64, rows: Range<u64>, size: u64) {
         let mut start = rows.start;
         while start < rows.end {
@@ -69,14 +69,14 @@ impl NeighborRuns {
 }
 
 impl Edges {
-    /// The neighbours of vertices: `position` says for which of `vertices` a row is, `neighbor` is the index of the
-    /// vertex at the other end; then the properties that are selected. Positions ascend, and the edges of a vertex come
-    /// in the order in which they are kept.
+    /// Returns the neighbours of vertices: `position` is the row's position in `vertices`, `neighbor` is the index of
+    /// the vertex at the other end; then the selected properties. Positions ascend, and the edges of a vertex keep
+    /// their stored order.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for an index that no vertex has, [`Error::NoSuchAdjacency`] where no list is aligned by
-    /// the side that is asked from, and as [`Edges::chunk`].
+    /// [`Error::OutOfRange`] for an index that no vertex has, [`Error::NoSuchAdjacency`] if no list is aligned by the
+    /// side of `vertices`, and as [`Edges::chunk`].
     #[boxed]
     pub async fn neighbors(&self, vertices: &[i64], direction: Direction) -> Result<RecordBatch> {
         let view = self.clone().aligned_by(direction.side())?;
@@ -98,7 +98,7 @@ impl Edges {
         }
     }
 
-    /// How many neighbours each vertex has, counted with parallel edges.
+    /// Returns the number of neighbours of each vertex, counting parallel edges.
     ///
     /// # Errors
     ///
@@ -110,6 +110,7 @@ impl Edges {
             let ranges = view.list.ranges(vertices).await?;
             return Ok(ranges.iter().map(|(_, rows)| (rows.end - rows.start) as i64).collect());
         }
+
         let mut degrees = vec![0_i64; vertices.len()];
         let found = view.select::<&str>([])?.neighbors(vertices, direction).await?;
         for position in found.column(0).as_primitive::<UInt32Type>().values() {
@@ -117,10 +118,11 @@ impl Edges {
                 *degree += 1;
             }
         }
+
         Ok(degrees.into())
     }
 
-    /// The columns of [`Self::neighbors`].
+    /// Returns the schema of [`Self::neighbors`].
     pub fn neighbor_schema(&self) -> SchemaRef {
         static ENDS: LazyLock<SchemaRef> = LazyLock::new(|| {
             let position = Field::new("position", DataType::UInt32, false);
@@ -133,7 +135,7 @@ impl Edges {
         Arc::new(Schema::new(ENDS.fields().iter().cloned().chain(properties).collect::<Vec<_>>()))
     }
 
-    /// Looks at all edges of the parts that the vertices are in.
+    /// Scans all edges of the vertices' parts.
     async fn search(
         &self,
         vertices: &[i64],
@@ -146,6 +148,7 @@ impl Edges {
             let vertex = vertices.get(position).copied().unwrap_or_default();
             parts.entry(part).or_default().entry(vertex).or_default().push(position as u32);
         }
+
         let wanted: Vec<EdgeColumn> = std::iter::once(key).chain(columns.iter().copied()).collect();
         let mut found: Vec<RecordBatch> = Vec::new();
         for (part, vertices) in parts {
@@ -155,12 +158,14 @@ impl Edges {
                 let rows = ExpectedRowCount::Exactly((edges - chunk * size).min(size));
                 let arrays = self.list.get(part, chunk, rows, &wanted).await?;
                 let Some((keys, arrays)) = arrays.split_first() else { continue };
+
                 let mut runs = Vec::new();
                 for (row, key) in keys.as_primitive::<Int64Type>().values().iter().enumerate() {
                     for position in vertices.get(key).into_iter().flatten() {
                         runs.push(NeighborRun { position: *position, chunk: 0, rows: row..row + 1 });
                     }
                 }
+
                 runs.sort_by_key(|run| run.position);
                 if !runs.is_empty() {
                     let name = |_| self.list.chunk_name(part, chunk);
@@ -168,11 +173,12 @@ impl Edges {
                 }
             }
         }
+
         in_order(schema, &found)
     }
 }
 
-/// Rows by the position of the vertex that they are of. Stable, so that the edges of a vertex stay in their order.
+/// Sorts rows by the position of their vertex. Stable, so that the edges of a vertex keep their order.
 fn in_order(schema: &SchemaRef, found: &[RecordBatch]) -> Result<RecordBatch> {
     let all = concat_batches(schema, found).map_err(gathering)?;
     let positions = all.column(0).as_primitive::<UInt32Type>().values();
@@ -181,12 +187,12 @@ fn in_order(schema: &SchemaRef, found: &[RecordBatch]) -> Result<RecordBatch> {
     take_record_batch(&all, &UInt32Array::from(order)).map_err(gathering)
 }
 
-/// Edges that offsets lead to.
+/// Reads edges through offsets.
 struct OrderedNeighborReader<'a> {
     list: &'a EdgeList,
     columns: &'a [EdgeColumn],
     schema: &'a SchemaRef,
-    /// Edges of a chunk.
+    /// Edges per chunk.
     size: u64,
 }
 
@@ -202,26 +208,29 @@ impl OrderedNeighborReader<'_> {
                 many.push((position as u32, part, rows));
             }
         }
+
         if many.is_empty() && few.chunks.values().len() <= GATHERED_AT_ONCE {
             return self.gather(few.chunks.values(), &few.runs).await;
         }
         Box::pin(self.by_windows(few, many)).await
     }
 
-    /// Rows of some chunks at a time, each chunk once, in the order of the list, however the vertices are mixed. What
-    /// offsets say of a vertex with many chunks is believed window by window, for itself: wrong ones end at a missing file.
+    /// Streams rows of some chunks at a time, each chunk once, in the order of the list, however the vertices are
+    /// mixed. Offsets of a vertex with many chunks are followed window by window: wrong ones end at a missing file.
     async fn by_windows(&self, few: NeighborRuns, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
         let NeighborRuns { chunks, mut runs } = few;
         let mut order: Vec<usize> = (0..chunks.values().len()).collect();
         order.sort_by_key(|place| chunks.values().get(*place));
         let chunks: Vec<(u64, u64)> =
             order.iter().filter_map(|place| chunks.values().get(*place).copied()).collect();
+
         let mut places = vec![0; order.len()];
         for (at, place) in order.into_iter().enumerate() {
             if let Some(to) = places.get_mut(place) {
                 *to = at;
             }
         }
+
         runs.iter_mut().for_each(|run| run.chunk = places.get(run.chunk).copied().unwrap_or(run.chunk));
         runs.sort_by_key(|run| run.chunk);
         let mut done: Vec<RecordBatch> = Vec::new();
@@ -230,6 +239,7 @@ impl OrderedNeighborReader<'_> {
             runs.iter_mut().for_each(|run| run.chunk %= GATHERED_AT_ONCE);
             done.push(self.gather(chunks, runs).await?);
         }
+
         for (position, part, rows) in many {
             let mut start = rows.start;
             while start < rows.end {
@@ -241,6 +251,7 @@ impl OrderedNeighborReader<'_> {
                 start = end;
             }
         }
+
         in_order(self.schema, &done)
     }
 
@@ -251,6 +262,7 @@ impl OrderedNeighborReader<'_> {
                 *least = (*least).max(run.rows.end as u64);
             }
         }
+
         let loads = chunks.iter().zip(least).map(|((part, chunk), least)| {
             self.list.get(*part, *chunk, ExpectedRowCount::Between(least, self.size), self.columns)
         });
@@ -263,6 +275,7 @@ impl OrderedNeighborReader<'_> {
             }
             None => Ok(Vec::new()),
         };
+
         let name = |chunk: usize| match chunks.get(chunk) {
             Some((part, chunk)) => self.list.chunk_name(*part, *chunk),
             None => String::new(),
@@ -276,7 +289,7 @@ impl OrderedNeighborReader<'_> {
         }
     }
 
-    /// Where rows are not there that offsets lead to, the offsets may be wrong.
+    /// Returns the cause if rows that offsets refer to are missing: the offsets may be wrong.
     async fn blamed(&self, chunks: &[(u64, u64)], mut error: Error) -> Error {
         let parts: BTreeSet<u64> = chunks.iter().map(|(part, _)| *part).collect();
         for part in parts {
@@ -287,9 +300,10 @@ impl OrderedNeighborReader<'_> {
 }
 
 impl EdgeList {
-    /// The part of each vertex, and which of the part's vertices it is.
+    /// Returns the part of each vertex, and its position in the part.
     async fn places(&self, vertices: &[i64]) -> Result<Vec<(u64, u64)>> {
-        let (count, size) = (self.vertex_count().await?, self.part_size());
+        let count = self.vertex_count().await?;
+        let size = self.part_size();
         let place = |vertex: &i64| match u64::try_from(*vertex) {
             Ok(index) if index < count => Ok((index / size, index % size)),
             _ => Err(Error::OutOfRange { of: "vertices".to_owned(), index: *vertex, count }),
@@ -297,7 +311,7 @@ impl EdgeList {
         vertices.iter().map(place).collect()
     }
 
-    /// The part of each vertex, and the rows in it that are its edges.
+    /// Returns the part of each vertex, and the rows of its edges in it.
     async fn ranges(&self, vertices: &[i64]) -> Result<Vec<(u64, Range<u64>)>> {
         let places = self.places(vertices).await?;
         let mut parts: InsertionOrderSet<u64> = InsertionOrderSet::default();
@@ -313,6 +327,7 @@ impl EdgeList {
                 all
             }
         };
+
         let range = |((part, vertex), of): (&(u64, u64), &usize)| {
             let rows = offsets.get(*of).map(|offsets| offsets.of(*vertex));
             Ok((*part, rows.transpose()?.unwrap_or_default()))
@@ -321,7 +336,7 @@ impl EdgeList {
     }
 }
 
-/// Rows of chunks, whose first column is the neighbour. Chunks have names, for errors.
+/// Gathers rows of chunks, whose first column is the neighbour. `name` returns a chunk's name for errors.
 fn gather(
     schema: &SchemaRef,
     chunks: &[Columns],
@@ -336,18 +351,21 @@ fn gather(
         .map(|columns| columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()))
         .map(|array| array.map_or(&[][..], |array| array.values()))
         .collect();
+
     for run in runs {
         let found = ends.get(run.chunk).and_then(|values| values.get(run.rows.clone()));
         let found = found.ok_or_else(|| behind(run, name))?;
         neighbors.extend_from_slice(found);
         positions.resize(positions.len() + found.len(), run.position);
     }
+
     let mut arrays: Vec<ArrayRef> =
         vec![Arc::new(UInt32Array::from(positions)), Arc::new(Int64Array::from(neighbors))];
     for (at, field) in schema.fields().iter().enumerate().skip(2) {
         let columns: Vec<&ArrayRef> = chunks.iter().filter_map(|columns| columns.get(at - 1)).collect();
         arrays.push(rows_of(&columns, runs, rows, field.data_type(), name)?);
     }
+
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(gathering)
 }
@@ -362,6 +380,7 @@ fn rows_of(
     if columns.is_empty() || rows == 0 {
         return Ok(arrow::array::new_empty_array(data_type));
     }
+
     let data: Vec<_> = columns.iter().map(|column| column.to_data()).collect();
     let mut made = MutableArrayData::new(data.iter().collect(), false, rows);
     for run in runs {
@@ -371,6 +390,7 @@ fn rows_of(
         }
         made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
     }
+
     Ok(make_array(made.freeze()))
 }
 

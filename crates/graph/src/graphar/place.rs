@@ -1,4 +1,4 @@
-//! Where the files of a graph are, and how they are opened.
+//! Location of a graph's files, and how they are opened.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use stylobate_storage::{Error as StorageError, ReadThrough};
 use super::info::{FileType, Strictness};
 use crate::{Error, Result};
 
-/// A folder of a store, and the cache that its files are read through.
+/// Folder of a store, and the cache that its files are read through.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphFolder {
     pub(crate) cache: Cache,
     pub(crate) store: ReadThrough,
-    /// Empty, or with a slash at its end.
+    /// Empty, or with a trailing slash.
     pub(crate) base: String,
     pub(crate) strictness: Strictness,
 }
 
-/// A count has as many bytes.
+/// Size of a count.
 const COUNT_BYTES: usize = 8;
 
 impl GraphFolder {
@@ -30,7 +30,7 @@ impl GraphFolder {
         Path::parse(&path).map_err(|error| Error::Data { file: path, reason: error.to_string() })
     }
 
-    /// How errors call a file.
+    /// Returns the name of a file for errors.
     pub(crate) fn name(&self, file: &str) -> String {
         match self.path(file) {
             Ok(path) => self.store.origin().name_of(&path),
@@ -56,17 +56,17 @@ impl GraphFolder {
         if self.strictness == Strictness::Strict {
             self.check_types(file, file_type, fields, &columns)?;
         }
+
         Ok(columns)
     }
 
-    /// The same place, with nothing kept of what is decoded.
+    /// Returns the same folder without caching of decoded columns.
     pub(crate) fn passing(&self) -> Self {
         let cache = Cache::passing(self.cache.pages().clone());
         Self { cache, ..self.clone() }
     }
 
-    /// The same place, of which nothing is read but files that are whole when they get their names, and then stay as they
-    /// are.
+    /// Returns the same folder for files that are complete when they get their names, and never change.
     pub(crate) fn of_final_files(self) -> Self {
         if !self.is_folder() {
             return self;
@@ -79,14 +79,14 @@ impl GraphFolder {
         self.store.origin().folder().is_some()
     }
 
-    /// Whether there is room in the cache for what passes by: it need not drive out what is asked for again and again.
+    /// Returns true if the cache has room for a scan, which need not evict what is read repeatedly.
     pub(crate) fn has_room(&self) -> bool {
         let stats = self.cache.stats();
         stats.bytes < stats.capacity / 8 * 7
     }
 
-    /// Whether a file can be told from what is written in its place. In a folder it cannot for a moment after it was
-    /// written, and nothing may be cached of it as long as it is open: then it is better opened anew.
+    /// Returns true if a file's version identifies its content. In a folder it does not for a moment after a write, and
+    /// nothing may be cached of the file while it is open: open it again later.
     #[boxed]
     pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
         if !self.is_folder() {
@@ -97,7 +97,7 @@ impl GraphFolder {
         Ok(opened.version().is_some())
     }
 
-    /// Whether there is such a file.
+    /// Returns true if the file exists.
     #[boxed]
     pub(crate) async fn has(&self, file: &str) -> Result<bool> {
         let opened = self.store.open_object(&self.path(file)?).await;
@@ -108,19 +108,18 @@ impl GraphFolder {
         }
     }
 
-    /// That no chunk follows the last that a count speaks of. Only where a count is a whole number of chunks can one
-    /// that is too low go unseen: else the last chunk has other rows.
+    /// Checks that no chunk follows the last one of a count. A count that is too low goes unnoticed only if it is a
+    /// whole number of chunks: otherwise the last chunk has other rows.
     pub(crate) async fn ends_before(&self, next: &str, count: &str) -> Result<()> {
-        match self.has(next).await? {
-            false => Ok(()),
-            true => {
-                let reason = format!("it follows the last that {} speaks of", self.name(count));
-                Err(Error::Data { file: self.name(next), reason })
-            }
+        if self.has(next).await? {
+            let reason = format!("it follows the last that {} speaks of", self.name(count));
+            Err(Error::Data { file: self.name(next), reason })
+        } else {
+            Ok(())
         }
     }
 
-    /// Bytes of a small file.
+    /// Reads a small file.
     #[boxed]
     pub(crate) async fn read(&self, file: &str) -> Result<Vec<u8>> {
         let read = async {
@@ -132,7 +131,7 @@ impl GraphFolder {
         read.await.map_err(|error| self.missing(file, error))
     }
 
-    /// A number that a file holds.
+    /// Reads a file that holds a number.
     #[boxed]
     pub(crate) async fn count(&self, file: &str) -> Result<u64> {
         let bytes = self.read(file).await?;
@@ -150,10 +149,7 @@ impl GraphFolder {
             }
             _ => false,
         };
-        match is_missing {
-            true => Error::Missing { file: self.name(file) },
-            false => error,
-        }
+        if is_missing { Error::Missing { file: self.name(file) } } else { error }
     }
 
     fn check_types(
@@ -174,11 +170,12 @@ impl GraphFolder {
             };
             return Err(Error::Data { file: self.name(file), reason });
         }
+
         Ok(())
     }
 }
 
-/// Whether a column is stored as it was declared. Points in time are declared in milliseconds, and read in microseconds.
+/// Returns true if a column is stored as declared. Timestamps are declared in milliseconds, and read in microseconds.
 fn is_declared(stored: Option<&DataType>, read: &DataType, file_type: FileType) -> bool {
     match (stored, read) {
         (None, DataType::Timestamp(..)) => matches!(file_type, FileType::Csv | FileType::Json),

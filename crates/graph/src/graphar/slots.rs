@@ -1,14 +1,15 @@
-//! What is made once for each of many numbers, of which few may ever be asked for.
+//! Sparse vector of values that are made once, on first use.
 
 use std::sync::OnceLock;
 
 use tokio::sync::OnceCell;
 
 /// Numbers from here on have no slot.
-pub(super) const MOST: u64 = 1 << 22;
-const SEGMENTS: usize = MOST.trailing_zeros() as usize + 1;
+pub(super) const MAX_SLOTS: u64 = 1 << 22;
+const SEGMENTS: usize = MAX_SLOTS.trailing_zeros() as usize + 1;
 
-/// Slots in segments, each as large as all before it: found without a lock, and none is made before it is needed.
+/// Slots in segments, each as large as all before it: lock-free lookup, and no segment is allocated before it is
+/// needed.
 pub(super) struct OnceCellVec<T> {
     segments: [OnceLock<Box<[OnceCell<T>]>>; SEGMENTS],
 }
@@ -20,20 +21,19 @@ impl<T> Default for OnceCellVec<T> {
 }
 
 impl<T> OnceCellVec<T> {
-    /// What was made for a number.
+    /// Returns the value of a number, if made.
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&T> {
         let (segment, at) = place(number)?;
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
-    /// All that was made.
+    /// Returns all values that were made.
     pub(super) fn made(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().filter_map(OnceLock::get).flatten().filter_map(OnceCell::get)
     }
 
-    /// What was made for a number, or is made now; others who ask meanwhile wait for it. `None` where a number is too
-    /// large to be one.
+    /// Returns the value of a number, or makes it; concurrent callers wait for it. `None` if the number has no slot.
     pub(super) async fn get_or_try_make<E>(
         &self,
         number: u64,
@@ -48,9 +48,9 @@ impl<T> OnceCellVec<T> {
     }
 }
 
-/// Segment 0 has the number 0, segment 1 the number 1, segment 2 the next two, and so on.
+/// Returns segment and offset: segment 0 has the number 0, segment 1 the number 1, segment 2 the next two, and so on.
 fn place(number: u64) -> Option<(usize, usize)> {
-    if number >= MOST {
+    if number >= MAX_SLOTS {
         return None;
     }
     let segment = (u64::BITS - number.leading_zeros()) as usize;
@@ -73,7 +73,7 @@ mod tests {
         assert!((0..300).all(|number| slots.get(number) == Some(&number)));
         assert_eq!(slots.get_or_try_make(5, async { Ok::<_, ()>(6) }).await, Some(Ok(&5)), "made once");
         assert!(slots.get_or_try_make(u64::MAX, async { Ok::<_, ()>(0) }).await.is_none());
-        assert_eq!(place(MOST - 1), Some((SEGMENTS - 1, (MOST / 2 - 1) as usize)));
+        assert_eq!(place(MAX_SLOTS - 1), Some((SEGMENTS - 1, (MAX_SLOTS / 2 - 1) as usize)));
     }
 
     #[tokio::test]

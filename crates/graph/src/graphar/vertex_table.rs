@@ -1,4 +1,4 @@
-//! The vertices of one type: their count, and the chunk files of their properties and labels.
+//! Vertices of one type: their count, and the chunk files of their properties and labels.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// What all readers of the vertices of one type share.
+/// State that all readers of one vertex type share.
 pub(super) struct VertexTable {
     place: GraphFolder,
     info: VertexInfo,
     count: OnceCell<u64>,
-    /// Once no more vertices were found than the count says.
+    /// Set once the files were checked to hold no more vertices than the count.
     ends: OnceCell<()>,
     /// By property group. The first column of each is the index.
     groups: Vec<ChunkFiles>,
@@ -32,7 +32,7 @@ pub(super) struct VertexTable {
     schema: SchemaRef,
 }
 
-/// A property: the file that it is in, and where.
+/// Position of a property: its file, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PropertyColumnIndex {
     pub(super) group: usize,
@@ -50,6 +50,7 @@ impl VertexTable {
             let fields = std::iter::once(index.clone()).chain(fields).collect();
             groups.push(ChunkFiles::new(place.clone(), group.file_type, fields));
         }
+
         let labels = info.labels.iter().map(|label| Arc::new(Field::new(label, DataType::Boolean, true)));
         let labels: Vec<FieldRef> = labels.collect();
         let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.into());
@@ -65,13 +66,13 @@ impl VertexTable {
         &self.schema
     }
 
-    /// How many vertices there are: read once.
+    /// Returns the number of vertices, read once.
     pub(super) async fn count(&self) -> Result<u64> {
         let read = || async { self.place.count(&self.info.count_path()).await };
         Ok(*self.count.get_or_try_init(read).await?)
     }
 
-    /// That there are no more vertices than the count says: looked for once, by who reads them to the end.
+    /// Checks once that there are no more vertices than the count, for readers of all vertices.
     pub(super) async fn check_end(&self) -> Result<()> {
         let count = self.count().await?;
         let Some(group) = self.info.groups.first().filter(|_| count % self.info.chunk_size.max(1) == 0)
@@ -83,7 +84,7 @@ impl VertexTable {
         self.ends.get_or_try_init(look).await.copied()
     }
 
-    /// The count, if it was read already.
+    /// Returns the count if it was read already.
     pub(super) fn known_count(&self) -> Option<u64> {
         self.count.get().copied()
     }
@@ -113,7 +114,7 @@ impl VertexTable {
         })
     }
 
-    /// Rows of a chunk.
+    /// Returns the number of rows of a chunk.
     pub(super) fn chunk_rows(&self, chunk: u64, count: u64) -> Result<u64> {
         let first = chunk.saturating_mul(self.info.chunk_size);
         match count.checked_sub(first).filter(|rest| *rest > 0) {
@@ -126,13 +127,13 @@ impl VertexTable {
         }
     }
 
-    /// A property of all vertices of a chunk, if it is in the cache.
+    /// Returns a property of a chunk's vertices if it is cached.
     #[inline]
     pub(super) fn cached(&self, chunk: u64, property: PropertyColumnIndex) -> Option<ArrayRef> {
         self.groups.get(property.group)?.cached(chunk, property.column)
     }
 
-    /// Properties of all vertices of a chunk.
+    /// Reads properties of a chunk's vertices.
     pub(super) async fn load(&self, chunk: u64, properties: &[PropertyColumnIndex]) -> Result<Columns> {
         let rows = ExpectedRowCount::Exactly(self.chunk_rows(chunk, self.count().await?)?);
         let mut found: Vec<Option<ArrayRef>> = vec![None; properties.len()];
@@ -146,6 +147,7 @@ impl VertexTable {
             if wanted.is_empty() {
                 continue;
             }
+
             let path = || self.info.chunk_path(group, chunk);
             for (at, array) in at.into_iter().zip(files.get(chunk, path, rows, &wanted).await?) {
                 if let Some(found) = found.get_mut(at) {
@@ -153,10 +155,11 @@ impl VertexTable {
                 }
             }
         }
+
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Which vertices of a chunk have each of these labels.
+    /// Reads the bitmaps of labels of a chunk's vertices.
     pub(super) async fn labels(&self, chunk: u64, labels: &[usize]) -> Result<Vec<BooleanBuffer>> {
         let rows = ExpectedRowCount::Exactly(self.chunk_rows(chunk, self.count().await?)?);
         let arrays = self.labels.get(chunk, || self.info.label_path(chunk), rows, labels).await?;

@@ -1,4 +1,4 @@
-//! Vertices of one type, as a reader wants them: some of their properties, and some of them.
+//! Reader of vertices of one type: some of their properties, and some of the vertices.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,12 +21,12 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Chunks that are read at the same time.
+/// Chunks read concurrently.
 const CHUNKS_AT_ONCE: usize = 4;
-/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+/// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
 const GATHERED_AT_ONCE: usize = 64;
 
-/// A view of the vertices of one type: all of them, or those that a filter and labels leave. Cheap to make and to clone;
+/// View of the vertices of one type: all of them, or those that pass a filter and labels. Cheap to make and to clone;
 /// clones share what they read.
 #[derive(Clone)]
 pub struct Vertices {
@@ -39,16 +39,16 @@ pub struct Vertices {
 struct BoundVertexFilter {
     rows: RowFilter,
     predicate: Predicate,
-    /// The properties that it looks at.
+    /// Properties that the predicate reads.
     places: Vec<PropertyColumnIndex>,
 }
 
-/// Which vertices are wanted by their labels.
+/// Filter of vertices by labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelFilter {
-    /// Those that have at least one of these.
+    /// Vertices with at least one of these labels.
     Any(Vec<String>),
-    /// Those that have all of these.
+    /// Vertices with all of these labels.
     All(Vec<String>),
 }
 
@@ -57,14 +57,14 @@ struct BoundLabelFilter {
     all: bool,
 }
 
-/// A chunk of vertices: whole, as the cache has it.
+/// Whole chunk of vertices, as cached.
 #[derive(Clone, Debug)]
 pub struct VertexChunk {
-    /// The index of its first vertex.
+    /// Index of the first vertex.
     pub first: u64,
-    /// How many vertices it has.
+    /// Number of vertices.
     pub rows: usize,
-    /// What was selected, one array for each property.
+    /// Selected properties, one array each.
     pub columns: Columns,
 }
 
@@ -78,7 +78,7 @@ impl Vertices {
         Self { table, selected, filter: None, labels: None }
     }
 
-    /// Only these properties, in this order.
+    /// Selects these properties, in this order.
     ///
     /// # Errors
     ///
@@ -89,12 +89,12 @@ impl Vertices {
         Ok(self)
     }
 
-    /// Only vertices of which this is true; it may look at properties that are not selected. A second filter narrows
-    /// the first.
+    /// Keeps vertices that satisfy the predicate, which may read properties that are not selected. A second filter
+    /// narrows the first.
     ///
     /// # Errors
     ///
-    /// [`Error::Columnar`] where it names no property, or does not fit its type.
+    /// [`Error::Columnar`] if it names no property, or does not fit its type.
     pub fn filter(mut self, predicate: &Predicate) -> Result<Self> {
         let predicate = match &self.filter {
             None => predicate.clone(),
@@ -108,7 +108,7 @@ impl Vertices {
         Ok(self)
     }
 
-    /// Only vertices with these labels.
+    /// Keeps vertices with these labels.
     ///
     /// # Errors
     ///
@@ -123,22 +123,22 @@ impl Vertices {
         Ok(self)
     }
 
-    /// The name of the type.
+    /// Returns the name of the type.
     pub fn vertex_type(&self) -> &str {
         &self.table.info().vertex_type
     }
 
-    /// How many vertices there are, whatever the filter leaves.
+    /// Returns the number of vertices, regardless of the filter.
     pub async fn count(&self) -> Result<u64> {
         self.table.count().await
     }
 
-    /// Vertices of a chunk; the last may have fewer.
+    /// Returns the number of vertices per chunk; the last may have fewer.
     pub fn chunk_size(&self) -> u64 {
         self.table.info().chunk_size
     }
 
-    /// The columns that come out: `_graphArVertexIndex`, then what is selected.
+    /// Returns the schema of batches: `_graphArVertexIndex`, then the selected properties.
     pub fn schema(&self) -> SchemaRef {
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
         let groups = &self.table.info().groups;
@@ -149,13 +149,13 @@ impl Vertices {
         Arc::new(Schema::new(std::iter::once(index).chain(properties).collect::<Vec<_>>()))
     }
 
-    /// A whole chunk with what is selected, whatever the filter: from the cache without a copy, or read and decoded
-    /// once however many ask.
+    /// Returns a whole chunk with the selected properties, regardless of the filter: from the cache without a copy, or
+    /// read and decoded once for all concurrent callers.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] where there is no such chunk; [`Error::Missing`] and [`Error::Data`] where its files are
-    /// not there, or are not what they should be.
+    /// [`Error::OutOfRange`] if there is no such chunk; [`Error::Missing`] and [`Error::Data`] if its files are missing
+    /// or inconsistent.
     #[inline]
     pub async fn chunk(&self, chunk: u64) -> Result<VertexChunk> {
         match self.cached_chunk(chunk) {
@@ -164,7 +164,7 @@ impl Vertices {
         }
     }
 
-    /// The same, if all of it is in the cache.
+    /// Returns [`Self::chunk`] if all of it is cached.
     #[inline]
     pub fn cached_chunk(&self, chunk: u64) -> Option<VertexChunk> {
         let count = self.table.known_count()?;
@@ -184,7 +184,7 @@ impl Vertices {
         Ok(VertexChunk { first: chunk * self.chunk_size(), rows, columns })
     }
 
-    /// Which vertices of a chunk the filter and the labels leave; `None` for all.
+    /// Returns the vertices of a chunk that pass the filter and the labels; `None` for all.
     #[boxed]
     pub async fn passing(&self, chunk: u64) -> Result<Option<BooleanBuffer>> {
         let mut passing = None;
@@ -200,6 +200,7 @@ impl Vertices {
                 Some(passing) => &passing & &of_labels,
             });
         }
+
         Ok(passing)
     }
 
@@ -216,12 +217,13 @@ impl Vertices {
         Ok(has.fold(first, |one, other| if labels.all { &one & &other } else { &one | &other }))
     }
 
-    /// All vertices that the filter and the labels leave, in order: a batch for each chunk, with their indexes first.
+    /// Streams the vertices that pass the filter and the labels, in order: one batch per chunk, with their indexes
+    /// first.
     pub fn stream(&self) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         self.stream_range(0..u64::MAX)
     }
 
-    /// The same of the vertices with these indexes; those that there are not are left out.
+    /// Streams as [`Self::stream`] within a range of indexes; indexes that no vertex has are skipped.
     pub fn stream_range(&self, range: Range<u64>) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let view = self.clone();
         let chunks = async move {
@@ -234,11 +236,14 @@ impl Vertices {
             let chunks = first..end.div_ceil(view.chunk_size()).max(first);
             let range = range.start.min(end)..end;
             let read = move |chunk| {
-                let (view, range) = (view.clone(), range.clone());
+                let view = view.clone();
+                let range = range.clone();
                 ahead(async move { view.rows_of(chunk, range).await })
             };
+
             Ok::<_, Error>(futures::stream::iter(chunks).map(read).buffered(CHUNKS_AT_ONCE))
         };
+
         let batches = futures::stream::once(chunks).try_flatten();
         batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))
     }
@@ -255,6 +260,7 @@ impl Vertices {
         let start = range.start.saturating_sub(first).min(rows as u64) as usize;
         let end = range.end.saturating_sub(first).min(rows as u64) as usize;
         let batch = batch.slice(start, end.saturating_sub(start));
+
         match passing {
             None => Ok(batch),
             Some(passing) => {
@@ -264,7 +270,7 @@ impl Vertices {
         }
     }
 
-    /// The vertices with these indexes, in this order and as often as they are given, whatever the filter.
+    /// Returns the vertices with these indexes, in this order and with repetitions, regardless of the filter.
     ///
     /// # Errors
     ///
@@ -284,13 +290,15 @@ impl Vertices {
             let chunk = chunks.place(index / self.chunk_size());
             rows.push((chunk, (index % self.chunk_size()) as usize));
         }
-        match chunks.values().len() > GATHERED_AT_ONCE {
-            false => self.gather(indexes, chunks.values(), &rows).await,
-            true => self.take_by_chunk(indexes, chunks.values(), &rows).await,
+
+        if chunks.values().len() > GATHERED_AT_ONCE {
+            self.take_by_chunk(indexes, chunks.values(), &rows).await
+        } else {
+            self.gather(indexes, chunks.values(), &rows).await
         }
     }
 
-    /// Some chunks at a time, each of them once, however the indexes are mixed.
+    /// Takes from some chunks at a time, each once, however the indexes are mixed.
     async fn take_by_chunk(
         &self,
         indexes: &[i64],
@@ -310,6 +318,7 @@ impl Vertices {
             let chunks = chunks.get(..GATHERED_AT_ONCE).unwrap_or(chunks);
             taken.push(self.gather(&indexes, chunks, &rows).await?);
         }
+
         let taken = concat_batches(&self.schema(), &taken).map_err(gathering)?;
         let mut places = vec![0_u64; by_chunk.len()];
         for (place, (at, _)) in by_chunk.iter().enumerate() {
@@ -317,6 +326,7 @@ impl Vertices {
                 *to = place as u64;
             }
         }
+
         take_record_batch(&taken, &UInt64Array::from(places)).map_err(gathering)
     }
 
@@ -326,16 +336,19 @@ impl Vertices {
             [one] => vec![self.chunk(*one).await?],
             _ => futures::future::try_join_all(loads).await?,
         };
+
         let schema = self.schema();
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(indexes.to_vec()))];
         for (at, field) in schema.fields().iter().skip(1).enumerate() {
             let of: Vec<&dyn Array> =
                 loaded.iter().filter_map(|chunk| chunk.columns.get(at)).map(AsRef::as_ref).collect();
-            arrays.push(match of.is_empty() {
-                true => arrow::array::new_empty_array(field.data_type()),
-                false => interleave(&of, rows).map_err(gathering)?,
+            arrays.push(if of.is_empty() {
+                arrow::array::new_empty_array(field.data_type())
+            } else {
+                interleave(&of, rows).map_err(gathering)?
             });
         }
+
         batch(schema, arrays, indexes.len())
     }
 }

@@ -1,4 +1,4 @@
-//! What a base is: a GraphAr tree of one type that was written in bulk and never changes, as the log describes it.
+//! Description of a base in the log: a GraphAr tree of one type that was written in bulk and never changes.
 //!
 //! ```text
 //! vertices/<type>-<uuid>/          edges/<source>_<edge>_<destination>-<uuid>/
@@ -7,8 +7,8 @@
 //!   keys/chunk<n>                    vertex/<type>/vertex_count
 //! ```
 //!
-//! Whatever GraphAr keeps in small files of its own (counts of vertices, of edges of each part) is in the description
-//! too, so that to open a base costs no request.
+//! Counts that GraphAr keeps in small files of their own (vertices, edges of each part) are in the description
+//! too, so that opening a base costs no request.
 
 pub(super) mod edges;
 pub(super) mod find;
@@ -34,13 +34,13 @@ use crate::{
 /// Vertices of one type with the indexes from `first` on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VertexBaseInfo {
-    /// Where it is below the store's root, without slashes at its ends.
+    /// Path below the store's root, without slashes at its ends.
     pub(crate) path: String,
     pub(crate) type_name: String,
     pub(crate) first: u64,
     pub(crate) count: u64,
     pub(crate) chunk_size: u64,
-    /// Where its chunks are below `path`.
+    /// Folder of its chunks below `path`.
     pub(crate) prefix: String,
     pub(crate) groups: Vec<BaseGroupInfo>,
     pub(crate) keys: Option<KeysInfo>,
@@ -50,19 +50,19 @@ pub(crate) struct VertexBaseInfo {
 /// Edges of one type, listed by both ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EdgeBaseInfo {
-    /// Where it is below the store's root, without slashes at its ends.
+    /// Path below the store's root, without slashes at its ends.
     pub(crate) path: String,
     pub(crate) source_type: String,
     pub(crate) edge_type: String,
     pub(crate) destination_type: String,
     pub(crate) count: u64,
-    /// Vertices that it knows of: those with indexes from here on have no edges in it.
+    /// Number of source vertices: those with indexes from here on have no edges in it.
     pub(crate) sources: u64,
     pub(crate) destinations: u64,
     pub(crate) source_chunk_size: u64,
     pub(crate) destination_chunk_size: u64,
     pub(crate) edge_chunk_size: u64,
-    /// Where its lists are below `path`.
+    /// Folder of its lists below `path`.
     pub(crate) prefix: String,
     pub(crate) groups: Vec<BaseGroupInfo>,
     pub(crate) by_source: AdjacencyListInfo,
@@ -77,40 +77,41 @@ pub(crate) struct BaseGroupInfo {
     pub(crate) properties: Vec<String>,
 }
 
-/// One of the lists of a base of edges.
+/// List of a base of edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AdjacencyListInfo {
-    /// Edges of each part.
+    /// Number of edges per part.
     pub(crate) parts: Vec<u64>,
-    /// The neighbour of the first edge of each chunk, part by part: an edge is found in one chunk, however many edges
-    /// its vertex has.
+    /// Neighbour of the first edge of each chunk, part by part: a lookup reads one chunk, however many edges a vertex
+    /// has.
     pub(crate) firsts: Vec<i64>,
     /// Chunks whose first edge is parallel to the last of the chunk before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) continued: Vec<u64>,
 }
 
-/// Chunks of a list, or of vertices, at most: as many files can be open.
-const MOST_CHUNKS: u64 = 1 << 22;
-/// Rows of a chunk at most.
-const MOST_ROWS: u64 = 1 << 32;
+/// Maximum chunks of a list, or of vertices: limit of the open files.
+const MAX_CHUNKS: u64 = 1 << 22;
+/// Maximum rows of a chunk.
+const MAX_ROWS: u64 = 1 << 32;
 
-/// How many chunks so many rows are in; nothing where that cannot be.
+/// Returns the number of chunks of `rows` rows; `None` if it is out of bounds.
 fn chunks_of(rows: u64, size: u64) -> Option<u64> {
-    let is_size = (1..=MOST_ROWS).contains(&size);
-    is_size.then(|| rows.div_ceil(size)).filter(|chunks| *chunks <= MOST_CHUNKS)
+    let is_size = (1..=MAX_ROWS).contains(&size);
+    is_size.then(|| rows.div_ceil(size)).filter(|chunks| *chunks <= MAX_CHUNKS)
 }
 
 impl VertexBaseInfo {
-    /// What is wrong with it, as a record has it.
+    /// Returns the reason why a record's description is invalid.
     pub(super) fn flaw(&self) -> Option<String> {
         let keys = self.keys.as_ref();
-        // A chunk has fewer keys than it may have where they are long texts.
+        // Chunks of long texts have fewer keys than the chunk size.
         let has_keys = keys.is_none_or(|keys| {
             let chunks = keys.fences.chunks() as u64;
             chunks_of(keys.count, keys.chunk_size)
-                .is_some_and(|least| (least..=keys.count.min(MOST_CHUNKS)).contains(&chunks))
+                .is_some_and(|least| (least..=keys.count.min(MAX_CHUNKS)).contains(&chunks))
         });
+
         match chunks_of(self.count, self.chunk_size) {
             Some(_) if has_keys => None,
             _ => Some(format!("{} has {} vertices in chunks of {}", self.path, self.count, self.chunk_size)),
@@ -119,7 +120,7 @@ impl VertexBaseInfo {
 }
 
 impl EdgeBaseInfo {
-    /// What is wrong with it, as a record has it.
+    /// Returns the reason why a record's description is invalid.
     pub(super) fn flaw(&self) -> Option<String> {
         let is_right = |list: &AdjacencyListInfo, vertices: u64, size: u64| {
             let parts = chunks_of(vertices, size)?;
@@ -129,8 +130,9 @@ impl EdgeBaseInfo {
                 .iter()
                 .try_fold(0, |sum: u64, edges| sum.checked_add(chunks_of(*edges, self.edge_chunk_size)?))?;
             let is_whole = parts == list.parts.len() as u64 && edges == self.count;
-            (is_whole && chunks == list.firsts.len() as u64 && chunks <= MOST_CHUNKS).then_some(())
+            (is_whole && chunks == list.firsts.len() as u64 && chunks <= MAX_CHUNKS).then_some(())
         };
+
         let by_source = is_right(&self.by_source, self.sources, self.source_chunk_size);
         let by_destination = is_right(&self.by_destination, self.destinations, self.destination_chunk_size);
         match by_source.and(by_destination) {
@@ -143,7 +145,7 @@ impl EdgeBaseInfo {
     }
 }
 
-/// Columns that were looked up in one base, to be read from it as often as needed.
+/// Columns resolved in one base, to be read from it repeatedly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BaseColumnSelection {
     pub(super) columns: SmallVec<[SelectedBaseColumn; 4]>,
@@ -152,7 +154,7 @@ pub(crate) struct BaseColumnSelection {
 #[derive(Clone, Debug)]
 pub(super) struct SelectedBaseColumn {
     pub(super) field: FieldRef,
-    /// The group, and the column within it; nothing where the base is older than the property.
+    /// Group, and column within it; `None` if the base is older than the property.
     pub(super) stored: Option<(usize, usize)>,
 }
 
@@ -169,7 +171,7 @@ impl BaseColumnSelection {
         Self { columns: fields.iter().map(column).collect() }
     }
 
-    /// What is to be read of a group: its columns, and which of the selected ones each is.
+    /// Returns the selected columns of a group, and their positions in the selection.
     pub(super) fn of_group(&self, wanted: usize) -> (Vec<usize>, Vec<usize>) {
         let columns = self.columns.iter().enumerate();
         let of_group = columns.filter_map(|(at, column)| match column.stored {
@@ -179,23 +181,23 @@ impl BaseColumnSelection {
         of_group.unzip()
     }
 
-    /// Nulls for the columns that the base does not have.
+    /// Returns nulls for a column that the base does not have.
     pub(super) fn missing(&self, at: usize, rows: usize) -> Option<ArrayRef> {
         let column = self.columns.get(at).filter(|column| column.stored.is_none())?;
         Some(arrow::array::new_null_array(column.field.data_type(), rows))
     }
 }
 
-/// The files of a group of properties.
+/// Files of a group of properties.
 pub(crate) struct PropertyGroupFiles {
-    /// Where they are below the list or the vertices.
+    /// Folder below the list or the vertices.
     pub(super) prefix: String,
     pub(super) fields: Vec<FieldRef>,
     pub(super) files: ChunkFiles,
 }
 
 impl PropertyGroupFiles {
-    /// Groups as they are stored, to be read as these fields. A property that is none of them is not read.
+    /// Opens stored groups, to be read as these fields. Other properties are not read.
     pub(super) fn open_all(place: &GraphFolder, groups: &[BaseGroupInfo], fields: &[FieldRef]) -> Vec<Self> {
         let field = |name: &String| fields.iter().find(|field| field.name() == name).cloned();
         let group = |group: &BaseGroupInfo| {
@@ -207,7 +209,7 @@ impl PropertyGroupFiles {
     }
 }
 
-/// Divides by a chunk size, which mostly is a power of two: then it is a shift.
+/// Divisor for a chunk size: a shift if it is a power of two, as it mostly is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkSize {
     size: u64,
@@ -224,7 +226,7 @@ impl ChunkSize {
         self.size
     }
 
-    /// The chunk of an index, and the row in it.
+    /// Returns the chunk of an index, and the row in it.
     #[inline]
     pub(super) fn split(self, index: u64) -> (u64, u64) {
         match self.shift {

@@ -1,4 +1,4 @@
-//! What is in memory for as long as a version needs it, and counts in the budget of the cache.
+//! Values in memory as long as a version needs them, charged to the cache's budget.
 
 use std::ops::Deref;
 
@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef};
 use stylobate_columnar::Cache;
 use stylobate_storage::Reservation;
 
-/// Something that knows how much memory it takes.
+/// Memory footprint of a value.
 pub(crate) trait MemoryFootprint {
-    /// Bytes, but for what the cache has of it.
+    /// Returns the bytes in use, without cached columns.
     fn bytes(&self) -> u64;
 }
 
-/// Something that is open, and the bytes that it takes of the budget until it is dropped.
+/// Value that is charged to the budget until it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Budgeted<T> {
     of: T,
@@ -46,7 +46,7 @@ impl<T> Deref for Budgeted<T> {
     }
 }
 
-/// Bytes of arrays of which some may be slices of the same memory.
+/// Returns the bytes of arrays, some of which may be slices of the same memory.
 pub(crate) fn bytes_of<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>) -> u64 {
     let bytes = |array: &ArrayRef| {
         array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())

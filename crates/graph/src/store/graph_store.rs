@@ -1,4 +1,4 @@
-//! A store that is open: its newest known version, and the way to others.
+//! Open store: its newest known version, and access to others.
 
 use std::{future::ready, sync::Arc};
 
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::{Error, Result, Strictness, graphar::GraphFolder};
 
-/// Attempts of a commit that others keep overtaking.
+/// Attempts of a commit that other commits keep overtaking.
 pub(super) const ATTEMPTS: u32 = 32;
 
-/// A graph store that is open. Cheap to clone; clones share everything.
+/// Open graph store. Cheap to clone; clones share everything.
 ///
-/// A store is a folder or a prefix of a bucket: immutable files, and a log whose records say of which files each
-/// version is made. Any number of processes may read it; one writes, the one that asked for a [`Self::writer`] last.
+/// A store is a folder or a prefix of a bucket: immutable files, and a log whose records list the files of each
+/// version. Any number of processes may read it; one writes: the last that called [`Self::writer`].
 #[derive(Clone)]
 pub struct GraphStore {
     inner: Arc<GraphStoreInner>,
@@ -40,11 +40,11 @@ struct GraphStoreInner {
 }
 
 impl GraphStore {
-    /// Makes a store without vertices in a folder or a prefix of a bucket, as its version 0, and opens it.
+    /// Creates a store without vertices in a folder or a prefix of a bucket, as its version 0, and opens it.
     ///
     /// # Errors
     ///
-    /// [`Error::StoreExists`]; [`Error::Schema`] where the schema cannot be as it is.
+    /// [`Error::StoreExists`]; [`Error::Schema`] if the schema is invalid.
     pub fn create(
         cache: &Cache,
         source: impl Into<Source>,
@@ -71,14 +71,16 @@ impl GraphStore {
             edges: Vec::new(),
             inline: Vec::new(),
         };
+
         let vertices = schema.vertices.into_iter().map(SchemaChange::AddVertexType);
         for change in vertices.chain(schema.edges.into_iter().map(SchemaChange::AddEdgeType)) {
             record.alter(change)?;
         }
-        // Records before a first one that is gone may have been removed: the listing tells.
+        // The first records of an existing store may have been removed: the listing shows others.
         if !core.log.list(None).await?.is_empty() {
             return Err(Error::StoreExists { store: core.name() });
         }
+
         let record = Arc::new(record);
         match core.log.put(&record).await? {
             RecordPutOutcome::Done => Ok(Self::over(core, record)),
@@ -90,7 +92,7 @@ impl GraphStore {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchStore`]; [`Error::Data`] where the record is none.
+    /// [`Error::NoSuchStore`]; [`Error::Data`] if the record is invalid.
     pub fn open(
         cache: &Cache,
         source: impl Into<Source>,
@@ -121,16 +123,16 @@ impl GraphStore {
         &self.inner.core
     }
 
-    /// The newest version that is known here: asks nobody.
+    /// Returns the newest version known here, without I/O.
     pub fn latest(&self) -> Snapshot {
         self.inner.latest.read().clone()
     }
 
-    /// A version: the newest that is known here, or another one that is still kept.
+    /// Opens a version: the newest known here, or another one that is still kept.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchStore`] where the version is not kept.
+    /// [`Error::NoSuchStore`] if the version is not kept.
     #[boxed]
     pub async fn snapshot(&self, version: Option<u64>) -> Result<Snapshot> {
         let latest = self.latest();
@@ -145,7 +147,7 @@ impl GraphStore {
         }
     }
 
-    /// Looks for newer versions: a listing, and a read where there is one.
+    /// Looks for newer versions: a listing, and a read if there is one.
     #[boxed]
     pub async fn refresh(&self) -> Result<Snapshot> {
         let known = self.latest();
@@ -156,7 +158,7 @@ impl GraphStore {
         Ok(self.latest())
     }
 
-    /// Makes a newer version the one that is known. What is open stays open.
+    /// Makes a newer version the known one. Open versions stay open.
     pub(super) async fn install(&self, record: Arc<VersionRecord>) -> Snapshot {
         let before = self.latest();
         let next = Snapshot::new(self.core().clone(), record);
@@ -168,7 +170,7 @@ impl GraphStore {
         next
     }
 
-    /// What the log says of the versions that are kept, oldest first.
+    /// Returns the log entries of the kept versions, oldest first.
     #[boxed]
     pub async fn log(&self) -> Result<Vec<LogEntry>> {
         use futures::{StreamExt, TryStreamExt};
@@ -179,13 +181,13 @@ impl GraphStore {
         futures::stream::iter(read).buffered(16).try_collect().await
     }
 
-    /// Commits a change that is no writer's own: it fences nobody, and keeps indexes as they are. `change` gets the
-    /// newest version and makes the next one's state of it ([`VersionRecord::next`] with other parts), or nothing if there is
-    /// nothing to do; it is asked anew where another commit came first.
+    /// Commits a change without being the writer: it fences no writer, and keeps indexes unchanged. `change` gets the
+    /// newest version and returns the next one's state ([`VersionRecord::next`] with other parts), or `None` if there
+    /// is nothing to do; it is called again if another commit came first.
     ///
     /// # Errors
     ///
-    /// Those of `change`, and [`Error::Conflict`] where others keep committing meanwhile.
+    /// Those of `change`, and [`Error::Conflict`] if other commits keep coming first.
     pub(super) async fn publish<F>(
         &self,
         lease: &Lease,
@@ -204,6 +206,7 @@ impl GraphStore {
                 RecordPutOutcome::Taken(_) => head = self.refresh().await?,
             }
         }
+
         Err(Error::Conflict {
             object: self.core().log.name(head.version() + 1),
             reason: "others keep committing".to_owned(),

@@ -1,13 +1,13 @@
-//! What a load or a compaction leaves in the store for as long as it goes on, so that nobody takes its files for garbage:
-//! no version names them yet, however old they are.
+//! Lease of a running load or compaction, which protects its files from garbage collection:
+//! no version refers to them yet, however old they are.
 //!
-//! Clocks of machines are set, also backwards, so none is asked how old a lease is:
+//! Machine clocks are set, also backwards, so none decides the age of a lease:
 //!
-//! - Whoever holds one measures by [`SteadyInstant`] how long ago it was renewed.
-//! - Others compare times that the store gave, one to the other: that of a lease with that of the lease that they have
+//! - The holder measures by [`SteadyInstant`] how long ago it was renewed.
+//! - Others compare times that the store assigned: that of a lease with that of the lease that they have
 //!   just put themselves.
-//! - Where the store's times are those of this machine, they jump with its clock: the holder looks for jumps every few
-//!   seconds, and renews the lease when there was one.
+//! - If the store's times are those of this machine, they jump with its clock: the holder looks for jumps every few
+//!   seconds, and renews the lease after one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,22 +22,22 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Where leases are.
+/// Folder of leases.
 pub(super) const FOLDER: &str = "leases";
-/// A lease that was not renewed for so long is that of a process that is gone.
+/// A lease that was not renewed for this long belongs to a process that is gone.
 const TERM: Duration = Duration::from_secs(60 * 60);
-/// Its holder relies on it for less time than others grant it: requests take time, and clocks differ in speed.
+/// The holder relies on the lease for less time than others grant it: requests take time, and clocks differ in speed.
 const RELIED_ON: Duration = Duration::from_secs(30 * 60);
-/// A renewal that is done later may have come too late, and is none.
+/// A later renewal may have come too late, and does not count.
 const LATEST_RENEWAL: Duration = Duration::from_secs(45 * 60);
-/// So often it is renewed.
+/// Renewal interval.
 const RENEWED_EACH: Duration = Duration::from_secs(10 * 60);
-/// So often its holder looks whether it is time, or whether the clock of this machine was set.
+/// Interval of the holder's checks for a due renewal, and for a change of this machine's clock.
 const CHECKED_EACH: Duration = Duration::from_secs(10);
-/// By how much the clock of this machine may have been set without a renewal.
-const LARGEST_STEP: Duration = Duration::from_secs(60);
+/// Maximum change of this machine's clock without a renewal.
+const MAX_STEP: Duration = Duration::from_secs(60);
 
-/// A lease, which is renewed for as long as it is held.
+/// Lease that is renewed as long as it is held.
 pub(crate) struct Lease {
     place: LeaseFile,
     term: Arc<Mutex<LeaseTerm>>,
@@ -51,14 +51,14 @@ struct LeaseFile {
     path: Path,
 }
 
-/// What a holder knows of its lease. Decides, and asks no clock.
+/// Holder's view of its lease. Pure decisions: it reads no clock.
 #[derive(Debug)]
 struct LeaseTerm {
-    /// When the last renewal was sent.
+    /// Time when the last renewal was sent.
     renewed: SteadyInstant,
-    /// What this machine's clock said then, in milliseconds since 1970.
+    /// This machine's clock at that time, in milliseconds since 1970.
     clock_ms: i64,
-    /// It may have ended: that it was renewed afterwards changes nothing.
+    /// Once the lease may have ended, later renewals do not count.
     may_have_ended: bool,
 }
 
@@ -67,22 +67,22 @@ impl LeaseTerm {
         Self { renewed: sent, clock_ms, may_have_ended: false }
     }
 
-    /// The lease was put once more: that began at `sent` and is done now.
+    /// Records a renewal that was sent at `sent` and completed at `now`.
     fn renew(&mut self, sent: SteadyInstant, clock_ms: i64, now: SteadyInstant) {
         self.may_have_ended |= now.since(self.renewed) >= LATEST_RENEWAL;
         self.renewed = sent;
         self.clock_ms = clock_ms;
     }
 
-    /// Whether it is time to put the lease once more.
+    /// Returns true if a renewal is due.
     fn is_due(&self, now: SteadyInstant, clock_ms: i64) -> bool {
         let passed = now.since(self.renewed);
         let shown = i128::from(clock_ms) - i128::from(self.clock_ms);
         let step = shown.abs_diff(i128::try_from(passed.as_millis()).unwrap_or(i128::MAX));
-        passed >= RENEWED_EACH || step > LARGEST_STEP.as_millis()
+        passed >= RENEWED_EACH || step > MAX_STEP.as_millis()
     }
 
-    /// Whether it never ended, and does not end right now.
+    /// Returns true if the lease never ended, and does not end at `now`.
     fn is_held(&self, now: SteadyInstant) -> bool {
         !self.may_have_ended && now.since(self.renewed) < RELIED_ON
     }
@@ -109,6 +109,7 @@ impl LeaseFile {
             if !term.lock().is_due(sent, clock_ms) {
                 continue;
             }
+
             match self.renew().await {
                 Ok(()) => term.lock().renew(sent, clock_ms, SteadyInstant::now()),
                 Err(error) => tracing::warn!(%error, "lease not renewed"),
@@ -117,13 +118,13 @@ impl LeaseFile {
     }
 }
 
-/// Whether whoever left a lease is gone, `now_ms` being the present by the clock that dates the lease.
+/// Returns true if the holder of a lease is gone; `now_ms` is the present by the clock that dates the lease.
 pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
     lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
 
 impl StoreCore {
-    /// From now on no file is garbage that no version names.
+    /// Takes a lease: from now on garbage collection keeps files that no version refers to.
     pub(super) async fn lease(&self) -> Result<Lease> {
         let path = self.place.path(&format!("{FOLDER}/{}", uuid7()))?;
         let place = LeaseFile { store: self.place.store.clone(), path };
@@ -135,7 +136,7 @@ impl StoreCore {
 }
 
 impl Lease {
-    /// That it never ended: asked right before a version is made of new files.
+    /// Checks that the lease never ended: called right before new files become part of a version.
     pub(super) fn check(&self) -> Result<()> {
         if self.term.lock().is_held(SteadyInstant::now()) {
             return Ok(());
@@ -145,8 +146,8 @@ impl Lease {
         Err(self.conflict(reason))
     }
 
-    /// Splits a listing of leases into what the store's clock said when this one was put, in milliseconds since 1970,
-    /// and the leases of others.
+    /// Splits a listing of leases into the store's time of this one, in milliseconds since 1970, and the leases of
+    /// others.
     pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
         let found = listed.iter().position(|lease| lease.location == self.place.path);
         let own = found.map(|at| listed.swap_remove(at));
@@ -155,7 +156,7 @@ impl Lease {
         Ok((own.last_modified.timestamp_millis(), listed))
     }
 
-    /// Gives it up, once its files are in a version or gone.
+    /// Releases the lease, once its files are in a version or gone.
     pub(super) async fn end(mut self) {
         self.is_over = true;
         self.renewing.abort();
@@ -186,23 +187,23 @@ mod tests {
 
     const MINUTE: u64 = 60;
 
-    /// What happens to a holder, a store and somebody who looks for leases that are over.
+    /// Event of a holder, a store and an observer that looks for expired leases.
     #[derive(Clone, Copy, Debug)]
     enum LeaseEvent {
         /// Time passes, and the holder's task runs.
         Pass { seconds: u64 },
-        /// Time passes, and nothing of the holder runs, or its requests fail.
+        /// Time passes while the holder is stalled, or its requests fail.
         Stall { seconds: u64 },
         /// The clock of the holder's machine is set.
         Set { seconds: i64 },
     }
 
-    /// Which clock dates what is put.
+    /// Clock that dates objects.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum LeaseClock {
-        /// That of the store, on another machine.
+        /// Clock of the store, on another machine.
         Store,
-        /// That of the holder's machine, where the store is too.
+        /// Clock of the holder's machine, which also has the store.
         Holder,
     }
 
@@ -210,12 +211,12 @@ mod tests {
         dates: LeaseClock,
         now: SteadyInstant,
         passed_ms: i64,
-        /// By how much the clock of the holder is off.
+        /// Offset of the holder's clock.
         off_ms: i64,
         term: LeaseTerm,
-        /// When the store says that the lease was put.
+        /// Time of the lease by the store's clock.
         put_ms: i64,
-        /// Somebody found it over.
+        /// True if an observer found it expired.
         was_over: bool,
     }
 
@@ -256,7 +257,7 @@ mod tests {
             }
         }
 
-        /// Somebody puts a lease of their own, and compares both.
+        /// An observer puts a lease of its own, and compares both.
         fn look(&mut self) {
             let lease = ObjectMeta {
                 location: Path::from("leases/1"),
@@ -284,7 +285,7 @@ mod tests {
                 }
                 LeaseEvent::Set { seconds } => {
                     self.off_ms += seconds * 1_000;
-                    // Where its own clock dates the lease, the holder needs a moment to see that it was set.
+                    // If its own clock dates the lease, the holder needs a moment to notice a change.
                     if self.dates == LeaseClock::Holder {
                         self.pass(CHECKED_EACH.as_secs());
                         self.run_holder();

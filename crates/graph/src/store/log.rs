@@ -1,4 +1,4 @@
-//! The log: one record for each version, written only where there is none yet. The record is the pointer.
+//! Log of a store: one record per version, put only if absent. The record is the pointer.
 
 pub(super) mod alter;
 pub(super) mod entry;
@@ -16,53 +16,53 @@ use self::record::{VersionRecord, file_name};
 use super::segments::OpenSegments;
 use crate::{Error, Result, graphar::GraphFolder};
 
-/// Versions have as many digits.
+/// Digits of a version in file names.
 const DIGITS: usize = 20;
 
-/// The log of a store.
+/// Log of a store.
 pub(crate) struct VersionLog {
     place: GraphFolder,
     sinks: Sinks,
-    /// Where files are written. In local folders, records too: there the sinks give names and make them durable.
+    /// Destination of files. In local folders also of records: there the sinks assign names and make them durable.
     root: Destination,
     records: OpenSegments<u64, VersionRecord>,
 }
 
-/// What became of a record.
+/// Outcome of putting a record.
 #[derive(Debug)]
 pub(crate) enum RecordPutOutcome {
-    /// It is the version now.
+    /// The record became the version.
     Done,
-    /// Another one is.
+    /// Another record has the version.
     Taken(Arc<VersionRecord>),
 }
 
-/// What a listing shows of a record.
+/// Listing entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedRecord {
     pub(crate) version: u64,
     /// Bytes of the record.
     pub(crate) bytes: u64,
-    /// When it was put, in milliseconds since 1970, by the clock of the store.
+    /// Time of the put, in milliseconds since 1970, by the clock of the store.
     pub(crate) put_ms: i64,
 }
 
 impl VersionLog {
     /// # Errors
     ///
-    /// [`Error::Data`] if the place cannot be a path of a store.
+    /// [`Error::Data`] if the location cannot be a path of a store.
     pub(crate) fn new(place: GraphFolder, durability: Durability) -> Result<Self> {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
         let root = Destination::in_origin(place.store.origin(), &place.path("")?);
         Ok(Self { place, sinks, root, records: OpenSegments::default() })
     }
 
-    /// How errors call a record.
+    /// Returns the name of a record for errors.
     pub(crate) fn name(&self, version: u64) -> String {
         self.place.name(&file_name(version))
     }
 
-    /// The versions that there are, ascending; only those behind `after` where it is given. One listing.
+    /// Lists the existing versions, ascending; only those after `after` if given. One listing.
     pub(crate) fn list(&self, after: Option<u64>) -> BoxFuture<'_, Result<Vec<ListedRecord>>> {
         self.list_now(after).boxed()
     }
@@ -87,12 +87,13 @@ impl VersionLog {
             .try_collect()
             .await
             .map_err(|error| StorageError::from_origin(folder.as_ref(), error))?;
+
         listed.retain(|one| after.is_none_or(|after| one.version > after));
         listed.sort_unstable_by_key(|one| one.version);
         Ok(listed)
     }
 
-    /// The record of a version: read once for all who hold it.
+    /// Reads the record of a version, once for all holders.
     pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<VersionRecord>>> {
         self.records.get(version, self.read_anew(version)).boxed()
     }
@@ -102,12 +103,11 @@ impl VersionLog {
         parse(&bytes, version).map_err(|reason| Error::Data { file: self.name(version), reason })
     }
 
-    /// Writes a record where its version has none yet: one request. Where it is not sure whether that was done, what
-    /// is there now tells.
+    /// Puts a record if its version has none yet: one request. If the outcome is unknown, the existing record decides.
     ///
     /// # Errors
     ///
-    /// Whatever the store says: then the record was not there when it was looked for, or could not be looked for.
+    /// Any error of the store: then the record was absent when looked up, or could not be looked up.
     pub(crate) fn put<'a>(
         &'a self,
         record: &'a Arc<VersionRecord>,
@@ -130,6 +130,7 @@ impl VersionLog {
                 return Err(failed);
             }
         };
+
         let is_this = there.commit == record.commit;
         let there = Arc::new(there);
         self.records.put(record.version, &there);
@@ -145,17 +146,18 @@ impl VersionLog {
             sink.finish().await?;
             return Ok(());
         }
+
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let put = self.place.store.put_opts(&path, PutPayload::from(bytes), options).await;
         put.map(drop).map_err(|error| StorageError::from_write(path.as_ref(), error).into())
     }
 
-    /// Where other files of the store are written.
+    /// Returns the destination of other files of the store.
     pub(crate) fn destination(&self) -> Destination {
         self.root.clone()
     }
 
-    /// Writes other files of the store.
+    /// Returns the sinks of other files of the store.
     pub(crate) fn sinks(&self) -> &Sinks {
         &self.sinks
     }
@@ -167,12 +169,12 @@ fn version_of(file: &str) -> Option<u64> {
     all.then(|| digits.parse().ok()).flatten()
 }
 
-/// What a record ends with: the checksum of all bytes before it.
+/// Returns the end of a record: the checksum of all bytes before it.
 fn end(bytes: &[u8]) -> String {
     format!(",\"crc32\":\"{:08x}\"}}", crc32fast::hash(bytes))
 }
 
-/// A record as it is written: an object, whose last member is the checksum.
+/// Serializes a record: an object, whose last member is the checksum.
 fn to_bytes(record: &VersionRecord) -> std::result::Result<Vec<u8>, String> {
     let bytes = serde_json::to_vec(record);
     let mut bytes = bytes.map_err(|error| format!("the record cannot be written: {error}"))?;
@@ -182,7 +184,7 @@ fn to_bytes(record: &VersionRecord) -> std::result::Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A record as it was read.
+/// Parses and checks a record.
 pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRecord, String> {
     let (before, last) = bytes.split_at(bytes.len().saturating_sub(end(&[]).len()));
     if last != end(before).as_bytes() {
@@ -219,6 +221,7 @@ mod tests {
         let rest = r#""epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]"#;
         let newer = signed(&format!(r#"{{"format":2,"version":1,{rest}"#));
         assert!(parse(&newer, 1).unwrap_err().contains("newer"));
+
         let other = signed(&format!(r#"{{"format":1,"version":7,{rest}"#));
         assert!(parse(&other, 1).unwrap_err().contains("version 7"));
         let record = parse(&other, 7).unwrap();

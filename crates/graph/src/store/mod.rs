@@ -1,14 +1,14 @@
-//! A graph store: immutable files in a folder or a bucket, and one log that says which of them each version is made of.
+//! Graph store: immutable files in a folder or a bucket, and one log that lists the files of each version.
 //!
 //! ```text
-//! StoreWriter ─ add, update, delete ─▶ Pending ─▶ Draft ─ put-if-absent ─▶ _log/{version}.json
-//!                                                                            │ the whole state
+//! StoreWriter ─ changes ─▶ PendingChanges ─▶ CommitBuilder ─ put-if-absent ─▶ _log/{version}.json
+//!                                                                               │ the whole state
 //! GraphStore ─▶ Snapshot ─▶ VertexView ─▶ bases and deltas by ranges of indexes, under patches
-//!                       └─▶ EdgeView ───▶ bases and deltas in both orders, without what was deleted
+//!                       └─▶ EdgeView ───▶ bases and deltas in both orders, without deleted edges
 //! ```
 //!
-//! What is open is shared by all versions that need it, by the path or place in the log under which it never changes,
-//! and dropped when the last of them is.
+//! Open segments are shared by all versions that need them, by a path or location in the log whose data never changes,
+//! and dropped with the last of these versions.
 
 mod base;
 mod budgeted;

@@ -1,15 +1,15 @@
-//! Names: of types and properties, which become parts of paths, and of files, which nothing else is ever called.
+//! Names: of types and properties, which become parts of paths, and unique ones of files.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
 
-/// The column of answers and batches that has the indexes of vertices.
+/// Column of results and batches with the indexes of vertices.
 pub(super) const INDEX: &str = "_index";
-/// Longest name of a type or property, in bytes.
-const LONGEST: usize = 128;
+/// Maximum length of a type or property name, in bytes.
+const MAX_NAME: usize = 128;
 
-/// A name that no other file or commit has: a UUID of version 7, so that later ones sort behind earlier ones.
+/// Returns a name that no other file or commit has: a UUID of version 7, so that later ones sort after earlier ones.
 pub(crate) fn uuid7() -> String {
     let milliseconds = now_ms().max(0) as u128 & ((1 << 48) - 1);
     let random: u128 = rand::random();
@@ -20,28 +20,29 @@ pub(crate) fn uuid7() -> String {
     format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// Refuses a name of a type that cannot be a part of a path.
+/// Rejects a type name that cannot be a part of a path.
 pub(super) fn check_type(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    match !name.is_empty() && name.len() <= LONGEST && name.bytes().all(plain) {
-        true => Ok(()),
-        false => Err(Error::Schema {
+    if !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(plain) {
+        Ok(())
+    } else {
+        Err(Error::Schema {
             of: format!("type {name:?}"),
             reason: "a name has 1 to 128 letters, digits, _ and -".to_owned(),
-        }),
+        })
     }
 }
 
-/// Refuses a name of a property that is empty or that the store needs itself.
+/// Rejects a property name that is empty or that the store reserves.
 pub(super) fn check_property(of: &str, name: &str) -> Result<()> {
     let reason = match name {
         "" => "is empty",
-        _ if name.len() > LONGEST => "is longer than 128 bytes",
+        _ if name.len() > MAX_NAME => "is longer than 128 bytes",
         INDEX => "is that of the index in answers",
         _ if name.starts_with("_graphAr") || name.starts_with("_store") => "is kept for the store itself",
         _ if name.chars().any(char::is_control) => "has control characters",

@@ -1,4 +1,4 @@
-//! What all versions of a store share: its place, its log, and whatever immutable of it is open.
+//! State that all versions of a store share: its location, its log, and its open immutable segments.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ use super::{
 };
 use crate::{Error, Result, graphar::GraphFolder};
 
-/// A store, whatever its version.
+/// Store, independent of its version.
 pub(crate) struct StoreCore {
-    /// Where all files but records are: each is written once, under a name that no other ever has.
+    /// Folder of all files but records: each is written once, under a unique name.
     pub(crate) place: GraphFolder,
     pub(crate) options: StoreOptions,
     pub(crate) log: VersionLog,
@@ -67,12 +67,12 @@ impl StoreCore {
         })
     }
 
-    /// How errors call the store.
+    /// Returns the name of the store for errors.
     pub(crate) fn name(&self) -> String {
         self.place.name("").trim_end_matches('/').to_owned()
     }
 
-    /// What is open counts in the budget of the cache.
+    /// Charges an open segment to the budget of the cache.
     fn budgeted<T: MemoryFootprint>(&self, open: T) -> Budgeted<T> {
         Budgeted::new(&self.place.cache, open)
     }
@@ -87,14 +87,14 @@ impl StoreCore {
         Error::Data { file, reason: format!("{slot}{}", reason.into()) }
     }
 
-    /// All files in a folder.
+    /// Lists all files in a folder.
     pub(crate) async fn listed(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
         let path = self.place.path(folder)?;
         let failed = |error| StorageError::from_origin(path.as_ref(), error);
         Ok(self.place.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
     }
 
-    /// Inline data, made into something of use while the record is there.
+    /// Decodes inline data while its record is in memory.
     async fn inline<T>(
         &self,
         at: &DataLocation,
@@ -116,6 +116,7 @@ impl StoreCore {
         if let Some(field) = opened.unlike(fields) {
             return Err(self.wrong(at, format!("column {} is no {}", field.name(), field.data_type())));
         }
+
         match opened.len() as u64 {
             len if len == rows => Ok(opened),
             len => Err(self.wrong(at, format!("{len} rows, where the log says {rows}"))),
@@ -139,7 +140,7 @@ impl StoreCore {
         self.deletions.get(at.clone(), async { open.await.map(|deleted| self.budgeted(deleted)) }).await
     }
 
-    /// All of several sets; the one set itself where there is no other.
+    /// Returns the union of several sets; a single set is returned itself.
     pub(crate) async fn deleted(&self, at: &[DataLocation]) -> Result<Arc<Budgeted<DeletionSet>>> {
         let sets = futures::future::try_join_all(at.iter().map(|at| self.deletion(at))).await?;
         Ok(match sets.as_slice() {
@@ -194,7 +195,7 @@ impl StoreCore {
         self.edge_bases.get(info.path.clone(), open).await
     }
 
-    /// Opens all that the vertices of a type are made of.
+    /// Opens all parts of a vertex type.
     pub(crate) async fn vertices(&self, state: &VertexState) -> Result<VertexParts> {
         let of = &state.schema;
         let bases = futures::future::try_join_all(state.bases.iter().map(|info| self.vertex_base(of, info)));
@@ -206,10 +207,11 @@ impl StoreCore {
         let bases = bases.into_iter().map(VertexPart::Base);
         let mut parts: Vec<VertexPart> = bases.chain(deltas.into_iter().map(VertexPart::Delta)).collect();
         parts.sort_by_key(|part| part.range().start);
+
         Ok(VertexParts { state: state.clone(), parts, patches, deleted })
     }
 
-    /// Opens all that the edges of a type are made of.
+    /// Opens all parts of an edge type.
     pub(crate) async fn edges(&self, record: &VersionRecord, state: &EdgeState) -> Result<EdgeParts> {
         let of = &state.schema;
         let bases = futures::future::try_join_all(state.bases.iter().map(|base| self.base_part(of, base)));
@@ -219,7 +221,9 @@ impl StoreCore {
         let next = |name: &str| {
             record.vertices.iter().find(|vertices| vertices.schema.name == name).map_or(0, |found| found.next)
         };
-        let (sources, destinations) = (next(&of.source), next(&of.destination));
+
+        let sources = next(&of.source);
+        let destinations = next(&of.destination);
         Ok(EdgeParts { state: state.clone(), sources, destinations, parts })
     }
 
@@ -227,12 +231,14 @@ impl StoreCore {
         let by = |pick: fn(&super::log::record::EdgeDeletionPair) -> &DataLocation| {
             base.deleted.iter().map(|pair| pick(pair).clone()).collect::<Vec<_>>()
         };
-        let (by_source, by_destination) = (by(|pair| &pair.by_source), by(|pair| &pair.by_destination));
+        let by_source = by(|pair| &pair.by_source);
+        let by_destination = by(|pair| &pair.by_destination);
         let (opened, out_deleted, in_deleted) = futures::try_join!(
             self.edge_base(of, &base.info),
             self.deleted(&by_source),
             self.deleted(&by_destination)
         )?;
+
         Ok(EdgePart { of: EdgePartSource::Base(opened), out_deleted, in_deleted })
     }
 

@@ -1,19 +1,19 @@
-//! How a store is opened and written.
+//! Options of opening and writing a store.
 
 use std::path::PathBuf;
 
 use stylobate_storage::{ByteSize, Durability};
 
-/// Batches of a commit ride in the log's record up to so many bytes together.
+/// Limit of a commit's inline batches together.
 const INLINE_LIMIT: ByteSize = ByteSize::kib(64);
-/// Vertices of a chunk of a base.
+/// Vertices per chunk of a base.
 const VERTEX_CHUNK_SIZE: u64 = 1 << 16;
-/// Edges of a chunk of a base.
+/// Edges per chunk of a base.
 const EDGE_CHUNK_SIZE: u64 = 1 << 16;
 /// Memory of a bulk load or a compaction.
 const MEMORY: ByteSize = ByteSize::gib(1);
 
-/// How a store is opened and written.
+/// Options of opening and writing a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     pub(crate) inline_limit: ByteSize,
@@ -38,38 +38,39 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Batches of a commit ride in the record of the log up to so many bytes together; what is more becomes files.
-    /// Default: 64 KiB.
+    /// Sets the maximum size of a commit's batches together that are inline in its record of the log; larger ones
+    /// become files. Default: 64 KiB.
     pub fn with_inline_limit(mut self, limit: ByteSize) -> Self {
         self.inline_limit = limit;
         self
     }
 
-    /// Vertices of a chunk of a base, 1 or more. Default: 65,536.
+    /// Sets the number of vertices per chunk of a base, 1 or more. Default: 65,536.
     pub fn with_vertex_chunk_size(mut self, vertices: u64) -> Self {
         self.vertex_chunk_size = vertices.max(1);
         self
     }
 
-    /// Edges of a chunk of a base, 1 or more. Default: 65,536.
+    /// Sets the number of edges per chunk of a base, 1 or more. Default: 65,536.
     pub fn with_edge_chunk_size(mut self, edges: u64) -> Self {
         self.edge_chunk_size = edges.max(1);
         self
     }
 
-    /// Memory that a bulk load or a compaction may take. Default: 1 GiB.
+    /// Sets the memory of a bulk load or a compaction. Default: 1 GiB.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self
     }
 
-    /// What holds of a commit in a local folder once it is done. Default: it survives a loss of power.
+    /// Sets the durability of a commit in a local folder. Default: it survives a power failure.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Where a bulk load or a compaction sorts what does not fit its memory. Default: the system's folder.
+    /// Sets the folder where bulk loads and compactions sort data that does not fit into memory. Default: the system's
+    /// folder.
     pub fn with_temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary_folder = Some(folder.into());
         self

@@ -1,4 +1,4 @@
-//! What a store holds: types of vertices and edges, and their typed properties. It can grow, and never shrinks.
+//! Schema of a store: types of vertices and edges, and their typed properties. It can grow, and never shrinks.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::names::{check_property, check_type};
 use crate::{Error, PropertyType, Result};
 
-/// A property of vertices or edges: a column. All but keys may be null.
+/// Property of vertices or edges: a column. All but keys may be null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProperty {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The type of its values.
+    /// Type of its values.
     #[serde(rename = "type", serialize_with = "to_text", deserialize_with = "from_text")]
     pub property_type: PropertyType,
 }
 
 impl StoreProperty {
-    /// A property.
+    /// Returns a property.
     pub fn new(name: impl Into<String>, property_type: PropertyType) -> Self {
         Self { name: name.into(), property_type }
     }
 
-    /// The column that it is read as. Points in time are in microseconds.
+    /// Returns the field that it is read as. Timestamps are in microseconds.
     pub fn field(&self) -> FieldRef {
         Arc::new(Field::new(&self.name, fine(self.property_type.arrow()), true))
     }
@@ -52,36 +52,36 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<
     String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
-/// A type of vertices.
+/// Vertex type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexType {
-    /// Its name: letters, digits, `_` and `-`.
+    /// Name: letters, digits, `_` and `-`.
     pub name: String,
-    /// The property that tells its vertices apart: an `int32`, `int64` or `string` that is never null.
+    /// Key property, unique per vertex: an `int32`, `int64` or `string` that is never null.
     pub key: String,
-    /// Its properties, the key among them.
+    /// Properties, including the key.
     pub properties: Vec<StoreProperty>,
 }
 
 impl VertexType {
-    /// A type whose vertices have a key and no other property yet.
+    /// Returns a type whose vertices have a key and no other property yet.
     pub fn new(name: impl Into<String>, key: impl Into<String>, key_type: PropertyType) -> Self {
         let key = key.into();
         Self { name: name.into(), properties: vec![StoreProperty::new(&key, key_type)], key }
     }
 
-    /// Another property.
+    /// Adds a property.
     pub fn with_property(mut self, name: impl Into<String>, property_type: PropertyType) -> Self {
         self.properties.push(StoreProperty::new(name, property_type));
         self
     }
 
-    /// The columns of its properties, the key's among them.
+    /// Returns the columns of its properties, including the key's.
     pub fn fields(&self) -> Vec<FieldRef> {
         self.properties.iter().map(StoreProperty::field).collect()
     }
 
-    /// The type of its keys' column.
+    /// Returns the type of its key column.
     pub(crate) fn key_type(&self) -> DataType {
         let key = self.properties.iter().find(|property| property.name == self.key);
         key.map_or(DataType::Null, |key| key.property_type.arrow())
@@ -104,43 +104,45 @@ impl VertexType {
     }
 }
 
-/// A type of edges between vertices of two types, or of one.
+/// Edge type between vertices of two types, or of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeType {
-    /// The type of the vertices that its edges leave.
+    /// Type of the vertices that its edges leave.
     pub source: String,
-    /// Its name: letters, digits, `_` and `-`. Types between other vertices may have the same.
+    /// Name: letters, digits, `_` and `-`. Types between other vertices may have the same.
     pub name: String,
-    /// The type of the vertices that its edges enter.
+    /// Type of the vertices that its edges enter.
     pub destination: String,
-    /// Its properties.
+    /// Properties.
     pub properties: Vec<StoreProperty>,
 }
 
-/// The column of edges that says which vertex they leave.
+/// Column of the vertices that edges leave.
 pub(crate) const SOURCE: &str = "src";
-/// The column of edges that says which vertex they enter.
+/// Column of the vertices that edges enter.
 pub(crate) const DESTINATION: &str = "dst";
 
 impl EdgeType {
-    /// A type whose edges have no properties yet.
+    /// Returns a type whose edges have no properties yet.
     pub fn new(source: impl Into<String>, name: impl Into<String>, destination: impl Into<String>) -> Self {
-        let (source, name, destination) = (source.into(), name.into(), destination.into());
+        let source = source.into();
+        let name = name.into();
+        let destination = destination.into();
         Self { source, name, destination, properties: Vec::new() }
     }
 
-    /// Another property.
+    /// Adds a property.
     pub fn with_property(mut self, name: impl Into<String>, property_type: PropertyType) -> Self {
         self.properties.push(StoreProperty::new(name, property_type));
         self
     }
 
-    /// The columns of its properties.
+    /// Returns the columns of its properties.
     pub fn fields(&self) -> Vec<FieldRef> {
         self.properties.iter().map(StoreProperty::field).collect()
     }
 
-    /// Its name with those of its ends: `Person_KNOWS_Person`.
+    /// Returns its name with those of its ends: `Person_KNOWS_Person`.
     pub fn full_name(&self) -> String {
         format!("{}_{}_{}", self.source, self.name, self.destination)
     }
@@ -173,51 +175,51 @@ fn check_properties(of: &str, properties: &[StoreProperty]) -> Result<()> {
 /// All types of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreSchema {
-    /// The types of vertices.
+    /// Vertex types.
     pub vertices: Vec<VertexType>,
-    /// The types of edges.
+    /// Edge types.
     pub edges: Vec<EdgeType>,
 }
 
 impl StoreSchema {
-    /// No types yet.
+    /// Returns a schema without types.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Another type of vertices.
+    /// Adds a vertex type.
     pub fn with_vertices(mut self, vertices: VertexType) -> Self {
         self.vertices.push(vertices);
         self
     }
 
-    /// Another type of edges.
+    /// Adds an edge type.
     pub fn with_edges(mut self, edges: EdgeType) -> Self {
         self.edges.push(edges);
         self
     }
 }
 
-/// How a schema grows. What was written before has null for a new property.
+/// Growth of a schema. Existing rows have null for a new property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaChange {
-    /// Another type of vertices.
+    /// Adds a vertex type.
     AddVertexType(VertexType),
-    /// Another type of edges.
+    /// Adds an edge type.
     AddEdgeType(EdgeType),
-    /// Another property of vertices.
+    /// Adds a property of vertices.
     AddVertexProperty {
-        /// Their type.
+        /// Vertex type.
         vertex_type: String,
-        /// The property.
+        /// Property.
         property: StoreProperty,
     },
-    /// Another property of edges.
+    /// Adds a property of edges.
     AddEdgeProperty {
-        /// Their type: its name, or its full name where several have it.
+        /// Edge type: its name, or its full name if several share the name.
         edge_type: String,
-        /// The property.
+        /// Property.
         property: StoreProperty,
     },
 }

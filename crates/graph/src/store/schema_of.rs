@@ -1,4 +1,4 @@
-//! Types of vertices and edges as the columns of data have them.
+//! Types of vertices and edges derived from the columns of data.
 
 use arrow::datatypes::{Field, Schema};
 
@@ -6,13 +6,14 @@ use super::schema::{DESTINATION, EdgeType, SOURCE, StoreProperty, VertexType};
 use crate::{Error, PropertyType, Result};
 
 impl VertexType {
-    /// The type whose properties are the columns of data, one of which is the key.
+    /// Returns the type whose properties are the columns of data, one of them the key.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] where there is no such key, or where no property has values of a column's type.
+    /// [`Error::Schema`] if there is no such key, or if no property type holds a column's values.
     pub fn of_columns(name: impl Into<String>, key: impl Into<String>, columns: &Schema) -> Result<Self> {
-        let (name, key) = (name.into(), key.into());
+        let name = name.into();
+        let key = key.into();
         let of = format!("vertex type {name}");
         if columns.index_of(&key).is_err() {
             return Err(Error::Schema { of, reason: format!("there is no column {key} to be its key") });
@@ -23,11 +24,11 @@ impl VertexType {
 }
 
 impl EdgeType {
-    /// The type whose properties are the columns of data, but for `src` and `dst`.
+    /// Returns the type whose properties are the columns of data, except `src` and `dst`.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] where no property has values of a column's type.
+    /// [`Error::Schema`] if no property type holds a column's values.
     pub fn of_columns(
         source: impl Into<String>,
         name: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Immutable things that were opened, each once for all who hold it: dropped when nobody does any more.
+//! Immutable segments, each opened once for all holders, and dropped with the last.
 
 use std::{
     collections::HashMap,
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 
 use crate::Result;
 
-/// Entries of things that are gone are removed once there are so many entries, and then whenever they double.
+/// Dead entries are removed once there are this many entries, and then whenever they double.
 const FIRST_SWEEP: usize = 256;
 
 type SegmentSlot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;
 
-/// What is open, by what never changes: a path, or a place in the log. A commit adds to it and invalidates nothing.
+/// Open segments, by an immutable key: a path, or a location in the log. A commit adds to them and invalidates nothing.
 pub(crate) struct OpenSegments<K, T> {
     slots: Mutex<SegmentSlotMap<K, T>>,
 }
@@ -32,7 +32,7 @@ impl<K, T> Default for OpenSegments<K, T> {
 }
 
 impl<K: Eq + Hash, T> OpenSegments<K, T> {
-    /// What is open, or is opened now: others who ask meanwhile wait for it. What failed is tried again.
+    /// Returns an open segment, or opens it; concurrent callers wait for it. A failed open is tried again.
     pub(crate) async fn get(&self, key: K, open: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
         let slot = self.slot(key);
         let mut held = slot.lock().await;
@@ -44,15 +44,15 @@ impl<K: Eq + Hash, T> OpenSegments<K, T> {
         Ok(opened)
     }
 
-    /// Keeps what was made here and need not be opened.
+    /// Adds a segment that was made here and need not be opened.
     pub(crate) fn put(&self, key: K, made: &Arc<T>) {
-        // Somebody who is just opening the same has the same in a moment.
+        // A concurrent opener of the same segment gets the same data.
         if let Ok(mut held) = self.slot(key).try_lock() {
             *held = Arc::downgrade(made);
         }
     }
 
-    /// Looks at all that is open.
+    /// Visits all open segments.
     pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
         let slots: Vec<SegmentSlot<T>> = self.slots.lock().by_key.values().cloned().collect();
         let open = slots.iter().filter_map(|slot| slot.try_lock().ok()?.upgrade());
@@ -98,7 +98,8 @@ mod tests {
             Ok("one".to_owned())
         };
         let (a, b) = futures::join!(shared.get(1, open()), shared.get(1, open()));
-        let (a, b) = (a.unwrap(), b.unwrap());
+        let a = a.unwrap();
+        let b = b.unwrap();
         assert!(Arc::ptr_eq(&a, &b));
         assert_eq!((opened.load(Ordering::SeqCst), shared.open()), (1, 1));
         drop((a, b));

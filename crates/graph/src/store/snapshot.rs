@@ -1,4 +1,4 @@
-//! A version of a store, which never changes: what there is, and the way to its vertices and edges.
+//! Immutable version of a store, with access to its vertices and edges.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// A version of a store. Cheap to make and to clone; whatever is committed later, it answers as before. As long as it
-/// is held, collecting garbage from the same [`GraphStore`](crate::GraphStore) removes nothing that it needs.
+/// Version of a store. Cheap to make and to clone; later commits do not change its results. As long as it is held,
+/// garbage collection of the same [`GraphStore`](crate::GraphStore) removes nothing that it needs.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,
@@ -50,8 +50,8 @@ impl Snapshot {
         &self.inner.core
     }
 
-    /// Opens what another version has open, while that holds what both share. What fails is tried again when it is
-    /// asked for.
+    /// Opens the types that another version has open, while that keeps their shared segments. Failures are retried on
+    /// first use.
     #[boxed]
     pub(super) async fn open_as(&self, other: &Self) {
         let vertices = other.inner.vertices.iter().enumerate().filter(|(_, cell)| cell.initialized());
@@ -61,7 +61,7 @@ impl Snapshot {
         futures::join!(futures::future::join_all(vertices), futures::future::join_all(edges));
     }
 
-    /// The vertices of a type, which is the one of this number in the record.
+    /// Opens the vertex type at this position in the record.
     #[boxed]
     pub(crate) async fn vertex_parts(&self, at: usize) -> Result<Arc<VertexParts>> {
         let (cell, state) =
@@ -71,7 +71,7 @@ impl Snapshot {
         cell.get_or_try_init(open).await.cloned()
     }
 
-    /// The edges of a type, which is the one of this number in the record.
+    /// Opens the edge type at this position in the record.
     #[boxed]
     pub(crate) async fn edge_parts(&self, at: usize) -> Result<Arc<EdgeParts>> {
         let (cell, state) = self.inner.edges.get(at).zip(self.record().edges.get(at)).ok_or_else(no_such)?;
@@ -79,32 +79,32 @@ impl Snapshot {
         cell.get_or_try_init(open).await.cloned()
     }
 
-    /// The same, if they were opened before.
+    /// Returns [`Self::vertex_parts`] if they were opened before.
     pub(super) fn open_vertices(&self, at: usize) -> Option<&Arc<VertexParts>> {
         self.inner.vertices.get(at)?.get()
     }
 
-    /// The same, if they were opened before.
+    /// Returns [`Self::edge_parts`] if they were opened before.
     pub(super) fn open_edges(&self, at: usize) -> Option<&Arc<EdgeParts>> {
         self.inner.edges.get(at)?.get()
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn version(&self) -> u64 {
         self.record().version
     }
 
-    /// What the log says of it.
+    /// Returns its summary in the log.
     pub fn entry(&self) -> LogEntry {
         LogEntry::of(self.record())
     }
 
-    /// The types of vertices and edges.
+    /// Returns the types of vertices and edges.
     pub fn schema(&self) -> StoreSchema {
         self.record().schema()
     }
 
-    /// How many vertices of a type there are.
+    /// Returns the number of vertices of a type.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Snapshot {
         Ok(self.record().vertices.get(at).map_or(0, |state| state.count))
     }
 
-    /// How many indexes were given to vertices of a type: those of deleted ones are never given again.
+    /// Returns the number of indexes assigned to vertices of a type: those of deleted ones are never reused.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl Snapshot {
         Ok(self.record().vertices.get(at).map_or(0, |state| state.next))
     }
 
-    /// How many edges of a type there are. Edges are named as `KNOWS`, or as `Person_KNOWS_Person` where several types
-    /// have that name.
+    /// Returns the number of edges of a type. Edge types are named as `KNOWS`, or as `Person_KNOWS_Person` if several
+    /// share that name.
     ///
     /// # Errors
     ///

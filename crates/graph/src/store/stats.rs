@@ -1,4 +1,4 @@
-//! What the caches of a store hold and did, each for itself.
+//! Statistics of a store's caches, each separately.
 
 use serde::Serialize;
 use stylobate_columnar::ColumnsUse;
@@ -9,14 +9,14 @@ use super::{
     segments::OpenSegments,
 };
 
-/// What a store holds in memory and what was asked of it, by kind. All of it counts in the one budget of the cache.
+/// Memory and lookups of a store, by kind. All of it is charged to the one budget of the cache.
 ///
-/// Columns are kept and dropped by the cache; what else is open is held as long as a snapshot needs it. What no version
-/// that is open needs any more is not counted.
+/// The cache keeps and evicts columns; other open segments are held as long as a snapshot needs them. Segments that no
+/// open version needs are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Where the edges of each vertex are.
+    /// Offsets of each vertex's edges.
     pub offsets: ColumnsUse,
     /// Neighbours and properties of edges.
     pub edge_columns: ColumnsUse,
@@ -28,23 +28,23 @@ pub struct StoreStats {
     pub delta_columns: ColumnsUse,
     /// Descriptions of bases.
     pub bases: OpenUse,
-    /// Vertices and edges that commits added, and new values, with the orders in which they are found.
+    /// Added vertices and edges, and patches, with their lookup orders.
     pub deltas: OpenUse,
-    /// What was deleted.
+    /// Deletions.
     pub deletions: OpenUse,
 }
 
-/// What is open of a kind.
+/// Open segments of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OpenUse {
-    /// How many are open.
+    /// Number of open segments.
     pub open: u64,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes: u64,
 }
 
 impl GraphStore {
-    /// What is in memory, and what was asked of it.
+    /// Returns the memory in use, and its lookups.
     pub fn stats(&self) -> StoreStats {
         let core = self.core();
         let mut stats = StoreStats::default();
@@ -59,6 +59,7 @@ impl GraphStore {
             add(&mut stats.offsets, base.offsets_use());
             add(&mut stats.edge_columns, base.columns_use());
         });
+
         let mut deltas = OpenUse::default();
         core.vertex_deltas.each(|delta| {
             deltas.add(delta);
@@ -73,6 +74,7 @@ impl GraphStore {
             add(&mut stats.delta_columns, patch.rows().usage());
         });
         (stats.bases, stats.deltas, stats.deletions) = (bases, deltas, open_use(&core.deletions));
+
         stats
     }
 }

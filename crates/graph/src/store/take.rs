@@ -1,5 +1,5 @@
-//! Rows of several chunks as one array: by direct copies for numbers and texts, so that scattered rows cost little more
-//! than the memory that they touch.
+//! Gathers rows of several chunks into one array: by direct copies for numbers and texts, so that scattered rows cost
+//! little more than the memory that they touch.
 
 use std::ops::Range;
 
@@ -16,40 +16,38 @@ use smallvec::SmallVec;
 
 use crate::{Result, graphar::gathering};
 
-/// Chunks that are read at the same time.
+/// Chunks read concurrently.
 pub(super) const CHUNKS_AT_ONCE: usize = 16;
-/// Chunks that are read ahead of who takes all of them.
+/// Chunks read ahead of a consumer of all of them.
 pub(super) const CHUNKS_AHEAD: usize = 4;
 
-/// Rows that lie together in one of the chunks.
+/// Consecutive rows of a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkRun {
-    /// Which of the chunks that are at hand.
+    /// Position among the loaded chunks.
     pub(super) chunk: usize,
     pub(super) rows: Range<usize>,
 }
 
-/// A row: which of the chunks that are at hand, and which row of it.
+/// Row: position among the loaded chunks, and row of the chunk.
 pub(super) type ChunkRow = (u32, u32);
 
-/// Which chunks are needed, each once, in the order in which they were first named.
+/// Required chunks, each once, in the order of their first request.
 pub(crate) struct ChunkInterner {
     numbers: SmallVec<[u64; 8]>,
-    /// Where each is, by its number; not made where there are few names.
+    /// Position of each chunk, by its number; not allocated for few requests.
     places: Vec<u32>,
 }
 
-/// So few chunks are looked for one by one.
+/// Maximum number of chunks for a linear search.
 const FEW: usize = 16;
 const NONE: u32 = u32::MAX;
 
 impl ChunkInterner {
-    /// For so many names of chunks with numbers below `most`.
+    /// Returns an interner for `names` requests of chunks with numbers below `most`.
     pub(super) fn new(names: usize, most: u64) -> Self {
-        let places = match names > FEW && most > 1 {
-            true => vec![NONE; usize::try_from(most).unwrap_or(0)],
-            false => Vec::new(),
-        };
+        let places =
+            if names > FEW && most > 1 { vec![NONE; usize::try_from(most).unwrap_or(0)] } else { Vec::new() };
         Self { numbers: SmallVec::new(), places }
     }
 
@@ -62,6 +60,7 @@ impl ChunkInterner {
             }
             return *place as usize;
         }
+
         match self.numbers.iter().position(|known| *known == number) {
             Some(place) => place,
             None => {
@@ -76,8 +75,8 @@ impl ChunkInterner {
     }
 }
 
-/// Rows by the chunk that they are in, so that a chunk can be let go of as soon as these were copied: the rows of each,
-/// and where each row is once only these are left.
+/// Groups rows by chunk, so that a chunk can be dropped once its rows were copied: the rows of each chunk, and the
+/// position of each row among the copies.
 pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkRow>>, Vec<ChunkRow>) {
     let mut shares: Vec<Vec<ChunkRow>> = vec![Vec::new(); chunks];
     let left = rows.iter().map(|(chunk, row)| {
@@ -88,11 +87,12 @@ pub(super) fn rows_by_chunk(rows: &[ChunkRow], chunks: usize) -> (Vec<Vec<ChunkR
         });
         (*chunk, place as u32)
     });
+
     let left = left.collect();
     (shares, left)
 }
 
-/// The same of stretches.
+/// Groups runs as [`rows_by_chunk`].
 pub(super) fn runs_by_chunk(runs: &[ChunkRun], chunks: usize) -> (Vec<Vec<ChunkRun>>, Vec<ChunkRun>) {
     let mut shares: Vec<(Vec<ChunkRun>, usize)> = vec![(Vec::new(), 0); chunks];
     let left = runs.iter().map(|run| {
@@ -103,11 +103,12 @@ pub(super) fn runs_by_chunk(runs: &[ChunkRun], chunks: usize) -> (Vec<Vec<ChunkR
         });
         ChunkRun { chunk: run.chunk, rows: start..start + run.rows.len() }
     });
+
     let left = left.collect();
     (shares.into_iter().map(|(share, _)| share).collect(), left)
 }
 
-/// One row of a chunk after the other: which chunk, and which row of it. Rows must be there.
+/// Gathers single rows by chunk and row, which must exist.
 pub(super) fn gather_rows(
     chunks: &[ArrayRef],
     rows: &[(u32, u32)],
@@ -121,12 +122,14 @@ pub(super) fn gather_rows(
     if chunks.is_empty() || rows.is_empty() {
         return Ok(new_empty_array(data_type));
     }
+
     let direct = downcast_primitive! {
         data_type => (numbers),
         DataType::Utf8 => text_rows(chunks, rows),
         DataType::Boolean => boolean_rows(chunks, rows),
         _ => None
     };
+
     match direct {
         Some(array) => Ok(array),
         None => {
@@ -140,7 +143,7 @@ pub(super) fn gather_rows(
 
 type ChunkSlices<T> = SmallVec<[T; 16]>;
 
-/// Which rows are not null; nothing where none can be.
+/// Returns the validity of rows; `None` if none can be null.
 fn valid_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<NullBuffer> {
     if chunks.iter().all(|chunk| chunk.null_count() == 0) {
         return None;
@@ -154,6 +157,7 @@ fn valid_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<NullBuffer> {
             None => false,
         }
     };
+
     Some(NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), is_valid)))
 }
 
@@ -170,6 +174,7 @@ fn primitive_rows<T: ArrowPrimitiveType>(
         let value = values.get(*chunk as usize).and_then(|values| values.get(*row as usize));
         value.copied().unwrap_or_default()
     };
+
     let gathered: Vec<T::Native> = match values.as_slice() {
         [only] => rows.iter().map(|(_, row)| only.get(*row as usize).copied().unwrap_or_default()).collect(),
         _ => rows.iter().map(value).collect(),
@@ -188,19 +193,23 @@ fn text_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
         let bounds = offsets.and_then(|offsets| offsets.get(*row as usize..*row as usize + 2));
         bounds.map_or(0, |bounds| (bounds.iter().sum::<i32>() - 2 * bounds.first().unwrap_or(&0)) as usize)
     };
+
     let bytes: usize = rows.iter().map(length).sum();
     if i32::try_from(bytes).is_err() {
         return None;
     }
+
     let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
     let mut gathered = StringBuilder::with_capacity(rows.len(), bytes);
     for (chunk, row) in rows {
         let texts = texts.get(*chunk as usize)?;
-        match has_nulls && texts.is_null(*row as usize) {
-            true => gathered.append_null(),
-            false => gathered.append_value(texts.value(*row as usize)),
+        if has_nulls && texts.is_null(*row as usize) {
+            gathered.append_null();
+        } else {
+            gathered.append_value(texts.value(*row as usize));
         }
     }
+
     Some(std::sync::Arc::new(gathered.finish()))
 }
 
@@ -217,7 +226,7 @@ fn boolean_rows(chunks: &[ArrayRef], rows: &[(u32, u32)]) -> Option<ArrayRef> {
     Some(std::sync::Arc::new(BooleanArray::new(gathered, valid_rows(chunks, rows))))
 }
 
-/// Stretches of chunks, one after the other. They must be there.
+/// Gathers runs of chunks, which must exist.
 pub(super) fn gather_runs(
     chunks: &[ArrayRef],
     runs: &[ChunkRun],
@@ -232,12 +241,14 @@ pub(super) fn gather_runs(
     if chunks.is_empty() || rows == 0 {
         return Ok(new_empty_array(data_type));
     }
-    // What is handed out holds the whole chunk: few rows of many are copied.
+
+    // A slice keeps the whole chunk alive: few rows of many are copied.
     if let ([chunk], [run]) = (chunks, runs)
         && run.rows.len() >= chunk.len() / 2
     {
         return Ok(chunk.slice(run.rows.start, run.rows.len()));
     }
+
     let direct = downcast_primitive! {
         data_type => (numbers),
         _ => None
@@ -261,7 +272,7 @@ fn primitive_runs<T: ArrowPrimitiveType>(
     rows: usize,
     data_type: &DataType,
 ) -> Option<ArrayRef> {
-    // Nulls of stretches are rare: then they are put together as any other array is.
+    // Nulls in runs are rare: the generic kernel handles them.
     if chunks.iter().any(|chunk| chunk.null_count() > 0) {
         return None;
     }
@@ -269,6 +280,7 @@ fn primitive_runs<T: ArrowPrimitiveType>(
     for chunk in chunks {
         values.push(chunk.as_primitive_opt::<T>()?.values());
     }
+
     let mut gathered: Vec<T::Native> = Vec::with_capacity(rows);
     for run in runs {
         gathered.extend_from_slice(values.get(run.chunk)?.get(run.rows.clone())?);
@@ -296,6 +308,7 @@ mod tests {
             ChunkRun { chunk: 1, rows: 0..0 },
             ChunkRun { chunk: 1, rows: 1..3 },
         ];
+
         let pairs = [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)];
         assert_eq!(&gather_runs(chunks, &runs, 5, data_type).unwrap(), &interleave(&arrays, &pairs).unwrap());
         assert_eq!(gather_rows(&[], &[], data_type).unwrap().len(), 0);
@@ -314,6 +327,7 @@ mod tests {
             texts(&[Some("a"), Some(""), Some("ccc"), Some("é")]),
             texts(&[Some("x"), None, Some("zz")]),
         ]);
+
         let flags = |values: &[Option<bool>]| Arc::new(BooleanArray::from(values.to_vec())) as ArrayRef;
         check(&[
             flags(&[Some(true), None, Some(false), Some(true)]),
@@ -322,6 +336,7 @@ mod tests {
         let list = |values: Vec<Option<Vec<Option<i64>>>>| {
             Arc::new(ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(values)) as ArrayRef
         };
+
         let one = || Some(vec![Some(1), None]);
         check(&[list(vec![one(), None, Some(vec![]), one()]), list(vec![None, one(), Some(vec![Some(7)])])]);
     }
@@ -340,6 +355,7 @@ mod tests {
             .zip(&shares)
             .map(|(chunk, rows)| gather_rows(std::slice::from_ref(chunk), rows, chunk.data_type()).unwrap())
             .collect();
+
         assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1, 1, 3]);
         let gathered = |chunks, rows: &[(u32, u32)]| gather_rows(chunks, rows, &DataType::Int64).unwrap();
         assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &rows));
@@ -348,6 +364,7 @@ mod tests {
             ChunkRun { chunk: 0, rows: 0..0 },
             ChunkRun { chunk: 2, rows: 0..9 },
         ];
+
         let (shares, left) = runs_by_chunk(&runs, 3);
         let pieces: Vec<ArrayRef> = chunks
             .iter()
@@ -357,6 +374,7 @@ mod tests {
                 gather_runs(std::slice::from_ref(chunk), runs, rows, chunk.data_type()).unwrap()
             })
             .collect();
+
         let gathered = |chunks, runs: &[ChunkRun]| gather_runs(chunks, runs, 12, &DataType::Int64).unwrap();
         assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &runs));
     }

@@ -1,4 +1,4 @@
-//! A bucket in memory that counts requests, and that stops answering when it is told to.
+//! In-memory bucket that counts requests, and stops answering on demand.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use stylobate_storage::{
     RequestOptions,
 };
 
-/// What it was asked for.
+/// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     pub gets: u64,
@@ -38,14 +38,14 @@ pub struct Bucket {
     heads: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
-    /// Reads that are under way, and how often one began when none was.
+    /// Reads in progress, and how often one began when none was.
     reading: AtomicU64,
     steps: AtomicU64,
-    /// How long a read takes, in milliseconds.
+    /// Latency of a read, in milliseconds.
     latency: AtomicU64,
     /// Requests that are still answered; negative for all.
     left: AtomicI64,
-    /// The first request that is not answered is carried out all the same, if it is a write.
+    /// If true, the first unanswered request is carried out if it is a write.
     carries_out: AtomicBool,
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 enum Fate {
     Answered,
-    /// Done, and not answered.
+    /// Carried out, and not answered.
     Silent,
     Refused,
 }
@@ -84,7 +84,7 @@ impl Bucket {
         Self::over(Arc::new(InMemory::new()))
     }
 
-    /// Answers so many more requests, and no other.
+    /// Answers `requests` further requests, and no other.
     pub fn stop_after(&self, requests: i64, carries_out: bool) {
         self.carries_out.store(carries_out, Ordering::SeqCst);
         self.left.store(requests, Ordering::SeqCst);
@@ -104,12 +104,12 @@ impl Bucket {
         }
     }
 
-    /// From now on each read takes so long that those that wait for one another are told from those that do not.
+    /// Slows down reads so much that sequential ones are distinguishable from concurrent ones.
     pub fn slow_down(&self) {
         self.latency.store(20, Ordering::SeqCst);
     }
 
-    /// Reads that were made one after another: those that were under way together count once.
+    /// Returns the number of sequential reads: concurrent ones count once.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::SeqCst)
     }
@@ -146,12 +146,12 @@ impl Bucket {
         Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap()
     }
 
-    /// The bucket as what a store is opened from, with a cache of its own.
+    /// Returns the bucket as the source of a store, with a cache of its own.
     pub async fn source(self: &Arc<Self>) -> (Cache, Source) {
         self.source_with(ByteSize::mib(64)).await
     }
 
-    /// The same, with so many bytes for what is decoded.
+    /// Returns [`Self::source`] with `decoded` bytes for decoded data.
     pub async fn source_with(self: &Arc<Self>, decoded: ByteSize) -> (Cache, Source) {
         let memory = ByteSize::bytes(ByteSize::mib(32).as_u64() + decoded.as_u64());
         let pages = PageCache::open(CacheOptions::new(memory)).await.unwrap();
@@ -163,6 +163,7 @@ impl Bucket {
             ConsistencyRules::new(Consistency::DEFAULT),
             ReadOptions { requests, ..ReadOptions::default() },
         );
+
         let cache = match decoded.as_u64() {
             0 => Cache::passing(pages),
             _ => Cache::over(pages),
@@ -170,7 +171,7 @@ impl Bucket {
         (cache, Source::Store { store, pattern: "lake/graph".to_owned() })
     }
 
-    /// The same, where the store is at another path.
+    /// Returns [`Self::source`] with the store at another path.
     pub async fn source_at(self: &Arc<Self>, path: &str) -> (Cache, Source) {
         let (cache, Source::Store { store, .. }) = self.source().await else { panic!("a store") };
         (cache, Source::Store { store, pattern: path.to_owned() })

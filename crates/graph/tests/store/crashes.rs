@@ -1,4 +1,4 @@
-//! A bucket that stops answering at any request, and what is there when it is back.
+//! A bucket that stops answering at any request, and its state once it is back.
 
 use object_store::memory::InMemory;
 use rand::{SeedableRng, rngs::StdRng};
@@ -14,15 +14,15 @@ use crate::{
 
 const COMMITS: u64 = 4;
 
-/// What may be there after a history that ended anywhere.
+/// Possible states after a history that ended anywhere.
 struct Ended {
-    /// What was committed for certain.
+    /// State that was certainly committed.
     committed: Model,
-    /// What was being committed.
+    /// State that was being committed.
     tried: Option<Model>,
 }
 
-/// Changes that are the same each time.
+/// Applies changes that are the same each time.
 async fn changes(writer: &mut StoreWriter, model: &mut Model, commit: u64) -> Result<()> {
     let mut random = StdRng::seed_from_u64(commit);
     for _ in 0..12 {
@@ -49,6 +49,7 @@ async fn history(bucket: &Arc<Bucket>, options: &StoreOptions) -> Ended {
             }
         }
     }
+
     Ended { committed, tried: None }
 }
 
@@ -60,7 +61,7 @@ async fn at_every_request(options: StoreOptions, carries_out: bool) {
         bucket.stop_after(k, carries_out);
         let ended = history(&bucket, &options).await;
         let answered = bucket.total() <= k as u64;
-        // Somebody else opens it later.
+        // Another process opens it later.
         let store = Bucket::over(memory).open(options.clone()).await.unwrap();
         let found = store.latest().vertex_count("Person").unwrap();
         let is = |model: &Model| {
@@ -70,6 +71,7 @@ async fn at_every_request(options: StoreOptions, carries_out: bool) {
                 && model.knows.len() as u64 == latest.edge_count("KNOWS").unwrap()
                 && model.likes.len() as u64 == latest.edge_count("LIKES").unwrap()
         };
+
         let there = match &ended.tried {
             Some(tried) if is(tried) => {
                 assert!(carries_out, "request {k} was not carried out");
@@ -78,7 +80,8 @@ async fn at_every_request(options: StoreOptions, carries_out: bool) {
             _ => &ended.committed,
         };
         there.check(&store.latest()).await;
-        // And goes on from there.
+
+        // And continues from there.
         let mut model = there.clone();
         let mut writer = store.writer().await.unwrap();
         changes(&mut writer, &mut model, 99).await.unwrap();
@@ -117,14 +120,16 @@ async fn a_commit_that_failed_is_done_once_when_it_is_tried_again() {
         let mut writer = store.writer().await.unwrap();
         let mut model = Model::default();
         changes(&mut writer, &mut model, 7).await.unwrap();
+
         for left in 0..3 {
-            // Neither the put nor what looks for it is answered.
+            // Neither the put nor the lookup of its outcome is answered.
             bucket.stop_after(left, carries_out);
             if writer.commit().await.is_ok() {
                 break;
             }
             Model::default().check(&store.latest()).await;
         }
+
         bucket.heal();
         let version = writer.commit().await.unwrap();
         assert_eq!(version, 2, "the store, its writer, and one commit");
@@ -149,6 +154,7 @@ async fn after_a_failed_commit_a_writer_may_go_on_with_something_else() {
     changes(&mut writer, &mut model, 8).await.unwrap();
     writer.commit().await.unwrap();
     model.check(&store.latest()).await;
+
     let before = model.clone();
     changes(&mut writer, &mut model, 9).await.unwrap();
     bucket.stop_after(0, false);

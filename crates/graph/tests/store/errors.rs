@@ -1,4 +1,4 @@
-//! What is refused, and what errors say.
+//! Refused operations, and their error messages.
 
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ async fn rows_that_cannot_be_are_refused_with_type_column_and_row_and_nothing_is
         (batch([("id", ints([3])), ("height", ints([3]))]), "column height"),
         (batch([("id", ints([3])), ("age", texts(["old"]))]), "column age"),
     ];
+
     for (rows, says) in wrong {
         let error = writer.add_vertices("Person", &rows).await.unwrap_err().to_string();
         assert!(error.starts_with("vertices of type Person") && error.contains(says), "{error}");
@@ -40,6 +41,7 @@ async fn rows_that_cannot_be_are_refused_with_type_column_and_row_and_nothing_is
         assert!(says.contains("Person_KNOWS_Person") && says.contains(column), "{says}");
         assert!(matches!(error, Error::Row { .. }));
     }
+
     assert!(matches!(writer.add_vertices("Dog", &dangling).await, Err(Error::NoSuchVertexType { .. })));
     assert!(matches!(
         writer.add_edges("EATS", &dangling, Ends::Keys).await,
@@ -49,6 +51,7 @@ async fn rows_that_cannot_be_are_refused_with_type_column_and_row_and_nothing_is
     assert!(nobody.to_string().contains("key 7"), "{nobody}");
     let update = batch([("id", ints([7])), ("age", ints([1]))]);
     writer.update_vertices("Person", &update).await.unwrap_err();
+
     let update = batch([("id", ints([1])), ("_index", ints([1]))]);
     writer.update_vertices("Person", &update).await.unwrap_err();
     writer.commit().await.unwrap();
@@ -68,6 +71,7 @@ async fn a_schema_grows_and_what_was_there_has_null() {
     let grow = SchemaChange::AddVertexProperty { vertex_type: "Person".to_owned(), property: city };
     writer.alter([grow.clone()]).unwrap();
     assert!(matches!(writer.alter([grow]), Err(Error::Schema { .. })), "it is there already");
+
     let dog = VertexType::new("Dog", "name", PropertyType::String);
     writer.alter([SchemaChange::AddVertexType(dog)]).unwrap();
     writer.add_vertices("Dog", &batch([("name", texts(["Rex"]))])).await.unwrap();
@@ -97,6 +101,7 @@ async fn schemas_that_cannot_be_are_refused() {
         StoreSchema::new().with_vertices(person().with_property("id", PropertyType::Int64)),
         StoreSchema::new().with_edges(stylobate_graph::EdgeType::new("Person", "KNOWS", "Person")),
     ];
+
     for schema in wrong {
         assert!(Bucket::new().create(schema, StoreOptions::default()).await.is_err());
     }
@@ -116,8 +121,9 @@ async fn what_is_missing_or_broken_is_named() {
     writer.commit().await.unwrap();
     writer.add_vertices("Person", &batch([("id", ints([2]))])).await.unwrap();
     writer.commit().await.unwrap();
+
     let record = |version: u64| Path::from(format!("lake/graph/_log/{version:020}.json"));
-    // The record whose inline data the newest refers to.
+    // The record with the inline data that the newest refers to.
     bucket.memory.put(&record(2), "{\"format\": 1".into()).await.unwrap();
     let opened = bucket.open(StoreOptions::default()).await.unwrap();
     let broken = opened.latest().vertices("Person", None).await.map(drop).unwrap_err();
@@ -126,6 +132,7 @@ async fn what_is_missing_or_broken_is_named() {
         "{broken}"
     );
     bucket.memory.delete(&record(2)).await.unwrap();
+
     let opened = bucket.open(StoreOptions::default()).await.unwrap();
     let missing = opened.latest().vertices("Person", None).await.map(drop).unwrap_err();
     assert!(

@@ -1,5 +1,5 @@
-//! Random histories: whatever is added, changed, deleted, committed, given up and opened anew, a store says what a
-//! plain graph says, and old versions say what they said.
+//! Random histories: after any additions, changes, deletions, commits, rollbacks and reopens, a store equals a plain
+//! graph, and old versions are unchanged.
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use object_store::memory::InMemory;
@@ -13,7 +13,7 @@ use crate::{
     model::{KEYS, Model, Person, batch, ints, schema, texts},
 };
 
-/// A random change of a writer and of the graph.
+/// Applies a random change to a writer and to the graph.
 pub async fn change(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     match random.random_range(0..12) {
         0..3 => add_persons(writer, model, random).await,
@@ -35,6 +35,7 @@ async fn add_persons(writer: &mut StoreWriter, model: &mut Model, random: &mut S
         batch([("age", Arc::new(Int64Array::from(ages.clone())) as ArrayRef), ("id", ints(free.clone()))]);
     let given = writer.add_vertices("Person", &rows).await?;
     assert_eq!(given.start as i64, model.next_person);
+
     for (key, age) in free.into_iter().zip(ages) {
         model.persons.insert(key, Person { index: model.next_person, name: None, age });
         model.next_person += 1;
@@ -61,7 +62,9 @@ fn some_person<'a>(model: &'a Model, random: &mut StdRng) -> Option<(&'a i64, &'
 }
 
 async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
-    let (mut by_key, mut by_index, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+    let mut by_key = Vec::new();
+    let mut by_index = Vec::new();
+    let mut weights = Vec::new();
     for _ in 0..random.random_range(1..8) {
         let (Some((from, source)), Some((to, destination))) =
             (some_person(model, random), some_person(model, random))
@@ -72,6 +75,7 @@ async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut Std
         by_index.push((source.index, destination.index));
         weights.push(random.random_bool(0.8).then(|| random.random_range(0..1_000)));
     }
+
     let use_keys = random.random_bool(0.5);
     let (ends, pairs) = if use_keys { (Ends::Keys, &by_key) } else { (Ends::Indexes, &by_index) };
     let rows = batch([
@@ -80,6 +84,7 @@ async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut Std
         ("dst", ints(pairs.iter().map(|pair| pair.1))),
     ]);
     writer.add_edges("KNOWS", &rows, ends).await?;
+
     let edges = by_index.into_iter().zip(weights).map(|((from, to), weight)| (from, to, weight));
     model.knows.extend(edges);
     Ok(())
@@ -114,6 +119,7 @@ async fn update(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng
         writer.update_vertices("Person", &rows).await?;
         changed.age = Some(age);
     }
+
     Ok(())
 }
 
@@ -124,16 +130,16 @@ async fn delete_vertices(writer: &mut StoreWriter, model: &mut Model, random: &m
         model.delete_post(&url);
         return Ok(());
     }
+
     let Some((key, index)) = some_person(model, random).map(|(key, person)| (*key, person.index)) else {
         return Ok(());
     };
-    let ids = match random.random_bool(0.5) {
-        true => VertexIds::Keys(ints([key])),
-        false => VertexIds::Indexes(vec![index]),
-    };
+    let ids =
+        if random.random_bool(0.5) { VertexIds::Keys(ints([key])) } else { VertexIds::Indexes(vec![index]) };
     writer.delete_vertices("Person", &ids).await?;
     writer.delete_vertices("Person", &ids).await.unwrap_err();
     model.delete_person(key);
+
     Ok(())
 }
 
@@ -146,6 +152,7 @@ async fn delete_edges(writer: &mut StoreWriter, model: &mut Model, random: &mut 
             None => return Ok(()),
         },
     };
+
     let rows = batch([("src", ints([from])), ("dst", ints([to]))]);
     writer.delete_edges("KNOWS", &rows, Ends::Indexes).await?;
     model.knows.retain(|(source, destination, _)| (*source, *destination) != (from, to));
@@ -157,7 +164,8 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
     let memory = Arc::new(InMemory::new());
     let mut store = Bucket::over(memory.clone()).create(schema(), options.clone()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
-    let (mut committed, mut model) = (Model::default(), Model::default());
+    let mut committed = Model::default();
+    let mut model = Model::default();
     let mut held: Vec<(Snapshot, Model)> = Vec::new();
     for _ in 0..steps {
         match random.random_range(0..20) {
@@ -176,7 +184,7 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
                 model = committed.clone();
             }
             6 => {
-                // Opened anew, with nothing in memory.
+                // Reopened, with nothing in memory.
                 store = Bucket::over(memory.clone()).open(options.clone()).await.unwrap();
                 committed.check(&store.latest()).await;
                 writer = store.writer().await.unwrap();
@@ -186,6 +194,7 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
             _ => change(&mut writer, &mut model, &mut random).await.unwrap(),
         }
     }
+
     writer.commit().await.unwrap();
     model.check(&store.latest()).await;
     for (snapshot, model) in held {

@@ -24,6 +24,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
     let vertices = |keys: Vec<i64>| {
         BulkLoad::new().with_vertices("Person", stream::iter([Ok(persons(keys.into_iter()))]))
     };
+
     let edge = |to: i64| stream::iter([Ok(batch([("src", ints([1_000])), ("dst", ints([to]))]))]);
     let failed = |error: std::result::Result<_, Error>| {
         error.map(|_: stylobate_graph::Loaded| ()).unwrap_err().to_string()
@@ -32,6 +33,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
     assert!(said.contains("Person") && said.contains("row 2: the key 5 is that of row 0 too"), "{said}");
     let said = failed(writer.bulk_load(vertices(vec![5, 1_000])).await);
     assert!(said.contains("there is a vertex with key 1000 already"), "{said}");
+
     let said = failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Keys, edge(6))).await);
     assert!(said.contains("no vertex of type Person with key 6"), "{said}");
     let said =
@@ -40,6 +42,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
     let broken = || stream::iter([Err(Error::Ended { reason: "the source ended".to_owned() })]);
     let said = failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Keys, broken())).await);
     assert!(said.contains("the source ended"), "{said}");
+
     let said = failed(writer.bulk_load(vertices(vec![5]).with_vertices("Person", broken())).await);
     assert!(said.contains("twice"), "{said}");
     check(&model, &store.refresh().await.unwrap()).await;
@@ -64,12 +67,14 @@ async fn types_that_come_with_a_load_are_there_with_it_or_not_at_all() {
         ];
         let person = batch([("id", ints([5_000])), ("email", texts(["a@b"]))]);
         let lives = batch([("src", ints([1_000, 5_000])), ("dst", texts(towns))]);
+
         BulkLoad::new()
             .with_changes(changes)
             .with_vertices("Town", stream::iter([Ok(batch([("name", texts(["Ur", "Uruk"]))]))]))
             .with_vertices("Person", stream::iter([Ok(person)]))
             .with_edges("LIVES_IN", Ends::Keys, stream::iter([Ok(lives)]))
     };
+
     let said = writer.bulk_load(load(["Ur", "Eridu"])).await.unwrap_err().to_string();
     assert!(said.contains("no vertex of type Town with key \"Eridu\""), "{said}");
     let now = store.refresh().await.unwrap();
@@ -86,10 +91,11 @@ async fn types_that_come_with_a_load_are_there_with_it_or_not_at_all() {
     let emails = store.latest().vertices("Person", Some(&["email"])).await.unwrap();
     let emails = emails.take(&[index - 1, index]).await.unwrap();
     assert_eq!(emails.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [None, Some("a@b")]);
+
     let lives = store.latest().edges("LIVES_IN", None).await.unwrap();
     let found = lives.of(Direction::In, 1).await.unwrap();
     assert_eq!(found.neighbors.len(), 2);
-    // They are there now: the same once more is an error that changes nothing.
+    // The rows exist now: the same load again is an error that changes nothing.
     let mut writer = store.writer().await.unwrap();
     let said = writer.bulk_load(load(["Ur", "Ur"])).await.unwrap_err();
     assert!(matches!(said, Error::Schema { .. }), "{said}");

@@ -1,4 +1,4 @@
-//! Graph stores, from outside: histories against a plain graph in memory, failures at any request, races, counts.
+//! Graph stores from outside: histories against a plain graph in memory, failures at any request, races, counts.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Stores whose files hold bytes that nobody wrote: readers answer or refuse, and end.
+//! Stores with corrupted files: readers return results or errors, and terminate.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     model::{batch, ints, schema, texts},
 };
 
-/// Small chunks, and nothing of a commit in the log where `inline` is 0.
+/// Returns options with small chunks, and with no inline data if `inline` is 0.
 fn options(inline: u64) -> StoreOptions {
     StoreOptions::default()
         .with_vertex_chunk_size(16)
@@ -22,7 +22,7 @@ fn options(inline: u64) -> StoreOptions {
         .with_inline_limit(ByteSize::bytes(inline))
 }
 
-/// Asks for everything.
+/// Reads everything.
 async fn ask(bucket: &std::sync::Arc<Bucket>) -> Result<()> {
     let store = bucket.open(options(1 << 16)).await?;
     let latest = store.latest();
@@ -34,6 +34,7 @@ async fn ask(bucket: &std::sync::Arc<Bucket>) -> Result<()> {
     edges.expand(Direction::Out, &found).await?;
     edges.expand(Direction::In, &found).await?;
     edges.lookup(3, 4).await?;
+
     let hops = latest.start("Person", VertexIds::Keys(ints([3]))).out("KNOWS", None).out("KNOWS", None);
     hops.top(5, "age", true).select(["name", "age"]).collect().await?;
     latest.verify().await;
@@ -41,7 +42,7 @@ async fn ask(bucket: &std::sync::Arc<Bucket>) -> Result<()> {
     taken.map(drop)
 }
 
-/// A record with other bytes, and mostly with their checksum: otherwise no more than that would be looked at.
+/// Returns a record with other bytes, and mostly with their checksum: otherwise only that would be checked.
 fn signed(record: &[u8], random: &mut StdRng) -> Vec<u8> {
     let end = record.windows(9).rposition(|window| window == b",\"crc32\":").unwrap();
     let mut other = mangle(&record[..end], random);
@@ -64,11 +65,13 @@ async fn survives(inline: u64, seeds: std::ops::Range<u64>) {
         let knows = batch([("src", ints(keys())), ("dst", ints(0..30)), ("weight", ints(keys()))]);
         writer.add_edges("KNOWS", &knows, Ends::Keys).await.unwrap();
         writer.commit().await.unwrap();
+
         if round == 1 {
             let force = stylobate_graph::CompactOptions::default().with_force(true);
             store.compact(&force).await.unwrap();
         }
     }
+
     writer.delete_edges("KNOWS", &batch([("src", ints([3])), ("dst", ints([3]))]), Ends::Keys).await.unwrap();
     writer.delete_vertices("Person", &VertexIds::Keys(ints([7]))).await.unwrap();
     let older = batch([("id", ints([8])), ("age", ints([99]))]);
@@ -80,18 +83,22 @@ async fn survives(inline: u64, seeds: std::ops::Range<u64>) {
         .iter()
         .filter(|file| file.location.as_ref().contains("_log"))
         .max_by(|a, b| a.location.as_ref().cmp(b.location.as_ref()));
+
     let newest = newest.unwrap().location.clone();
     for seed in seeds {
         let mut random = StdRng::seed_from_u64(seed);
-        let path = match random.random_bool(0.5) {
-            true => newest.clone(),
-            false => files[random.random_range(0..files.len())].location.clone(),
+        let path = if random.random_bool(0.5) {
+            newest.clone()
+        } else {
+            files[random.random_range(0..files.len())].location.clone()
         };
         let bytes = bucket.memory.get(&path).await.unwrap().bytes().await.unwrap();
-        let other = match path.as_ref().contains("/_log/") {
-            true => signed(&bytes, &mut random),
-            false => mangle(&bytes, &mut random),
+        let other = if path.as_ref().contains("/_log/") {
+            signed(&bytes, &mut random)
+        } else {
+            mangle(&bytes, &mut random)
         };
+
         bucket.memory.put(&path, other.into()).await.unwrap();
         let asked =
             tokio::time::timeout(Duration::from_secs(60), ask(&Bucket::over(bucket.memory.clone()))).await;

@@ -1,4 +1,4 @@
-//! A plain graph in memory, and whether a version of a store says the same.
+//! Plain graph in memory, compared with a version of a store.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use arrow::{
 };
 use stylobate_graph::{Direction, EdgeType, Error, PropertyType, Snapshot, StoreSchema, VertexType};
 
-/// Persons who know one another and like posts.
+/// Returns a schema of persons who know one another and like posts.
 pub fn schema() -> StoreSchema {
     StoreSchema::new()
         .with_vertices(
@@ -21,7 +21,7 @@ pub fn schema() -> StoreSchema {
         .with_edges(EdgeType::new("Person", "LIKES", "Post"))
 }
 
-/// A key that no vertex has for long: keys come again.
+/// Number of keys, so small that deleted keys are used again.
 pub const KEYS: i64 = 24;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// Whether a version says the same, asked in every way.
+    /// Checks that a version has the same content by every way of reading.
     pub async fn check(&self, snapshot: &Snapshot) {
         let version = snapshot.version();
         assert_eq!(snapshot.vertex_count("Person").unwrap(), self.persons.len() as u64, "version {version}");
@@ -84,6 +84,7 @@ impl Model {
             .indexes_of(&texts(self.posts.keys().map(String::as_str).chain(["nobody's"])))
             .await
             .unwrap();
+
         let expected: Vec<Option<i64>> =
             self.posts.values().map(|index| Some(*index)).chain([None]).collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected);
@@ -102,18 +103,21 @@ impl Model {
         let indexes: Vec<i64> = wanted.iter().map(|(_, person)| person.index).collect();
         let taken = view.take(&indexes).await.unwrap();
         assert_eq!(taken.column(0).as_primitive::<Int64Type>().values(), indexes.as_slice());
+
         let ages = taken.column(1).as_primitive::<Int64Type>().iter();
         let names = taken.column(2).as_string::<i32>().iter();
         let keys = taken.column(3).as_primitive::<Int64Type>().iter();
         for (((age, name), key), (wanted_key, person)) in ages.zip(names).zip(keys).zip(wanted) {
             assert_eq!((key, age, name), (Some(*wanted_key), person.age, person.name.as_deref()));
         }
+
         for index in 0..self.next_person {
             if !self.persons.values().any(|person| person.index == index) {
                 let error = view.take(&[index]).await.unwrap_err();
                 assert!(matches!(error, Error::NoSuchVertex { .. }), "{error}");
             }
         }
+
         let outside = view.take(&[self.next_person]).await.unwrap_err();
         assert!(matches!(outside, Error::OutOfRange { .. }), "{outside}");
     }
@@ -122,6 +126,7 @@ impl Model {
         let version = snapshot.version();
         let all = self.edges(edge);
         assert_eq!(snapshot.edge_count(edge).unwrap(), all.len() as u64, "{edge} in version {version}");
+
         let view = snapshot.edges(edge, None).await.unwrap();
         let has_weight = edge == "KNOWS";
         for direction in [Direction::Out, Direction::In] {
@@ -137,9 +142,11 @@ impl Model {
                     .filter(|(own, ..)| *own == vertex)
                     .map(|(_, other, weight)| (other, weight))
                     .collect();
+
                 expected.sort_unstable();
                 expected
             };
+
             let expanded = view.expand(direction, &vertices).await.unwrap();
             let positions = expanded.column(0).as_primitive::<UInt32Type>().values();
             assert!(positions.is_sorted());
@@ -149,10 +156,12 @@ impl Model {
                     .then(|| expanded.column(2).as_primitive::<Int64Type>().iter().nth(row).unwrap())
                     .flatten()
             };
+
             let mut found: Vec<Vec<(i64, Option<i64>)>> = vec![Vec::new(); vertices.len()];
             for (row, position) in positions.iter().enumerate() {
                 found[*position as usize].push((neighbors[row], weight(row)));
             }
+
             let degrees = view.degrees(direction, &vertices).await.unwrap();
             for vertex in &vertices {
                 let mut of_vertex = found[*vertex as usize].clone();
@@ -167,9 +176,11 @@ impl Model {
                 );
                 assert_eq!(degrees.value(*vertex as usize), of_vertex.len() as i64);
             }
+
             let outside = view.of(direction, count).await.unwrap_err();
             assert!(matches!(outside, Error::OutOfRange { .. }), "{outside}");
         }
+
         for source in 0..sources {
             for destination in (0..destinations).step_by(3) {
                 let found = view.lookup(source, destination).await.unwrap();

@@ -46,9 +46,11 @@ async fn racing_writers_never_both_commit_a_version() {
                     Err(error) => panic!("{error}"),
                 }
             }
+
             committed
         })
     });
+
     let mut committed = Vec::new();
     for task in futures::future::join_all(tasks).await {
         committed.extend(task.unwrap());
@@ -58,6 +60,7 @@ async fn racing_writers_never_both_commit_a_version() {
     assert!(!committed.is_empty());
     let store = bucket.open(StoreOptions::default()).await.unwrap();
     assert_eq!(store.latest().vertex_count("Person").unwrap(), committed.len() as u64);
+
     let keys = ints(committed.iter().map(|(_, key)| *key));
     let view = store.latest().vertices("Person", None).await.unwrap();
     assert_eq!(view.indexes_of_all(&keys).await.unwrap().len(), committed.len());
@@ -77,6 +80,7 @@ async fn a_reader_sees_a_commit_when_it_looks_for_one_and_not_before() {
     writer.commit().await.unwrap();
     let before = reader.latest();
     assert_eq!(before.vertex_count("Person").unwrap(), 0);
+
     let after = reader.refresh().await.unwrap();
     assert_eq!(after.vertex_count("Person").unwrap(), 2);
     writer.delete_vertices("Person", &VertexIds::Keys(ints([1]))).await.unwrap();
@@ -94,12 +98,13 @@ async fn a_commit_that_was_done_is_told_as_done_though_a_later_writer_took_over(
     let other = bucket.open(StoreOptions::default()).await.unwrap();
     let mut first = store.writer().await.unwrap();
     first.add_vertices("Person", &batch([("id", ints([1]))])).await.unwrap();
-    // It is done; neither that nor what is there now is told.
+    // It is done, but neither the put nor the lookup is answered.
     bucket.stop_after(0, true);
     first.commit().await.unwrap_err();
     bucket.heal();
     other.writer().await.unwrap();
-    // The writer hears of both at once.
+
+    // The writer learns of both at once.
     assert_eq!(store.refresh().await.unwrap().vertex_count("Person").unwrap(), 1);
     assert_eq!(first.commit().await.unwrap(), 2, "whoever is told that it failed adds the same again");
     assert!(!first.has_pending());

@@ -1,4 +1,4 @@
-//! Readers while a store is compacted, what traversals read of many properties, and exports into a bucket.
+//! Readers during a compaction, traversals' reads of many properties, and exports into a bucket.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ const PERSONS: i64 = 400;
 /// Edges that leave each person.
 const DEGREE: i64 = 6;
 
-/// Whom the n-th edge of a person leads to.
+/// Returns the destination of a person's n-th edge.
 fn target(person: i64, n: i64) -> i64 {
     (person * 31 + n * 57 + 1) % PERSONS
 }
 
-/// Persons with names who follow one another since some day, in chunks of 10 persons.
+/// Creates persons with names who follow one another since some day, in chunks of 10 persons.
 async fn network(bucket: &Arc<Bucket>) -> GraphStore {
     let person =
         VertexType::new("Person", "id", PropertyType::Int64).with_property("name", PropertyType::String);
@@ -45,6 +45,7 @@ async fn network(bucket: &Arc<Bucket>) -> GraphStore {
         ("dst", ints(edges().map(|(person, n)| target(person, n)))),
         ("day", ints(edges().map(|(person, n)| person * DEGREE + n))),
     ]);
+
     let load = BulkLoad::new().with_vertices("Person", futures::stream::iter([Ok(persons)])).with_edges(
         "FOLLOWS",
         Ends::Keys,
@@ -64,13 +65,17 @@ async fn readers_and_the_writer_go_on_while_a_store_is_compacted() {
     writer.add_edges("FOLLOWS", &add(-1), Ends::Keys).await.unwrap();
     writer.delete_edges("FOLLOWS", &gone, Ends::Keys).await.unwrap();
     writer.commit().await.unwrap();
+
     let before = store.latest();
     bucket.slow_down();
     let compaction = {
         let store = store.clone();
         tokio::spawn(async move { store.compact(&CompactOptions::default().with_force(true)).await })
     };
-    let (mut answers, mut commits, mut person) = (0, 0, 0);
+
+    let mut answers = 0;
+    let mut commits = 0;
+    let mut person = 0;
     while !compaction.is_finished() {
         let view = before.edges("FOLLOWS", Some(&["day"])).await.unwrap();
         let found = view.out_edges(person).await.unwrap();
@@ -78,12 +83,14 @@ async fn readers_and_the_writer_go_on_while_a_store_is_compacted() {
         assert_eq!(found.neighbors.len() as i64, DEGREE + extra, "person {person}");
         person = (person + 1) % PERSONS;
         answers += usize::from(!compaction.is_finished());
+
         if person % 10 == 0 && commits < 5 {
             writer.add_edges("FOLLOWS", &add(commits), Ends::Keys).await.unwrap();
             writer.commit().await.unwrap();
             commits += 1;
         }
     }
+
     assert!(!compaction.await.unwrap().unwrap().is_empty(), "something was compacted");
     assert!(answers >= 20 && commits >= 2, "{answers} answers and {commits} commits meanwhile");
     let after = store.refresh().await.unwrap();
@@ -109,9 +116,11 @@ async fn properties_are_read_for_the_rows_that_remain() {
             .top(rows, "day", true)
             .select(["day", "Person_1.name"])
     };
+
     let found = newest(3).collect().await.unwrap();
     let days = found.column(0).as_primitive::<Int64Type>();
     assert_eq!(days.values().to_vec(), [2_399, 2_398, 2_397]);
+
     let names = found.column(1).as_string::<i32>();
     for row in 0..3 {
         let n = DEGREE - 1 - row as i64;
@@ -120,6 +129,7 @@ async fn properties_are_read_for_the_rows_that_remain() {
     let read = store.stats();
     assert_eq!(read.edge_columns.decoded as i64, 2 * PERSONS / 10, "neighbours and days of all");
     assert_eq!(read.vertex_columns.decoded, 3, "names of the three chunks that three persons are in");
+
     let before = cold.requests();
     assert_eq!(newest(3).collect().await.unwrap(), found);
     assert_eq!(cold.requests(), before, "and all of it is kept");
@@ -136,11 +146,13 @@ async fn an_export_into_a_bucket_has_lists_of_both_sides() {
     let snapshot = store.latest();
     let written = snapshot.export_graphar(place, "network", GraphWriteOptions::default());
     assert_eq!(written.await.unwrap().edges as i64, PERSONS * DEGREE);
+
     let (cache, source) = bucket.source().await;
     let Source::Store { store, .. } = source else { panic!("a store") };
     let file = Source::Store { store, pattern: "lake/export/network.graph.yml".to_owned() };
     let strict = GraphOptions::default().with_strictness(Strictness::Strict);
     let graph = Graph::open(&cache, file, strict).await.unwrap();
+
     let edges = graph.edges("Person", "FOLLOWS", "Person").unwrap();
     for (direction, order) in
         [(Direction::Out, AdjacencyOrder::OrderedBySource), (Direction::In, AdjacencyOrder::OrderedByDest)]
@@ -153,6 +165,7 @@ async fn an_export_into_a_bucket_has_lists_of_both_sides() {
             .try_fold(0, |rows, batch| async move { Ok(rows + batch.num_rows()) })
             .await
             .unwrap();
+
         assert_eq!(rows as i64, PERSONS * DEGREE);
         let found = edges.neighbors(&[8, 17], direction).await.unwrap();
         let mut of_8: Vec<i64> = (0..PERSONS)
@@ -162,6 +175,7 @@ async fn an_export_into_a_bucket_has_lists_of_both_sides() {
                 Direction::In => (to == 8).then_some(from),
             })
             .collect();
+
         of_8.sort_unstable();
         let positions = found.column(0).as_primitive::<UInt32Type>().values();
         let neighbors = found.column(1).as_primitive::<Int64Type>().values();

@@ -1,4 +1,4 @@
-//! How many requests things take.
+//! Number of requests per operation.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_graph::{
@@ -25,6 +25,7 @@ async fn a_small_commit_is_one_request_and_reading_it_is_none() {
             let gone = batch([("src", ints([round])), ("dst", ints([round]))]);
             writer.delete_edges("KNOWS", &gone, Ends::Keys).await.unwrap();
         }
+
         writer.commit().await.unwrap();
         let after = bucket.requests();
         assert_eq!(after, Requests { puts: before.puts + 1, ..before }, "one put in round {round}");
@@ -48,22 +49,25 @@ async fn opening_is_a_listing_and_a_read_and_older_records_are_read_once_where_t
             .unwrap();
         writer.commit().await.unwrap();
     }
+
     let reader = Bucket::over(bucket.memory.clone());
     let store = reader.open(StoreOptions::default()).await.unwrap();
     assert_eq!(reader.requests(), Requests { gets: 1, lists: 1, ..Requests::default() });
     let latest = store.latest();
     let (edges, vertices) = futures::join!(latest.edges("KNOWS", None), latest.vertices("Person", None));
-    let (edges, vertices) = (edges.unwrap(), vertices.unwrap());
+    let edges = edges.unwrap();
+    let vertices = vertices.unwrap();
     assert_eq!(reader.requests().gets, 3, "two older records, each for both types");
     edges.in_edges(0).await.unwrap();
     vertices.take(&[0, 1, 2]).await.unwrap();
+
     let again = store.latest();
     again.edges("KNOWS", None).await.unwrap();
     store.snapshot(None).await.unwrap();
     assert_eq!(reader.requests(), Requests { gets: 3, lists: 1, ..Requests::default() });
     store.refresh().await.unwrap();
     assert_eq!(reader.requests(), Requests { gets: 3, lists: 2, ..Requests::default() });
-    // Another version costs its own record, and what both need is open.
+    // Another version costs its own record; shared segments are open already.
     store.snapshot(Some(3)).await.unwrap().edges("KNOWS", None).await.unwrap();
     assert!(reader.requests().gets <= 4);
 }
@@ -81,6 +85,7 @@ async fn statistics_tell_the_caches_apart() {
     assert_eq!((cold.offsets.files, cold.offsets.columns, cold.offsets.decoded), (1, 1, 1));
     assert!(cold.offsets.bytes >= 101 * 8, "{cold:?}");
     assert_eq!((cold.edge_columns.files, cold.edge_columns.decoded), (2, 2), "neighbours and dates");
+
     for _ in 0..10 {
         view.lookup(1, targets[10]).await.unwrap();
     }
@@ -88,13 +93,14 @@ async fn statistics_tell_the_caches_apart() {
     assert_eq!(warm.offsets.hits - cold.offsets.hits, 10);
     assert_eq!((warm.offsets.decoded, warm.edge_columns.decoded), (1, 2));
     assert_eq!(warm.keys, Default::default());
-    // What a commit adds and takes away is counted in the budget, as long as it is open.
+    // Additions and deletions of a commit are charged to the budget while they are open.
     let before = store.stats();
     let (cache, source) = bucket.source().await;
     let store = stylobate_graph::GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let knows = batch([("src", ints([1])), ("dst", ints([2])), ("date", ints([3]))]);
     writer.add_edges("KNOWS", &knows, Ends::Keys).await.unwrap();
+
     let gone = batch([("src", ints([5])), ("dst", ints([targets[50]]))]);
     writer.delete_edges("KNOWS", &gone, Ends::Keys).await.unwrap();
     writer.commit().await.unwrap();
@@ -103,6 +109,7 @@ async fn statistics_tell_the_caches_apart() {
     assert_eq!((before.deltas.open, before.deletions.open), (0, 0));
     assert_eq!((after.deltas.open, after.deletions.open), (1, 2), "one set for each direction");
     assert!(after.keys.decoded >= 2 && after.keys.bytes > 0, "{after:?}");
+
     let held = after.deltas.bytes + after.deletions.bytes + after.bases.bytes;
     assert!(after.deltas.bytes > 0 && after.deletions.bytes > 0);
     assert!(cache.stats().held_bytes >= held, "{} of {held}", cache.stats().held_bytes);
@@ -113,7 +120,7 @@ async fn statistics_tell_the_caches_apart() {
 /// Edges that leave each person.
 pub const DEGREE: i64 = 10;
 
-/// Loads a network in which the edges of person `p` are those from `DEGREE * p` on, and returns where they lead.
+/// Loads a network in which the edges of person `p` are those from `DEGREE * p` on, and returns their destinations.
 pub async fn load(bucket: &std::sync::Arc<Bucket>, edges: i64) -> Vec<i64> {
     let persons = edges / DEGREE;
     let schema = StoreSchema::new()
@@ -130,11 +137,12 @@ pub async fn load(bucket: &std::sync::Arc<Bucket>, edges: i64) -> Vec<i64> {
         Ends::Indexes,
         futures::stream::iter([Ok(rows)]),
     );
+
     store.writer().await.unwrap().bulk_load(load).await.unwrap();
     targets
 }
 
-/// Cold lookups of edges, by both ends, with what a store knows once it is open; then the same again.
+/// Counts requests of cold edge lookups, by both ends, in an open store; then of the same lookups again.
 async fn lookups_cost_few_requests(edges: i64) {
     let bucket = Bucket::new();
     let targets = load(&bucket, edges).await;
@@ -146,11 +154,14 @@ async fn lookups_cost_few_requests(edges: i64) {
         assert_eq!(cold.requests(), Requests { gets: 1, lists: 1, ..Requests::default() }, "what is known");
         cold.slow_down();
         let edge = random.random_range(0..edges);
-        let (source, target) = (edge / DEGREE, targets[edge as usize]);
+        let source = edge / DEGREE;
+        let target = targets[edge as usize];
         let before = cold.requests();
         let found = view.lookup(source, target).await.unwrap();
         assert!(!found.neighbors.is_empty());
-        let (gets, steps) = (cold.requests().gets - before.gets, cold.steps());
+
+        let gets = cold.requests().gets - before.gets;
+        let steps = cold.steps();
         assert!(gets <= 4 && steps <= 2, "{gets} reads in {steps} steps for an edge of {edges}");
         assert_eq!(cold.total(), before.gets + before.lists + gets, "reads, and nothing else");
         let after = cold.requests();
@@ -181,20 +192,24 @@ async fn a_cold_lookup_in_several_bases_waits_as_little_as_in_one() {
     const BASES: i64 = 4;
     let bucket = Bucket::new();
     load(&bucket, 10_000).await;
+
     let store = bucket.open(StoreOptions::default()).await.unwrap();
     for base in 1..BASES {
         let more = batch([("src", ints([70])), ("dst", ints([base])), ("date", ints([base]))]);
         let more = BulkLoad::new().with_edges("KNOWS", Ends::Indexes, futures::stream::iter([Ok(more)]));
         store.writer().await.unwrap().bulk_load(more).await.unwrap();
     }
+
     let cold = Bucket::over(bucket.memory.clone());
     let store = cold.open(StoreOptions::default()).await.unwrap();
     let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
     cold.slow_down();
     let before = cold.requests();
     assert!(!view.lookup(70, 1).await.unwrap().neighbors.is_empty());
-    let (gets, steps) = (cold.requests().gets - before.gets, cold.steps());
+    let gets = cold.requests().gets - before.gets;
+    let steps = cold.steps();
     assert!(gets as i64 <= 4 * BASES && steps <= 2, "{gets} reads in {steps} steps");
+
     let cold = Bucket::over(bucket.memory.clone());
     let store = cold.open(StoreOptions::default()).await.unwrap();
     let view = store.latest().edges("KNOWS", None).await.unwrap();

@@ -1,7 +1,6 @@
 //! A store whose path has characters that URLs or stores encode: its log and its files are under one path.
 //!
-//! The log used to be at `~graph` and the files of the same store at `%7Egraph`, so that nothing that had been
-//! committed could be read.
+//! The log used to be at `~graph` and the files of the same store at `%7Egraph`, so that no commit could be read.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::{
 
 const NAMES: [&str; 7] = ["~graph", "%41", "%7Egraph", "a b", "ü", "a~b/c%20d", "x[1]"];
 
-/// Small data goes to files too.
+/// Returns options without inline data.
 fn options() -> StoreOptions {
     medium().with_inline_limit(ByteSize::ZERO)
 }
@@ -29,13 +28,15 @@ fn options() -> StoreOptions {
 /// Loads, commits, compacts and collects garbage; then opens the store again with another cache.
 async fn lives(cache: &Cache, source: Source, again: (Cache, Source)) {
     let store = GraphStore::create(cache, source, schema(), options()).await.unwrap();
-    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
     let mut random = StdRng::seed_from_u64(5);
     writer.bulk_load(everything(&mut model, &mut random)).await.unwrap();
     for _ in 0..20 {
         change(&mut writer, &mut model, &mut random).await.unwrap();
         writer.commit().await.unwrap();
     }
+
     check(&model, &store.latest()).await;
 
     drop(writer);
@@ -92,6 +93,7 @@ async fn a_folder_is_the_same_by_its_path_and_by_its_url() {
             "a b" => "a%20b",
             _ => "%C3%BC",
         };
+
         let url = format!("file://{}/{encoded}", folder.path().display());
         let by_path = Source::from(place.to_str().unwrap());
         lives(&Bucket::cache().await, Source::from(url), (Bucket::cache().await, by_path)).await;

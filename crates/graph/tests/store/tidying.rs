@@ -1,4 +1,4 @@
-//! A writer that commits often and little merges what it leaves behind, and loses nothing by it.
+//! A writer of many small commits merges its deltas without losing data.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn commit(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng
     writer.commit().await.unwrap();
 }
 
-/// One person more who knows the one before: the same of each commit.
+/// Adds one more person who knows the previous one, the same way in each commit.
 async fn add_one(writer: &mut StoreWriter, key: i64) {
     writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
     let knows = batch([("src", ints([key])), ("dst", ints([(key - 1).max(0)])), ("weight", ints([key]))]);
@@ -42,8 +42,10 @@ async fn many_small_commits_leave_what_a_plain_graph_says() {
         let mut random = StdRng::seed_from_u64(seed);
         let bucket = Bucket::new();
         let options = StoreOptions::default().with_inline_limit(ByteSize::bytes(limit));
+
         let store = bucket.create(schema(), options.clone()).await.unwrap();
-        let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+        let mut writer = store.writer().await.unwrap();
+        let mut model = Model::default();
         let mut held = Vec::new();
         for at in 0..300 {
             commit(&mut writer, &mut model, &mut random).await;
@@ -52,6 +54,7 @@ async fn many_small_commits_leave_what_a_plain_graph_says() {
                 held.push((store.latest(), model.clone()));
             }
         }
+
         check(&model, &store.latest()).await;
         assert!(compactions(&store).await > 0, "seed {seed}");
         for (snapshot, model) in &held {
@@ -71,7 +74,8 @@ async fn records_and_what_is_asked_at_first_stay_small_however_many_commits_ther
     for key in 0..commits {
         add_one(&mut writer, key).await;
     }
-    // One put each, and little more each time that some dozens are merged.
+
+    // One put each, plus a few requests per merge after some dozens of commits.
     let requests = bucket.total();
     assert!(requests < commits as u64 + commits as u64 / 64 * 30, "{requests} requests");
     let records: Vec<_> =
@@ -87,10 +91,11 @@ async fn records_and_what_is_asked_at_first_stay_small_however_many_commits_ther
     assert!(reader.total() < 250, "{} requests", reader.total());
 }
 
-/// Commits until the next one is followed by a compaction, if it is known how many that are; else until there was one.
+/// Commits until the next commit triggers a compaction, if `known` gives that number; else until one has happened.
 async fn commit_until_full(store: &GraphStore, known: Option<u64>) -> (StoreWriter, Model, StdRng) {
     let mut random = StdRng::seed_from_u64(7);
-    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
     loop {
         let version = store.latest().version();
         let is_full = match known {
@@ -109,7 +114,8 @@ async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
     let store = Bucket::new().create(schema(), StoreOptions::default()).await.unwrap();
     commit_until_full(&store, None).await;
     let first = store.log().await.unwrap().into_iter().find(|entry| entry.operation == "compact");
-    // The version before the commit that is merged.
+
+    // Version before the commit that triggers the merge.
     let full = first.unwrap().version - 2;
     for carries_out in [false, true] {
         for k in 0.. {
@@ -121,6 +127,7 @@ async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
             for _ in 0..3 {
                 change(&mut writer, &mut model, &mut random).await.unwrap();
             }
+
             let before = bucket.total();
             bucket.stop_after(k, carries_out);
             let committed = writer.commit().await;
@@ -128,10 +135,11 @@ async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             bucket.heal();
             match committed {
-                // What is merged, or is not, is nothing to the commit.
+                // The outcome of the merge does not affect the commit.
                 Err(error) => assert_eq!(k, 0, "{error}"),
                 Ok(_) => check(&model, &store.latest()).await,
             }
+
             writer.commit().await.unwrap();
             check(&model, &store.latest()).await;
             let again = Bucket::over(memory).open(StoreOptions::default()).await.unwrap();
@@ -139,6 +147,7 @@ async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
             for _ in 0..3 {
                 commit(&mut writer, &mut model, &mut random).await;
             }
+
             check(&model, &store.latest()).await;
             if answered {
                 assert!(compactions(&store).await > 0 && k > 5, "{k} requests");
@@ -158,6 +167,7 @@ async fn a_writer_leaves_a_load_or_a_compaction_that_is_at_work_alone() {
     for key in 0..200 {
         add_one(&mut writer, key).await;
     }
+
     assert_eq!(compactions(&store).await, 0);
     bucket.memory.delete(&lease).await.unwrap();
     for key in 200..270 {
@@ -170,7 +180,8 @@ async fn a_writer_leaves_a_load_or_a_compaction_that_is_at_work_alone() {
 async fn compactions_beside_a_busy_writer_come_to_an_end() {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
-    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
     let mut random = StdRng::seed_from_u64(11);
     let (ended, mut end) = tokio::sync::watch::channel(false);
     let compacting = {
@@ -185,6 +196,7 @@ async fn compactions_beside_a_busy_writer_come_to_an_end() {
             rewritten
         })
     };
+
     for _ in 0..400 {
         commit(&mut writer, &mut model, &mut random).await;
     }
@@ -199,11 +211,13 @@ async fn after_a_compaction_no_record_before_it_is_needed() {
     for seed in 0..8 {
         let bucket = Bucket::new();
         let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
-        let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+        let mut writer = store.writer().await.unwrap();
+        let mut model = Model::default();
         let mut random = StdRng::seed_from_u64(100 + seed);
         for _ in 0..12 {
             commit(&mut writer, &mut model, &mut random).await;
         }
+
         store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
         for _ in 0..seed + 1 {
             commit(&mut writer, &mut model, &mut random).await;
@@ -215,6 +229,7 @@ async fn after_a_compaction_no_record_before_it_is_needed() {
         store.collect_garbage(&all.with_even_young(true)).await.unwrap();
         assert_eq!(store.log().await.unwrap().len(), 1, "seed {seed}");
         assert!(store.compact(&options()).await.unwrap().is_empty(), "seed {seed}");
+
         let again = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
         check(&model, &again.latest()).await;
     }

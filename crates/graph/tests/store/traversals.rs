@@ -1,4 +1,4 @@
-//! Traversals of several hops, and scans, against the same said in loops.
+//! Traversals of several hops, and scans, against the same in plain loops.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
 const PERSONS: i64 = 30;
 const POSTS: i64 = 90;
 
-/// Who wrote a post, and who liked it when.
+/// Author of each post, and its likes with their dates.
 struct Network {
     store: GraphStore,
     bucket: Arc<Bucket>,
@@ -41,6 +41,7 @@ async fn network() -> Network {
         .with_edges(EdgeType::new("Post", "HAS_CREATOR", "Person"))
         .with_edges(EdgeType::new("Person", "LIKES", "Post").with_property("date", PropertyType::Int64))
         .with_edges(EdgeType::new("Person", "LIKES", "Person"));
+
     let bucket = Bucket::new();
     let store = bucket.create(schema, StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
@@ -50,12 +51,13 @@ async fn network() -> Network {
     writer.add_vertices("Person", &persons).await.unwrap();
     let dates = ints((0..POSTS).map(|post| post * 37 % POSTS));
     writer.add_vertices("Post", &batch([("id", ints(0..POSTS)), ("date", dates)])).await.unwrap();
+
     let creators: Vec<i64> = (0..POSTS).map(|_| random.random_range(0..PERSONS)).collect();
     let created = batch([("src", ints(0..POSTS)), ("dst", ints(creators.clone()))]);
     writer.add_edges("HAS_CREATOR", &created, Ends::Indexes).await.unwrap();
     writer.commit().await.unwrap();
     let mut likes = Vec::new();
-    // Of two commits, so that rows of two deltas are put together.
+    // Two commits, so that rows of two deltas are merged.
     for commit in 0..2 {
         let more: Vec<(i64, i64, i64)> = (0..200)
             .map(|at| {
@@ -66,6 +68,7 @@ async fn network() -> Network {
                 )
             })
             .collect();
+
         let rows = batch([
             ("src", ints(more.iter().map(|like| like.0))),
             ("dst", ints(more.iter().map(|like| like.1))),
@@ -75,6 +78,7 @@ async fn network() -> Network {
         writer.commit().await.unwrap();
         likes.extend(more);
     }
+
     Network { store, bucket, creators, likes }
 }
 
@@ -103,6 +107,7 @@ async fn the_latest_likes_of_somebodys_posts_are_found_in_one_call() {
                 "Person_0.id",
                 "Person_2._index",
             ]);
+
         let found = traversal.collect().await.unwrap();
         let mut expected: Vec<(i64, i64, i64)> = network
             .likes
@@ -114,14 +119,17 @@ async fn the_latest_likes_of_somebodys_posts_are_found_in_one_call() {
         expected.truncate(20);
         assert_eq!(column(&found, "date"), expected.iter().map(|like| like.2).collect::<Vec<_>>());
         assert_eq!(column(&found, "date"), column(&found, "LIKES.date"));
+
         let names = found.column_by_name("Person_2.name").unwrap().as_string::<i32>();
         for row in 0..found.num_rows() {
-            let (fan, post) = (column(&found, "Person_2._index")[row], column(&found, "Post.id")[row]);
+            let fan = column(&found, "Person_2._index")[row];
+            let post = column(&found, "Post.id")[row];
             assert!(network.likes.contains(&(fan, post, column(&found, "date")[row])));
             assert_eq!(names.value(row), format!("name {fan}"));
             assert_eq!(column(&found, "Post.date")[row], post * 37 % POSTS);
             assert_eq!(column(&found, "Person_0.id")[row], start + 1_000);
         }
+
         let before = network.bucket.total();
         let prepared = traversal.prepare().await.unwrap();
         let again = prepared.run_cached(&VertexIds::Indexes(vec![start])).unwrap().unwrap();
@@ -142,6 +150,7 @@ async fn rows_are_ordered_by_properties_of_vertices_too_and_say_where_they_began
         .named("written")
         .top(5, "date", false)
         .select(["position", "written.date", "written._index"]);
+
     let found = traversal.collect().await.unwrap();
     let mut expected: Vec<(i64, i64)> = [3, 4, 3]
         .iter()
@@ -150,13 +159,16 @@ async fn rows_are_ordered_by_properties_of_vertices_too_and_say_where_they_began
         .collect();
     expected.sort_unstable();
     expected.truncate(5);
+
     let rows: Vec<(i64, i64)> =
         column(&found, "written.date").into_iter().zip(column(&found, "written._index")).collect();
     assert_eq!(rows, expected);
+
     let positions = found.column(0).as_primitive::<UInt32Type>();
     for (position, (_, post)) in positions.values().iter().zip(rows) {
         assert_eq!(network.creators[post as usize], [3, 4, 3][*position as usize]);
     }
+
     let text = traversal.explain().await.unwrap();
     for says in
         ["start Person: 3 indexes", "in HAS_CREATOR to written", "top 5", "at most 5 rows", "gathered"]
@@ -177,6 +189,7 @@ async fn without_a_selection_rows_have_their_start_edges_columns_and_end() {
         .collect()
         .await
         .unwrap();
+
     let names: Vec<&str> = found.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["position", "date", "Post._index"]);
     assert_eq!(found.num_rows(), network.likes.iter().filter(|like| like.0 == 1).count());
@@ -194,6 +207,7 @@ async fn names_that_are_not_there_are_errors_that_say_which_there_are() {
     assert!(
         matches!(&error, Error::NoSuchEdgeType { available, .. } if available.contains("Person_LIKES_Post"))
     );
+
     let error = failed(start(1_000).out("HAS_CREATOR", None).collect().await);
     assert!(error.to_string().contains("HAS_CREATOR out of Person"), "{error}");
     let error = failed(start(1_000).out("LIKES", "Post").columns(["when"]).collect().await);
@@ -202,6 +216,7 @@ async fn names_that_are_not_there_are_errors_that_say_which_there_are() {
     assert!(error.to_string().contains("Person, Post, LIKES"), "{error}");
     let error = failed(start(5).out("LIKES", "Post").collect().await);
     assert!(matches!(&error, Error::NoSuchVertex { vertex, .. } if vertex.contains("key 5")), "{error}");
+
     let error = failed(latest.start("Person", VertexIds::Indexes(vec![99])).collect().await);
     assert!(matches!(error, Error::OutOfRange { .. }), "{error}");
 }
@@ -222,6 +237,7 @@ async fn scans_have_all_rows_or_those_that_a_filter_leaves() {
     let latest = network.store.latest();
     let all = collected(latest.scan_vertices("Person", None, None).await.unwrap()).await;
     assert_eq!(all.num_rows() as i64, PERSONS - 1);
+
     let filter = col("name").eq("somebody");
     let one = collected(latest.scan_vertices("Person", Some(&["id"]), Some(&filter)).await.unwrap()).await;
     assert_eq!((column(&one, "_index"), column(&one, "id"), one.num_columns()), (vec![6], vec![1_006], 2));
@@ -235,6 +251,7 @@ async fn scans_have_all_rows_or_those_that_a_filter_leaves() {
         .filter(|like| like.2 >= 1_000 && like.0 != 5)
         .map(|like| (like.0, like.1))
         .collect();
+
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);

@@ -1,4 +1,4 @@
-//! A bucket that stops answering while a store is kept in order or read, readers at the same time, and conflicts.
+//! A bucket that stops answering during upkeep or reads, concurrent readers, and conflicts.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ fn small(inline: u64) -> StoreOptions {
         .with_inline_limit(ByteSize::bytes(inline))
 }
 
-/// A store with a base, deltas, patches and deletions.
+/// Creates a store with a base, deltas, patches and deletions.
 async fn lived_in(options: &StoreOptions) -> (Arc<InMemory>, Model) {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), options.clone()).await.unwrap();
@@ -42,11 +42,12 @@ async fn lived_in(options: &StoreOptions) -> (Arc<InMemory>, Model) {
             store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
         }
     }
+
     model.check(&store.latest()).await;
     (bucket.memory.clone(), model)
 }
 
-/// The bucket answers again, and nothing is under way that it had refused: others would be told of that, too.
+/// Lets the bucket answer again once no refused request is in progress: others would get its error, too.
 async fn back(bucket: &Bucket) {
     tokio::time::sleep(Duration::from_millis(10)).await;
     bucket.heal();
@@ -89,10 +90,11 @@ impl Upkeep {
                 writer.commit().await?;
             }
         }
+
         Ok(())
     }
 
-    /// What it makes of a graph.
+    /// Returns the model after the operation.
     fn of(self, model: &Model) -> Model {
         let mut after = model.clone();
         if self == Self::Load {
@@ -107,8 +109,7 @@ impl Upkeep {
     }
 }
 
-/// Stops at each request in turn. What was there stays, for who has it open and for who opens it later, and another try
-/// does what the first did not.
+/// Stops at each request in turn. Open and later readers see the previous state, and a retry completes the operation.
 async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
     let options = small(inline);
     let (prepared, model) = lived_in(&options).await;
@@ -126,6 +127,7 @@ async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
             let said = error.to_string();
             assert!(said.contains("lake/graph") || said.contains("bucket"), "{upkeep:?} at {k}: {said}");
         }
+
         let is_done =
             |store: &GraphStore| store.latest().vertex_count("Person").unwrap() == after.persons.len() as u64;
         let there = |store: &GraphStore| if is_done(store) { after.clone() } else { model.clone() };
@@ -135,8 +137,9 @@ async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
         there(&later).check(&later.latest()).await;
         assert_eq!(later.latest().verify().await.flaws, Vec::<String>::new(), "{upkeep:?} at {k}");
         assert!(done.is_err() || is_done(&later), "{upkeep:?} at {k}");
+
         if done.is_err() && !(upkeep == Upkeep::Load && is_done(&later)) {
-            // What was altered may be there already.
+            // The alteration may have succeeded already.
             let again = upkeep.run(&later).await;
             assert!(again.is_ok() || upkeep == Upkeep::Alter, "{upkeep:?} at {k}: {again:?}");
             after.check(&later.refresh().await.unwrap()).await;
@@ -172,7 +175,7 @@ async fn whichever_request_of_a_new_schema_is_the_last_the_graph_stays() {
     at_every_request(Upkeep::Alter, 1 << 16, true).await;
 }
 
-/// Asks in every way.
+/// Reads in every way.
 async fn read(store: &GraphStore) -> Result<()> {
     let latest = store.refresh().await?;
     let view = latest.edges("KNOWS", None).await?;
@@ -187,6 +190,7 @@ async fn read(store: &GraphStore) -> Result<()> {
     latest.prewarm(&PrewarmOptions::default().with_type("KNOWS").with_type("Person")).await?;
     store.snapshot(Some(3)).await?.edges("KNOWS", None).await?.out_edges(0).await?;
     store.log().await?;
+
     Ok(())
 }
 
@@ -224,11 +228,12 @@ async fn a_commit_that_was_done_after_all_is_no_part_of_another_one() {
     let mut writer = store.writer().await.unwrap();
     let person = |key| batch([("id", ints([key]))]);
     writer.add_vertices("Person", &person(1)).await.unwrap();
-    // It is done; neither that nor what is there now is told.
+    // It is done, but neither the put nor the lookup is answered.
     bucket.stop_after(0, true);
     writer.commit().await.unwrap_err();
     bucket.heal();
     writer.add_vertices("Person", &person(2)).await.unwrap();
+
     let error = writer.commit().await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     assert!(error.to_string().contains("_log/00000000000000000002.json"), "{error}");
@@ -263,12 +268,14 @@ async fn readers_at_the_same_time_read_and_decode_once() {
     cold.slow_down();
     let before = cold.requests();
     let readers = (0..16).map(|_| {
-        let (store, target) = (store.clone(), targets[70]);
+        let store = store.clone();
+        let target = targets[70];
         tokio::spawn(async move {
             let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
             view.lookup(70 / DEGREE, target).await.unwrap().neighbors.len()
         })
     });
+
     for found in futures::future::join_all(readers).await {
         assert!(found.unwrap() > 0);
     }
@@ -282,9 +289,10 @@ async fn a_scan_leaves_what_lookups_need() {
     let bucket = Bucket::new();
     let targets = load(&bucket, 500_000).await;
     let cold = Bucket::over(bucket.memory.clone());
-    // A fraction of what a scan reads.
+    // A fraction of the bytes of a scan.
     let (cache, source) = cold.source_with(ByteSize::mib(6)).await;
     let store = GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
+
     let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
     for _ in 0..40 {
         view.lookup(7, targets[70]).await.unwrap();
@@ -293,6 +301,7 @@ async fn a_scan_leaves_what_lookups_need() {
     let (_, scan) = store.latest().scan_edges("KNOWS", None, None).await.unwrap();
     let rows = scan.try_fold(0, |rows, batch| async move { Ok(rows + batch.num_rows()) }).await.unwrap();
     assert_eq!(rows, 500_000);
+
     let before = cold.requests();
     assert!(view.lookup_cached(7, targets[70]).is_some(), "and it is still there");
     view.lookup(7, targets[70]).await.unwrap();
@@ -308,6 +317,7 @@ async fn garbage_is_what_is_old() {
         writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
         writer.commit().await.unwrap()
     };
+
     for key in 0..3 {
         commit(key).await;
     }
@@ -317,6 +327,7 @@ async fn garbage_is_what_is_old() {
     let reader = bucket.open(small(0)).await.unwrap();
     let gone = reader.collect_garbage(&old).await.unwrap();
     assert_eq!(gone.versions, [0, 1, 2, 3, 4]);
+
     let left: Vec<u64> = reader.log().await.unwrap().iter().map(|entry| entry.version).collect();
     assert_eq!(left, young);
     assert_eq!(reader.snapshot(Some(young[0])).await.unwrap().vertex_count("Person").unwrap(), 4);
@@ -331,7 +342,8 @@ async fn writers_that_race_in_a_folder_never_both_commit_a_version() {
     let cache = Cache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
     GraphStore::create(&cache, path.as_str(), schema(), StoreOptions::default()).await.unwrap();
     let tasks = (0..4_i64).map(|task| {
-        let (cache, path) = (cache.clone(), path.clone());
+        let cache = cache.clone();
+        let path = path.clone();
         tokio::spawn(async move {
             let store = GraphStore::open(&cache, path.as_str(), StoreOptions::default()).await.unwrap();
             let mut committed = Vec::new();
@@ -345,9 +357,11 @@ async fn writers_that_race_in_a_folder_never_both_commit_a_version() {
                     Err(error) => panic!("{error}"),
                 }
             }
+
             committed
         })
     });
+
     let committed = futures::future::join_all(tasks).await;
     let committed: Vec<u64> = committed.into_iter().flat_map(|versions| versions.unwrap()).collect();
     let versions: BTreeSet<u64> = committed.iter().copied().collect();

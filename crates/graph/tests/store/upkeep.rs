@@ -1,4 +1,5 @@
-//! Loads, compaction, garbage, export, verification and prewarming: none of them changes what a version says.
+//! Loads, compaction, garbage collection, export, verification and prewarming: none of them changes a version's
+//! content.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +22,12 @@ use crate::{
     model::{Model, Person, batch, ints, schema, texts},
 };
 
-/// Chunks so small that a few vertices and edges have many.
+/// Returns chunks so small that a few vertices and edges have many.
 fn small() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(5).with_edge_chunk_size(3)
 }
 
-/// Larger ones, for more vertices and edges.
+/// Returns larger ones, for more vertices and edges.
 pub fn medium() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(16).with_edge_chunk_size(32)
 }
@@ -51,7 +52,8 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
     let memory = Arc::new(InMemory::new());
     let mut store = Bucket::over(memory.clone()).create(schema(), options.clone()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
-    let (mut committed, mut model) = (Model::default(), Model::default());
+    let mut committed = Model::default();
+    let mut model = Model::default();
     let mut held: Vec<(Snapshot, Model)> = Vec::new();
     for _ in 0..steps {
         match random.random_range(0..24) {
@@ -70,9 +72,11 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
             6..9 => {
                 // While the writer commits.
                 let compaction = {
-                    let (store, options) = (store.clone(), random_compaction(&mut random));
+                    let store = store.clone();
+                    let options = random_compaction(&mut random);
                     tokio::spawn(async move { store.compact(&options).await.unwrap() })
                 };
+
                 for _ in 0..random.random_range(1..6) {
                     change(&mut writer, &mut model, &mut random).await.unwrap();
                     writer.commit().await.unwrap();
@@ -98,14 +102,16 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
             _ => change(&mut writer, &mut model, &mut random).await.unwrap(),
         }
     }
+
     writer.commit().await.unwrap();
     drop(writer);
     store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
     held.clear();
     store.collect_garbage(&all_garbage()).await.unwrap();
     check(&model, &store.latest()).await;
-    // Nothing is left but one version and what it needs.
+    // Only one version is left, and its files.
     assert_eq!(store.log().await.unwrap().len(), 1, "seed {seed}");
+
     let again = Bucket::over(memory.clone()).open(options).await.unwrap();
     check(&model, &again.latest()).await;
     assert!(again.compact(&CompactOptions::default().with_force(true)).await.unwrap().is_empty());
@@ -136,7 +142,7 @@ pub fn persons(keys: impl Iterator<Item = i64> + Clone) -> RecordBatch {
     batch([("id", ints(keys)), ("age", Arc::new(ages))])
 }
 
-/// A load of everything, and a model of it.
+/// Returns a load of everything, and fills its model.
 pub fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
     let keys: Vec<i64> = (0..PERSONS).map(|n| n * 7 % 1_009 + 1_000).collect();
     for key in &keys {
@@ -144,20 +150,25 @@ pub fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
         model.persons.insert(*key, person);
         model.next_person += 1;
     }
+
     let urls: Vec<String> = (0..POSTS).map(|n| format!("/loaded/{}", n * 31 % 997)).collect();
     for url in &urls {
         model.posts.insert(url.clone(), model.next_post);
         model.next_post += 1;
     }
-    let (mut knows, mut likes) = (Vec::new(), Vec::new());
+
+    let mut knows = Vec::new();
+    let mut likes = Vec::new();
     for at in 0..700 {
-        let (from, to) = (keys[random.random_range(0..keys.len())], keys[random.random_range(0..9)]);
+        let from = keys[random.random_range(0..keys.len())];
+        let to = keys[random.random_range(0..9)];
         knows.push((from, to, at));
         model.knows.push((model.persons[&from].index, model.persons[&to].index, Some(at)));
         let url = &urls[random.random_range(0..urls.len())];
         likes.push((from, url.clone()));
         model.likes.push((model.persons[&from].index, model.posts[url]));
     }
+
     let knows = knows.chunks(100).map(|edges| {
         let (from, to): (Vec<i64>, Vec<i64>) = edges.iter().map(|edge| (edge.0, edge.1)).unzip();
         Ok(batch([("dst", ints(to)), ("src", ints(from)), ("weight", ints(edges.iter().map(|edge| edge.2)))]))
@@ -166,6 +177,7 @@ pub fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
         ("src", ints(likes.iter().map(|edge| edge.0))),
         ("dst", texts(likes.iter().map(|edge| edge.1.clone()))),
     ]);
+
     let people: Vec<_> = keys.chunks(64).map(|keys| Ok(persons(keys.iter().copied()))).collect();
     BulkLoad::new()
         .with_vertices("Person", stream::iter(people))
@@ -189,12 +201,14 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
         let bucket = Bucket::new();
         let (store, mut model) = loaded(&bucket, options.clone()).await;
         check(&model, &store.latest()).await;
+
         let mut writer = store.writer().await.unwrap();
         let mut random = StdRng::seed_from_u64(4);
         for _ in 0..12 {
             change(&mut writer, &mut model, &mut random).await.unwrap();
             writer.commit().await.unwrap();
         }
+
         check(&model, &store.latest()).await;
         // A second load on top of that, by index.
         let keys: Vec<i64> = (5_000..5_020).collect();
@@ -203,6 +217,7 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
             model.persons.insert(*key, Person { index: model.next_person, name: None, age: Some(key % 90) });
             model.next_person += 1;
         }
+
         let known = model.persons[&1_000].index;
         model.knows.push((known, first, None));
         let edge = batch([("src", ints([known])), ("dst", ints([first]))]);
@@ -211,6 +226,7 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
             .with_edges("KNOWS", Ends::Indexes, stream::iter([Ok(edge)]));
         writer.bulk_load(load).await.unwrap();
         check(&model, &store.latest()).await;
+
         let compacted = store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
         assert!(compacted.iter().all(|done| done.rewritten), "{compacted:?}");
         check(&model, &store.latest()).await;
@@ -228,6 +244,7 @@ async fn a_file_that_is_gone_or_broken_is_found_and_named() {
     let of = |part: &str| {
         files.iter().find(|file| file.location.as_ref().contains(part)).unwrap().location.clone()
     };
+
     for part in [
         "keys/chunk1",
         "vertex/Person/id/chunk3",
@@ -243,6 +260,7 @@ async fn a_file_that_is_gone_or_broken_is_found_and_named() {
         let mut broken = bytes.to_vec();
         broken.truncate(bytes.len() / 2);
         bucket.memory.put(&path, broken.into()).await.unwrap();
+
         let flaws = bucket.open(medium()).await.unwrap().latest().verify().await.flaws;
         assert!(flaws.iter().any(|flaw| flaw.contains(path.as_ref())), "{path}: {flaws:?}");
         bucket.memory.put(&path, bytes.into()).await.unwrap();
@@ -261,10 +279,12 @@ async fn what_is_in_memory_does_not_hide_that_a_file_is_gone() {
     writer.commit().await.unwrap();
     let snapshot = store.latest();
     assert_eq!(snapshot.verify().await.flaws, [""; 0]);
+
     let files: Vec<_> = bucket.memory.list(None).try_collect::<Vec<_>>().await.unwrap();
     let files = files.iter().map(|file| &file.location);
     let deltas: Vec<_> = files.clone().filter(|path| path.as_ref().contains("delta/")).collect();
     assert_eq!(deltas.len(), 2);
+
     let record = files.filter(|path| path.as_ref().contains("_log/")).max();
     for path in deltas.into_iter().chain(record) {
         let bytes = bucket.memory.get(path).await.unwrap().bytes().await.unwrap();
@@ -285,6 +305,7 @@ async fn an_exported_version_is_a_graph_without_holes() {
     writer.delete_vertices("Person", &VertexIds::Keys(ints(gone.clone()))).await.unwrap();
     gone.iter().for_each(|key| model.delete_person(*key));
     writer.commit().await.unwrap();
+
     let folder = tempfile::tempdir().unwrap();
     let place = Destination::File(folder.path().join("social"));
     let options = GraphWriteOptions::default().with_vertex_chunk_size(7).with_edge_chunk_size(11);
@@ -299,6 +320,7 @@ async fn an_exported_version_is_a_graph_without_holes() {
         .iter()
         .flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec())
         .collect();
+
     let mut wanted: Vec<(i64, i64)> =
         model.persons.iter().map(|(key, person)| (person.index, *key)).collect();
     wanted.sort_unstable();
@@ -307,6 +329,7 @@ async fn an_exported_version_is_a_graph_without_holes() {
     let mut edges: Vec<(i64, i64, Option<i64>)> =
         model.knows.iter().map(|(from, to, weight)| (dense(*from), dense(*to), *weight)).collect();
     edges.sort_unstable();
+
     let read: Vec<RecordBatch> =
         graph.edges("Person", "KNOWS", "Person").unwrap().stream().try_collect().await.unwrap();
     let mut found: Vec<(i64, i64, Option<i64>)> = Vec::new();
@@ -317,6 +340,7 @@ async fn an_exported_version_is_a_graph_without_holes() {
             (column(0).value(row), column(1).value(row), weight)
         }));
     }
+
     found.sort_unstable();
     assert_eq!(found, edges);
 }
@@ -334,6 +358,7 @@ async fn what_was_prewarmed_is_asked_for_no_more() {
     let options = PrewarmOptions::default().with_columns("KNOWS", ["weight"]).with_type("Person");
     let warmed = store.prewarm_in_background(&options).unwrap().await.unwrap().unwrap();
     assert!(warmed.bytes > 700 * 16 && !warmed.at_limit, "{warmed:?}");
+
     let before = bucket.total();
     let view = store.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
     let everyone: Vec<i64> = (0..model.next_person + 10).collect();
@@ -342,6 +367,7 @@ async fn what_was_prewarmed_is_asked_for_no_more() {
     assert_eq!(persons.take(&everyone).await.unwrap().num_rows(), 210);
     assert_eq!(persons.indexes_of(&ints([1_000, 5_003])).await.unwrap().null_count(), 0);
     assert_eq!(bucket.total(), before);
+
     let little = bucket.open(medium()).await.unwrap();
     let warmed = little.latest().prewarm(&options.with_limit(ByteSize::bytes(1))).await.unwrap();
     assert!(warmed.at_limit);
@@ -358,6 +384,7 @@ async fn young_versions_and_files_are_no_garbage() {
     assert_eq!((kept.versions.len(), kept.files), (0, 0));
     let told = store.collect_garbage(&all_garbage().with_dry_run(true)).await.unwrap();
     assert!(!told.versions.is_empty());
+
     let all = store.log().await.unwrap().len();
     assert_eq!(store.collect_garbage(&all_garbage()).await.unwrap(), told);
     assert_eq!(store.log().await.unwrap().len(), all - told.versions.len());
@@ -371,9 +398,11 @@ async fn what_was_written_a_moment_ago_in_a_folder_is_cached_too() {
     let cache = Bucket::cache().await;
     let store =
         GraphStore::create(&cache, folder.path().to_str().unwrap(), schema(), options.clone()).await.unwrap();
-    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
     let mut random = StdRng::seed_from_u64(3);
     writer.bulk_load(everything(&mut model, &mut random)).await.unwrap();
+
     for _ in 0..20 {
         change(&mut writer, &mut model, &mut random).await.unwrap();
         writer.commit().await.unwrap();
@@ -381,6 +410,7 @@ async fn what_was_written_a_moment_ago_in_a_folder_is_cached_too() {
     let cache = Bucket::cache().await;
     let again = GraphStore::open(&cache, folder.path().to_str().unwrap(), options).await.unwrap();
     check(&model, &again.latest()).await;
+
     let view = again.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
     for person in model.persons.values() {
         assert!(view.of_cached(Direction::Out, person.index).is_some(), "edges of {}", person.index);

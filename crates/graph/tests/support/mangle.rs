@@ -1,8 +1,8 @@
-//! Bytes as nobody would write them, made of bytes that somebody did.
+//! Corrupts valid bytes.
 
 use rand::{Rng, rngs::StdRng};
 
-/// Changes a file a little: bits, stretches, its end; digits of texts, so that numbers become others.
+/// Changes a file a little: bits, stretches, its end; digits of texts, so that numbers change.
 pub fn mangle(bytes: &[u8], random: &mut StdRng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.random_range(1..4) {
@@ -26,10 +26,11 @@ pub fn mangle(bytes: &[u8], random: &mut StdRng) -> Vec<u8> {
             _ => more_digits(&mut bytes, at, random),
         }
     }
+
     bytes
 }
 
-/// Makes the next number of a text another one, most often a large one.
+/// Replaces the next number of a text by another one, most often a large one.
 fn more_digits(bytes: &mut Vec<u8>, from: usize, random: &mut StdRng) {
     let Some(start) = (from..bytes.len()).find(|at| bytes[*at].is_ascii_digit()) else { return };
     let end = (start..bytes.len()).find(|at| !bytes[*at].is_ascii_digit()).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! What tests of graphs share: official samples, and caches.
+//! Shared parts of graph tests: official samples, and caches.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,7 +14,7 @@ use stylobate_columnar::Cache;
 use stylobate_graph::{Graph, GraphOptions, Result};
 use stylobate_storage::{ByteSize, CacheOptions};
 
-/// A file of the official samples; nothing where they are not there, which a full run does not accept.
+/// Returns a file of the official samples; `None` if they are absent, which a full run does not accept.
 pub fn sample(file: &str) -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar");
     if !root.is_dir() {

@@ -1,4 +1,4 @@
-//! What cannot be written: the error says where it is, and nothing is left.
+//! Graphs that cannot be written: the error names the location, and no files are left.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
     arriving, batch, edges_of, folder, knows, numbers, options, persons, read_back::paths, with_persons,
 };
 
-/// What writing such vertices says. Nothing is left then, and the writer is of no further use.
+/// Returns the error of writing these vertices. No files are left then, and the writer is of no further use.
 async fn refused_vertices(
     options: GraphWriteOptions,
     vertices: VertexWrite,
@@ -35,7 +35,7 @@ async fn refused_vertices(
     error.to_string()
 }
 
-/// The same of edges between persons with the keys 10, 20 and 30.
+/// Returns the error of writing edges between persons with the keys 10, 20 and 30.
 async fn refused_edges(edges: EdgeWrite, rows: Vec<RecordBatch>) -> Error {
     let place = tempfile::tempdir().unwrap();
     let mut writer = with_persons(folder(&place), options(), &[10, 20, 30]).await;
@@ -68,6 +68,7 @@ async fn the_first_key_that_is_null_or_there_twice_is_named() {
     let rows = batch(vec![("id", Arc::new(StringArray::from(vec!["a", "b", "a"])) as ArrayRef)]);
     let vertices = VertexWrite::new("person", rows.schema()).with_key("id");
     says(&refused_vertices(options(), vertices, vec![rows]).await, &["key a of row 2", "row 0"]);
+
     let primary = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef)]);
     let vertices = VertexWrite::new("person", primary.schema()).with_primary("id");
     says(&refused_vertices(options(), vertices, vec![primary]).await, &["column id", "null in row 1"]);
@@ -85,6 +86,7 @@ async fn values_that_would_change_are_named() {
     let (vertices, rows) = of(Arc::new(lists));
     let csv = options().with_file_type(FileType::Csv);
     says(&refused_vertices(csv, vertices.clone(), rows.clone()).await, &["person", "CSV"]);
+
     let json = options().with_file_type(FileType::Json);
     says(&refused_vertices(json, vertices, rows).await, &["JSON"]);
 }
@@ -118,6 +120,7 @@ async fn names_and_sizes_that_cannot_be_are_refused() {
     ] {
         refused_vertices(options(), wrong, rows.clone()).await;
     }
+
     let place = tempfile::tempdir().unwrap();
     for name in ["", "a/b"] {
         assert!(GraphWriter::create(folder(&place), name, options()).await.is_err());
@@ -139,6 +142,7 @@ async fn the_first_edge_that_names_no_vertex_is_named() {
         &refused_edges(edges_of(text_rows.schema()), vec![text_rows]).await.to_string(),
         &["column src", "Utf8"],
     );
+
     let huge: ArrayRef = Arc::new(UInt64Array::from(vec![10, u64::MAX]));
     let huge = batch(vec![("src", numbers([10, 10])), ("dst", huge)]);
     says(&refused_edges(edges_of(huge.schema()), vec![huge]).await.to_string(), &["column dst", "row 1"]);
@@ -162,6 +166,7 @@ async fn indexes_that_no_vertex_has_are_named() {
             other => panic!("{other}"),
         }
     }
+
     let codes: DictionaryArray<Int32Type> = vec!["a"].into_iter().collect();
     let rows = batch(vec![("src", Arc::new(codes) as ArrayRef), ("dst", numbers([1]))]);
     says(&refused_edges(edges_of(rows.schema()).by_index(), vec![rows]).await.to_string(), &["column src"]);
@@ -177,6 +182,7 @@ async fn edges_need_vertices_with_keys_and_lists() {
     says(&refused_edges(none, rows.clone()).await.to_string(), &["list"]);
     let no_column = edges_of(rows[0].schema()).with_source("who");
     assert!(matches!(refused_edges(no_column, rows.clone()).await, Error::NoSuchProperty { .. }));
+
     let place = tempfile::tempdir().unwrap();
     let mut writer = GraphWriter::create(folder(&place), "social", options()).await.unwrap();
     let (vertices, persons) = persons(&[1]);
@@ -192,7 +198,8 @@ async fn keys_that_do_not_fit_say_how_much_they_need() {
     let small = options().with_memory(ByteSize::mib(4));
     let error = refused_vertices(small.clone(), vertices.clone(), rows.clone()).await;
     says(&error, &["300000 keys", "MiB", "4MiB", "by index"]);
-    // With what it says there is room, and without a map there is no need.
+
+    // The memory in the message suffices, and without a key map none is needed.
     let needed: u64 = error.split(" need ").nth(1).unwrap().split("MiB").next().unwrap().parse().unwrap();
     for (options, vertices) in [
         (options().with_memory(ByteSize::mib(needed * 4 / 3 + 1)), vertices.clone()),

@@ -1,4 +1,4 @@
-//! What single files look like: types, labels, empty graphs.
+//! Contents of single files: types, labels, empty graphs.
 
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ async fn a_graph_without_anything_is_a_graph() {
     assert_eq!(writer.edges(edges, arriving(Vec::new())).await.unwrap(), 0);
     let bare = VertexWrite::new("thing", Arc::new(Schema::empty()));
     assert_eq!(writer.vertices(bare, arriving(Vec::new())).await.unwrap(), 0);
+
     let written = writer.finish().await.unwrap();
     let path = place.path().join("graph");
     assert_eq!(info(&path, "social"), written.info);
@@ -53,6 +54,7 @@ async fn columns_have_the_types_that_graphar_has_for_them() {
         ("day", Arc::new(arrow::array::Date32Array::from(vec![7]))),
         ("list", Arc::new(lists)),
     ]);
+
     let mut writer = GraphWriter::create(folder(&place), "types", options()).await.unwrap();
     let vertices =
         VertexWrite::new("thing", rows.schema()).with_groups([vec!["small", "list"], vec!["time"]]);
@@ -62,6 +64,7 @@ async fn columns_have_the_types_that_graphar_has_for_them() {
     let types = |group: &str| -> Vec<DataType> {
         read(group).schema().fields().iter().map(|field| field.data_type().clone()).collect()
     };
+
     let list = DataType::List(Arc::new(Field::new("element", DataType::Float32, true)));
     assert_eq!(types("small_list"), [DataType::Int64, DataType::Int32, list]);
     let time = read("time");
@@ -89,6 +92,7 @@ async fn labels_are_found_where_none_are_given_and_all_have_them_where_there_is_
     writer.vertices(vertices, arriving(cut(&rows, 3))).await.unwrap();
     let (vertices, rows) = persons(&[1, 2, 3]);
     writer.vertices(vertices.with_labels(["human"]), arriving(rows)).await.unwrap();
+
     let written = writer.finish().await.unwrap();
     assert_eq!(written.info.vertex("thing").unwrap().labels, ["b", "a"]);
     assert_eq!(written.info.labels, ["b", "a", "human"]);
@@ -113,6 +117,7 @@ async fn groups_may_have_formats_of_their_own_types() {
         .with_directed(false)
         .with_adjacencies([AdjacencyOrder::UnorderedBySource]);
     writer.edges(edges, arriving(vec![rows])).await.unwrap();
+
     let written = writer.finish().await.unwrap();
     let edges = written.info.edge("person", "knows", "person").unwrap();
     assert!(!edges.directed && edges.adjacencies.len() == 1);
@@ -121,6 +126,7 @@ async fn groups_may_have_formats_of_their_own_types() {
         std::fs::read_to_string(path.join("vertex/person/id/chunk0")).unwrap(),
         "_graphArVertexIndex,id\n0,5\n1,6\n"
     );
+
     let since = parquet_batch(&path.join("edge/person_knows_person/unordered_by_source/since/part0/chunk0"));
     assert_eq!(since.column(0).as_primitive::<Int64Type>().value(0), 1999);
 }
@@ -139,6 +145,7 @@ async fn edges_that_are_sorted_on_disk_are_those_that_are_sorted_in_memory() {
         ("number", numbers(0..150_000)),
         ("text", Arc::new(texts)),
     ]);
+
     let mut graphs = Vec::new();
     for (name, memory) in [("memory", ByteSize::gib(1)), ("disk", ByteSize::kib(300))] {
         let options = options().with_memory(memory).with_vertex_chunk_size(1500).with_edge_chunk_size(10_000);
@@ -150,6 +157,7 @@ async fn edges_that_are_sorted_on_disk_are_those_that_are_sorted_in_memory() {
         writer.edges(edges, arriving(cut(&rows, 777))).await.unwrap();
         graphs.push(writer.finish().await.unwrap());
     }
+
     assert_eq!(graphs[0].info, graphs[1].info);
     let [memory, disk] = ["memory", "disk"].map(|name| place.path().join(name));
     let all = paths(&memory);

@@ -1,4 +1,4 @@
-//! Graphs that are written, and what is in their files then.
+//! Written graphs, and the contents of their files.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub, reason = "a test may panic")]
 
 mod errors;
@@ -17,12 +17,12 @@ use futures::stream::{self, Stream};
 use stylobate_graph::{EdgeWrite, GraphWriteOptions, GraphWriter, Result, VertexWrite};
 use stylobate_storage::{Destination, Durability};
 
-/// Batches as they may arrive.
+/// Streams batches.
 fn arriving(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + Send {
     stream::iter(batches.into_iter().map(Ok))
 }
 
-/// A batch cut into batches of so many rows.
+/// Cuts a batch into batches of `rows` rows.
 fn cut(batch: &RecordBatch, rows: usize) -> Vec<RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
@@ -41,18 +41,18 @@ fn folder(folder: &tempfile::TempDir) -> Destination {
     Destination::File(folder.path().join("graph"))
 }
 
-/// Options of tests, which need not survive a loss of power.
+/// Returns options of tests, which need not survive a power failure.
 fn options() -> GraphWriteOptions {
     GraphWriteOptions::default().with_durability(Durability::None).with_threads(2)
 }
 
-/// Persons with these keys.
+/// Returns persons with these keys.
 fn persons(keys: &[i64]) -> (VertexWrite, Vec<RecordBatch>) {
     let rows = batch(vec![("id", numbers(keys.iter().copied()))]);
     (VertexWrite::new("person", rows.schema()).with_key("id"), vec![rows])
 }
 
-/// Who knows whom.
+/// Returns edges between these persons.
 fn knows(ends: &[(i64, i64)]) -> (EdgeWrite, Vec<RecordBatch>) {
     let (sources, destinations): (Vec<i64>, Vec<i64>) = ends.iter().copied().unzip();
     let rows = batch(vec![("src", numbers(sources)), ("dst", numbers(destinations))]);
@@ -63,7 +63,7 @@ fn edges_of(schema: SchemaRef) -> EdgeWrite {
     EdgeWrite::new("person", "knows", "person", schema)
 }
 
-/// A writer with persons who have these keys.
+/// Returns a writer with persons who have these keys.
 async fn with_persons(destination: Destination, options: GraphWriteOptions, keys: &[i64]) -> GraphWriter {
     let mut writer = GraphWriter::create(destination, "social", options).await.unwrap();
     let (vertices, rows) = persons(keys);

@@ -1,4 +1,4 @@
-//! Where graphs are written: what is there before and after, whatever becomes of the write.
+//! Destinations of graphs: their contents before and after a write, whatever its outcome.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ async fn objects(store: &InMemory) -> Vec<String> {
     found
 }
 
-/// Many small chunks.
+/// Returns options with many small chunks.
 fn small_chunks() -> GraphWriteOptions {
     options().with_vertex_chunk_size(2).with_edge_chunk_size(2)
 }
@@ -39,7 +39,7 @@ async fn write(destination: Destination, options: GraphWriteOptions, persons: i6
     Ok(writer)
 }
 
-/// Waits until something holds: what is dropped is removed by tasks and threads.
+/// Waits until a condition holds: dropped files are removed by tasks and threads.
 async fn soon(mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if holds().await {
@@ -67,6 +67,7 @@ async fn a_folder_has_all_files_or_none() {
         assert!(paths(&path).iter().all(|name| !name.starts_with('.')));
         fs::remove_dir_all(&path).unwrap();
     }
+
     drop(write(folder(&place), small_chunks(), 9).await.unwrap());
     soon(async || paths(place.path()).is_empty() && !path.exists()).await;
 }
@@ -126,6 +127,7 @@ async fn a_place_that_is_not_empty_is_refused() {
         let refused = GraphWriter::create(destination, "social", options()).await.unwrap_err();
         assert!(matches!(refused, Error::Storage(StorageError::Exists { .. })), "{refused}");
     }
+
     assert_eq!(paths(place.path()), ["graph/x/y"]);
     assert_eq!(objects(&store).await, ["lake/social/x"]);
 }
@@ -136,12 +138,13 @@ async fn what_came_meanwhile_is_another_s() {
     let (store, object) = bucket();
     let first = write(folder(&place), small_chunks(), 3).await.unwrap();
     write(folder(&place), small_chunks(), 5).await.unwrap().finish().await.unwrap();
-    // Without what the first has staged.
+    // Without the staged files of the first.
     let visible = |name: &String| !name.contains("/.");
     let before: Vec<String> = paths(place.path()).into_iter().filter(visible).collect();
     assert!(first.finish().await.is_err());
     soon(async || paths(place.path()) == before).await;
-    // In a store, who comes second with a chunk is refused, and takes nothing away from who came first.
+
+    // In a store, the second writer of a chunk is refused, and removes nothing of the first.
     let mut late = GraphWriter::create(object.clone(), "social", small_chunks()).await.unwrap();
     write(object, small_chunks(), 5).await.unwrap().finish().await.unwrap();
     let before = objects(&store).await;
@@ -158,6 +161,7 @@ async fn an_older_graph_is_replaced_with_all_its_files_and_no_others() {
     fs::create_dir_all(place.path().join("graph/raw")).unwrap();
     fs::write(place.path().join("graph/raw/persons.csv"), "x").unwrap();
     store.put(&"lake/social/raw/persons.csv".into(), "x".into()).await.unwrap();
+
     for destination in [folder(&place), object] {
         for persons in [9, 3] {
             let written =
@@ -182,7 +186,8 @@ async fn progress_goes_up_to_what_was_written() {
     let heard = heard.lock();
     assert!(heard.is_sorted_by_key(|progress| (progress.rows, progress.files)));
     let last = heard.last().unwrap();
-    // The files that describe the graph come when all is done.
+
+    // The description files come last.
     assert_eq!((last.rows, last.files + 3), (18, written.files));
     assert!(last.bytes < written.bytes && last.bytes > 0);
 }

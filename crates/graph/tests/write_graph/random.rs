@@ -1,4 +1,4 @@
-//! Random small graphs, and a model of what their files hold that is as simple as it can be.
+//! Random small graphs, and the simplest model of their files' contents.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,7 +37,7 @@ struct Case {
     person_chunk: u64,
     town_chunk: u64,
     edge_chunk: u64,
-    /// Ends by index, and what each property is made of.
+    /// Ends by index, and the seed of each property.
     edges: Vec<(usize, usize, Option<i64>)>,
     batch_rows: usize,
     orders: Vec<AdjacencyOrder>,
@@ -75,7 +75,7 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// A number that tells indexes apart, and is in no order.
+/// Returns a number that is unique per index, and in no order.
 fn key(index: usize) -> i64 {
     (index as i64 * 37 + 11) % 101 - 50
 }
@@ -87,13 +87,14 @@ impl Case {
     }
 
     fn keys(&self, indexes: impl Iterator<Item = usize>) -> ArrayRef {
-        match self.has_text_keys {
-            true => Arc::new(indexes.map(|index| Some(format!("k,{}", key(index)))).collect::<StringArray>()),
-            false => numbers(indexes.map(key)),
+        if self.has_text_keys {
+            Arc::new(indexes.map(|index| Some(format!("k,{}", key(index)))).collect::<StringArray>())
+        } else {
+            numbers(indexes.map(key))
         }
     }
 
-    /// Persons as files have them.
+    /// Returns persons as they are stored.
     fn person_rows(&self) -> RecordBatch {
         let names = (0..self.persons).map(|row| match row % 4 {
             0 => None,
@@ -106,6 +107,7 @@ impl Case {
             ("name", Arc::new(names.collect::<StringArray>()) as ArrayRef),
             ("is_left", Arc::new(isle.collect::<BooleanArray>())),
         ];
+
         if self.file_type != FileType::Csv {
             let lists =
                 (0..self.persons).map(|row| (row % 3 > 0).then(|| vec![Some(row as i32); row % 3 - 1]));
@@ -123,7 +125,7 @@ impl Case {
             .collect()
     }
 
-    /// Properties of edges as files have them, in the order of their groups.
+    /// Returns properties of edges as they are stored, in the order of their groups.
     fn edge_rows(&self) -> RecordBatch {
         let notes =
             self.edges.iter().map(|(.., made)| made.map(|made| format!("n{made}"))).collect::<StringArray>();
@@ -140,9 +142,10 @@ impl Case {
     }
 
     fn edge_groups(&self) -> Vec<Vec<&'static str>> {
-        match self.has_split_groups {
-            true => vec![vec!["weight"], vec!["note", "at"]],
-            false => vec![vec!["weight", "note", "at"]],
+        if self.has_split_groups {
+            vec![vec!["weight"], vec!["note", "at"]]
+        } else {
+            vec![vec!["weight", "note", "at"]]
         }
     }
 
@@ -156,6 +159,7 @@ impl Case {
             .with_labels(["tall", "old", "left"]);
         let arrived = writer.vertices(vertices, arriving(cut(&persons, self.batch_rows))).await?;
         assert_eq!(arrived, self.persons as u64);
+
         let towns = batch(vec![("id", self.keys(0..self.towns))]);
         let vertices = VertexWrite::new("town", towns.schema()).with_key("id");
         writer.vertices(vertices, arriving(cut(&towns, self.batch_rows))).await?;
@@ -165,6 +169,7 @@ impl Case {
             .with_destination("where")
             .with_adjacencies(self.orders.clone())
             .with_groups(self.edge_groups());
+
         if self.by_index {
             write = write.by_index();
         }
@@ -173,7 +178,7 @@ impl Case {
         writer.finish().await
     }
 
-    /// The same values in other types.
+    /// Returns the same values in other types.
     fn persons_as_they_arrive(&self) -> RecordBatch {
         let rows = self.person_rows();
         let labels: Vec<Vec<&str>> = (0..self.persons).map(|row| self.labels(row)).collect();
@@ -186,6 +191,7 @@ impl Case {
             ("id", rows.column(0).clone()),
             ("is_left", rows.column(2).clone()),
         ];
+
         if let Some(tags) = rows.column_by_name("tags") {
             let large = DataType::LargeList(Arc::new(Field::new("x", DataType::Int16, true)));
             columns.push(("tags", cast(tags, &large).unwrap()));
@@ -196,10 +202,14 @@ impl Case {
     fn edges_as_they_arrive(&self) -> RecordBatch {
         let rows = self.edge_rows();
         let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
-        let ends = |indexes: Vec<usize>| match self.by_index {
-            true => cast(&numbers(indexes.into_iter().map(|index| index as i64)), &DataType::UInt8).unwrap(),
-            false => self.keys(indexes.into_iter()),
+        let ends = |indexes: Vec<usize>| {
+            if self.by_index {
+                cast(&numbers(indexes.into_iter().map(|index| index as i64)), &DataType::UInt8).unwrap()
+            } else {
+                self.keys(indexes.into_iter())
+            }
         };
+
         batch(vec![
             ("at", cast(rows.column(2), &DataType::Timestamp(TimeUnit::Microsecond, None)).unwrap()),
             ("where", ends(self.edges.iter().map(|edge| edge.1).collect())),
@@ -210,7 +220,7 @@ impl Case {
     }
 }
 
-/// The files that a graph is to have.
+/// Expected files of a graph.
 struct Model {
     files: Files,
 }
@@ -223,6 +233,7 @@ impl Model {
         for (group, columns) in [("id", vec!["id"]), (&rest.join("_"), rest)] {
             model.vertices(&format!("vertex/person/{group}"), &persons, &columns, case.person_chunk);
         }
+
         let labels = ["tall", "old", "left"].map(|label| {
             let has = (0..case.persons).map(|row| Some(case.labels(row).contains(&label)));
             (label, Arc::new(has.collect::<BooleanArray>()) as ArrayRef)
@@ -231,6 +242,7 @@ impl Model {
         for (chunk, rows) in cut(&labels, case.person_chunk as usize).into_iter().enumerate() {
             model.table(format!("vertex/person/labels/chunk{chunk}"), &rows);
         }
+
         model.count("vertex/person/vertex_count".to_owned(), case.persons);
         let towns = batch(vec![("id", case.keys(0..case.towns))]);
         model.vertices("vertex/town/id", &towns, &["id"], case.town_chunk);
@@ -238,6 +250,7 @@ impl Model {
         for order in &case.orders {
             model.list(case, *order);
         }
+
         model
     }
 
@@ -270,6 +283,7 @@ impl Model {
             Side::Source => (case.edges[edge].0, case.edges[edge].1),
             Side::Dest => (case.edges[edge].1, case.edges[edge].0),
         };
+
         for part in 0..vertices.div_ceil(part_size) {
             let mut edges: Vec<usize> =
                 (0..case.edges.len()).filter(|edge| aligned(*edge).0 / part_size == part).collect();
@@ -281,6 +295,7 @@ impl Model {
                 let offsets = numbers(of_part.clone().map(begin).chain([edges.len() as i64]));
                 self.table(format!("{folder}/offset/chunk{part}"), &batch(vec![("_graphArOffset", offsets)]));
             }
+
             self.count(format!("{folder}/edge_count{part}"), edges.len());
             for (chunk, edges) in edges.chunks(case.edge_chunk as usize).enumerate() {
                 let end = |end: fn(&(usize, usize, Option<i64>)) -> usize| {
@@ -290,6 +305,7 @@ impl Model {
                     batch(vec![("_graphArSrcIndex", end(|it| it.0)), ("_graphArDstIndex", end(|it| it.1))]);
                 self.table(format!("{folder}/adj_list/part{part}/chunk{chunk}"), &ends);
                 let places: UInt32Array = edges.iter().map(|edge| Some(*edge as u32)).collect();
+
                 let rows = take_record_batch(&case.edge_rows(), &places).unwrap();
                 for group in case.edge_groups() {
                     let columns: Vec<usize> =
@@ -320,6 +336,7 @@ proptest! {
                 .filter(|path| wanted.get(*path) != found.get(*path))
                 .map(|path| (path, (wanted.get(path), found.get(path))))
                 .collect();
+
             assert!(differences.is_empty(), "wanted and found: {differences:#?}");
             assert_eq!(info(&path, "towns"), written.info);
             assert_eq!((written.vertices, written.edges), ((case.persons + case.towns) as u64, case.edges.len() as u64));

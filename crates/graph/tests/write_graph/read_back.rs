@@ -13,17 +13,17 @@ use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
 use stylobate_graph::{FileType, GraphFile, GraphInfo, Strictness};
 use stylobate_storage::{ByteSize, CacheOptions};
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Count(i64),
     Table { names: Vec<String>, rows: Vec<Vec<Option<String>>> },
 }
 
-/// Files by their paths, without those that describe the graph.
+/// Files by their paths, without description files.
 pub type Files = BTreeMap<String, Content>;
 
-/// All rows as texts.
+/// Returns all rows as texts.
 pub fn texts(batch: &RecordBatch) -> Vec<Vec<Option<String>>> {
     let options = FormatOptions::default();
     let columns: Vec<ArrayFormatter<'_>> =
@@ -34,54 +34,57 @@ pub fn texts(batch: &RecordBatch) -> Vec<Vec<Option<String>>> {
     (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| text(row, column)).collect()).collect()
 }
 
-/// What the description of a graph in a folder says.
+/// Reads the description of a graph in a folder.
 pub fn info(folder: &Path, name: &str) -> GraphInfo {
     let read = |name: &str| (name.to_owned(), fs::read_to_string(folder.join(name)).unwrap());
     let (name, text) = read(&format!("{name}.graph.yml"));
     let graph = GraphFile::parse(&name, &text, Strictness::Strict).unwrap();
     let all = |names: &[String]| names.iter().map(|name| read(name)).collect();
-    let (vertices, edges) = (all(graph.vertex_files()), all(graph.edge_files()));
+    let vertices = all(graph.vertex_files());
+    let edges = all(graph.edge_files());
     graph.with(vertices, edges).unwrap()
 }
 
-/// All files below a folder, relative to it.
+/// Returns all files below a folder, relative to it.
 pub fn paths(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(next).into_iter().flatten() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => found.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned()),
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
             }
         }
     }
+
     found.sort();
     found
 }
 
-/// All files of a graph whose files have this format.
+/// Reads all files of a graph whose files have this format.
 pub async fn files(folder: &Path, file_type: FileType) -> Files {
     let mut files = Files::new();
     for path in paths(folder).into_iter().filter(|path| !path.ends_with(".yml")) {
         let file = folder.join(&path);
-        let content = match () {
-            () if path.contains("_count") => {
-                Content::Count(i64::from_le_bytes(fs::read(&file).unwrap().try_into().unwrap()))
-            }
-            () if file_type == FileType::Csv && !path.contains("/labels/") => {
-                csv(&fs::read_to_string(&file).unwrap())
-            }
-            () if file_type == FileType::Orc && !path.contains("/labels/") => orc(&file).await,
-            () => parquet(&file),
+        let content = if path.contains("_count") {
+            Content::Count(i64::from_le_bytes(fs::read(&file).unwrap().try_into().unwrap()))
+        } else if file_type == FileType::Csv && !path.contains("/labels/") {
+            csv(&fs::read_to_string(&file).unwrap())
+        } else if file_type == FileType::Orc && !path.contains("/labels/") {
+            orc(&file).await
+        } else {
+            parquet(&file)
         };
         files.insert(path, content);
     }
+
     files
 }
 
-/// The rows of a Parquet file with their types.
+/// Reads the rows of a Parquet file with their types.
 pub fn parquet_batch(file: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(file).unwrap()).unwrap();
     let schema = reader.schema().clone();
@@ -112,16 +115,19 @@ fn table(batch: &RecordBatch) -> Content {
         };
         (field.name().clone(), column, true)
     });
+
     let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     let names = schema.fields().iter().map(|field| field.name().clone()).collect();
     Content::Table { names, rows: texts(&batch) }
 }
 
-/// Fields in quotes are texts, and empty ones without are null.
+/// Parses CSV: quoted fields are texts, and empty unquoted ones are null.
 fn csv(text: &str) -> Content {
     let mut lines: Vec<Vec<Option<String>>> = Vec::new();
-    let (mut line, mut field) = (Vec::new(), String::new());
-    let (mut is_quoted, mut was_quoted) = (false, false);
+    let mut line = Vec::new();
+    let mut field = String::new();
+    let mut is_quoted = false;
+    let mut was_quoted = false;
     let mut chars = text.chars().peekable();
     while let Some(next) = chars.next() {
         match next {
@@ -141,12 +147,14 @@ fn csv(text: &str) -> Content {
             other => field.push(other),
         }
     }
+
     assert!(line.is_empty() && field.is_empty() && !is_quoted, "the last line ends");
     let names: Vec<String> = lines.remove(0).into_iter().map(Option::unwrap).collect();
     if names == ["weight"] {
-        // A number that is alone in its line and null is in quotes, so that the line is not empty.
+        // A null number alone in its line is quoted, so that the line is not empty.
         assert!(!lines.contains(&vec![None]));
         lines.iter_mut().flatten().for_each(|field| *field = field.take().filter(|field| !field.is_empty()));
     }
+
     Content::Table { names, rows: lines }
 }

@@ -1,4 +1,4 @@
-//! All counters of a node in the text formats of Prometheus and OpenMetrics, taken at the time of the scrape.
+//! All counters of a node in the text formats of Prometheus and OpenMetrics, read at scrape time.
 
 mod process;
 
@@ -22,14 +22,14 @@ use crate::{Bucket, FlightStats, Node, RequestStats};
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricsFormat {
-    /// Prometheus' own, version 0.0.4.
+    /// Prometheus text format, version 0.0.4.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl MetricsFormat {
-    /// The one that a client accepts.
+    /// Returns the format that a client accepts.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if accepted.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Text }
@@ -43,7 +43,7 @@ impl MetricsFormat {
     }
 }
 
-/// What a node has counted, as text. `failing` are the buckets whose origins did not answer lately.
+/// Renders a node's counters as text. `failing` are the buckets whose origins did not answer the last probe.
 pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> Result<String, fmt::Error> {
     let counted = MetricsSnapshot {
         degraded: node
@@ -62,6 +62,7 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> 
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
         origins: node.buckets().map(OriginCounts::of).collect(),
     };
+
     let mut registry = Registry::default();
     registry.sub_registry_with_prefix("stylobate").register_collector(Box::new(counted));
     registry.register_collector(Box::new(process::ProcessCollector));
@@ -73,7 +74,7 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> 
     })
 }
 
-/// OpenMetrics as Prometheus' older format: there a counter is described under the name of its samples.
+/// Converts OpenMetrics to Prometheus' older format, which describes a counter under the name of its samples.
 fn to_prometheus(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
     let mut lines = String::with_capacity(text.len());
@@ -90,10 +91,11 @@ fn to_prometheus(text: &str) -> String {
             }
         }
     }
+
     lines
 }
 
-/// One moment's counters.
+/// Counters at one moment.
 #[derive(Debug)]
 struct MetricsSnapshot {
     requests: RequestStats,
@@ -103,11 +105,11 @@ struct MetricsSnapshot {
     columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
     origins: Vec<OriginCounts>,
-    /// The parts of the node, and whether each does less than it should.
+    /// Parts of the node, each with true if it is degraded.
     degraded: Vec<(String, bool)>,
 }
 
-/// The requests to one bucket's origin.
+/// Requests to one bucket's origin.
 #[derive(Debug)]
 struct OriginCounts {
     bucket: String,
@@ -144,6 +146,7 @@ impl MetricsSnapshot {
             .degraded
             .iter()
             .map(|(part, is_degraded)| ([("part", part.as_str())], if *is_degraded { 1.0 } else { 0.0 }));
+
         gauge(encoder, "degraded", "1 for a part that does less than it should", degraded)?;
         let uptime = self.requests.uptime_seconds as f64;
         lone_gauge(encoder, "uptime_seconds", "Seconds since the node started", uptime)?;
@@ -159,6 +162,7 @@ impl MetricsSnapshot {
                 (labels, count)
             })
         });
+
         let help = "Requests answered, by bucket, operation and HTTP status";
         counter(encoder, "requests", help, by_code)?;
         let bytes = self.requests.operations.iter().map(|op| ([("operation", op.operation)], op.bytes_out));
@@ -184,6 +188,7 @@ impl MetricsSnapshot {
             ];
             sources.map(|(source, bytes)| ([("bucket", bucket.as_str()), ("source", source)], bytes))
         });
+
         counter(encoder, "read_bytes", "Bytes handed to readers, by where they came from", by_source)?;
         let ratios = self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), hit_ratio([stats])));
         gauge(encoder, "hit_ratio", "Part of the bytes read that came from memory or disk, 0 to 1", ratios)?;
@@ -191,6 +196,7 @@ impl MetricsSnapshot {
             let methods = [("get", stats.origin_gets), ("head", stats.origin_heads)];
             methods.map(|(method, count)| ([("bucket", bucket.as_str()), ("method", method)], count))
         });
+
         counter(encoder, "origin_requests", "Requests sent to origins, by kind", by_method)?;
 
         let by_bucket: [(_, _, ReadCount); 6] = [
@@ -203,6 +209,7 @@ impl MetricsSnapshot {
             ("origin_hedges", "Second requests sent since the first was slow", |s| s.hedges),
             ("objects_changed", "Reads that failed since the object was replaced meanwhile", |s| s.changed),
         ];
+
         for (name, help, value) in by_bucket {
             let samples = self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), value(stats)));
             counter(encoder, name, help, samples)?;
@@ -247,6 +254,7 @@ impl MetricsSnapshot {
         ] {
             lone_counter(encoder, name, help, value)?;
         }
+
         let dropped = [("queue_full", cache.dropped_queue_full), ("disk_failed", cache.dropped_disk_failed)];
         let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
         counter(encoder, "cache_dropped_inserts", "Pieces of pages that did not reach the disk", dropped)?;
@@ -265,13 +273,14 @@ impl MetricsSnapshot {
         ] {
             lone_gauge(encoder, name, help, value as f64)?;
         }
+
         let held =
             self.memory.holders.iter().map(|held| ([("holder", holder(held.holder))], held.bytes as f64));
         gauge(encoder, "memory_held_bytes", "Memory held, by what it is used for", held)
     }
 }
 
-/// The label of a holder of memory.
+/// Returns the label of a holder of memory.
 fn holder(holder: Holder) -> &'static str {
     match holder {
         Holder::Pages => "pages",
@@ -306,6 +315,7 @@ impl MetricsSnapshot {
             "Decoded chunks and footers looked up, by what had them",
             lookups,
         )?;
+
         for (name, help, value) in [
             ("column_decoded_chunks", "Chunks of columns that were decoded", columns.decoded_chunks),
             ("column_parsed_files", "Footers that were parsed", columns.parsed_files),
@@ -317,6 +327,7 @@ impl MetricsSnapshot {
         ] {
             lone_counter(encoder, name, help, value)?;
         }
+
         for (name, help, value) in [
             ("column_entries", "Decoded chunks and footers in memory", columns.entries),
             ("column_bytes", "Bytes of decoded chunks and footers in memory", columns.bytes),
@@ -325,6 +336,7 @@ impl MetricsSnapshot {
         ] {
             lone_gauge(encoder, name, help, value as f64)?;
         }
+
         Ok(())
     }
 }

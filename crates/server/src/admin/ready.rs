@@ -1,4 +1,4 @@
-//! Whether the origins answer: asked when the node starts and by whoever watches it.
+//! Probes the origins: at startup and for readiness checks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{Bucket, Node, Result, ServerError};
 
 const STARTUP_PATIENCE: Duration = Duration::from_secs(15);
 const PROBE_PATIENCE: Duration = Duration::from_secs(3);
-/// A probe costs a request to each origin, and anybody may send one: an answer serves everybody this long.
+/// Lifetime of an answer for all callers: a probe costs a request to each origin, and anybody may send one.
 const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 
-/// Asks the origin of every bucket for a sign of life. Fails with
-/// [`ServerError::OriginUnreachable`] for the first bucket, by name, whose origin gives none within 15 s.
+/// Probes the origin of every bucket. Fails with [`ServerError::OriginUnreachable`] for the first bucket, by name,
+/// whose origin does not answer within 15 s.
 #[boxed]
 pub async fn check_origins(node: &Node) -> Result<()> {
     match failures(node, STARTUP_PATIENCE).await.into_iter().next() {
@@ -42,29 +42,28 @@ async fn failures(node: &Node, patience: Duration) -> Vec<(&Bucket, Error)> {
     join_all(checks).await.into_iter().flatten().collect()
 }
 
-/// A bucket that is not ready. Why is said in a word only: an origin's own text may hold a signed URL, and this
-/// is shown to everybody.
+/// A bucket that is not ready. The reason is one word: an origin's own text may hold a signed URL, and this is public.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FailingBucket {
     bucket: String,
     error: &'static str,
 }
 
-/// The last answer, for as long as it is believed.
+/// The last answer, kept for `PROBE_LIFETIME`.
 #[derive(Default)]
 pub(super) struct Readiness {
     last: Mutex<Option<(Instant, Arc<Vec<FailingBucket>>)>>,
 }
 
 impl Readiness {
-    /// The buckets that failed the most recent probe. Empty before the first probe.
+    /// Returns the buckets that failed the most recent probe; empty before the first probe.
     pub(super) fn last_failing(&self) -> Vec<String> {
         let last = self.last.try_lock();
         let failing = last.ok().and_then(|last| last.as_ref().map(|(_, failing)| failing.clone()));
         failing.iter().flat_map(|failing| failing.iter()).map(|failing| failing.bucket.clone()).collect()
     }
 
-    /// The buckets whose origins do not answer. Whoever asks at the same time waits for one answer.
+    /// Returns the buckets whose origins do not answer. Concurrent callers share one probe.
     pub(super) async fn failing(&self, node: &Node) -> Arc<Vec<FailingBucket>> {
         let mut last = self.last.lock().await;
         if let Some((_, failing)) = last.as_ref().filter(|(at, _)| at.elapsed() < PROBE_LIFETIME) {
@@ -76,17 +75,18 @@ impl Readiness {
             tracing::warn!(bucket = bucket.name, reason, "origin does not answer");
             FailingBucket { bucket: bucket.name.clone(), error: in_a_word(&error) }
         });
+
         let failing: Arc<Vec<_>> = Arc::new(failing.collect());
         *last = Some((Instant::now(), failing.clone()));
         failing
     }
 }
 
-/// Each part of a node and how it is: whether it works, and what is wrong with it.
+/// Health of each part of a node, with the reason for any fault.
 #[derive(Debug, Serialize)]
 pub(super) struct HealthReport {
     ready: bool,
-    /// Whether some part does less than it should.
+    /// True if any part is degraded.
     degraded: bool,
     checks: Vec<HealthCheck>,
 }
@@ -99,7 +99,7 @@ struct HealthCheck {
     error: Option<&'static str>,
 }
 
-/// Looks at each part of a node, of whose buckets some do not answer.
+/// Checks each part of a node, given the buckets whose origins do not answer.
 pub(super) fn checks(node: &Node, failing: &[FailingBucket]) -> HealthReport {
     let error_of =
         |name: &str| failing.iter().find(|failing| failing.bucket == name).map(|failing| failing.error);

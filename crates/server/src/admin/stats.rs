@@ -1,4 +1,4 @@
-//! What a node did and holds, as one JSON document.
+//! Statistics of a node as one JSON document.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::{FlightStats, Node, RequestStats};
 #[derive(Serialize)]
 pub(crate) struct NodeStats {
     version: &'static str,
-    /// Part of all bytes read that came from memory or disk, 0 to 1.
+    /// Fraction of the bytes read that came from memory or disk, 0 to 1.
     hit_ratio: f64,
     bytes: BytesBySource,
     requests: RequestStats,
     flight: FlightStats,
-    /// Who holds how much of the memory, and what it is worth.
+    /// Memory by holder, and its value.
     memory: BudgetStats,
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<BucketStats>,
 }
 
-/// Bytes handed to readers, by where they came from.
+/// Bytes returned to readers, by source.
 #[derive(Default, Serialize)]
 struct BytesBySource {
     memory: u64,
@@ -43,16 +43,16 @@ struct BucketStats {
     origin_requests: OriginStats,
 }
 
-/// The requests to an origin over HTTP.
+/// HTTP requests to an origin.
 #[derive(Serialize)]
 struct OriginStats {
     /// Requests answered, with any status.
     answered: u64,
-    /// Half of the answers began within this time; estimated from a histogram.
+    /// Median time to the first byte of an answer; estimated from a histogram.
     p50_ms: f64,
-    /// So did 99 of 100.
+    /// 99th percentile of the same.
     p99_ms: f64,
-    /// The same by kind, such as `get`.
+    /// The same by kind of request, such as `get`.
     kinds: BTreeMap<&'static str, LatencyStats>,
     /// Requests that failed, by HTTP status, or `timeout` or `connection`.
     errors: BTreeMap<String, u64>,
@@ -86,7 +86,7 @@ impl OriginStats {
     }
 }
 
-/// Everything at this moment.
+/// Collects the statistics at this moment.
 pub(crate) fn collect(node: &Node) -> NodeStats {
     let buckets: Vec<_> = node
         .buckets()
@@ -102,6 +102,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
             }
         })
         .collect();
+
     let mut bytes = BytesBySource::default();
     for BucketStats { reads, .. } in &buckets {
         bytes.memory += reads.bytes_memory;
@@ -109,6 +110,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
         bytes.origin += reads.bytes_origin;
         bytes.passed_through += reads.bytes_passed_through;
     }
+
     NodeStats {
         version: env!("CARGO_PKG_VERSION"),
         hit_ratio: hit_ratio(buckets.iter().map(|bucket| &bucket.reads)),
@@ -122,7 +124,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
     }
 }
 
-/// Part of the bytes read that came from memory or disk: 0 to 1, and 0 where nothing was read.
+/// Returns the fraction of the bytes read that came from memory or disk: 0 to 1, and 0 if nothing was read.
 pub(super) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
     let (hits, all) = readers.into_iter().fold((0, 0), |(hits, all), stats| {
         let hit = stats.bytes_memory + stats.bytes_disk;

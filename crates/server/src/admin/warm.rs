@@ -1,37 +1,37 @@
-//! Loads everything that begins with a prefix into the cache.
+//! Loads all objects with a prefix into the cache.
 
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use stylobate_storage::{ListRequest, ListedKey, ReadThrough, redacted};
 
-/// Objects that are loaded at the same time.
+/// Objects loaded concurrently.
 const CONCURRENCY: usize = 4;
-/// Objects whose errors are named; more are only counted.
+/// Maximum number of errors listed by object; more are only counted.
 const NAMED_ERRORS: usize = 100;
 const LISTING: usize = 1_000;
 
-/// What a post is about.
+/// Target of a post.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WarmTarget {
     pub(super) bucket: String,
-    /// What the keys begin with; nothing means the whole bucket.
+    /// Prefix of the keys; empty for the whole bucket.
     #[serde(default)]
     pub(super) prefix: String,
 }
 
-/// What was loaded.
+/// Result of warming.
 #[derive(Default, Serialize)]
 pub(crate) struct WarmReport {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
     /// Objects that were not loaded.
     pub(crate) failed: u64,
-    /// The first hundred of them, and why.
+    /// The first hundred of them, with the reasons.
     pub(crate) errors: Vec<WarmError>,
 }
 
-/// An object that was not loaded, or a listing that failed (which names no object).
+/// An object that was not loaded, or a failed listing (which names no object).
 #[derive(Serialize)]
 pub(crate) struct WarmError {
     key: Option<String>,
@@ -47,8 +47,8 @@ impl WarmReport {
     }
 }
 
-/// Loads the objects whose keys begin with `prefix`, four at a time. An object that fails is listed, and the others
-/// go on; a listing that fails ends it. It ends too when the caller goes away.
+/// Loads the objects whose keys begin with `prefix`, four at a time. A failed object is reported and does not stop
+/// the others; a failed listing does, and so does a caller that disconnects.
 pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
     let mut warmed = WarmReport::default();
     let mut token = None;
@@ -61,6 +61,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
             token: token.take(),
             max_keys: LISTING,
         };
+
         let page = match reader.list_page(request).await {
             Ok(page) => page,
             Err(error) => {
@@ -68,6 +69,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
                 return warmed;
             }
         };
+
         let load = |ListedKey { meta: object, .. }| async move {
             let loaded = reader.warm(&object.location).await;
             (object, loaded)
@@ -82,6 +84,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
                 Err(error) => warmed.fail(Some(object.location.to_string()), &error),
             }
         }
+
         token = page.next_token;
         if token.is_none() {
             return warmed;

@@ -1,6 +1,6 @@
-//! Refuses a node whose origin is the node itself: each read would ask the next, until no connection is left.
+//! Refuses a node whose origin is the node itself: each read would trigger the next, until no connection is left.
 //!
-//! It happens where the variables that lead clients to a node are set in the shell that starts the node.
+//! This happens if the variables that point clients at a node are set in the shell that starts the node.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,8 +10,8 @@ use url::{Host, Url};
 use super::{BucketConfig, NodeConfig};
 use crate::{Result, ServerError};
 
-/// Options and variables that name the endpoint of an S3 origin. A group is asked only where the ones before it are
-/// silent, as the object_store crate does.
+/// Options and variables that name the endpoint of an S3 origin. A group is consulted only if the earlier ones are
+/// unset, as in the object_store crate.
 const ENDPOINTS: [(&[&str], &[&str]); 2] = [
     (&["aws_endpoint_url_s3"], &["AWS_ENDPOINT_URL_S3"]),
     (
@@ -21,13 +21,14 @@ const ENDPOINTS: [(&[&str], &[&str]); 2] = [
 ];
 
 impl NodeConfig {
-    /// Fails with [`ServerError::OwnDoor`] where an origin is reached at `door`, the address that the node's S3 door
-    /// is bound to. `env` gives the variables that origins read.
+    /// Fails with [`ServerError::OwnDoor`] if an origin resolves to `door`, the address that the node's S3 door is
+    /// bound to. `env` looks up the variables that origins read.
     pub fn check_endpoints(&self, door: SocketAddr, env: &dyn Fn(&str) -> Option<String>) -> Result<()> {
         for bucket in &self.buckets {
             let own = endpoints(bucket, env).into_iter().find(|(_, url)| leads_to(url, door));
             if let Some((place, url)) = own {
-                let (bucket, endpoint) = (bucket.name.clone(), without_credentials(&url));
+                let bucket = bucket.name.clone();
+                let endpoint = without_credentials(&url);
                 return Err(ServerError::OwnDoor { bucket, endpoint, place });
             }
         }
@@ -35,7 +36,7 @@ impl NodeConfig {
     }
 }
 
-/// Where the bucket's origin may be reached, and what says so.
+/// Returns the possible endpoints of the bucket's origin, each with the option or variable that names it.
 fn endpoints(bucket: &BucketConfig, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let scheme = bucket.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref() {
@@ -43,6 +44,7 @@ fn endpoints(bucket: &BucketConfig, env: &dyn Fn(&str) -> Option<String>) -> Vec
         Some("s3" | "s3a") => {}
         _ => return Vec::new(),
     }
+
     for (options, variables) in ENDPOINTS {
         let given = bucket.options.iter().filter(|(key, _)| options.contains(&&*key.to_ascii_lowercase()));
         let given: Vec<_> = given.map(|(key, url)| (format!("option {key}"), url.clone())).collect();
@@ -55,10 +57,11 @@ fn endpoints(bucket: &BucketConfig, env: &dyn Fn(&str) -> Option<String>) -> Vec
             return set;
         }
     }
+
     Vec::new()
 }
 
-/// Whether a client of `url` would come to the door that listens at `door`.
+/// Returns true if a client of `url` would reach the door that listens at `door`.
 fn leads_to(url: &str, door: SocketAddr) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let bound = door.ip().to_canonical();
@@ -76,8 +79,8 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Whether a connection to `address` comes to who listens at `bound`, as far as that can be told without asking for
-/// this machine's addresses. A connection to no address in particular goes to loopback.
+/// Returns true if a connection to `address` reaches a listener bound to `bound`, as far as can be decided without
+/// listing this machine's addresses. A connection to the unspecified address goes to loopback.
 fn reaches(address: IpAddr, bound: IpAddr) -> bool {
     let here = address.is_loopback() || address.is_unspecified();
     address == bound || bound.is_unspecified() && here || bound.is_loopback() && address.is_unspecified()
@@ -102,6 +105,7 @@ mod tests {
             assert!(is_own(url, "127.0.0.1:9000"), "{url}");
             assert!(is_own(url, "0.0.0.0:9000"), "{url}");
         }
+
         assert!(is_own("http://[::1]:9000", "[::1]:9000"));
         assert!(is_own("http://127.0.0.1:9000", "[::]:9000"));
         assert!(is_own("http://10.0.0.1", "10.0.0.1:80"));
@@ -134,6 +138,7 @@ mod tests {
         assert_eq!(places(&bucket, &|_| None), [""; 0]);
         assert_eq!(places(&bucket, &generic), ["env AWS_ENDPOINT_URL"]);
         bucket.options.insert("Endpoint".to_owned(), "http://there".to_owned());
+
         assert_eq!(places(&bucket, &generic), ["option Endpoint"]);
         assert_eq!(places(&bucket, &all), ["env AWS_ENDPOINT_URL_S3"]);
         bucket.options.insert("aws_endpoint_url_s3".to_owned(), "http://there".to_owned());
@@ -148,6 +153,7 @@ mod tests {
                 NodeConfig { buckets: vec![BucketConfig::new("lake", url)], ..NodeConfig::default() };
             config.check_endpoints("127.0.0.1:9000".parse().unwrap(), &door)
         };
+
         for url in ["./data", "gs://lake", "az://lake", "memory:///", "http://127.0.0.1:9900/lake"] {
             assert!(check(url).is_ok(), "{url}");
         }

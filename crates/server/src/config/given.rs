@@ -1,37 +1,37 @@
-//! Values with the place that they came from, and the errors that name it.
+//! Values with their provenance, and the errors that name it.
 
 use std::fmt;
 
 use crate::{Result, ServerError, provenance::Provenance};
 
 impl Provenance {
-    /// The error that something which came from here is wrong.
+    /// Returns the error for an invalid value from this place.
     pub(crate) fn error<T>(&self, what: impl Into<String>) -> Result<T> {
         Err(ServerError::Config { at: self.clone(), what: what.into() })
     }
 }
 
-/// A value and where it came from.
+/// A value with its provenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
-    /// Where it came from.
+    /// Provenance of the value.
     pub from: Provenance,
 }
 
 impl<T> Sourced<T> {
-    /// A value that came from `from`.
+    /// Creates a value that came from `from`.
     pub fn new(value: impl Into<T>, from: Provenance) -> Self {
         Self { value: value.into(), from }
     }
 }
 
-/// A value as it was written, before it is understood.
+/// A value as written, before parsing.
 pub type Given = Sourced<String>;
 
 impl Given {
-    /// What the text says, or an error that names the place and `key`.
+    /// Parses the text; an error names the place and `key`.
     pub(crate) fn parse<T, E: fmt::Display>(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! File, environment and command line, laid over one another.
+//! Merges file, environment and command line.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,8 +31,8 @@ pub struct Layers {
     pub flags: Layer,
 }
 
-/// A configuration, and where each value of it came from. Prints as a configuration file with the places as
-/// comments, and without secrets.
+/// A configuration with the provenance of each value. Prints as a configuration file with the provenance as comments,
+/// and without secrets.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The configuration.
@@ -43,16 +43,17 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Where the value of a setting came from.
+    /// Returns the provenance of a setting's value.
     pub fn provenance(&self, setting: Setting) -> Provenance {
         self.given_at.get(&setting).cloned().unwrap_or(Provenance::Default)
     }
 
-    /// Fails with [`ServerError::NothingToServe`] where nothing names a bucket and there is no folder `./data`.
+    /// Fails with [`ServerError::NothingToServe`] if no layer names a bucket and there is no folder `./data`.
     pub fn check_default_folder(&self) -> Result<()> {
-        match self.serves_default && !Path::new(DEFAULT_FOLDER).is_dir() {
-            true => Err(ServerError::NothingToServe { folder: DEFAULT_FOLDER }),
-            false => Ok(()),
+        if self.serves_default && !Path::new(DEFAULT_FOLDER).is_dir() {
+            Err(ServerError::NothingToServe { folder: DEFAULT_FOLDER })
+        } else {
+            Ok(())
         }
     }
 }
@@ -63,14 +64,14 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// The folder that is served when nobody says what to serve.
+/// Folder that is served if no bucket is configured.
 const DEFAULT_FOLDER: &str = "./data";
 
 impl Layers {
-    /// The configuration that the layers make together. A bucket or access key of a stronger layer replaces the
-    /// one of the same name or id; two of one layer are an error. `env` gives the variables that hold secrets.
+    /// Merges the layers into one configuration. A bucket or access key of a stronger layer replaces the one of the
+    /// same name or id; two in one layer are an error. `env` looks up the variables that hold secrets.
     ///
-    /// Where nothing names a bucket and there is no file, the folder `./data` is the bucket `data`.
+    /// If no layer names a bucket and there is no file, the folder `./data` is the bucket `data`.
     pub fn resolve(self, env: &dyn Fn(&str) -> Option<String>) -> Result<Resolved> {
         let layers = [self.file, self.environment, self.flags];
         let mut report = ConfigReport::default();
@@ -89,17 +90,20 @@ impl Layers {
             }
             entries.push(vec![BucketEntry::parse(DEFAULT_FOLDER, Provenance::Default)]);
         }
+
         let buckets = buckets(entries, &defaults)?;
         let secret = layers.iter().rev().find_map(|layer| layer.ticket_secret.as_ref());
         let flight = flight::resolve(ticket_lifetime, secret, env)?;
         if let Some(entry) = secret {
             report.ticket_secret(entry);
         }
+
         let mut config = NodeConfig { server, cache, flight, ..NodeConfig::default() };
         for bucket in buckets.into_values() {
             report.bucket(&bucket);
             config.buckets.push(bucket.config);
         }
+
         let entries: Vec<_> = layers.iter().map(|layer| layer.access_keys.as_slice()).collect();
         for entry in access_keys(&entries)?.into_values() {
             let key = access_key::resolve(entry, env)?;
@@ -114,6 +118,7 @@ impl Layers {
             report.access_key(entry, &key);
             config.access_keys.push(key);
         }
+
         config.check_exposure()?;
         let given = layers.iter().flat_map(|layer| &layer.settings);
         let given_at = given.map(|(setting, given)| (*setting, given.from.clone())).collect();
@@ -121,7 +126,7 @@ impl Layers {
     }
 }
 
-/// Whether nobody could tell by the token which of two keys is shown.
+/// Returns true if the two keys cannot be distinguished by their tokens.
 fn shows_the_same(one: &AccessKeyConfig, other: &AccessKeyConfig) -> bool {
     let has_token = one.token.is_some() || other.token.is_some();
     has_token && one.bearer().matches(other.bearer().expose())
@@ -145,6 +150,7 @@ fn buckets(
         }
         all.extend(layer);
     }
+
     Ok(all)
 }
 
@@ -159,5 +165,6 @@ fn access_keys<'a>(layers: &[&'a [AccessKeyEntry]]) -> Result<BTreeMap<&'a str, 
         }
         all.extend(layer);
     }
+
     Ok(all)
 }

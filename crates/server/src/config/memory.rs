@@ -1,14 +1,14 @@
-//! How much memory this process may use: what its cgroup allows, or else what the machine has.
+//! Memory available to this process: the limit of its cgroup, or else the machine's memory.
 
 use std::{fs, path::Path};
 
 use stylobate_storage::ByteSize;
 
-/// What is assumed where the system says nothing.
+/// Assumed if the system reports nothing.
 const UNKNOWN: ByteSize = ByteSize::gib(1);
 
-/// The least of the machine's memory and the limits of the cgroups that this process is in (version 2 or 1).
-/// 1 GiB where the system tells neither.
+/// Returns the minimum of the machine's memory and the limits of the cgroups that this process is in (version 2 or
+/// 1). 1 GiB if the system reports neither.
 pub fn available_memory() -> ByteSize {
     available_under(Path::new("/"))
 }
@@ -18,7 +18,7 @@ fn available_under(root: &Path) -> ByteSize {
     limits.min().map_or(UNKNOWN, ByteSize::bytes)
 }
 
-/// `MemTotal` of `/proc/meminfo`, which is in KiB.
+/// Reads `MemTotal` of `/proc/meminfo`, which is in KiB.
 fn machine(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -26,8 +26,8 @@ fn machine(root: &Path) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The limits of the groups in `/proc/self/cgroup` and of those above them: a child's limit may say `max` while its
-/// parent's does not.
+/// Returns the limits of the groups in `/proc/self/cgroup` and of their ancestors: a child's limit may be `max` while
+/// its parent's is not.
 fn cgroups(root: &Path) -> Vec<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -41,11 +41,13 @@ fn cgroups(root: &Path) -> Vec<u64> {
             }
             _ => continue,
         };
+
         for group in Path::new(path.trim_start_matches('/')).ancestors() {
             let limit = fs::read_to_string(root.join(mount).join(group).join(file));
             limits.extend(limit.ok().and_then(|text| text.trim().parse::<u64>().ok()));
         }
     }
+
     limits
 }
 

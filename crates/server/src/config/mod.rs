@@ -1,7 +1,7 @@
-//! The configuration of a node: what it may say, and its defaults.
+//! The configuration of a node, and its defaults.
 //!
 //! A configuration is built in code from the types here, or [resolved](Layers::resolve) from a file, the
-//! environment and the command line, each of which overrides the one before it.
+//! environment and the command line, in increasing order of precedence.
 
 mod endpoint;
 mod entry;
@@ -48,23 +48,23 @@ pub use self::{
 };
 pub use crate::provenance::Provenance;
 
-/// Everything a node is told.
+/// Complete configuration of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeConfig {
     /// The buckets it serves.
     pub buckets: Vec<BucketConfig>,
-    /// Who may come in. Empty: everybody, on loopback only.
+    /// Access keys. Empty: everybody has access, on loopback only.
     pub access_keys: Vec<AccessKeyConfig>,
-    /// What is kept in memory and on disk.
+    /// Cache in memory and on disk.
     pub cache: CacheConfig,
     /// The Flight door.
     pub flight: FlightConfig,
-    /// The doors, and how origins are read.
+    /// Addresses and limits of the doors, and options for reads from origins.
     pub server: ServerConfig,
 }
 
 impl NodeConfig {
-    /// Whether all doors may listen where they are told to: without access keys, on loopback only.
+    /// Checks that all doors may listen at their addresses: without access keys, on loopback only.
     pub fn check_exposure(&self) -> Result<()> {
         let always = [("s3", self.server.listen), ("admin", self.server.admin)];
         let flight = self.server.flight.map(|address| ("flight", address));
@@ -77,7 +77,7 @@ impl NodeConfig {
     }
 }
 
-/// A bucket and the origin behind it.
+/// A bucket and its origin.
 #[derive(Clone, Debug)]
 pub struct BucketConfig {
     /// The name that clients use.
@@ -86,20 +86,20 @@ pub struct BucketConfig {
     pub url: String,
     /// Options of the origin, such as `endpoint`, `region` or `allow_http`: the keys of `object_store`.
     pub options: BTreeMap<String, String>,
-    /// How fresh answers are where no rule says otherwise.
+    /// Default consistency, for keys that no rule matches.
     pub consistency: Consistency,
-    /// How fresh answers are, by prefix: the longest one decides.
+    /// Consistency by prefix: the longest match decides.
     pub rules: Vec<PrefixRule>,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// Whether links that lead out of a folder are followed.
+    /// True if symbolic links that lead out of a folder are followed.
     pub follow_links: bool,
-    /// Which web pages of other sites may use it. Default: none.
+    /// CORS rules. Default: none.
     pub cors: Vec<CorsRule>,
 }
 
 impl BucketConfig {
-    /// A bucket with default options: writable, and asked again after ten seconds.
+    /// Creates a bucket with default options: writable, and revalidated after ten seconds.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -113,46 +113,46 @@ impl BucketConfig {
         }
     }
 
-    /// The bucket's consistency as rules.
+    /// Returns the bucket's consistency as rules.
     pub fn consistency_rules(&self) -> ConsistencyRules {
         let rules = ConsistencyRules::new(self.consistency);
         self.rules.iter().fold(rules, |rules, rule| rules.with_rule(&rule.prefix, rule.consistency))
     }
 }
 
-/// How fresh the objects under a prefix are.
+/// Consistency of the objects under a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
-    /// What their keys begin with.
+    /// Prefix of their keys.
     pub prefix: String,
-    /// How fresh they are.
+    /// Their consistency.
     pub consistency: Consistency,
 }
 
-/// A pair of id and secret, and what it opens.
+/// An id and a secret, and the access that they grant.
 #[derive(Clone, Debug)]
 pub struct AccessKeyConfig {
     /// The id that clients send.
     pub id: String,
     /// The secret that they sign with.
     pub secret: Secret,
-    /// What they show at the Flight door, which is sent as it is. Default: none; then it is the secret.
+    /// Token for the Flight door, which is sent as is. Default: none; then it is the secret.
     pub token: Option<Secret>,
-    /// The buckets it opens, by name; `*` is all.
+    /// Names of the buckets it opens; `*` is all.
     pub buckets: Vec<String>,
-    /// What the keys of objects must begin with for it to open them; any will do if there are none.
+    /// Prefixes of the object keys that it opens; empty opens all keys.
     pub prefixes: Vec<String>,
-    /// Whether it opens them for writing.
+    /// True if it opens them for writing.
     pub write: bool,
 }
 
 impl AccessKeyConfig {
-    /// Whether the key opens `bucket`.
+    /// Returns true if the key opens `bucket`.
     pub fn opens(&self, bucket: &str) -> bool {
         self.buckets.iter().any(|name| name == "*" || name == bucket)
     }
 
-    /// What is shown at the Flight door as `Authorization: Bearer …`.
+    /// Returns the token that the Flight door accepts as `Authorization: Bearer …`.
     pub fn bearer(&self) -> &Secret {
         self.token.as_ref().unwrap_or(&self.secret)
     }
@@ -161,23 +161,23 @@ impl AccessKeyConfig {
 /// The page cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Bytes of memory for the whole process. Default: a quarter of what the process may use.
+    /// Bytes of memory for the whole process. Default: a quarter of the available memory.
     pub memory: ByteSize,
     /// Folder of the disk tier. Default: none, memory only.
     pub disk: Option<PathBuf>,
-    /// Most bytes on disk. Default: 10 GiB.
+    /// Maximum bytes on disk. Default: 10 GiB.
     pub disk_capacity: ByteSize,
-    /// Which page leaves memory and disk first. Default: `lirs`.
+    /// Eviction policy of memory and disk. Default: `lirs`.
     pub policy: EvictionPolicy,
     /// Size of a page. Default: 1 MiB.
     pub page_size: ByteSize,
 }
 
 impl CacheConfig {
-    /// Most bytes on disk where a folder is given without a size.
+    /// Maximum bytes on disk if a folder is given without a size.
     pub const DISK_CAPACITY: ByteSize = ByteSize::gib(10);
 
-    /// The options that open the cache.
+    /// Returns the options that open the cache.
     pub fn options(&self) -> CacheOptions {
         let options = CacheOptions::new(self.memory)
             .with_policy(self.policy)
@@ -202,52 +202,52 @@ impl Default for CacheConfig {
     }
 }
 
-/// The doors, and how origins are read.
+/// Addresses and limits of the doors, and options for reads from origins.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where the S3 door listens. Default: 127.0.0.1:9000.
+    /// Address of the S3 door. Default: 127.0.0.1:9000.
     pub listen: SocketAddr,
-    /// Where the admin door listens. Default: 127.0.0.1:9001.
+    /// Address of the admin door. Default: 127.0.0.1:9001.
     pub admin: SocketAddr,
-    /// Where the Flight door listens, or `None` for a node without one. Default: 127.0.0.1:9002.
+    /// Address of the Flight door, or `None` for a node without one. Default: 127.0.0.1:9002.
     pub flight: Option<SocketAddr>,
     /// Domains under which `bucket.domain` names a bucket. Default: none, path-style only.
     pub domains: Vec<String>,
-    /// The region that the node says it is in. Default: `us-east-1`.
+    /// Region that the node reports. Default: `us-east-1`.
     pub region: String,
-    /// Most connections of each door at once; more wait to be accepted. Default: 10,000.
+    /// Maximum concurrent connections of each door; more wait to be accepted. Default: 10,000.
     pub max_connections: usize,
-    /// How long requests may take to finish once the node is told to stop. Default: 30 s.
+    /// Time that requests have to finish after a shutdown is requested. Default: 30 s.
     pub drain_timeout: Duration,
-    /// How all doors encrypt. Default: not at all.
+    /// TLS of all doors. Default: none, plain text.
     pub tls: Option<TlsConfig>,
-    /// Whether each request of the S3 door is logged. Default: false; refused ones always are.
+    /// True to log each request of the S3 door. Default: false; refused ones are always logged.
     pub access_log: bool,
-    /// Which events are logged: a filter of `tracing`. Default: [`Self::LOG`].
+    /// Filter of `tracing` for log events. Default: [`Self::LOG`].
     pub log: String,
-    /// How they are printed. Default: text.
+    /// Format of log events. Default: text.
     pub log_format: LogFormat,
-    /// Where traces are posted by OTLP: a URL such as `http://127.0.0.1:4318/v1/traces`. Default: none, no traces.
+    /// OTLP endpoint for traces: a URL such as `http://127.0.0.1:4318/v1/traces`. Default: none, no traces.
     pub otlp_endpoint: Option<String>,
-    /// Most bytes read ahead of a sequential reader. Default: 32 MiB.
+    /// Maximum bytes read ahead of a sequential reader. Default: 32 MiB.
     pub read_ahead: ByteSize,
-    /// Most bytes of one request to an origin. Default: 8 MiB.
+    /// Maximum bytes of one request to an origin. Default: 8 MiB.
     pub max_fetch: ByteSize,
-    /// How often a request to an origin is tried. Default: 4.
+    /// Maximum attempts per request to an origin. Default: 4.
     pub attempts: u32,
-    /// The pause before the second try; it doubles from there. Default: 100 ms.
+    /// Pause before the second attempt; it doubles from there. Default: 100 ms.
     pub backoff: Duration,
-    /// How long an origin may go without progress, attempts included, before the read fails. Default: 60 s.
+    /// Maximum time without progress from an origin, attempts included, before a read fails. Default: 60 s.
     pub deadline: Duration,
-    /// The latency quantile after which a second request is sent. Default: none, never.
+    /// Latency quantile after which a hedged request is sent. Default: none, never.
     pub hedge: Option<f64>,
 }
 
 impl ServerConfig {
-    /// What is logged by default: what the node tells, and of the cache engine below only what it warns of.
+    /// Default log filter: events of the node, and only warnings of the cache engine below it.
     pub const LOG: &str = "info";
 
-    /// How origins are asked.
+    /// Returns the options of requests to origins.
     pub fn request_options(&self) -> RequestOptions {
         RequestOptions {
             attempts: self.attempts,
@@ -257,7 +257,7 @@ impl ServerConfig {
         }
     }
 
-    /// How objects are read through the cache.
+    /// Returns the options of reads through the cache.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions {
             requests: self.request_options(),
@@ -293,7 +293,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// How events are printed.
+/// Format of log events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// A line for people.

@@ -1,13 +1,13 @@
-//! Where traces go: a URL of the configuration, or what OpenTelemetry's own environment variables say.
+//! Endpoint of traces: a URL of the configuration, or OpenTelemetry's own environment variables.
 
 use url::Url;
 
 use super::Given;
 
-/// The path of traces below a collector's URL.
+/// Path of traces below a collector's URL.
 const TRACES: &str = "v1/traces";
 
-/// Checks the URL that traces are posted to. One without a path is that of a collector, with the usual path below it.
+/// Checks the URL that traces are posted to. A URL without a path is that of a collector, and gets the usual path.
 pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(mut url) = url else {
@@ -19,8 +19,8 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     Ok(url.into())
 }
 
-/// Reads the endpoint from the variables of the OpenTelemetry specification: the one for traces as it is, else the one for
-/// all signals with the path of traces appended.
+/// Reads the endpoint from the variables of the OpenTelemetry specification: the one for traces as it is, else the
+/// one for all signals with the path of traces appended.
 pub(super) fn of_environment(read: &dyn Fn(&str) -> Option<Given>) -> Option<Given> {
     let says =
         |name: &str, wanted: &str| read(name).is_some_and(|given| given.value.eq_ignore_ascii_case(wanted));

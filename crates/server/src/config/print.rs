@@ -1,4 +1,4 @@
-//! Prints a configuration as a file, each value with the place that it came from, and no secrets.
+//! Prints a configuration as a file, each value with its provenance, and no secrets.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{
     secret::{HIDDEN, is_secret_option},
 };
 
-/// What is printed, table by table.
+/// Report of a configuration, table by table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConfigReport {
     server: Vec<ConfigReportLine>,
@@ -35,7 +35,7 @@ impl ConfigReportLine {
     }
 }
 
-/// A text as TOML writes it.
+/// Quotes a text as TOML does.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
@@ -54,22 +54,22 @@ impl ConfigReport {
         }
     }
 
-    /// A setting that is a text.
+    /// Adds a setting that is a text.
     pub(super) fn text(&mut self, setting: Setting, text: &str, from: &Provenance) {
         self.push(setting, ConfigReportLine::new(setting.key(), quoted(text), from));
     }
 
-    /// A setting that is a number or boolean.
+    /// Adds a setting that is a number or boolean.
     pub(super) fn bare(&mut self, setting: Setting, literal: String, from: &Provenance) {
         self.push(setting, ConfigReportLine::new(setting.key(), literal, from));
     }
 
-    /// A setting that is a list of texts.
+    /// Adds a setting that is a list of texts.
     pub(super) fn list(&mut self, setting: Setting, texts: &[String], from: &Provenance) {
         self.push(setting, ConfigReportLine::new(setting.key(), list(texts), from));
     }
 
-    /// A setting that has no value, which TOML cannot write.
+    /// Adds a setting without a value, which TOML cannot express.
     pub(super) fn comment(&mut self, setting: Setting, what: &str, from: &Provenance) {
         self.push(
             setting,
@@ -77,19 +77,21 @@ impl ConfigReport {
         );
     }
 
-    /// What tickets are signed with.
+    /// Adds the secret that signs tickets.
     pub(super) fn ticket_secret(&mut self, entry: &SecretEntry) {
         self.flight.push(secret("ticket_secret", entry));
     }
 
-    /// A bucket.
+    /// Adds a bucket.
     pub(super) fn bucket(&mut self, bucket: &ResolvedBucket) {
-        let (config, entry) = (&bucket.config, &bucket.entry);
+        let config = &bucket.config;
+        let entry = &bucket.entry;
         let name_from = entry.name.as_ref().map_or(&entry.url.from, |name| &name.from);
         let mut lines = vec![
             ConfigReportLine::new("name", quoted(&config.name), name_from),
             ConfigReportLine::new("url", quoted(&without_credentials(&config.url)), &entry.url.from),
         ];
+
         for (key, given) in &entry.options {
             let value =
                 if is_secret_option(key) { HIDDEN.to_owned() } else { without_credentials(&given.value) };
@@ -99,6 +101,7 @@ impl ConfigReport {
                 &given.from,
             ));
         }
+
         let consistency = config.consistency.to_string();
         lines.push(ConfigReportLine::new("consistency", quoted(&consistency), &bucket.consistency_from));
         lines.push(ConfigReportLine::new("read_only", config.read_only, &bucket.read_only_from));
@@ -114,6 +117,7 @@ impl ConfigReport {
             }
             lines.push(ConfigReportLine { text: "]".to_owned(), from: String::new() });
         }
+
         if !entry.cors.is_empty() {
             lines.push(ConfigReportLine { text: "cors = [".to_owned(), from: String::new() });
             for rule in &entry.cors {
@@ -124,7 +128,7 @@ impl ConfigReport {
         self.entries.push(("bucket", lines));
     }
 
-    /// An access key.
+    /// Adds an access key.
     pub(super) fn access_key(&mut self, entry: &AccessKeyEntry, key: &AccessKeyConfig) {
         let buckets_from = match &entry.buckets {
             Some(buckets) => buckets.first().map_or(&entry.from, |bucket| &bucket.from),
@@ -134,6 +138,7 @@ impl ConfigReport {
             ConfigReportLine::new("id", quoted(&key.id), &entry.id.from),
             secret("secret", &entry.secret),
         ];
+
         lines.extend(entry.token.as_ref().map(|token| secret("token", token)));
         lines.extend([
             ConfigReportLine::new("buckets", list(&key.buckets), buckets_from),
@@ -146,7 +151,7 @@ impl ConfigReport {
     }
 }
 
-/// A CORS rule, as it may stand in a file.
+/// Formats a CORS rule as in a file.
 fn cors(rule: &CorsRule) -> String {
     format!(
         "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = \"{}s\" }},",
@@ -158,7 +163,7 @@ fn cors(rule: &CorsRule) -> String {
     )
 }
 
-/// Where a secret is, and never the secret.
+/// Formats the location of a secret, never the secret.
 fn secret(key: &str, entry: &SecretEntry) -> ConfigReportLine {
     match entry {
         SecretEntry::Text(given) => ConfigReportLine::new(key, quoted(HIDDEN), &given.from),
@@ -171,7 +176,7 @@ fn secret(key: &str, entry: &SecretEntry) -> ConfigReportLine {
     }
 }
 
-/// A key as TOML writes it: bare where it may be.
+/// Formats a key as TOML does: bare if possible.
 fn toml_key(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if bare { key.to_owned() } else { quoted(key) }

@@ -1,10 +1,10 @@
-//! Text that is never printed, and what is left of URLs and options when they are.
+//! Text that is never printed, and redaction of URLs and options.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What stands where a secret is.
+/// Placeholder for a secret.
 pub(crate) const HIDDEN: &str = "***";
 
 /// A secret. `Debug`, `Display` and `Serialize` all print `***`; only [`expose`](Self::expose) gives the text.
@@ -12,19 +12,20 @@ pub(crate) const HIDDEN: &str = "***";
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text into custody.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself: for checking a signature, never for printing.
+    /// Returns the text itself: for checking a signature, never for printing.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether `candidate` is this secret, in a time that does not tell how much of it is right.
+    /// Returns true if `candidate` equals this secret, in constant time.
     pub fn matches(&self, candidate: &str) -> bool {
-        let (ours, theirs) = (self.0.as_bytes(), candidate.as_bytes());
+        let ours = self.0.as_bytes();
+        let theirs = candidate.as_bytes();
         let differences = ours.iter().zip(theirs).fold(0, |all, (a, b)| all | (a ^ b));
         ours.len() == theirs.len() && std::hint::black_box(differences) == 0
     }
@@ -54,7 +55,7 @@ impl Serialize for Secret {
     }
 }
 
-/// Whether the value of an origin's option must not be shown.
+/// Returns true if the value of an origin's option must not be printed.
 pub(crate) fn is_secret_option(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["secret", "token", "password", "key", "credential", "sas", "signature"]

@@ -1,4 +1,4 @@
-//! The settings that have one value: their names in the file, the environment and on the command line.
+//! Scalar settings: their names in the file, the environment and on the command line.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Every setting, in the order in which they are printed.
+    /// All settings, in the order in which they are printed.
     pub const ALL: [Self; 28] = [
         Self::Listen,
         Self::Admin,
@@ -72,7 +72,7 @@ impl Setting {
         Self::TicketLifetime,
     ];
 
-    /// Its table in the file.
+    /// Returns its table in the file.
     pub const fn section(self) -> &'static str {
         match self {
             Self::TicketLifetime => "flight",
@@ -81,7 +81,7 @@ impl Setting {
         }
     }
 
-    /// Its key in that table.
+    /// Returns its key in that table.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Listen => "listen",
@@ -115,12 +115,12 @@ impl Setting {
         }
     }
 
-    /// Its environment variable.
+    /// Returns its environment variable.
     pub fn env(self) -> String {
         format!("STYLOBATE_{}", self.key().to_ascii_uppercase())
     }
 
-    /// Its flag. `domains` is a list, whose flag `--domain` is given once for each.
+    /// Returns its flag. `domains` is a list, whose flag `--domain` is repeated.
     pub fn flag(self) -> String {
         match self {
             Self::Domains => "--domain".to_owned(),
@@ -128,12 +128,12 @@ impl Setting {
         }
     }
 
-    /// The setting with this key in this table.
+    /// Returns the setting with this key in this table.
     pub fn find(section: &str, key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.section() == section && setting.key() == key)
     }
 
-    /// The keys of a table.
+    /// Returns the keys of a table.
     pub(crate) fn keys(section: &str) -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().filter(move |setting| setting.section() == section).map(Self::key)
     }
@@ -145,7 +145,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What to say of a key that nobody knows, with the nearest known one if it is near.
+/// Returns the message for an unknown key, with the nearest known one if it is similar.
 pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
     let nearest = known.iter().map(|name| (edits(key, name), name)).min();
@@ -157,7 +157,7 @@ pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'
     }
 }
 
-/// How many characters must be inserted, removed or replaced to make one text of the other (Levenshtein).
+/// Returns the Levenshtein distance: characters to insert, remove or replace to turn one text into the other.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -170,6 +170,7 @@ fn edits(a: &str, b: &str) -> usize {
         }
         row = next;
     }
+
     row.last().copied().unwrap_or(0)
 }
 

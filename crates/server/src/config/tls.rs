@@ -1,15 +1,15 @@
-//! How the doors encrypt.
+//! TLS settings of the doors.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// TLS of all doors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// A file with the certificate and those that lead to a known one, in PEM.
+    /// PEM file with the certificate and its chain.
     pub certificate: PathBuf,
-    /// A file with the private key, in PEM.
+    /// PEM file with the private key.
     pub key: PathBuf,
-    /// The oldest version that clients may use. Default: 1.2.
+    /// Oldest version that clients may use. Default: 1.2.
     pub min_version: TlsVersion,
 }
 

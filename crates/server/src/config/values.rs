@@ -1,4 +1,4 @@
-//! The settings that have one value: the strongest layer's text, understood and checked.
+//! Scalar settings: selects the strongest layer's text, parses and checks it.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -12,14 +12,14 @@ use crate::Result;
 
 const PAGE_SIZES: std::ops::RangeInclusive<u64> = ByteSize::kib(64).as_u64()..=ByteSize::mib(16).as_u64();
 
-/// Looks values up, and reports each with its place.
+/// Looks values up, and reports each with its provenance.
 pub(super) struct SettingResolver<'a> {
     pub(super) layers: &'a [Layer],
     pub(super) report: &'a mut ConfigReport,
 }
 
 impl SettingResolver<'_> {
-    /// The strongest layer's text, if any layer has one.
+    /// Returns the strongest layer's text, if any layer has one.
     fn given(&self, setting: Setting) -> Option<&Given> {
         self.layers.iter().rev().find_map(|layer| layer.settings.get(&setting))
     }
@@ -36,7 +36,7 @@ impl SettingResolver<'_> {
         }
     }
 
-    /// A setting that prints as a text in quotes.
+    /// Resolves a setting that prints as a quoted text.
     fn text<T: ToString, E: std::fmt::Display>(
         &mut self,
         setting: Setting,
@@ -48,7 +48,7 @@ impl SettingResolver<'_> {
         Ok(value.value)
     }
 
-    /// A setting that prints as a bare number.
+    /// Resolves a setting that prints as a bare number.
     fn number<T: ToString, E: std::fmt::Display>(
         &mut self,
         setting: Setting,
@@ -60,7 +60,7 @@ impl SettingResolver<'_> {
         Ok(value.value)
     }
 
-    /// A setting that is a time.
+    /// Resolves a setting that is a duration.
     fn duration(&mut self, setting: Setting, default: Duration) -> Result<Duration> {
         let value = self.sourced(setting, default, |text| {
             let time = parse_duration(text).filter(|time| !time.is_zero());
@@ -70,7 +70,7 @@ impl SettingResolver<'_> {
         Ok(value.value)
     }
 
-    /// The table `[server]`.
+    /// Resolves the table `[server]`.
     pub(super) fn server(&mut self) -> Result<ServerConfig> {
         let default = ServerConfig::default();
         let server = ServerConfig {
@@ -98,10 +98,11 @@ impl SettingResolver<'_> {
             hedge: self.hedge()?,
         };
         self.check_doors(&server)?;
+
         Ok(server)
     }
 
-    /// No two doors listen at the same place.
+    /// Checks that no two doors listen at the same address.
     fn check_doors(&self, server: &ServerConfig) -> Result<()> {
         let doors = [
             (Setting::Listen, Some(server.listen)),
@@ -117,10 +118,11 @@ impl SettingResolver<'_> {
             let from = place.map_or(Provenance::Default, |given| given.from.clone());
             return from.error(format!("{other} and {door} are both {address}: each door needs its own"));
         }
+
         Ok(())
     }
 
-    /// The table `[cache]`.
+    /// Resolves the table `[cache]`.
     pub(super) fn cache(&mut self) -> Result<CacheConfig> {
         let default = CacheConfig::default();
         let memory = self.text(Setting::Memory, default.memory, str::parse)?;
@@ -135,10 +137,11 @@ impl SettingResolver<'_> {
             return place
                 .error(format!("max_fetch is {max_fetch}, less than one page of {page_size}: raise it"));
         }
+
         Ok(CacheConfig { memory, disk, disk_capacity, policy, page_size })
     }
 
-    /// How long a ticket of the Flight door may be used.
+    /// Resolves the lifetime of the Flight door's tickets.
     pub(super) fn ticket_lifetime(&mut self) -> Result<Duration> {
         self.duration(Setting::TicketLifetime, FlightConfig::TICKET_LIFETIME)
     }
@@ -153,7 +156,7 @@ impl SettingResolver<'_> {
         Ok(flight.value)
     }
 
-    /// Where traces go. The URL may hold a password.
+    /// Resolves the endpoint of traces. The URL may hold a password.
     fn otlp_endpoint(&mut self) -> Result<Option<String>> {
         let endpoint = self.sourced(Setting::OtlpEndpoint, None, |text| match text {
             "off" => Ok(None),
@@ -166,7 +169,7 @@ impl SettingResolver<'_> {
         Ok(endpoint.value)
     }
 
-    /// The certificate and its key, which come together.
+    /// Resolves the certificate and its key, which must be set together.
     fn tls(&mut self) -> Result<Option<TlsConfig>> {
         let mut file = |setting: Setting| {
             let file = self.sourced(setting, None, |text| match text {
@@ -179,6 +182,7 @@ impl SettingResolver<'_> {
             }
             Ok::<_, crate::ServerError>(file)
         };
+
         let certificate = file(Setting::TlsCertificate)?;
         let key = file(Setting::TlsKey)?;
         let min_version = self.text(Setting::TlsMinVersion, TlsVersion::default(), str::parse)?;
@@ -192,7 +196,7 @@ impl SettingResolver<'_> {
         }
     }
 
-    /// A setting that is true or false, and false by default.
+    /// Resolves a boolean setting, false by default.
     fn boolean(&mut self, setting: Setting) -> Result<bool> {
         let value = self.sourced(setting, false, |text| {
             text.parse().map_err(|_| format!("must be true or false, not {text:?}"))
@@ -223,7 +227,8 @@ impl SettingResolver<'_> {
         Ok(hedge.value)
     }
 
-    /// The folder and its capacity, which may be written in one: `FOLDER=SIZE`. The stronger layer's size counts.
+    /// Resolves the folder and its capacity, which may be written as one: `FOLDER=SIZE`. The stronger layer's size
+    /// wins.
     fn disk(&mut self) -> Result<(Option<PathBuf>, ByteSize)> {
         let mut capacity = self.sourced(Setting::DiskCapacity, CacheConfig::DISK_CAPACITY, str::parse)?;
         let Sourced { value, from } =
@@ -234,6 +239,7 @@ impl SettingResolver<'_> {
             }
             folder
         });
+
         match &folder {
             Some(folder) => self.report.text(Setting::Disk, &folder.to_string_lossy(), &from),
             None => self.report.comment(Setting::Disk, "none: memory only", &from),
@@ -242,7 +248,7 @@ impl SettingResolver<'_> {
         Ok((folder, capacity.value))
     }
 
-    /// Whether all buckets refuse writes.
+    /// Resolves the setting that makes all buckets refuse writes.
     pub(super) fn read_only(&mut self) -> Result<Sourced<bool>> {
         let read_only = self.sourced(Setting::ReadOnly, false, |text| {
             text.parse().map_err(|_| format!("must be true or false, not {text:?}"))
@@ -251,7 +257,7 @@ impl SettingResolver<'_> {
         Ok(read_only)
     }
 
-    /// How fresh answers are where a bucket says nothing.
+    /// Resolves the default consistency of buckets.
     pub(super) fn consistency(&mut self) -> Result<Sourced<Consistency>> {
         let consistency = self.sourced(Setting::Consistency, Consistency::DEFAULT, str::parse)?;
         self.report.text(Setting::Consistency, &consistency.value.to_string(), &consistency.from);
@@ -259,7 +265,7 @@ impl SettingResolver<'_> {
     }
 }
 
-/// `127.0.0.1:9000`, `[::1]:9000` or `localhost:9000`.
+/// Parses `127.0.0.1:9000`, `[::1]:9000` or `localhost:9000`.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let spelled = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
@@ -272,7 +278,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// `FOLDER=SIZE` or `FOLDER`, which may have an `=` in its name: only what reads as a size is one.
+/// Parses `FOLDER=SIZE` or `FOLDER`, whose name may have an `=`: only text that parses as a size is one.
 fn folder_and_size(text: &str) -> Result<(PathBuf, Option<ByteSize>), String> {
     let parts = text.rsplit_once('=').and_then(|(folder, size)| Some((folder, size.parse().ok()?)));
     let (folder, size) = parts.map_or((text, None), |(folder, size)| (folder, Some(size)));

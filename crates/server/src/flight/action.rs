@@ -1,4 +1,4 @@
-//! What a client can have done: warming, evicting, statistics, a sign of life.
+//! Actions that a client can request: warming, eviction, statistics, a health check.
 
 use arrow_flight::{Action as Request, ActionType};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{
     admin::{statistics_of, warm},
 };
 
-const LONGEST: usize = 4 << 10;
+const MAX_ACTION_BYTES: usize = 4 << 10;
 const ACTIONS: [(&str, &str); 4] = [
     ("warm", "Loads what begins with a prefix into the cache: {\"path\": \"bucket/prefix\"}"),
     ("evict", "Drops what is cached of what begins with a prefix: {\"path\": \"bucket/prefix\"}"),
@@ -22,22 +22,22 @@ const ACTIONS: [(&str, &str); 4] = [
     ("healthcheck", "Answers {\"status\": \"ok\"}"),
 ];
 
-/// What an action is about.
+/// Target of an action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ActionTarget {
-    /// A bucket, or a bucket and what keys in it begin with.
+    /// A bucket, or a bucket and a key prefix.
     path: String,
 }
 
-/// The actions that there are.
+/// Lists the supported actions.
 pub(super) fn actions() -> impl Iterator<Item = ActionType> {
     ACTIONS
         .into_iter()
         .map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
 }
 
-/// Carries out an action, and tells in JSON what was done. Each asks for the rights that it needs at the admin door.
+/// Performs an action and returns its result as JSON. Each needs the same rights as at the admin door.
 pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) -> Result<Vec<u8>, Status> {
     match request.r#type.as_str() {
         "warm" => {
@@ -45,7 +45,9 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
             let place = BucketPath::parse(&target.path)?;
             let bucket = place.open(node, caller, Action::Write)?;
             let warmed = warm(&bucket.reader, place.within).await;
-            let (objects, bytes, failed) = (warmed.objects, warmed.bytes, warmed.failed);
+            let objects = warmed.objects;
+            let bytes = warmed.bytes;
+            let failed = warmed.failed;
             tracing::info!(bucket = place.bucket, prefix = place.within, objects, bytes, failed, "warmed");
             json(&warmed)
         }
@@ -66,8 +68,8 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
 }
 
 fn target(request: &Request) -> Result<ActionTarget, Status> {
-    if request.body.len() > LONGEST {
-        return Err(invalid(format!("action: longer than {LONGEST} bytes")));
+    if request.body.len() > MAX_ACTION_BYTES {
+        return Err(invalid(format!("action: longer than {MAX_ACTION_BYTES} bytes")));
     }
     serde_json::from_slice(&request.body).map_err(|error| invalid(format!("action: {error}")))
 }

@@ -1,4 +1,4 @@
-//! A call and its count: when it is answered, when its stream ends, or when its client goes away.
+//! A call, counted when it is answered, when its stream ends, or when its client disconnects.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ use crate::{InFlightGuard, Node, traces::RequestSpan};
 
 const SERVICE: &str = "arrow.flight.protocol.FlightService";
 
-/// A call under way. Unless it says how it ended, it was cancelled.
+/// A call in progress. If dropped before [`end`](Self::end), it counts as cancelled.
 pub(super) struct FlightCall {
     node: Arc<Node>,
     method: &'static str,
@@ -38,6 +38,7 @@ impl FlightCall {
                 KeyValue::new("rpc.method", method),
             ]
         };
+
         let span = node.traces().and_then(|traces| {
             let name = format!("{SERVICE}/{method}");
             traces.begin(name, metadata.as_ref(), attributes)
@@ -45,12 +46,12 @@ impl FlightCall {
         Self { node: node.clone(), method, code: Code::Cancelled, span }
     }
 
-    /// The trace that the call is part of.
+    /// Returns the trace that the call is part of.
     pub(super) fn trace(&self) -> Trace {
         self.span.as_ref().map(|span| span.trace().clone()).unwrap_or_default()
     }
 
-    /// The call is over, and this is its answer.
+    /// Ends the call with this answer.
     pub(super) fn end<T>(mut self, answer: Result<T, Status>) -> Result<T, Status> {
         self.code = answer.as_ref().err().map_or(Code::Ok, Status::code);
         answer
@@ -69,13 +70,13 @@ impl Drop for FlightCall {
     }
 }
 
-/// Whether a status says that the door failed, and not its caller.
+/// Returns true if a status is a fault of the door, not of its caller.
 fn is_of_server(code: Code) -> bool {
     use Code::{DataLoss, DeadlineExceeded, Internal, Unavailable, Unimplemented, Unknown};
     matches!(code, DataLoss | DeadlineExceeded | Internal | Unavailable | Unimplemented | Unknown)
 }
 
-/// The batches of a scan on their way to a client. Dropping it ends the scan.
+/// Batches of a scan on their way to a client. Dropping it ends the scan.
 pub(super) struct FlightBatchStream {
     messages: Pin<Box<dyn Stream<Item = Result<FlightMessage, Status>> + Send>>,
     call: FlightCall,
@@ -83,7 +84,7 @@ pub(super) struct FlightBatchStream {
 }
 
 impl FlightBatchStream {
-    /// The batches of `scan`, in a bucket that is called by `names`.
+    /// Creates the stream of `scan`, in a bucket named by `names`.
     pub(super) fn new(scan: &Scan, names: BucketNaming, call: FlightCall) -> Self {
         let active = call.node.metrics().flight().stream();
         let state = (FlightStreamEncoder::new(scan.schema()), scan.stream(), names);
@@ -96,12 +97,14 @@ impl FlightBatchStream {
                 if let Some(message) = message {
                     return Ok(Some((message, (encoder, batches, names))));
                 }
+
                 match batches.try_next().await.map_err(|error| from_scan(&error, &names))? {
                     Some(batch) => encoder.push(batch),
                     None => return Ok(None),
                 }
             }
         });
+
         Self { messages: Box::pin(messages), call, _active: active }
     }
 }
@@ -116,6 +119,7 @@ impl Stream for FlightBatchStream {
             None => messages.as_mut().poll_next(cx),
         };
         let message = std::task::ready!(polled);
+
         Poll::Ready(match message {
             Some(Ok(FlightMessage { data, rows })) => {
                 let bytes = data.data_header.len() + data.data_body.len();

@@ -1,4 +1,4 @@
-//! Who is calling.
+//! Identifies the caller.
 
 use http::header::AUTHORIZATION;
 use tonic::{Code, Status, metadata::MetadataMap};
@@ -6,7 +6,7 @@ use tonic::{Code, Status, metadata::MetadataMap};
 use super::error::status;
 use crate::AccessKeys;
 
-/// The id of the access key whose token is shown; `None` on a node without keys, where nothing needs to be shown.
+/// Returns the id of the access key whose token was sent; `None` on a node without keys, which needs no token.
 pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<String>, Status> {
     if keys.is_empty() {
         return Ok(None);
@@ -14,6 +14,7 @@ pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option
     let shown = metadata.get(AUTHORIZATION.as_str()).and_then(|value| value.to_str().ok());
     let (scheme, token) = shown.and_then(|text| text.split_once(' ')).unwrap_or_default();
     let known = scheme.eq_ignore_ascii_case("bearer").then(|| keys.of_bearer(token.trim())).flatten();
+
     match known {
         Some(id) => Ok(Some(id.to_owned())),
         None => Err(status(
@@ -54,6 +55,7 @@ mod tests {
         {
             assert_eq!(caller(&keys, &shown(text)).unwrap().as_deref(), Some(id), "{text}");
         }
+
         for text in
             ["Bearer secret of one", "Bearer", "Bearer ", "token1", "Basic token1", "Bearer token", ""]
         {

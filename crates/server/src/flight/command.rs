@@ -1,16 +1,16 @@
-//! What a client asks for: a JSON command, or a path.
+//! Scan commands of clients: JSON, or a path.
 //!
 //! ```json
 //! {"version": 1, "path": "lake/lineitem/*.parquet", "columns": ["l_shipmode", "l_quantity"],
 //!  "where": "l_quantity < 24", "dictionary": "auto", "limit": 1000, "batch_rows": 65536}
 //! ```
 //!
-//! `path` is a bucket and a file, folder or pattern in it; what else is left out has the default of a
-//! [`ScanRequest`]. `dictionary` is `"auto"`, `"stored"`, true, false or a list of columns; `strings` is `"view"`.
+//! `path` is a bucket and a file, folder or pattern in it; absent fields have the defaults of a [`ScanRequest`].
+//! `dictionary` is `"auto"`, `"stored"`, true, false or a list of columns; `strings` is `"view"`.
 //!
-//! What the table is beyond what its files say: `"casts": {"price": "decimal(10, 2)"}`, `"schema": [{"name": "id", "type":
-//! "int64"}, …]`, `"partitioning": "hive"`, `"none"` or `{"day": "date"}`, `"filename": "file"` and `"file_row_number":
-//! "row"` (the names of columns to add), `"glob": false`.
+//! Overrides of the table's metadata: `"casts": {"price": "decimal(10, 2)"}`, `"schema": [{"name": "id", "type":
+//! "int64"}, …]`, `"partitioning": "hive"`, `"none"` or `{"day": "date"}`, `"filename": "file"` and
+//! `"file_row_number": "row"` (names of columns to add), `"glob": false`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,11 +29,11 @@ use crate::Bucket;
 
 /// The version of commands that this node understands.
 const VERSION: u64 = 1;
-/// The longest command, in bytes.
-const LONGEST: usize = 64 << 10;
-const MOST_BATCH_ROWS: u64 = 65_536;
+/// Maximum length of a command, in bytes.
+const MAX_COMMAND_BYTES: usize = 64 << 10;
+const MAX_BATCH_ROWS: u64 = 65_536;
 
-/// A scan as a client asks for it.
+/// A scan as requested by a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScanCommand {
@@ -65,7 +65,7 @@ pub(super) struct ScanCommand {
     glob: Option<bool>,
 }
 
-/// How strings come out that are no dictionaries.
+/// Output type of strings that are not dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum StringsOption {
@@ -121,7 +121,7 @@ impl From<DictionaryOption> for Value {
 }
 
 impl ScanCommand {
-    /// What a descriptor asks for: a command, or a path whose first element is the bucket.
+    /// Parses a descriptor: a command, or a path whose first element is the bucket.
     pub(super) fn of(descriptor: &FlightDescriptor) -> Result<Self, Status> {
         match descriptor.r#type() {
             DescriptorType::Cmd => Self::parse(&descriptor.cmd),
@@ -134,14 +134,15 @@ impl ScanCommand {
     }
 
     fn parse(json: &[u8]) -> Result<Self, Status> {
-        /// What all versions have.
+        /// Field that all versions have.
         #[derive(Deserialize)]
         struct CommandVersion {
             version: Option<u64>,
         }
-        if json.len() > LONGEST {
-            return Err(invalid(format!("command: longer than {LONGEST} bytes")));
+        if json.len() > MAX_COMMAND_BYTES {
+            return Err(invalid(format!("command: longer than {MAX_COMMAND_BYTES} bytes")));
         }
+
         let wrong = |error: serde_json::Error| invalid(format!("command: {error}"));
         match serde_json::from_slice::<CommandVersion>(json).map_err(wrong)?.version {
             Some(VERSION) => serde_json::from_slice::<Self>(json).map_err(wrong)?.check(),
@@ -155,24 +156,24 @@ impl ScanCommand {
     fn check(self) -> Result<Self, Status> {
         self.place()?;
         match self.batch_rows {
-            Some(rows) if !(1..=MOST_BATCH_ROWS).contains(&rows) => {
-                Err(invalid(format!("batch_rows: must be 1 to {MOST_BATCH_ROWS}")))
+            Some(rows) if !(1..=MAX_BATCH_ROWS).contains(&rows) => {
+                Err(invalid(format!("batch_rows: must be 1 to {MAX_BATCH_ROWS}")))
             }
             _ => Ok(self),
         }
     }
 
-    /// Where the files are.
+    /// Returns the location of the files.
     pub(super) fn place(&self) -> Result<BucketPath<'_>, Status> {
         BucketPath::parse(&self.path)
     }
 
-    /// Whether it asks for all rows, so that their number is known before any is read.
+    /// Returns true if rows are filtered, so that their number is unknown before they are read.
     pub(super) fn has_filter(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// The scan of the bucket's files that it asks for.
+    /// Returns the requested scan of the bucket's files.
     pub(super) fn request(&self, bucket: &Bucket) -> Result<ScanRequest, Status> {
         let pattern = self.place()?.within.to_owned();
         let source = Source::Store { store: bucket.reader.clone(), pattern };
@@ -188,6 +189,7 @@ impl ScanCommand {
                 Predicate::parse(sql).map_err(|error| from_scan(&error, &BucketNaming::from(bucket)))?,
             );
         }
+
         if let Some(limit) = self.limit {
             request = request.with_limit(limit);
         }
@@ -206,6 +208,7 @@ impl ScanCommand {
             Partitioning::Absent => request.with_hive_partitions(false),
             Partitioning::Types(types) => request.with_partition_types(plain_types(types)),
         };
+
         if let Some(column) = &self.filename {
             request = request.with_filename(column).with_filename_root(&bucket.name);
         }
@@ -256,6 +259,7 @@ mod tests {
         let command = parse(json!({"version": 1, "path": "lake/lineitem"})).unwrap();
         assert_eq!(path(&["lake", "lineitem"]).unwrap(), command);
         assert_eq!(path(&["lake/lineitem"]).unwrap(), command);
+
         for refused in
             [&[][..], &[""], &["lake", "", "x"], &["lake", "..", "x"], &["", "lake"], &["lake", "/x"]]
         {
@@ -275,6 +279,7 @@ mod tests {
         assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 0})).contains("batch_rows"));
         assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 65537})).contains("batch_rows"));
         assert!(refusal(json!({"version": 1, "path": "lake", "limit": -1})).contains("-1"));
+
         for dictionary in [json!("some"), json!(1), json!([1]), json!({}), json!(null)] {
             let message = refusal(json!({"version": 1, "path": "lake", "dictionary": dictionary}));
             assert!(message.contains("dictionary: must be"), "{message}");
@@ -283,8 +288,8 @@ mod tests {
 
     #[test]
     fn what_is_hostile_is_refused() {
-        let long = format!("{{\"version\":1,\"path\":\"{}\"}}", "a".repeat(LONGEST));
-        let deep = format!("{{\"version\":1,\"path\":{}", "[".repeat(LONGEST - 100));
+        let long = format!("{{\"version\":1,\"path\":\"{}\"}}", "a".repeat(MAX_COMMAND_BYTES));
+        let deep = format!("{{\"version\":1,\"path\":{}", "[".repeat(MAX_COMMAND_BYTES - 100));
         let deep_elsewhere = format!("{{\"x\":{}", "{\"x\":".repeat(10_000));
         let twice = "{\"version\":1,\"path\":\"lake\",\"path\":\"pond\"}".to_owned();
         for text in

@@ -1,7 +1,7 @@
-//! Record batches as messages of Arrow IPC, one at a time and as the client takes them.
+//! Encodes record batches as Arrow IPC messages, one at a time as the client takes them.
 //!
-//! A dictionary is sent when it is first met, and again only when it changes: the tracker compares by pointer, then by
-//! value. Large batches are sent in pieces, so that messages stay below what clients accept by default (4 MiB).
+//! A dictionary is sent at its first use, and again only when it changes: the tracker compares by pointer, then by
+//! value. Large batches are sent in pieces, so that messages stay below the default limit of clients (4 MiB).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,38 +13,39 @@ use arrow::{
 };
 use arrow_flight::FlightData;
 
-/// Bytes of a message, as far as rows can be divided.
+/// Target bytes of a message, as far as rows can be divided.
 const TARGET: usize = 2 << 20;
-/// Where some rows are much larger than others, a piece is cut again that would make a larger message than this.
-const LARGEST: usize = (4 << 20) - (64 << 10);
+/// Maximum bytes of a message: a piece with some much larger rows is split again if it exceeds this.
+const MAX_MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 
-/// How schemas and batches are written.
+/// Returns the options for writing schemas and batches.
 pub(super) fn ipc_options() -> IpcWriteOptions {
     IpcWriteOptions::default()
 }
 
-/// A message, and how many rows it brings.
+/// A message and its number of rows.
 pub(super) struct FlightMessage {
     pub(super) data: FlightData,
     pub(super) rows: u64,
 }
 
-/// Writes the messages of one stream.
+/// Encodes the messages of one stream.
 pub(super) struct FlightStreamEncoder {
     generator: IpcDataGenerator,
     dictionaries: DictionaryTracker,
     context: IpcWriteContext,
     options: IpcWriteOptions,
-    /// Written, and not yet taken.
+    /// Encoded messages that were not taken yet.
     messages: VecDeque<FlightMessage>,
-    /// Not yet written.
+    /// Pieces that are not encoded yet.
     pieces: VecDeque<RecordBatch>,
 }
 
 impl FlightStreamEncoder {
-    /// A stream that begins with the schema.
+    /// Creates a stream that begins with the schema.
     pub(super) fn new(schema: &Schema) -> Self {
-        let (generator, options) = (IpcDataGenerator::default(), ipc_options());
+        let generator = IpcDataGenerator::default();
+        let options = ipc_options();
         let mut dictionaries = DictionaryTracker::new(false);
         let schema = generator.schema_to_bytes_with_dictionary_tracker(schema, &mut dictionaries, &options);
         Self {
@@ -57,12 +58,12 @@ impl FlightStreamEncoder {
         }
     }
 
-    /// Takes a batch of the stream's schema.
+    /// Adds a batch of the stream's schema.
     pub(super) fn push(&mut self, batch: RecordBatch) {
         split(batch, TARGET, &mut self.pieces);
     }
 
-    /// The next message; `None` until there is another batch.
+    /// Returns the next message; `None` until another batch is pushed.
     pub(super) fn next(&mut self) -> Result<Option<FlightMessage>, ArrowError> {
         if let Some(message) = self.messages.pop_front() {
             return Ok(Some(message));
@@ -74,11 +75,12 @@ impl FlightStreamEncoder {
         let dictionaries = dictionaries.into_iter().map(|data| FlightMessage { data: data.into(), rows: 0 });
         self.messages.extend(dictionaries);
         self.messages.push_back(FlightMessage { data: batch.into(), rows: piece.num_rows() as u64 });
+
         Ok(self.messages.pop_front())
     }
 }
 
-/// Cuts a batch into pieces of about `target` bytes, at least one row each.
+/// Splits a batch into pieces of about `target` bytes, at least one row each.
 fn split(batch: RecordBatch, target: usize, pieces: &mut VecDeque<RecordBatch>) {
     let rows = batch.num_rows();
     let bytes: usize = batch.columns().iter().map(|column| bytes(column.as_ref())).sum();
@@ -87,13 +89,15 @@ fn split(batch: RecordBatch, target: usize, pieces: &mut VecDeque<RecordBatch>) 
         pieces.push_back(batch);
         return;
     }
+
     let step = rows.div_ceil(parts);
     for start in (0..rows).step_by(step) {
-        split(batch.slice(start, step.min(rows - start)), LARGEST, pieces);
+        split(batch.slice(start, step.min(rows - start)), MAX_MESSAGE_BYTES, pieces);
     }
 }
 
-/// Bytes of an array as it is written, without dictionaries: only what its rows need, not what they are a slice of.
+/// Returns the encoded bytes of an array without dictionaries: only its own rows, not the buffers that it is a slice
+/// of.
 fn bytes(array: &dyn Array) -> usize {
     let nulls = array.nulls().map_or(0, |_| array.len().div_ceil(8));
     let own = match array.data_type() {
@@ -127,6 +131,7 @@ fn bytes(array: &dyn Array) -> usize {
             return data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size());
         }
     };
+
     own + nulls
 }
 
@@ -134,7 +139,7 @@ fn ends<T: Copy + Default>(offsets: &[T]) -> (T, T) {
     (offsets.first().copied().unwrap_or_default(), offsets.last().copied().unwrap_or_default())
 }
 
-/// The batch without bytes that its views do not point to: views are written with all of their buffers.
+/// Compacts the view buffers of a batch: views are written with all of their buffers.
 fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     let has_views =
         |column: &dyn Array| matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);
@@ -149,6 +154,7 @@ fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
             _ => column,
         }
     });
+
     RecordBatch::try_new(schema, columns.collect())
 }
 
@@ -175,7 +181,7 @@ mod tests {
         Arc::new(DictionaryArray::<UInt16Type>::new(codes, values.clone()))
     }
 
-    /// All messages of a stream of these batches.
+    /// Encodes a stream of these batches.
     fn encode(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Vec<FlightMessage> {
         let mut encoder = FlightStreamEncoder::new(schema);
         let mut messages = Vec::new();
@@ -184,6 +190,7 @@ mod tests {
                 messages.push(message);
             }
         };
+
         for batch in batches {
             take(&mut encoder);
             encoder.push(batch);
@@ -214,8 +221,9 @@ mod tests {
         let batches = [&values, &values, &equal, &other, &other]
             .map(|values| batch(vec![("mode", dictionary(vec![0, 1, 1], values))]));
         let messages = encode(&batches[0].schema(), batches);
-        let (schema, dictionary, rows) =
-            (MessageHeader::Schema, MessageHeader::DictionaryBatch, MessageHeader::RecordBatch);
+        let schema = MessageHeader::Schema;
+        let dictionary = MessageHeader::DictionaryBatch;
+        let rows = MessageHeader::RecordBatch;
         assert_eq!(kinds(&messages), [schema, dictionary, rows, rows, rows, dictionary, rows, rows]);
         assert_eq!(messages.iter().map(|message| message.rows).sum::<u64>(), 15);
     }

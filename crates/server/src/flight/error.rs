@@ -1,4 +1,4 @@
-//! Errors as gRPC statuses, without a word of what an origin said.
+//! Maps errors to gRPC statuses, without any text of an origin.
 
 use stylobate_columnar::Error;
 use stylobate_storage::{Error as StorageError, redacted};
@@ -6,25 +6,25 @@ use tonic::{Code, Status};
 
 use crate::Bucket;
 
-/// A status travels in a header, and clients take headers of a few KiB only.
-const LONGEST_MESSAGE: usize = 600;
+/// Maximum characters: a status travels in a header, and clients accept headers of a few KiB only.
+const MAX_MESSAGE_CHARS: usize = 600;
 
-/// A status whose message is short enough to arrive.
+/// Creates a status whose message is truncated to `MAX_MESSAGE_CHARS` characters.
 pub(super) fn status(code: Code, message: impl Into<String>) -> Status {
     let mut message = message.into();
-    if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+    if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
         message.truncate(end);
         message.push('…');
     }
     Status::new(code, message)
 }
 
-/// What the client asked for cannot be understood.
+/// Creates the status of an invalid request.
 pub(super) fn invalid(message: impl Into<String>) -> Status {
     status(Code::InvalidArgument, message)
 }
 
-/// What a bucket and its objects are called outside.
+/// Public names of a bucket and its objects.
 #[derive(Clone, Debug)]
 pub(super) struct BucketNaming {
     bucket: String,
@@ -43,7 +43,7 @@ impl BucketNaming {
         format!("{}/{within}", self.bucket)
     }
 
-    /// What an origin's URL is called outside; of one that is not this bucket's, only the last segment is told.
+    /// Returns the public name of an origin's URL; for a URL outside this bucket, only the last segment.
     fn object(&self, url: &str) -> String {
         match url.strip_prefix(&self.origin) {
             Some(within) => self.path(within),
@@ -52,7 +52,7 @@ impl BucketNaming {
     }
 }
 
-/// The status that tells a client about an error of a scan of the bucket.
+/// Maps an error of a scan of the bucket to a status.
 pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
     let mut named = error.clone();
     match &mut named {
@@ -64,6 +64,7 @@ pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
         Error::NoFiles { pattern } | Error::Pattern { pattern, .. } => *pattern = names.path(pattern),
         _ => {}
     }
+
     let code = match error {
         Error::Storage(error) => return from_storage(error, &names.bucket),
         Error::NoFiles { .. } => Code::NotFound,
@@ -82,10 +83,11 @@ pub(super) fn from_scan(error: &Error, names: &BucketNaming) -> Status {
             return status(Code::Internal, "the scan failed");
         }
     };
+
     status(code, redacted(&named.to_string()))
 }
 
-/// The status that tells a client about an error of the storage crate.
+/// Maps an error of the storage crate to a status.
 pub(super) fn from_storage(error: &StorageError, bucket: &str) -> Status {
     let (code, message) = match error {
         StorageError::NotFound { path } => {
@@ -111,10 +113,11 @@ pub(super) fn from_storage(error: &StorageError, bucket: &str) -> Status {
         _ => (Code::Internal, "the object cannot be read"),
     };
     tracing::warn!(error = %redacted(&error.to_string()), "origin failed");
+
     status(code, message)
 }
 
-/// What a code is called in the specification.
+/// Returns the name of a code in the specification.
 pub(super) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,4 +1,4 @@
-//! What there is to scan: files and folders at the top of a bucket or below a prefix.
+//! Lists scannable data: files and folders at the top of a bucket or below a prefix.
 
 use arrow_flight::{FlightDescriptor, FlightInfo};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,23 +12,24 @@ use super::{
 };
 use crate::{Action, Bucket, Node};
 
-/// Most flights of one answer; who wants others names a prefix.
-const MOST: usize = 1_000;
-/// Keys that are looked at to see whether a folder has files that can be scanned.
+/// Maximum flights of one answer; a client narrows the listing by a prefix.
+const MAX_FLIGHTS: usize = 1_000;
+/// Keys inspected to decide if a folder has scannable files.
 const GLIMPSE: usize = 1_000;
-/// Folders that are looked into at the same time.
+/// Folders inspected concurrently.
 const CONCURRENCY: usize = 8;
-const LONGEST: usize = 4 << 10;
+const MAX_CRITERIA_BYTES: usize = 4 << 10;
 
-/// Which flights a client wants to see.
+/// Criteria of a listing.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListCriteria {
-    /// A bucket, or a bucket and what keys in it begin with.
+    /// A bucket, or a bucket and a key prefix.
     path: String,
 }
 
-/// The flights that the caller may see: a thousand at most, without their schemas, which only `GetFlightInfo` reads.
+/// Returns the flights that the caller may see: at most a thousand, without their schemas, which only `GetFlightInfo`
+/// reads.
 pub(super) async fn list(
     node: &Node,
     caller: Option<&str>,
@@ -41,18 +42,20 @@ pub(super) async fn list(
         }
         return Ok(flights);
     }
-    if criteria.len() > LONGEST {
-        return Err(invalid(format!("criteria: longer than {LONGEST} bytes")));
+
+    if criteria.len() > MAX_CRITERIA_BYTES {
+        return Err(invalid(format!("criteria: longer than {MAX_CRITERIA_BYTES} bytes")));
     }
     let ListCriteria { path } =
         serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
     let place = BucketPath::parse(&path)?;
     let bucket = place.open(node, caller, Action::Read)?;
     top(bucket, place.within, &mut flights).await?;
+
     Ok(flights)
 }
 
-/// Adds the files and folders that begin with `prefix` and lie at the same level.
+/// Adds the files and folders that begin with `prefix` at the same level.
 async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Result<(), Status> {
     let mut token = None;
     loop {
@@ -62,8 +65,9 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
             start_after: None,
             past_prefix: None,
             token: token.take(),
-            max_keys: MOST,
+            max_keys: MAX_FLIGHTS,
         };
+
         let page = list_page(bucket, request).await?;
         let folders = page.prefixes.into_iter().map(|folder| async move {
             let scannable = has_files(bucket, &folder).await?;
@@ -74,21 +78,23 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
             page.objects.iter().map(|object| object.meta.location.as_ref()).filter(|key| is_file(key));
         let mut keys: Vec<String> = folders.into_iter().flatten().chain(files.map(str::to_owned)).collect();
         keys.sort_unstable();
+
         for key in keys {
-            if flights.len() == MOST {
+            if flights.len() == MAX_FLIGHTS {
                 return Ok(());
             }
             let path = [bucket.name.as_str()].into_iter().chain(key.split('/')).map(str::to_owned).collect();
             flights.push(FlightInfo::new().with_descriptor(FlightDescriptor::new_path(path)));
         }
+
         token = page.next_token;
-        if token.is_none() || flights.len() == MOST {
+        if token.is_none() || flights.len() == MAX_FLIGHTS {
             return Ok(());
         }
     }
 }
 
-/// Whether a folder has a file that can be scanned among its first keys.
+/// Returns true if a folder has a scannable file among its first keys.
 async fn has_files(bucket: &Bucket, folder: &str) -> Result<bool, Status> {
     let request = ListRequest { prefix: folder.to_owned(), max_keys: GLIMPSE, ..ListRequest::default() };
     let page = list_page(bucket, request).await?;
@@ -99,7 +105,8 @@ async fn list_page(bucket: &Bucket, request: ListRequest) -> Result<ListPage, St
     bucket.reader.list_page(request).await.map_err(|error| from_storage(&error, &bucket.name))
 }
 
-/// Whether the key is that of a Parquet or ORC file. What begins with a dot or an underscore is hidden, as in Hive.
+/// Returns true if the key is that of a Parquet or ORC file. Names that begin with a dot or an underscore are hidden,
+/// as in Hive.
 fn is_file(key: &str) -> bool {
     let hidden = key.split('/').any(|segment| segment.starts_with(['.', '_']) && !segment.contains('='));
     let key = key.to_ascii_lowercase();

@@ -1,14 +1,14 @@
 //! The Flight door: scans of Parquet and ORC files as Arrow record batches, for any client of Arrow Flight.
 //!
-//! | call | what it does |
+//! | call | effect |
 //! |---|---|
-//! | `GetFlightInfo`, `GetSchema` | plan a scan that a [command](command) asks for |
-//! | `DoGet` | sends the batches of a [ticket](ticket) that `GetFlightInfo` gave |
+//! | `GetFlightInfo`, `GetSchema` | plan the scan of a [command](command) |
+//! | `DoGet` | sends the batches of a [ticket](ticket) from `GetFlightInfo` |
 //! | `ListFlights` | names files and folders that can be scanned |
 //! | `DoAction` | `warm`, `evict`, `stats`, `healthcheck` |
 //!
-//! A client shows `authorization: Bearer TOKEN`: the token of an access key, or its secret where it has no token. A
-//! node without keys asks for none, and listens on loopback only.
+//! A client sends `authorization: Bearer TOKEN`: the token of an access key, or its secret if it has no token. A node
+//! without keys needs none, and listens on loopback only.
 
 mod action;
 mod call;

@@ -1,4 +1,4 @@
-//! Where a client points to: a bucket, and a path, pattern or prefix within it.
+//! Paths of clients: a bucket, and a path, pattern or prefix within it.
 
 use stylobate_storage::is_reserved_key;
 use tonic::{Code, Status};
@@ -6,10 +6,10 @@ use tonic::{Code, Status};
 use super::error::{invalid, status};
 use crate::{Action, Bucket, Node};
 
-/// The longest path, in bytes of UTF-8, as of keys.
-const LONGEST: usize = 1024;
+/// Maximum length of a path in bytes of UTF-8, as for keys.
+const MAX_PATH_BYTES: usize = 1024;
 
-/// A bucket's name, and what lies within it: nothing for the whole bucket.
+/// A bucket's name and a path within it, empty for the whole bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BucketPath<'a> {
     pub(super) bucket: &'a str,
@@ -17,28 +17,30 @@ pub(super) struct BucketPath<'a> {
 }
 
 impl<'a> BucketPath<'a> {
-    /// `bucket`, `bucket/path` or `bucket/folder/`. Nothing is repaired: a path with a `..` is no path at all.
+    /// Parses `bucket`, `bucket/path` or `bucket/folder/`. Nothing is normalised: a path with a `..` is refused.
     pub(super) fn parse(path: &'a str) -> Result<Self, Status> {
         let (bucket, within) = path.split_once('/').unwrap_or((path, ""));
         let segments = within.strip_suffix('/').unwrap_or(within);
         let odd = |segment: &str| matches!(segment, "" | "." | "..");
         let refused = bucket.is_empty()
-            || path.len() > LONGEST
+            || path.len() > MAX_PATH_BYTES
             || path.contains('\\')
             || path.chars().any(char::is_control)
             || !within.is_empty() && segments.split('/').any(odd)
             || is_reserved_key(within)
             || begins_with_hidden_pattern(within);
-        match refused {
-            true => Err(invalid(
+
+        if refused {
+            Err(invalid(
                 "path: write bucket/path, without a leading slash, empty segments, '.' and '..' as segments, \
                  backslashes and control characters",
-            )),
-            false => Ok(Self { bucket, within }),
+            ))
+        } else {
+            Ok(Self { bucket, within })
         }
     }
 
-    /// The bucket, if the caller may do this to it. Whoever may not is not told whether it exists.
+    /// Returns the bucket, if the caller has this access. A caller without it does not learn if the bucket exists.
     pub(super) fn open(
         self,
         node: &'a Node,
@@ -53,7 +55,7 @@ impl<'a> BucketPath<'a> {
     }
 }
 
-/// Whether a pattern could name what the node keeps for itself: that begins with a dot.
+/// Returns true if a pattern could match the node's own hidden names, which begin with a dot.
 fn begins_with_hidden_pattern(within: &str) -> bool {
     let first = within.split('/').next().unwrap_or_default();
     within.starts_with('.') && first.contains(['*', '?', '['])

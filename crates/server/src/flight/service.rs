@@ -1,4 +1,4 @@
-//! The calls of Arrow Flight, each checked, answered and counted.
+//! The Arrow Flight calls, each checked, answered and counted.
 
 use std::{
     num::NonZero,
@@ -35,18 +35,18 @@ use super::{
 };
 use crate::{Action, Node, config::FlightConfig};
 
-/// Most endpoints of a flight.
-const MOST_ENDPOINTS: usize = 64;
-/// Most bytes that the tickets of one flight add up to: flights of very wide tables have fewer endpoints.
-const MOST_TICKET_BYTES: usize = 2 << 20;
+/// Maximum endpoints of a flight.
+const MAX_ENDPOINTS: usize = 64;
+/// Maximum total bytes of the tickets of one flight: flights of very wide tables have fewer endpoints.
+const MAX_TICKET_BYTES: usize = 2 << 20;
 
-/// The door of a node.
+/// The Flight door of a node.
 struct FlightDoor {
     node: Arc<Node>,
     tickets: TicketSigner,
 }
 
-/// The Flight door of a node: a service for connections of HTTP/2. Cheap to clone.
+/// Creates the Flight door of a node: a service for HTTP/2 connections. Cheap to clone.
 pub(crate) fn service(node: Arc<Node>, config: &FlightConfig) -> FlightServiceServer<impl FlightService> {
     FlightServiceServer::new(FlightDoor { node, tickets: TicketSigner::new(config) })
 }
@@ -70,12 +70,12 @@ impl FlightDoor {
         call.end(answer.map(Response::new))
     }
 
-    /// Refuses a call that the door does not know, and counts it.
+    /// Refuses an unsupported call, and counts it.
     fn refused<T>(&self, method: &'static str, metadata: &MetadataMap, why: &'static str) -> FlightResult<T> {
         FlightCall::begin(&self.node, method, metadata).end(Err(status(Code::Unimplemented, why)))
     }
 
-    /// The scan that a command asks for, if the caller may read the bucket.
+    /// Plans the scan of a command, if the caller may read the bucket.
     async fn plan(&self, caller: Option<&str>, command: &ScanCommand) -> Result<Scan, Status> {
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = command.request(bucket)?;
@@ -95,13 +95,13 @@ impl FlightDoor {
         let command = ScanCommand::of(&descriptor)?;
         let scan = self.plan(caller, &command).await?;
         let endpoints = self.endpoints(&scan, &command, caller)?;
-        let records = match command.has_filter() {
-            true => -1,
-            false => {
-                let rows = command.limit.unwrap_or(u64::MAX).min(scan.estimated_rows());
-                i64::try_from(rows).unwrap_or(-1)
-            }
+        let records = if command.has_filter() {
+            -1
+        } else {
+            let rows = command.limit.unwrap_or(u64::MAX).min(scan.estimated_rows());
+            i64::try_from(rows).unwrap_or(-1)
         };
+
         let info = FlightInfo::new()
             .with_descriptor(descriptor)
             .with_endpoints(endpoints)
@@ -111,7 +111,7 @@ impl FlightDoor {
             .map_err(|_| status(Code::Internal, "the schema cannot be written"))
     }
 
-    /// One endpoint for each part of the scan; a single one where rows are limited, or where nothing is left.
+    /// Returns one endpoint for each part of the scan; a single one if rows are limited or nothing is left.
     fn endpoints(
         &self,
         scan: &Scan,
@@ -124,19 +124,21 @@ impl FlightDoor {
             let ticket = ScanTicket { command: command.clone(), work };
             self.tickets.seal(&ticket, caller, expires)
         };
+
         let mut most = match command.limit {
             Some(_) => 0,
-            None => MOST_ENDPOINTS.min(2 * threads()),
+            None => MAX_ENDPOINTS.min(2 * threads()),
         };
         let mut tickets = Vec::new();
         while most > 0 {
             let parts = scan.parts(most).into_iter();
             tickets = parts.map(|part| seal(TicketScope::Part(Box::new(part)))).collect::<Result<_, _>>()?;
-            if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MOST_TICKET_BYTES {
+            if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MAX_TICKET_BYTES {
                 break;
             }
             most /= 2;
         }
+
         if tickets.is_empty() {
             tickets.push(seal(TicketScope::Whole(scan.schema().clone()))?);
         }
@@ -145,10 +147,11 @@ impl FlightDoor {
             expiration_time: Some(timestamp(expires)),
             ..FlightEndpoint::default()
         };
+
         Ok(tickets.into_iter().map(endpoint).collect())
     }
 
-    /// The scan that a ticket opens for the caller, and what the bucket is called.
+    /// Returns the scan that a ticket opens for the caller, and the public names of the bucket.
     async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, BucketNaming), Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
@@ -158,6 +161,7 @@ impl FlightDoor {
             TicketScope::Part(part) => command.request(bucket)?.with_part(*part),
             TicketScope::Whole(schema) => command.request(bucket)?.with_schema(schema),
         };
+
         let names = BucketNaming::from(bucket);
         match request.plan(self.node.columns()).await {
             Ok(scan) => Ok((scan, names)),

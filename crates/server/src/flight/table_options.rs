@@ -1,4 +1,4 @@
-//! What a command says of a table beyond what its files do: types, columns, and what paths give.
+//! Table options of a command: types, columns, and partition columns from paths.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stylobate_columnar::parse_type;
 
-/// A type: its name, such as `"int64"`, or as the arrow crate serialises it.
+/// A type: a name such as `"int64"`, or the serialised form of the arrow crate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub(super) struct TypeOption(DataType);
@@ -32,17 +32,17 @@ impl From<TypeOption> for Value {
     }
 }
 
-/// Columns and types by name.
+/// Returns columns and types by name.
 pub(super) fn plain_types(types: &BTreeMap<String, TypeOption>) -> impl Iterator<Item = (&String, DataType)> {
     types.iter().map(|(column, TypeOption(data_type))| (column, data_type.clone()))
 }
 
-/// The columns of a table, in order.
+/// Columns of a table, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum SchemaOption {
     Columns(Vec<ColumnOption>),
-    /// As the arrow crate serialises it.
+    /// The serialised form of the arrow crate.
     Arrow(Schema),
 }
 
@@ -65,15 +65,15 @@ impl SchemaOption {
     }
 }
 
-/// Which columns folders give.
+/// Partition columns from folder names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub(super) enum Partitioning {
-    /// Those of `name=value`, with types that are inferred.
+    /// `name=value` folders, with inferred types.
     #[default]
     Hive,
     Absent,
-    /// Those of `name=value`, some with these types.
+    /// `name=value` folders, some with these types.
     Types(BTreeMap<String, TypeOption>),
 }
 
@@ -133,6 +133,7 @@ mod tests {
             let written = serde_json::to_value(&read).unwrap();
             assert_eq!(serde_json::from_value::<TypeOption>(written).unwrap(), read);
         }
+
         for wrong in [json!("number"), json!(1), json!({"List": 1}), json!(null)] {
             assert!(serde_json::from_value::<TypeOption>(wrong).is_err());
         }

@@ -1,11 +1,11 @@
-//! Tickets: what `GetFlightInfo` gives, and `DoGet` takes.
+//! Tickets: issued by `GetFlightInfo`, redeemed by `DoGet`.
 //!
 //! ```text
 //! version (1 byte) │ keyed BLAKE3 of version and content (32 bytes) │ content (JSON)
 //! ```
 //!
-//! A ticket says all that is needed to send its batches, so that any node with the same secret can. It opens nothing
-//! by itself: whoever shows it must be who it was issued to, and must still be allowed to read the bucket.
+//! A ticket holds everything needed to send its batches, so any node with the same secret can redeem it. It grants
+//! nothing by itself: its bearer must be the caller it was issued to, and must still be allowed to read the bucket.
 
 use std::{
     sync::Arc,
@@ -29,32 +29,32 @@ use crate::config::FlightConfig;
 
 const VERSION: u8 = 1;
 const MAC: usize = blake3::OUT_LEN;
-/// Says which key is derived from the secret of the configuration.
+/// Context of the key derivation from the configured secret.
 const CONTEXT: &str = "stylobate 2026 key of flight tickets, version 1";
 
-/// Signs tickets, and knows its own again.
+/// Signs and verifies tickets.
 pub(super) struct TicketSigner {
     key: [u8; blake3::KEY_LEN],
     lifetime: Duration,
 }
 
-/// What a ticket says.
+/// Content of a ticket.
 #[derive(Clone, Debug)]
 pub(super) struct ScanTicket {
     pub(super) command: ScanCommand,
     pub(super) work: TicketScope,
 }
 
-/// How much of the command's scan it opens.
+/// Portion of the command's scan that it opens.
 #[derive(Clone, Debug)]
 pub(super) enum TicketScope {
-    /// A part, which knows what it comes out as.
+    /// A part, with its output schema.
     Part(Box<ScanPart>),
-    /// All of it, coming out as this.
+    /// All of it, with this output schema.
     Whole(SchemaRef),
 }
 
-/// The content as it is written.
+/// Serialised content.
 #[derive(Deserialize, Serialize)]
 struct TicketContent {
     command: ScanCommand,
@@ -74,7 +74,7 @@ enum TicketScopeContent {
 }
 
 impl TicketSigner {
-    /// Signs with a key made from the secret of the configuration, or else with one that nobody else has.
+    /// Creates a signer with a key derived from the configured secret, or else with a random one of its own.
     pub(super) fn new(config: &FlightConfig) -> Self {
         let key = match &config.ticket_secret {
             Some(secret) => blake3::derive_key(CONTEXT, secret.expose().as_bytes()),
@@ -83,12 +83,12 @@ impl TicketSigner {
         Self { key, lifetime: config.ticket_lifetime }
     }
 
-    /// When a ticket that is issued now expires.
+    /// Returns the expiry of a ticket that is issued now.
     pub(super) fn expiry(&self, now: SystemTime) -> SystemTime {
         now.checked_add(self.lifetime).unwrap_or(now)
     }
 
-    /// The ticket as bytes, for `owner` until `expires`.
+    /// Serialises and signs a ticket for `owner`, valid until `expires`.
     pub(super) fn seal(
         &self,
         ticket: &ScanTicket,
@@ -103,6 +103,7 @@ impl TicketSigner {
                 TicketScopeContent::Whole(BASE64_STANDARD.encode(schema.map_err(|_| unwritable())?.0))
             }
         };
+
         let content = TicketContent {
             command: ticket.command.clone(),
             work,
@@ -113,7 +114,7 @@ impl TicketSigner {
         Ok([&[VERSION], self.mac(&content).as_bytes().as_slice(), &content].concat().into())
     }
 
-    /// What a ticket says, if it was signed here, was issued to the caller, and has not expired.
+    /// Opens a ticket, if it was signed here, was issued to the caller, and has not expired.
     pub(super) fn open(
         &self,
         bytes: &[u8],
@@ -129,6 +130,7 @@ impl TicketSigner {
         if !genuine {
             return Err(denied("ticket: not one of this node, or changed: ask for the flight again"));
         }
+
         let unreadable = || invalid("ticket: of another version of this software: ask for the flight again");
         let content: TicketContent = serde_json::from_slice(content).map_err(|_| unreadable())?;
         if content.owner.as_deref() != caller {
@@ -137,6 +139,7 @@ impl TicketSigner {
         if content.expires <= milliseconds(now) {
             return Err(denied("ticket: expired: ask for the flight again"));
         }
+
         let work = match content.work {
             TicketScopeContent::Part(part) => TicketScope::Part(part),
             TicketScopeContent::Whole(schema) => {
@@ -145,11 +148,12 @@ impl TicketSigner {
                 TicketScope::Whole(Arc::new(schema))
             }
         };
+
         Ok(ScanTicket { command: content.command, work })
     }
 
     fn mac(&self, content: &[u8]) -> blake3::Hash {
-        // Compared with `==`, which takes as long for one hash as for another.
+        // The `==` of `blake3::Hash` takes constant time.
         blake3::Hasher::new_keyed(&self.key).update(&[VERSION]).update(content).finalize()
     }
 }
@@ -193,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_ticket_says_what_was_sealed_in_it() {
-        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let tickets = shared("a secret of many nodes");
+        let now = SystemTime::now();
         let sealed = tickets.seal(&ticket(), Some("me"), tickets.expiry(now)).unwrap();
         for node in [tickets, shared("a secret of many nodes")] {
             let opened = node.open(&sealed, Some("me"), now).unwrap();
@@ -208,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_ticket_with_any_bit_changed_or_any_byte_missing_is_refused() {
-        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let tickets = shared("a secret of many nodes");
+        let now = SystemTime::now();
         let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
         for bit in 0..sealed.len() * 8 {
             let mut changed = sealed.to_vec();
@@ -216,6 +222,7 @@ mod tests {
             let code = code(tickets.open(&changed, None, now));
             assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument), "bit {bit}: {code:?}");
         }
+
         for len in 0..sealed.len() {
             assert!(tickets.open(&sealed[..len], None, now).is_err(), "{len} bytes");
         }
@@ -225,7 +232,8 @@ mod tests {
     #[test]
     fn a_ticket_expires() {
         let config = FlightConfig { ticket_lifetime: Duration::from_secs(10), ..FlightConfig::default() };
-        let (tickets, now) = (TicketSigner::new(&config), SystemTime::now());
+        let tickets = TicketSigner::new(&config);
+        let now = SystemTime::now();
         let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
         assert!(tickets.open(&sealed, None, now + Duration::from_secs(9)).is_ok());
         assert_eq!(code(tickets.open(&sealed, None, now + Duration::from_secs(10))), Code::PermissionDenied);
@@ -233,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_ticket_is_for_whom_it_was_issued_to() {
-        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let tickets = shared("a secret of many nodes");
+        let now = SystemTime::now();
         let of = |owner| tickets.seal(&ticket(), owner, tickets.expiry(now)).unwrap();
         for (owner, caller) in [(Some("me"), Some("you")), (Some("me"), None), (None, Some("me"))] {
             assert_eq!(code(tickets.open(&of(owner), caller, now)), Code::PermissionDenied);

@@ -1,4 +1,4 @@
-//! Counts what the Flight door answers.
+//! Counters of the Flight door.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub(crate) struct FlightMetrics {
 }
 
 impl FlightMetrics {
-    /// Counts a call that is over.
+    /// Counts a finished call.
     pub(crate) fn call(&self, method: &'static str, code: &'static str) {
         *self.calls.lock().entry((method, code)).or_default() += 1;
     }
@@ -40,7 +40,7 @@ impl FlightMetrics {
         InFlightGuard::new(&self.streams)
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(crate) fn snapshot(&self) -> FlightStats {
         let mut methods: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for ((method, code), count) in &*self.calls.lock() {
@@ -55,10 +55,10 @@ impl FlightMetrics {
     }
 }
 
-/// What the Flight door answered since the node started.
+/// Counts of the Flight door since the node started.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FlightStats {
-    /// Streams of batches that are being sent now.
+    /// Streams of batches in progress.
     pub active_streams: u64,
     /// Rows sent.
     pub rows: u64,

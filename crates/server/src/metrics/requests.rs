@@ -11,11 +11,11 @@ use std::{
 use parking_lot::RwLock;
 use stylobate_storage::{LatencyCounts, LatencyHistogram};
 
-/// Codes that are counted without a lock.
+/// Codes counted without a lock.
 const FREQUENT_CODES: [u16; 4] = [200, 206, 304, 404];
 
-/// The counters of the requests to one bucket. Those of GET and HEAD of objects are always there; the others are born with
-/// their first answer.
+/// Counters of the requests to one bucket. Those of object GET and HEAD always exist; the others are created by their
+/// first answer.
 #[derive(Debug, Default)]
 pub struct BucketRequests {
     get_object: OperationCounters,
@@ -23,7 +23,7 @@ pub struct BucketRequests {
     others: RwLock<HashMap<&'static str, Arc<OperationCounters>>>,
 }
 
-/// The counters of one operation.
+/// Counters of one operation.
 #[derive(Debug, Default)]
 struct OperationCounters {
     frequent: [AtomicU64; FREQUENT_CODES.len()],
@@ -32,7 +32,7 @@ struct OperationCounters {
     latency: LatencyHistogram,
 }
 
-/// The counts of one operation at one moment.
+/// Counts of one operation at one moment.
 #[derive(Debug, Default)]
 pub(super) struct OperationCounts {
     /// Answers by status code.
@@ -57,7 +57,7 @@ impl BucketRequests {
         }
     }
 
-    /// The operations that were answered, by name.
+    /// Returns the counts of the answered operations, by name.
     pub(super) fn snapshot(&self) -> BTreeMap<&'static str, OperationCounts> {
         let mut all = BTreeMap::from([
             ("GetObject", self.get_object.snapshot()),
@@ -118,6 +118,7 @@ mod tests {
         ] {
             requests.count(operation, code, 0.001, 1);
         }
+
         let counts = requests.snapshot();
         assert_eq!(counts.keys().copied().collect::<Vec<_>>(), ["GetObject", "PutObject"]);
         assert_eq!(counts["GetObject"].codes, BTreeMap::from([(200, 1), (416, 2)]));

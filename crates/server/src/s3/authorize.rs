@@ -16,17 +16,17 @@ use crate::{access::Action, node::Node};
 pub(super) const COPY_SOURCE: &str = "x-amz-copy-source";
 
 tokio::task_local! {
-    /// The operation of the request in hand, for its metrics.
+    /// Operation of the current request, for its metrics.
     pub(super) static OPERATION: Cell<&'static str>;
 }
 
-/// Remembers which operation the request in hand is.
+/// Records the operation of the current request.
 pub(super) fn note_operation(operation: &'static str) {
-    // Outside of a request, as in a test of a part, there is nothing to note.
+    // Outside of a request, as in a unit test, there is nothing to record.
     let _ = OPERATION.try_with(|cell| cell.set(operation));
 }
 
-/// What a copy is made of.
+/// Source of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CopySourceHeader {
     pub(super) bucket: String,
@@ -44,6 +44,7 @@ impl CopySourceHeader {
                 "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
             )
         };
+
         let text = value.to_str().map_err(|_| invalid())?;
         let (text, version) = match text.split_once("?versionId=") {
             Some((text, version)) => (text, Some(version)),
@@ -55,6 +56,7 @@ impl CopySourceHeader {
         if decoded.starts_with("arn:") {
             return Err(s3_error!(NotImplemented, "access points cannot be copied from"));
         }
+
         let (bucket, key) =
             decoded.strip_prefix('/').unwrap_or(&decoded).split_once('/').ok_or_else(invalid)?;
         if bucket.is_empty() || key.is_empty() {
@@ -65,15 +67,15 @@ impl CopySourceHeader {
     }
 }
 
-/// The check of one caller's requests.
+/// Authorises the requests of one caller.
 pub(super) struct AccessCheck<'a> {
     pub(super) node: &'a Node,
     pub(super) access_key: Option<&'a str>,
 }
 
 impl AccessCheck<'_> {
-    /// Whether the caller may have the operation carried out, with all that it reads and writes, but for what only the
-    /// body names.
+    /// Checks that the caller may perform the operation with all that it reads and writes, except for keys that only
+    /// the body names.
     pub(super) fn check(
         &self,
         operation: &S3Operation,
@@ -83,12 +85,12 @@ impl AccessCheck<'_> {
     ) -> S3Result<()> {
         let action = operation.action;
         match target {
-            // It shows those buckets only that the caller may read.
+            // The listing shows only buckets that the caller may read.
             RequestTarget::Service => Ok(()),
             RequestTarget::Object { bucket, key } => {
                 self.check_key(bucket, key, action)?;
                 match CopySourceHeader::of(headers)?.filter(|_| operation.name.contains("Copy")) {
-                    // What is copied is read: the right to write elsewhere is no right to read it.
+                    // The source is read: the right to write elsewhere does not include it.
                     Some(source) => self.check_key(&source.bucket, &source.key, Action::Read),
                     None => Ok(()),
                 }
@@ -99,20 +101,22 @@ impl AccessCheck<'_> {
                 if !keys.is_limited_to_prefixes(self.access_key) {
                     return Ok(());
                 }
-                // The keys that a body names are checked when it is read.
+                // Keys in a body are checked when it is read.
                 let is_about_keys = operation.name == "DeleteObjects" || is_about_nothing(operation.name);
                 let prefix = query.get("prefix").unwrap_or_default();
                 let lists_its_own =
                     operation.lists_keys() && keys.allows_key(self.access_key, bucket, prefix, action);
-                match is_about_keys || lists_its_own {
-                    true => Ok(()),
-                    false => Err(denied("The access key is limited to prefixes: name one of them.")),
+
+                if is_about_keys || lists_its_own {
+                    Ok(())
+                } else {
+                    Err(denied("The access key is limited to prefixes: name one of them."))
                 }
             }
         }
     }
 
-    /// Whether the caller may do this to the object.
+    /// Checks that the caller may do `action` to the object.
     pub(super) fn check_key(&self, bucket: &str, key: &str, action: Action) -> S3Result<()> {
         self.check_bucket(bucket, action)?;
         // An origin that takes keys for paths would leave the prefix by such a segment.
@@ -120,9 +124,11 @@ impl AccessCheck<'_> {
         if is_climbing && self.node.keys().is_limited_to_prefixes(self.access_key) {
             return Err(denied("Access Denied"));
         }
-        match self.node.keys().allows_key(self.access_key, bucket, key, action) {
-            true => Ok(()),
-            false => Err(denied("Access Denied")),
+
+        if self.node.keys().allows_key(self.access_key, bucket, key, action) {
+            Ok(())
+        } else {
+            Err(denied("Access Denied"))
         }
     }
 
@@ -138,7 +144,7 @@ impl AccessCheck<'_> {
     }
 }
 
-/// Whether the operation shows what is no secret of a bucket that one may read of.
+/// Returns true if the operation reveals nothing secret to a caller that may read the bucket.
 fn is_about_nothing(operation: &str) -> bool {
     matches!(operation, "HeadBucket" | "GetBucketLocation" | "GetBucketVersioning")
 }
@@ -166,6 +172,7 @@ mod tests {
                 version: version.map(str::to_owned),
             })
         };
+
         assert_eq!(source("b/k"), expected("k", None));
         assert_eq!(source("/b/a//k%3F+%25"), expected("a//k?+%", None));
         assert_eq!(source("b%2Fk?versionId=a%2B"), expected("k", Some("a+")));

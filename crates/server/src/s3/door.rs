@@ -1,4 +1,4 @@
-//! What the operations work on: the node, and the memory that uploads may hold.
+//! State of the operations: the node, and the memory of uploads.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::node::{Bucket, Node};
 
-/// What the operations work on. Cheap to clone.
+/// State that the operations share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct S3Backend {
     pub(super) node: Arc<Node>,
@@ -24,22 +24,23 @@ impl S3Backend {
         Self { node, memory, completed: Arc::default() }
     }
 
-    /// The bucket to read from.
+    /// Returns the bucket for reading.
     pub(super) fn readable(&self, name: &str) -> S3Result<&Bucket> {
         self.node.bucket(name).ok_or_else(error::no_such_bucket)
     }
 
-    /// The bucket to write to.
+    /// Returns the bucket for writing.
     pub(super) fn writable(&self, name: &str) -> S3Result<&Bucket> {
         let bucket = self.readable(name)?;
-        match bucket.rules().read_only {
-            true => Err(s3_error!(AccessDenied, "The bucket is read-only.")),
-            false => Ok(bucket),
+        if bucket.rules().read_only {
+            Err(s3_error!(AccessDenied, "The bucket is read-only."))
+        } else {
+            Ok(bucket)
         }
     }
 }
 
-/// Whether a request names a version of an object: the node serves current versions only.
+/// Refuses a request for a version of an object: the node serves current versions only.
 pub(super) fn refuse_version(version: Option<&str>) -> S3Result<()> {
     match version {
         None | Some("null") => Ok(()),

@@ -1,4 +1,4 @@
-//! The S3 door: buckets and objects over HTTP, as S3's own clients speak it.
+//! The S3 door: buckets and objects over HTTP, compatible with S3 clients.
 //!
 //! ```text
 //! S3Door (service)   request id, what is refused before it is read, metrics
@@ -7,9 +7,9 @@
 //!        └─ Door     operations ─ read, list, write, delete, copy, multipart
 //! ```
 //!
-//! Keys are used exactly as they are or refused (`keys`). What an origin says about an object, ETag, type and
-//! user metadata, is handed on unchanged (`etag`, `attributes`). No text of an origin's error leaves the node
-//! (`error`): such a text may hold a signed URL.
+//! Keys are used exactly as they are or refused (`keys`). The origin's metadata of an object (ETag, type, user
+//! metadata) is passed on unchanged (`etag`, `attributes`). No text of an origin's error leaves the node (`error`):
+//! such a text may hold a signed URL.
 
 mod auth;
 mod authorize;

@@ -1,4 +1,4 @@
-//! Which operation of S3 a request is, by its method, target, query and headers, and what it needs the right to do.
+//! Classifies a request as an S3 operation, by its method, target, query and headers, with the access that it needs.
 
 use http::{HeaderMap, Method};
 use s3s::{S3Error, S3Result, s3_error};
@@ -15,13 +15,13 @@ use crate::access::Action;
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct S3Operation {
-    /// As S3 names it.
+    /// Its name in S3.
     pub(super) name: &'static str,
-    /// Whether it reads or writes.
+    /// Access that it needs.
     pub(super) action: Action,
 }
 
-/// Names of parameters that choose an operation. Each row: method, parameter, operation on a bucket, on an object.
+/// Parameters that select an operation. Each row: method, parameter, operation on a bucket, on an object.
 type OperationRow = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 const CHOSEN: &[OperationRow] = &[
@@ -98,7 +98,7 @@ const CHOSEN: &[OperationRow] = &[
     ("DELETE", "website", Some("DeleteBucketWebsite"), None),
 ];
 
-/// Parameters that choose no operation.
+/// Parameters that select no operation.
 const PLAIN: &[&str] = &[
     "allow-unordered",
     "continuation-token",
@@ -123,11 +123,11 @@ const PLAIN: &[&str] = &[
     "x-id",
 ];
 
-/// Parameters that ask for something that a node must not hand on: credentials of the origin.
+/// Parameters of requests that a node must not forward: for credentials of the origin.
 const REFUSED: &[&str] = &["session"];
 
 impl S3Operation {
-    /// The operation of a request. One that is not known cannot be authorised: it is refused by name.
+    /// Classifies a request. An unknown operation cannot be authorised: it is refused by name.
     pub(super) fn of(
         method: &Method,
         target: &RequestTarget,
@@ -139,18 +139,21 @@ impl S3Operation {
         }
         let on_object = match target {
             RequestTarget::Service => {
-                return match *method == Method::GET {
-                    true => Ok(Self { name: "ListBuckets", action: Action::Read }),
-                    false => Err(method_not_allowed()),
+                return if *method == Method::GET {
+                    Ok(Self { name: "ListBuckets", action: Action::Read })
+                } else {
+                    Err(method_not_allowed())
                 };
             }
             RequestTarget::Bucket { .. } => false,
             RequestTarget::Object { .. } => true,
         };
+
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         refuse_repeated(query)?;
         let mut choosing = query.names().filter(|name| !is_plain(name));
-        let (first, second) = (choosing.next(), choosing.next());
+        let first = choosing.next();
+        let second = choosing.next();
         let is_chosen =
             |(of, parameter, ..): &&OperationRow| *of == method.as_str() && first == Some(*parameter);
         let name = match CHOSEN.iter().find(is_chosen) {
@@ -167,6 +170,7 @@ impl S3Operation {
                 None => unchosen(method, on_object, query)?,
             },
         };
+
         let lacks = |parameter: &str| query.get(parameter).is_none_or(str::is_empty);
         if name == "UploadPart" && (lacks("partNumber") || lacks("uploadId")) {
             return Err(s3_error!(InvalidArgument, "a part needs both partNumber and uploadId"));
@@ -188,13 +192,13 @@ impl S3Operation {
         Ok(Self { name, action: if reads { Action::Read } else { Action::Write } })
     }
 
-    /// Whether the operation lists keys of a bucket that begin with the parameter `prefix`.
+    /// Returns true if the operation lists the keys that begin with the parameter `prefix`.
     pub(super) fn lists_keys(&self) -> bool {
         matches!(self.name, "ListObjects" | "ListObjectsV2" | "ListObjectVersions" | "ListMultipartUploads")
     }
 }
 
-/// Whether a parameter chooses no operation.
+/// Returns true if a parameter selects no operation.
 fn is_plain(name: &str) -> bool {
     PLAIN.contains(&name)
         || is_signing_parameter(name)
@@ -202,7 +206,7 @@ fn is_plain(name: &str) -> bool {
         || name.starts_with("response-")
 }
 
-/// Refuses a parameter that is given twice: servers differ in which of the two they heed.
+/// Refuses a repeated parameter: servers differ in which of the two they heed.
 fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     let mut names: Vec<&str> = query.names().collect();
     names.sort_unstable();
@@ -212,7 +216,7 @@ fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     }
 }
 
-/// The operation where no parameter chooses it.
+/// Returns the operation if no parameter selects it.
 fn unchosen(method: &Method, on_object: bool, query: &QueryParameters) -> S3Result<&'static str> {
     Ok(match (method.as_str(), on_object) {
         ("GET", true) => "GetObject",
@@ -333,6 +337,7 @@ mod tests {
         ] {
             assert_eq!(operation(method, uri), Err("NotImplemented".to_owned()), "{method} {uri}");
         }
+
         for (method, uri) in [
             ("PUT", "/b/k?uploadId=1"),
             ("PUT", "/b/k?partNumber=1"),
@@ -341,6 +346,7 @@ mod tests {
         ] {
             assert_eq!(operation(method, uri), Err("InvalidArgument".to_owned()), "{method} {uri}");
         }
+
         let copy: HeaderMap =
             [("x-amz-copy-source".parse().unwrap(), "/b/a".parse().unwrap())].into_iter().collect();
         assert_eq!(operation_with("PUT", "/b/k?acl", copy).unwrap_err(), "InvalidArgument");

@@ -1,5 +1,5 @@
-//! The operations that the door serves. Each is in the file of its kind; those that are missing are answered with
-//! NotImplemented. Reads of objects do not come here (`object`).
+//! The supported operations, each in the file of its kind; missing ones are answered with NotImplemented. Reads of
+//! objects are handled in `object`.
 
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
@@ -29,7 +29,7 @@ impl S3 for S3Backend {
         req: S3Request<GetBucketLocationInput>,
     ) -> S3OperationResult<GetBucketLocationOutput> {
         self.readable(&req.input.bucket)?;
-        // S3 says nothing where it means us-east-1.
+        // S3 omits the region us-east-1.
         let region = Some(self.node.region()).filter(|region| *region != "us-east-1");
         let location_constraint = region.map(|region| BucketLocationConstraint::from(region.to_owned()));
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint }))

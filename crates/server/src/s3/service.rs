@@ -1,4 +1,4 @@
-//! The door itself: an HTTP service that names each request, refuses what must not be read, and counts the rest.
+//! The S3 HTTP service: numbers each request, refuses what must not be read, and counts the rest.
 
 mod form;
 
@@ -64,7 +64,7 @@ use crate::{
     node::{Bucket, Node},
 };
 
-/// Most bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
+/// Maximum bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
 const MAX_XML: usize = 4 * 1024 * 1024;
 
 const CONTENT_SHA256_PARAMETER: &str = "X-Amz-Content-Sha256";
@@ -76,23 +76,23 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 #[derive(Clone)]
 pub struct S3Door {
     shared: Arc<S3DoorInner>,
-    /// Who is at the other end of the connection.
+    /// Address of the connection's peer.
     peer: Option<SocketAddr>,
 }
 
-/// The target of a refused request and the reason for the refusal, for the log.
+/// Target and reason of a refusal, for the log.
 #[derive(Clone)]
 struct RefusedRequest {
     target: RequestTarget,
-    /// `None` where the origin refused it in an answer that is passed on unread.
+    /// `None` if the origin refused it in an answer that is passed on unread.
     code: Option<String>,
     message: Option<String>,
-    /// The access key, where it is in the body.
+    /// The access key, if it is in the body.
     access_key: Option<String>,
 }
 
 impl RefusedRequest {
-    /// A refusal by the origin in an answer that is passed on unread.
+    /// Creates a refusal by the origin in an answer that is passed on unread.
     fn unread(target: RequestTarget) -> Self {
         Self { target, code: None, message: None, access_key: None }
     }
@@ -100,9 +100,9 @@ impl RefusedRequest {
 
 struct S3DoorInner {
     node: Arc<Node>,
-    /// Answers for buckets that do not speak the S3 protocol.
+    /// Answers for buckets of non-S3 origins.
     protocol: S3Service,
-    /// Has origins that do answer.
+    /// Forwards to S3 origins.
     forwarder: Forwarder,
     signing_keys: SigningKeys,
     ids: AtomicU64,
@@ -112,13 +112,15 @@ struct S3DoorInner {
 pub fn service(node: Arc<Node>) -> S3Door {
     let mut config = S3Config::default();
     config.xml_max_body_size = MAX_XML;
-    // Forms are read here, since the protocol layer gathers them in memory; should one slip through, it may hold nothing.
+    // Forms are read here, since the protocol layer buffers them in memory; should one slip through, nothing is
+    // buffered.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 0;
     let mut protocol = S3ServiceBuilder::new(S3Backend::new(node.clone()));
     protocol.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
     protocol.set_validation(AnyBucketName);
     protocol.set_host(VirtualHosts { node: node.clone() });
+
     let shared = S3DoorInner {
         forwarder: Forwarder::new(node.clone()),
         protocol: protocol.build(),
@@ -126,6 +128,7 @@ pub fn service(node: Arc<Node>) -> S3Door {
         signing_keys: SigningKeys::new(),
         ids: AtomicU64::new(RandomState::new().hash_one(0)),
     };
+
     S3Door { shared: Arc::new(shared), peer: None }
 }
 
@@ -141,7 +144,7 @@ impl Service<Request<Incoming>> for S3Door {
 }
 
 impl S3Door {
-    /// The door for one connection.
+    /// Returns the door for one connection.
     pub(crate) fn for_peer(&self, peer: Option<SocketAddr>) -> Self {
         Self { shared: self.shared.clone(), peer }
     }
@@ -160,6 +163,7 @@ impl S3Door {
         if is_usual || !is_error(answer) {
             return;
         }
+
         let refusal = answer.extensions().get::<RefusedRequest>();
         let target = refusal.map(|refusal| &refusal.target);
         tracing::info!(
@@ -180,12 +184,14 @@ impl S3Door {
 
     async fn answer(&self, request: Request<Body>) -> Response<DoorBody> {
         let shared = &self.shared;
-        let (started, in_flight) = (Instant::now(), shared.node.metrics().in_flight());
+        let started = Instant::now();
+        let in_flight = shared.node.metrics().in_flight();
         let id = RequestId(shared.ids.fetch_add(1, Ordering::Relaxed));
         let is_head = request.method() == Method::HEAD;
         let brings_body = !request.body().is_end_stream();
         let expects = request.headers().contains_key(EXPECT);
         let signed = (request.headers().get(AUTHORIZATION).cloned(), request.uri().clone());
+
         let access = shared.node.logs_access().then(|| {
             let (authorization, uri) = &signed;
             Box::new(AccessLogEntry {
@@ -195,6 +201,7 @@ impl S3Door {
                 client: self.peer,
             })
         });
+
         let counters = shared.counters_of(request.uri(), request.headers()).clone();
         let span = span::begin(&shared.node, &request, id, self.peer);
         let trace = span.as_ref().map(|span| span.trace().clone()).unwrap_or_default();
@@ -202,12 +209,13 @@ impl S3Door {
             let answer = DETAILS.scope(RefCell::default(), shared.handle(request, id)).await;
             (answer, OPERATION.with(Cell::get))
         });
+
         let (mut answer, operation) = trace.scope(answered).await;
         tidy(&mut answer, is_head);
         self.log_refusal(&answer, id, operation, signed);
-        // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
-        // not told would send its next request into a closed connection. So it is where a client that waits for
-        // "100 Continue" never got one, since there is nothing to read.
+        // The body of a refused request is not read to its end, so the answer must announce that the connection
+        // closes: else the client would send its next request into a closed connection. The same holds if a client
+        // that waits for "100 Continue" never got one, since there is nothing to read.
         let is_unread = if brings_body { is_error(&answer) } else { expects };
         if is_unread {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -217,6 +225,7 @@ impl S3Door {
         {
             answer.headers_mut().insert(REQUEST_ID, value);
         }
+
         let meter = ResponseMeter {
             counters,
             id,
@@ -229,38 +238,40 @@ impl S3Door {
             span,
             _in_flight: in_flight,
         };
+
         answer.map(|body| DoorBody::new(body, meter))
     }
 }
 
-/// The web page that a request comes from.
+/// The web page that sent a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestPage {
     None,
-    /// One of an origin that the bucket's rules allow.
+    /// A page of an origin that the bucket's rules allow.
     Allowed,
     Unknown,
 }
 
-/// An answer, and whether it is the origin's own.
+/// An answer, and true if it is the origin's own.
 enum DoorResponse {
     Ours(HttpResponse),
     OfOrigin(HttpResponse),
 }
 
 impl S3DoorInner {
-    /// Answers in a future as small as the plainest request needs: what else may have to be done is boxed.
+    /// Answers a request. The future is as small as the plainest request needs: rarer work is boxed.
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
         let may_differ_by_page =
             self.node.has_cors() || parts.method == Method::OPTIONS || parts.headers.contains_key(ORIGIN);
-        match may_differ_by_page {
-            true => self.handle_page(parts, body, id).await,
-            false => self.handle_local(parts, body, id, RequestPage::None).await,
+        if may_differ_by_page {
+            self.handle_page(parts, body, id).await
+        } else {
+            self.handle_local(parts, body, id, RequestPage::None).await
         }
     }
 
-    /// Answers a request that a browser sends for a web page, or the question whether it may.
+    /// Answers a web page's request, or its preflight.
     #[boxed]
     async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = self.target(&parts).unwrap_or(RequestTarget::Service);
@@ -274,6 +285,7 @@ impl S3DoorInner {
                 Err(error) => finish(error::to_answer(&error), &target, id).await,
             };
         }
+
         let Some(rule) = cors::rule_of(rules, &parts.headers, parts.method.as_str()) else {
             let page =
                 if parts.headers.contains_key(ORIGIN) { RequestPage::Unknown } else { RequestPage::None };
@@ -283,6 +295,7 @@ impl S3DoorInner {
             }
             return answer;
         };
+
         let headers = parts.headers.clone();
         let mut answer = self.handle_local(parts, body, id, RequestPage::Allowed).await;
         cors::allow(answer.headers_mut(), rule, &headers);
@@ -298,6 +311,7 @@ impl S3DoorInner {
             let target = self.target(&parts).unwrap_or(RequestTarget::Service);
             return finish(error::to_answer(&error), &target, id).await;
         }
+
         if let Some(get) = PlainGet::parse(&self.node, &self.signing_keys, &parts) {
             note_operation("GetObject");
             let has_s3_origin = get.has_s3_origin();
@@ -310,10 +324,11 @@ impl S3DoorInner {
                 }
             }
         }
+
         self.handle_any(parts, body, id).await
     }
 
-    /// The counters of the bucket that a request is about.
+    /// Returns the counters of the bucket that a request targets.
     fn counters_of(&self, uri: &Uri, headers: &HeaderMap) -> &Arc<BucketRequests> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let bucket = bucket_of_host(host, self.node.domains())
@@ -336,6 +351,7 @@ impl S3DoorInner {
             Ok(None) => {}
             Err(error) => return finish(error::to_answer(&error), &target, id).await,
         }
+
         match self.answer(parts, body, &target).await {
             Ok(DoorResponse::OfOrigin(mut answer)) => {
                 if is_error(&answer) {
@@ -364,17 +380,19 @@ impl S3DoorInner {
             && matches!(operation.name, "GetObject" | "HeadObject")
         {
             let bucket = bucket.ok_or_else(error::no_such_bucket)?;
-            let (headers, is_head) = (&parts.headers, parts.method == Method::HEAD);
+            let headers = &parts.headers;
+            let is_head = parts.method == Method::HEAD;
             let read = ObjectRead { bucket, key, is_head, headers, query: &query };
             match read.answer().await {
                 Ok(Some(answer)) => return Ok(DoorResponse::Ours(answer)),
                 Ok(None) => {}
                 Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
-                // There are several reasons, which the origin knows.
+                // There are several possible reasons; the origin knows which applies.
                 Err(error) if query.has("versionId") && *error.code() == S3ErrorCode::NoSuchKey => {}
                 Err(error) => return Err(error),
             }
         }
+
         match (bucket, endpoint) {
             (Some(bucket), Some(endpoint)) => {
                 let Parts { method, headers, .. } = parts;
@@ -386,7 +404,7 @@ impl S3DoorInner {
         }
     }
 
-    /// Has the protocol layer answer, for a bucket whose origin speaks another protocol.
+    /// Answers by the protocol layer, for a bucket of a non-S3 origin.
     async fn answer_by_protocol(
         &self,
         mut parts: Parts,
@@ -401,17 +419,17 @@ impl S3DoorInner {
             parts.extensions.insert(Arc::new(trailers));
         }
         parts.extensions.insert(caller);
-        let body = match parts.method == Method::POST {
-            // The protocol layer does not say what is wrong with an XML body that breaks off.
-            true => {
-                let xml = payload.collect(MAX_XML).await?;
-                if is_deletion {
-                    check_claims(&parts.headers, &xml)?;
-                }
-                Body::from(xml)
+        let body = if parts.method == Method::POST {
+            // The protocol layer does not report the fault of a truncated XML body.
+            let xml = payload.collect(MAX_XML).await?;
+            if is_deletion {
+                check_claims(&parts.headers, &xml)?;
             }
-            false => payload.checked(),
+            Body::from(xml)
+        } else {
+            payload.checked()
         };
+
         let answered = self.protocol.call(Request::from_parts(parts, body)).await;
         answered.map_err(|failed| {
             error::log(&*s3s::StdError::from(failed));
@@ -420,7 +438,7 @@ impl S3DoorInner {
     }
 }
 
-/// The access key that a request names, whether it is its or not.
+/// Returns the access key that a request names, without verifying it.
 fn named_access_key(authorization: Option<&HeaderValue>, uri: &Uri) -> Option<String> {
     let in_header = authorization.and_then(|value| value.to_str().ok());
     let credential = match in_header.and_then(|text| text.split_once("Credential=")) {
@@ -430,7 +448,7 @@ fn named_access_key(authorization: Option<&HeaderValue>, uri: &Uri) -> Option<St
     credential.split('/').next().map(str::to_owned)
 }
 
-/// Whether an error of a read is one that the origin can put better: it is asked the same, past the cache.
+/// Returns true if the origin can answer an error of a read more precisely: it gets the same request, past the cache.
 fn is_of_origin(error: &S3Error) -> bool {
     use s3s::S3ErrorCode::{AccessDenied, InternalError, NotImplemented, SlowDown};
     matches!(error.code(), AccessDenied | InternalError | NotImplemented | SlowDown)
@@ -440,7 +458,7 @@ fn is_error(answer: &HttpResponse) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-/// Completes an error with what its XML says of every request: resource, key, bucket and request id.
+/// Completes an error with the elements that its XML has for every request: resource, key, bucket and request id.
 #[boxed]
 async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> HttpResponse {
     if !is_error(&answer) {
@@ -450,18 +468,21 @@ async fn finish(answer: HttpResponse, target: &RequestTarget, id: RequestId) -> 
     let Ok(xml) = body.store_all_limited(MAX_XML).await else {
         return HttpResponse::from_parts(head, Body::empty());
     };
+
     let completed = error::complete(&String::from_utf8_lossy(&xml), target, id);
     let element = |name: &str| {
         let (_, rest) = completed.split_once(&format!("<{name}>"))?;
         unescape(rest.split_once("</")?.0).ok().map(Cow::into_owned)
     };
-    let (code, message) = (element("Code"), element("Message"));
+    let code = element("Code");
+    let message = element("Message");
     head.extensions.insert(RefusedRequest { target: target.clone(), code, message, access_key: None });
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
+
     HttpResponse::from_parts(head, Body::from(completed))
 }
 
-/// What s3s leaves to be said about the status and the body.
+/// Corrects status and body where s3s leaves them incomplete.
 fn tidy(answer: &mut HttpResponse, is_head: bool) {
     if answer.status() == StatusCode::NOT_MODIFIED {
         *answer.body_mut() = Body::empty();
@@ -471,15 +492,15 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
     if is_head && answer.status() == StatusCode::OK && answer.headers().contains_key(CONTENT_RANGE) {
         *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
-    // DuckDB-Wasm takes the length of a refused HEAD for that of the object; S3 gives none.
+
+    // DuckDB-Wasm takes the length of a refused HEAD for that of the object; S3 sends none.
     if is_head && is_error(answer) {
         *answer.body_mut() = Body::empty();
         answer.headers_mut().remove(CONTENT_LENGTH);
     }
 }
 
-/// S3 reads `+` in x-amz-copy-source as a space, as in a form, and s5cmd sends it so. Everything below decodes percent
-/// escapes only.
+/// Decodes `+` in x-amz-copy-source as a space, as S3 does and s5cmd expects. Later stages decode percent escapes only.
 fn escape_copy_source(headers: &mut HeaderMap) {
     let Some(text) = headers.get(COPY_SOURCE).and_then(|value| value.to_str().ok()) else { return };
     let (path, version) = text.split_at(text.find("?versionId=").unwrap_or(text.len()));
@@ -490,7 +511,7 @@ fn escape_copy_source(headers: &mut HeaderMap) {
     }
 }
 
-/// A presigned URL may carry headers of S3's own as parameters: they become headers, before anyone looks at those.
+/// Moves headers that a presigned URL carries as parameters into the headers, before these are read.
 fn take_headers(query: &mut QueryParameters, headers: &mut HeaderMap) {
     if let Some(hash) = query.get(CONTENT_SHA256_PARAMETER).and_then(|hash| hash.parse().ok()) {
         headers.entry(CONTENT_SHA256).or_insert(hash);
@@ -508,13 +529,14 @@ fn take_headers(query: &mut QueryParameters, headers: &mut HeaderMap) {
     });
 }
 
-/// Takes the signature, which was verified, off the head of a request.
+/// Removes the verified signature from the head of a request.
 fn strip_signature(parts: &mut Parts, mut query: QueryParameters) {
     parts.headers.remove(AUTHORIZATION);
     query.0.retain(|parameter| !is_signing_parameter(&parameter.name));
-    let target = match query.0.is_empty() {
-        true => parts.uri.path().to_owned(),
-        false => format!("{}?{}", parts.uri.path(), query.to_text()),
+    let target = if query.0.is_empty() {
+        parts.uri.path().to_owned()
+    } else {
+        format!("{}?{}", parts.uri.path(), query.to_text())
     };
     if let Ok(uri) = target.parse() {
         parts.uri = uri;

@@ -1,8 +1,8 @@
 //! Verifies Signature Version 4 of plain GETs, with signing keys that are derived once.
 //!
-//! The verifier only ever says yes. A request whose signature is absent, wrong or written in an unusual way is left
-//! to the protocol layer, which verifies it from the beginning and names the fault. So each rule here must be at
-//! least as strict as the protocol layer's, and a rule that is stricter costs time but changes no answer.
+//! The verifier only ever accepts. A request whose signature is absent, wrong or written in an unusual way is left to
+//! the protocol layer, which verifies it from the beginning and names the fault. So each rule here must be at least
+//! as strict as the protocol layer's, and a rule that is stricter costs time but changes no answer.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
@@ -22,10 +22,10 @@ use crate::access::AccessKeys;
 
 pub(super) type HmacSha256 = Hmac<Sha256>;
 
-/// The longest that a presigned URL may be valid, as in S3: a week.
+/// Maximum validity of a presigned URL, as in S3: a week.
 pub(super) const MAX_EXPIRES_SECONDS: u64 = 7 * 24 * 60 * 60;
 
-/// The largest difference between a client's clock and ours: that of the protocol layer's configuration.
+/// Maximum clock skew of a client: that of the protocol layer's configuration.
 pub(super) const MAX_SKEW_SECONDS: u32 = 15 * 60;
 
 const MAX_SIGNING_KEYS: usize = 1024;
@@ -45,9 +45,9 @@ const SIGNATURE_PARAMETER: &str = "X-Amz-Signature";
 
 /// Verifies signatures and caches the signing keys of valid ones.
 ///
-/// A key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of access keys that the
-/// secret is of: a secret may change when the configuration is read again. Only a valid signature caches a key, so a client
-/// without a secret cannot fill the cache. There is no `Debug`, which would have to hide everything.
+/// A key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of its access keys: a
+/// secret may change when the configuration is reloaded. Only a valid signature caches a key, so a client without a
+/// secret cannot fill the cache. There is no `Debug`, which would have to hide everything.
 pub(super) struct SigningKeys {
     by_credential: RwLock<HashMap<String, HmacSha256>>,
 }
@@ -85,7 +85,7 @@ impl SigningKeys {
         let is_cached = cached.is_some();
         let key = cached.or_else(|| signing_key(secret, credential.day, credential.region))?;
 
-        // The comparison takes as long for any wrong signature.
+        // The comparison takes constant time.
         let mac = with_string_to_sign(key.clone(), &signature, &canonical_request);
         mac.verify_slice(&signature.value).ok()?;
 
@@ -95,7 +95,8 @@ impl SigningKeys {
         Some(signature.credential.access_key)
     }
 
-    /// Starts over when full: deriving a key again takes microseconds, and the keys of past days leave too.
+    /// Caches a key. Clears the cache when full: deriving a key again takes microseconds, and this evicts the keys of
+    /// past days.
     fn insert(&self, credential: String, key: HmacSha256) {
         let mut keys = self.by_credential.write();
 
@@ -106,7 +107,7 @@ impl SigningKeys {
     }
 }
 
-/// An access key id and the scope that its signature is limited to.
+/// An access key id and the scope of its signature.
 struct SigV4Credential<'a> {
     access_key: &'a str,
     day: &'a str,
@@ -127,6 +128,7 @@ impl<'a> SigV4Credential<'a> {
             && region.bytes().all(is_region)
             && time.get(..8) == Some(day)
             && fields.eq([SERVICE, TERMINATOR]);
+
         is_plain.then_some(Self { access_key, day, region })
     }
 
@@ -136,20 +138,20 @@ impl<'a> SigV4Credential<'a> {
     }
 }
 
-/// A signature that is neither expired nor from the future, not verified yet.
+/// A signature that is neither expired nor from the future, not yet verified.
 struct SigV4Signature<'a> {
     credential: SigV4Credential<'a>,
-    /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
+    /// Time of signing, as `YYYYMMDDTHHMMSSZ`.
     time: &'a str,
     signed_headers: SignedHeaders<'a>,
-    /// What the canonical request says about the body.
+    /// The payload hash in the canonical request.
     payload: &'a str,
     /// The values of `SIGNED_PARAMETERS` if the URL is presigned, each in its canonical encoding.
     query: Option<[&'a str; 5]>,
     value: [u8; 32],
 }
 
-/// The names of the signed headers. An iterator over them is cheap, so they are never collected.
+/// Names of the signed headers. An iterator over them is cheap, so they are never collected.
 #[derive(Clone, Copy)]
 struct SignedHeaders<'a> {
     text: &'a str,
@@ -161,14 +163,14 @@ impl<'a> SignedHeaders<'a> {
         self.text.split(self.separator)
     }
 
-    /// Whether the names are lower-case, each above the one before it.
+    /// Returns true if the names are lower-case and in strictly ascending order.
     fn are_ordered(self) -> bool {
         let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let mut previous = "";
         self.iter().all(|name| name.bytes().all(is_name) && std::mem::replace(&mut previous, name) < name)
     }
 
-    /// Whether they cover the host and each header of S3's own that the request has.
+    /// Returns true if they cover the host and each header of S3's own in the request.
     fn cover(self, headers: &HeaderMap) -> bool {
         let is_signed = |name: &str| self.iter().any(|signed| signed == name);
         let mut of_s3 = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-"));
@@ -191,7 +193,8 @@ impl<'a> SigV4Signature<'a> {
             return None;
         }
 
-        // No body comes with the request, and a hash of none is not compared with it: the protocol layer does not.
+        // No body comes with the request, and its hash is not compared with that of an empty one: the protocol layer
+        // does not, either.
         let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
         Some(Self {
             credential: SigV4Credential::parse(credential, "/", time)?,
@@ -218,6 +221,7 @@ impl<'a> SigV4Signature<'a> {
                 return None;
             }
         }
+
         let [Some(algorithm), Some(credential), Some(time), Some(expires), Some(names)] = values else {
             return None;
         };
@@ -245,7 +249,7 @@ impl<'a> SigV4Signature<'a> {
         })
     }
 
-    /// The canonical form of the request, or `None` if the request is not in a form that makes it unambiguous.
+    /// Builds the canonical form of the request, or returns `None` if the request is ambiguous.
     fn canonical_request(&self, parts: &Parts) -> Option<String> {
         let path = parts.uri.path();
         let signed = self.signed_headers;
@@ -268,6 +272,7 @@ impl<'a> SigV4Signature<'a> {
             text.push('=');
             text.push_str(value);
         }
+
         text.push('\n');
 
         for name in signed.iter() {
@@ -277,6 +282,7 @@ impl<'a> SigV4Signature<'a> {
             text.push_str(value);
             text.push('\n');
         }
+
         text.push('\n');
 
         for (index, name) in signed.iter().enumerate() {
@@ -285,14 +291,15 @@ impl<'a> SigV4Signature<'a> {
             }
             text.push_str(name);
         }
+
         text.push('\n');
         text.push_str(self.payload);
         Some(text)
     }
 }
 
-/// Whether a path equals its own canonical form: what must be escaped is escaped, once, in upper case, and nothing
-/// else is. Its escapes may still decode to bytes that are not UTF-8.
+/// Returns true if a path equals its own canonical form: necessary escapes only, once, in upper case. Its escapes may
+/// still decode to bytes that are not UTF-8.
 pub(super) fn is_canonical_path(path: &str) -> bool {
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -305,6 +312,7 @@ pub(super) fn is_canonical_path(path: &str) -> bool {
             _ => return false,
         };
     }
+
     true
 }
 
@@ -316,7 +324,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~')
 }
 
-/// Whether a header's value has no whitespace that its canonical form would trim or fold.
+/// Returns true if a header's value has no whitespace that its canonical form would trim or fold.
 fn is_canonical_value(value: &str) -> bool {
     let bytes = value.as_bytes();
     let is_trimmed = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
@@ -327,7 +335,7 @@ fn is_payload_hash(text: &str) -> bool {
     text == UNSIGNED_PAYLOAD || parse_hex(text).is_some()
 }
 
-/// The value of a header that occurs once.
+/// Returns the value of a header that occurs once.
 fn single(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -359,7 +367,7 @@ pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     Some(day.and_hms_opt(time / 10_000, time / 100 % 100, time % 100)?.and_utc())
 }
 
-/// Parses a number without a sign, which the standard library would take.
+/// Parses a number without a sign, which the standard library would accept.
 fn parse_digits(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -415,7 +423,7 @@ pub(super) fn signing_key(secret: &str, day: &str, region: &str) -> Option<HmacS
     Some(key)
 }
 
-/// Feeds the string to sign to the MAC that makes it a signature.
+/// Feeds the string to sign to the MAC.
 fn with_string_to_sign(
     mac: HmacSha256,
     signature: &SigV4Signature<'_>,
@@ -433,6 +441,7 @@ fn with_string_to_sign(
         text.push_str(field);
         text.push('/');
     }
+
     text.push_str(TERMINATOR);
     text.push('\n');
     mac.chain_update(text.as_bytes()).chain_update(to_hex(digest.into()))

@@ -1,4 +1,4 @@
-//! One connection, in the version of HTTP that its door speaks.
+//! Serves one connection, in the HTTP version of its door.
 
 use std::{error::Error as StdError, io, time::Duration};
 
@@ -20,21 +20,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::lingering::LingeringStream;
 
-/// A connection that sends no complete request head within this time is closed: a slow one, or an idle one.
+/// Maximum time until a complete request head: closes slow and idle connections.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer that wait for the client before its body is asked for more.
+/// Bytes of an answer buffered for the client before its body is polled for more.
 const WRITE_BUFFER: usize = 1 << 20;
-/// Bytes of a stream that wait for the client, beside the message that is being written.
+/// Bytes of a stream buffered for the client, beside the message being written.
 const STREAM_BUFFER: usize = 256 << 10;
-/// After this long without a word from the client it is asked whether it is still there.
+/// Time without data from the client after which it is pinged.
 const SILENCE: Duration = Duration::from_secs(60);
-/// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
+/// Connection preface of an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What ends a connection early.
+/// Error that ends a connection early.
 pub(super) type ConnectionError = Box<dyn StdError + Send + Sync>;
 
-/// Serves a connection of HTTP/1.1 until it ends, or as long as the watcher lets it.
+/// Serves an HTTP/1.1 connection until it ends or the watcher shuts it down.
 pub(super) async fn serve_http1<I, S, B>(
     stream: I,
     service: S,
@@ -57,8 +57,8 @@ where
     Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)
 }
 
-/// Serves a connection of HTTP/2, whose client knows that it is, until it ends, or as long as the watcher lets it.
-/// One that has not said anything yet is over with `stop`.
+/// Serves an HTTP/2 connection with prior knowledge until it ends or the watcher shuts it down. A connection that has
+/// received nothing yet ends with `stop`.
 pub(super) async fn serve_http2<R, W, S, B>(
     mut read: R,
     write: W,
@@ -82,6 +82,7 @@ where
         Some(said) => said??,
         None => return Ok(()),
     };
+
     if preface != PREFACE {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak HTTP/2").into());
     }
@@ -91,5 +92,6 @@ where
         .keep_alive_interval(SILENCE)
         .keep_alive_timeout(SILENCE)
         .max_send_buf_size(STREAM_BUFFER);
+
     Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)
 }

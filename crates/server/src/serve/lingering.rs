@@ -1,7 +1,7 @@
-//! A stream that is closed only once the client has closed its side, too.
+//! A stream that is closed only after the client has closed its side.
 //!
-//! A socket that is closed while words of the client are unread resets the connection, and with it goes what the client
-//! has not read yet: the end of an answer. So the client is told that nothing more comes, and heard out for a moment.
+//! Closing a socket with unread data from the client resets the connection, which discards what the client has not
+//! read yet: the end of an answer. So the write side is shut down first, and the client's data is read for a moment.
 
 use std::{
     future::Future,
@@ -16,14 +16,14 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// How long a client is heard out that does not close its side.
+/// Maximum time that data is read from a client that does not close its side.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A stream that lingers when it is shut down.
 #[derive(Debug)]
 pub(super) struct LingeringStream<S> {
     stream: S,
-    /// Runs since the client was told that nothing more comes.
+    /// Runs since the write side was shut down.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
@@ -73,6 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
                 patience.insert(Box::pin(sleep(PATIENCE)))
             }
         };
+
         let mut unheard = [0; 1024];
         loop {
             let mut buffer = ReadBuf::new(&mut unheard);
@@ -102,6 +103,7 @@ mod tests {
         client.write_all(&[7; 5_000]).await.unwrap();
         let mut heard = Vec::new();
         client.read_to_end(&mut heard).await.unwrap();
+
         assert_eq!(heard, b"the end");
         assert!(!close.is_finished());
         drop(client);

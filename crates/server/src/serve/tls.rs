@@ -1,4 +1,4 @@
-//! TLS of the doors: a certificate and its key from files, which are read again when they change.
+//! TLS of the doors: a certificate and its key from files, which are reloaded when they change.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,20 +21,20 @@ use crate::{
     config::{TlsConfig, TlsVersion},
 };
 
-/// How long a client may take to agree on the encryption.
+/// Maximum time of a TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The version of HTTP that a door offers to its clients (RFC 7301).
+/// HTTP version that a door offers by ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AlpnProtocol {
     Http1,
     Http2,
 }
 
-/// The TLS of a node. Connections that are open keep the certificate that they began with.
+/// The TLS of a node. Open connections keep their original certificate.
 pub struct Tls {
     config: TlsConfig,
     current: RwLock<TlsAcceptors>,
@@ -53,19 +53,19 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files. Fails with [`ServerError::Tls`] if they cannot be read or do not belong together.
+    /// Reads the files. Fails with [`ServerError::Tls`] if they cannot be read or do not match.
     pub fn open(config: &TlsConfig) -> Result<Self> {
         Ok(Self { current: RwLock::new(load(config)?), config: config.clone() })
     }
 
-    /// Reads the files again. Where that fails, what was read before stays.
+    /// Reloads the files. If that fails, the former ones stay in use.
     pub fn reload(&self) -> Result<()> {
         *self.current.write() = load(&self.config)?;
         tracing::info!(certificate = %self.config.certificate.display(), "certificate read");
         Ok(())
     }
 
-    /// Reads the files again whenever they changed, for ever.
+    /// Reloads the files whenever they change. Never returns.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut refused = None;
         loop {
@@ -82,7 +82,7 @@ impl Tls {
         }
     }
 
-    /// Agrees with a client on the encryption.
+    /// Performs the handshake with a client.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
@@ -113,6 +113,7 @@ fn load(config: &TlsConfig) -> Result<TlsAcceptors> {
     if certificates.is_empty() {
         return Err(failed(&config.certificate, &"no certificate in PEM"));
     }
+
     let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|error| failed(&config.key, &error))?;
 
     let versions: &[&SupportedProtocolVersion] =

@@ -20,23 +20,23 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::https::connector;
 
-/// How long a collector may take to answer.
+/// Timeout of a request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Most bytes of an answer: it says how many spans were refused, and why.
+/// Maximum bytes of an answer, which holds the number of refused spans and the reason.
 const MAX_ANSWER: usize = 1 << 20;
 
 /// Sends batches on the runtime, for an exporter whose thread has none.
 pub(super) struct CollectorClient {
     client: Client<HttpsConnector<HttpConnector>, Body>,
     runtime: Handle,
-    /// Where the collector is, without credentials.
+    /// URL of the collector, without credentials.
     endpoint: String,
     is_failing: AtomicBool,
 }
 
 impl CollectorClient {
-    /// A client for the runtime that runs.
+    /// Creates a client for the current runtime.
     pub(super) fn new(endpoint: String) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -45,7 +45,7 @@ impl CollectorClient {
         Self { client, runtime: Handle::current(), endpoint, is_failing: AtomicBool::new(false) }
     }
 
-    /// Warns once of a collector that takes no spans, until it takes some again.
+    /// Warns once of a failing collector, until it accepts spans again.
     fn note(&self, failure: Option<String>) {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         let endpoint = &self.endpoint;
@@ -75,14 +75,16 @@ impl HttpClient for CollectorClient {
             let body = to_bytes(Body::new(body), MAX_ANSWER).await?;
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        // A timer, too, can only be made on the runtime.
+
+        // A timer, too, can only be created on the runtime.
         let sent = self.runtime.spawn(async { timeout(TIMEOUT, exchange).await }).await;
         let answer = match sent {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err("no answer in time".into()),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(ended) => return Err(ended.into()),
         };
+
         self.note(match &answer {
             Ok(answer) if answer.status().is_success() => None,
             Ok(answer) => Some(format!("HTTP status {}", answer.status())),
@@ -92,7 +94,7 @@ impl HttpClient for CollectorClient {
     }
 }
 
-/// An error with all that caused it.
+/// Formats an error with all of its sources.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

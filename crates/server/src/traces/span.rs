@@ -16,7 +16,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::{SdkTracer, Span};
 use stylobate_storage::{OriginFailure, OriginSpan, OriginTracer, RequestKind, Trace};
 
-/// The span of a request, until this is dropped.
+/// Span of a request, which ends when this is dropped.
 pub(crate) struct RequestSpan {
     context: Context,
     children: Arc<ChildSpans>,
@@ -29,12 +29,12 @@ impl RequestSpan {
         Self { context, children, trace }
     }
 
-    /// What makes requests to origins children of this span.
+    /// Returns the trace that makes requests to origins children of this span.
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// Says what the request turned out to be.
+    /// Renames the span once the operation is known.
     pub(crate) fn rename(&self, name: &'static str) {
         self.context.span().update_name(name);
     }
@@ -44,7 +44,7 @@ impl RequestSpan {
         self.context.span().set_attribute(attribute);
     }
 
-    /// Says that the door failed, with a reason of few values.
+    /// Marks the span as failed, with a reason of low cardinality.
     pub(crate) fn fail(&self, reason: String) {
         self.set(KeyValue::new("error.type", reason));
         self.context.span().set_status(Status::error(""));
@@ -65,12 +65,12 @@ impl fmt::Debug for RequestSpan {
     }
 }
 
-/// Begins the spans below that of one request, also of work that outlives it.
+/// Begins the child spans of one request, including those of work that outlives it.
 #[derive(Debug)]
 pub(super) struct ChildSpans {
     tracer: SdkTracer,
     parent: Context,
-    /// How many there were.
+    /// Number of spans begun.
     begun: AtomicU64,
 }
 
@@ -93,6 +93,7 @@ impl OriginTracer for ChildSpans {
             KeyValue::new("server.port", i64::from(port)),
             KeyValue::new("stylobate.origin.request", kind.name()),
         ];
+
         let builder = SpanBuilder::from_name(method.to_string())
             .with_kind(SpanKind::Client)
             .with_attributes(attributes);
@@ -101,16 +102,16 @@ impl OriginTracer for ChildSpans {
     }
 }
 
-/// The host and port of a URL, without a user and password.
+/// Returns the host and port of a URL, without user and password.
 fn shown_authority(uri: &Uri) -> &str {
     let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// The span of a request to an origin.
+/// Span of a request to an origin.
 #[derive(Debug)]
 struct OriginChildSpan {
-    /// `None` once it ended.
+    /// `None` once it has ended.
     span: Option<Span>,
 }
 
@@ -125,6 +126,7 @@ impl OriginSpan for OriginChildSpan {
             }
             Err(failure) => Some(failure),
         };
+
         if let Some(failure) = failure {
             fail(&mut span, failure.to_string());
         }

@@ -1,4 +1,4 @@
-//! Who gets in at the Flight door, what tickets open, and what never leaves a bucket.
+//! Access to the Flight door: callers, tickets, and data that must not leave a bucket.
 
 use std::time::Duration;
 
@@ -43,7 +43,8 @@ async fn each_token_opens_its_own_buckets_only() {
     let mut admin = node.client_with("token-of-admin").await;
     let mut reader = node.client_with("token-of-reader").await;
     let mut writer = node.client_with("token-of-writer").await;
-    // What is cached is guarded as well as what is not.
+
+    // Cached data is guarded like any other.
     assert!(rows(&mut admin, lake()).await.num_rows() > 0);
     assert!(rows(&mut admin, pond()).await.num_rows() > 0);
     assert!(rows(&mut reader, lake()).await.num_rows() > 0);
@@ -52,8 +53,9 @@ async fn each_token_opens_its_own_buckets_only() {
         assert_eq!(refused, (Code::PermissionDenied, "this token does not allow it".to_owned()));
         assert_eq!(refusal(client.get_schema(descriptor).await).0, Code::PermissionDenied);
     }
+
     assert_eq!(refusal(admin.get_flight_info(sea()).await).0, Code::NotFound);
-    // Whoever may not see all buckets is not told which there are.
+    // A caller that may not see all buckets does not learn their names.
     assert_eq!(refusal(reader.get_flight_info(sea()).await).0, Code::PermissionDenied);
     let listed: Vec<_> = reader.list_flights("").await.unwrap().try_collect().await.unwrap();
     let buckets: Vec<_> =
@@ -94,6 +96,7 @@ async fn actions_need_the_rights_of_the_admin_door() {
         assert_eq!(act(&mut writer, name, "lake/orders").await, denied);
         assert_eq!(act(&mut writer, name, "pond").await, None);
     }
+
     assert_eq!(act(&mut admin, "stats", "").await, None);
     assert_eq!(act(&mut reader, "stats", "").await, denied);
     assert_eq!(act(&mut reader, "healthcheck", "").await, None);
@@ -108,12 +111,14 @@ async fn a_ticket_is_good_for_whom_it_was_issued_to_and_unchanged() {
     let ticket = tickets(&info).remove(0);
     assert_eq!(get(&mut reader, ticket.clone()).await.0, Code::PermissionDenied);
     let bytes = ticket.ticket.to_vec();
+
     for at in [0, 1, 20, 33, 40, bytes.len() - 1] {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
         let (code, said) = get(&mut admin, Ticket { ticket: changed.into() }).await;
         assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument), "{at}: {code:?} {said}");
     }
+
     for ticket in
         [Vec::new(), vec![1], bytes[..20].to_vec(), bytes[..bytes.len() - 1].to_vec(), vec![255; 100_000]]
     {
@@ -139,13 +144,15 @@ async fn nodes_that_share_a_secret_take_each_others_tickets() {
     let shared = |config: &mut stylobate_server::config::NodeConfig| {
         config.flight.ticket_secret = Some(Secret::new("a secret of many nodes"));
     };
-    let (one, other) = (Running::start_with(shared).await, Running::start_with(shared).await);
+    let one = Running::start_with(shared).await;
+    let other = Running::start_with(shared).await;
     let stranger = Running::start().await;
     let pond = command(json!({"path": "pond/p.parquet", "columns": ["n"]}));
     let info = one.client().await.get_flight_info(pond).await.unwrap();
     let ticket = tickets(&info).remove(0);
     assert_eq!(get(&mut stranger.client().await, ticket.clone()).await.0, Code::PermissionDenied);
-    // The folders differ, and so do their files: what the other node says is that its file is another.
+
+    // The folders differ, and so do their files: the other node reports that its file changed.
     let (code, said) = get(&mut other.client().await, ticket).await;
     assert!(matches!(code, Code::Aborted), "{code:?} {said}");
 }
@@ -204,6 +211,7 @@ async fn hostile_commands_are_refused_and_the_node_goes_on() {
         filter("- ".repeat(30_000) + "1 = n"),
         filter("n = '".to_owned() + &"x".repeat(60_000)),
     ];
+
     for text in hostile {
         let (code, said) = refusal(client.get_flight_info(FlightDescriptor::new_cmd(text.clone())).await);
         assert_eq!(code, Code::InvalidArgument, "{}: {said}", &text[..text.len().min(60)]);
@@ -212,7 +220,7 @@ async fn hostile_commands_are_refused_and_the_node_goes_on() {
     let refused = client.get_flight_info(FlightDescriptor::new_cmd(bytes)).await;
     assert_eq!(refusal(refused).0, Code::InvalidArgument);
 
-    // Long, and not wrong: an answer either way, and a node that goes on.
+    // Long, but valid: any answer will do, and the node must survive.
     for sql in [
         "n = 1 OR ".repeat(6_000) + "n = 2",
         "n = 1 AND ".repeat(6_000) + "n = 1",
@@ -221,6 +229,7 @@ async fn hostile_commands_are_refused_and_the_node_goes_on() {
     ] {
         let _ = client.get_flight_info(FlightDescriptor::new_cmd(filter(sql))).await;
     }
+
     for pattern in ["*a".repeat(400), "**/".repeat(300) + "x", "[".repeat(900), "{a,b}".repeat(200)] {
         let path = format!("lake/{pattern}.parquet");
         let (code, said) = refusal(client.get_flight_info(command(json!({"path": path}))).await);

@@ -1,4 +1,4 @@
-//! The Flight door over sockets: flights, tickets, tokens, slow clients and those that go away.
+//! The Flight door over sockets: flights, tickets, tokens, slow clients and clients that disconnect.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod access;
@@ -92,6 +92,7 @@ async fn dictionaries_come_as_asked_for() {
         let types = batch.columns().iter().map(|column| column.data_type().clone());
         types.map(|data_type| matches!(data_type, DataType::Dictionary(_, _))).collect()
     };
+
     for (dictionary, expected) in [
         (json!("auto"), [false, true, false]),
         (json!(true), [false, true, true]),
@@ -131,6 +132,7 @@ async fn what_cannot_be_scanned_is_refused_with_a_reason() {
         assert!(!refused.1.contains(node.folder.path().to_str().unwrap()), "{refused:?}");
         assert_eq!(refusal(client.get_schema(command(more)).await).0, code);
     }
+
     let refused = refusal(client.get_flight_info(command(json!({"path": "lake/text.parquet"}))).await);
     assert!(matches!(refused.0, Code::InvalidArgument | Code::DataLoss), "{refused:?}");
     assert!(refused.1.starts_with("lake/text.parquet: "), "{refused:?}");
@@ -148,6 +150,7 @@ async fn a_file_that_was_replaced_ends_its_flight() {
     let path = node.folder.path().join("lake/orders/1.parquet");
     write(&path, 5, 3);
     node::settle(&path, 1_800);
+
     for ticket in tickets(&info) {
         let answer = match client.do_get(ticket).await {
             Ok(batches) => batches.try_collect::<Vec<_>>().await.map(drop),
@@ -167,12 +170,14 @@ async fn flights_are_listed_by_bucket_and_prefix() {
         let flights: Vec<_> = client.list_flights(criteria).await.unwrap().try_collect().await.unwrap();
         flights.into_iter().map(|info| info.flight_descriptor.unwrap().path.join("/")).collect()
     };
+
     assert_eq!(paths(String::new()).await, ["lake/big.parquet", "lake/orders", "pond/p.parquet"]);
     assert_eq!(paths(json!({"path": "lake"}).to_string()).await, ["lake/big.parquet", "lake/orders"]);
     assert_eq!(paths(json!({"path": "lake/or"}).to_string()).await, ["lake/orders"]);
     let within = ["lake/orders/1.parquet", "lake/orders/2.parquet"];
     assert_eq!(paths(json!({"path": "lake/orders/"}).to_string()).await, within);
     assert!(paths(json!({"path": "lake/none"}).to_string()).await.is_empty());
+
     for (criteria, code) in [
         ("lake", Code::InvalidArgument),
         ("{}", Code::InvalidArgument),
@@ -200,6 +205,7 @@ async fn actions_warm_evict_and_tell() {
         assert_eq!(answers.len(), 1);
         serde_json::from_slice(&answers[0]).unwrap()
     };
+
     assert_eq!(act("healthcheck", Value::Null).await, json!({"status": "ok"}));
     let warmed = act("warm", json!({"path": "lake/orders/"})).await;
     assert_eq!((&warmed["objects"], &warmed["failed"]), (&json!(2), &json!(0)));
@@ -207,6 +213,7 @@ async fn actions_warm_evict_and_tell() {
     assert_eq!(stats["flight"]["methods"]["DoAction"]["OK"], json!(2));
     assert!(stats["columns"]["capacity"].as_u64().unwrap() > 0);
     assert_eq!(act("evict", json!({"path": "lake/orders/"})).await, json!({"objects": 2}));
+
     for (name, body) in [
         ("warm", "{}"),
         ("warm", "{\"path\": \"lake\", \"more\": 1}"),

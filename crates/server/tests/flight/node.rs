@@ -32,7 +32,7 @@ use tonic::{Code, transport::Endpoint};
 pub(crate) const ROW_GROUPS: usize = 64;
 pub(crate) const ROWS: usize = 2_048;
 
-/// A node that serves the buckets `lake` and `pond`, and the way to stop it.
+/// A running node with the buckets `lake` and `pond`, and its shutdown signal.
 pub(crate) struct Running {
     pub(crate) folder: TempDir,
     pub(crate) flight: SocketAddr,
@@ -72,6 +72,7 @@ impl Running {
         let flight = doors.flight_address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let serving = doors.serve(node.clone(), async { drop(stopped.await) });
+
         Self { folder, flight, node, stop, served: tokio::spawn(serving) }
     }
 
@@ -80,14 +81,14 @@ impl Running {
         FlightClient::new(endpoint.connect().await.unwrap())
     }
 
-    /// A client that shows a token.
+    /// Returns a client that sends a token.
     pub(crate) async fn client_with(&self, token: &str) -> FlightClient {
         let mut client = self.client().await;
         client.add_header("authorization", &format!("Bearer {token}")).unwrap();
         client
     }
 
-    /// What is in the file, read without the node.
+    /// Reads the file without the node.
     pub(crate) fn file(&self, path: &str) -> RecordBatch {
         let file = File::open(self.folder.path().join(path)).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
@@ -104,14 +105,14 @@ impl Running {
         }
     }
 
-    /// How many chunks of columns were decoded or read past the cache.
+    /// Returns the number of column chunks decoded or read past the cache.
     pub(crate) fn decoded(&self) -> u64 {
         let stats = self.node.columns().stats();
         stats.decoded_chunks + stats.streamed_units
     }
 }
 
-/// An access key with a token, for the buckets named.
+/// Creates an access key with a token, for the named buckets.
 pub(crate) fn key(id: &str, buckets: &[&str], write: bool) -> AccessKeyConfig {
     AccessKeyConfig {
         id: id.to_owned(),
@@ -123,7 +124,7 @@ pub(crate) fn key(id: &str, buckets: &[&str], write: bool) -> AccessKeyConfig {
     }
 }
 
-/// Row groups of numbers, of names that repeat and of long texts that do not.
+/// Writes row groups of numbers, of repeated names and of long distinct texts.
 pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(ROWS)).build();
     let batch = |group: usize| {
@@ -135,6 +136,7 @@ pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
         ];
         RecordBatch::try_from_iter(columns).unwrap()
     };
+
     let mut writer =
         ArrowWriter::try_new(File::create(path).unwrap(), batch(0).schema(), Some(properties)).unwrap();
     for group in first..first + row_groups {
@@ -144,7 +146,7 @@ pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
     settle(path, 3_600);
 }
 
-/// Makes a file one that was written so many seconds ago: a young one is taken for one that may still change.
+/// Sets a file's modification time `seconds` back: a recent file counts as one that may still change.
 pub(crate) fn settle(path: &Path, seconds: u64) {
     let file = File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
@@ -160,7 +162,7 @@ pub(crate) fn tickets(info: &FlightInfo) -> Vec<Ticket> {
     info.endpoint.iter().map(|endpoint| endpoint.ticket.clone().unwrap()).collect()
 }
 
-/// All rows of a flight, endpoint after endpoint.
+/// Returns all rows of a flight, endpoint by endpoint.
 pub(crate) async fn rows(client: &mut FlightClient, descriptor: FlightDescriptor) -> RecordBatch {
     let info = client.get_flight_info(descriptor).await.unwrap();
     let schema = Arc::new(info.clone().try_decode_schema().unwrap());
@@ -174,7 +176,7 @@ pub(crate) async fn rows(client: &mut FlightClient, descriptor: FlightDescriptor
     concat_batches(&schema, &batches).unwrap()
 }
 
-/// The batch with its dictionaries taken apart.
+/// Decodes the dictionaries of a batch.
 pub(crate) fn plain(batch: &RecordBatch) -> RecordBatch {
     let value_type = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) => values.as_ref().clone(),
@@ -188,10 +190,11 @@ pub(crate) fn plain(batch: &RecordBatch) -> RecordBatch {
         .iter()
         .zip(&columns)
         .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), field.is_nullable()));
+
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
 }
 
-/// Code and message of a refusal.
+/// Returns code and message of a refusal.
 pub(crate) fn refusal<T>(answer: Result<T, FlightError>) -> (Code, String) {
     match answer.err() {
         Some(FlightError::Tonic(status)) => (status.code(), status.message().to_owned()),

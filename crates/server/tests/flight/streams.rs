@@ -1,4 +1,4 @@
-//! Streams: slow clients hold the scan back, those that go away end it, and a node that stops lets it finish.
+//! Streams: a slow client holds the scan back, a disconnect ends it, and a stopping node lets it finish.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::{
 
 use super::node::{ROW_GROUPS, ROWS, Running, command, plain, tickets};
 
-/// A stream of all 64 MiB, of which one batch was read. The limit makes it one endpoint.
+/// Begins a stream of all 64 MiB and reads one batch. The limit makes it one endpoint.
 async fn begun(node: &Running) -> (FlightRecordBatchStream, RecordBatch) {
     let mut client = node.client().await;
     let all = command(json!({"path": "lake/big.parquet", "limit": u64::MAX, "dictionary": false}));
@@ -24,7 +24,7 @@ async fn begun(node: &Running) -> (FlightRecordBatchStream, RecordBatch) {
     (batches, first)
 }
 
-/// Waits until nothing has been decoded for a while, and says how much was.
+/// Waits until nothing has been decoded for a while, and returns the number decoded.
 async fn settled(node: &Running) -> u64 {
     loop {
         let before = node.decoded();
@@ -37,7 +37,7 @@ async fn settled(node: &Running) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_waits_holds_the_scan_back() {
-    // Room for all of it, so that nothing but the client holds it back.
+    // Room for all of it, so that only the client holds it back.
     let node = Running::start_with(|config| config.cache.memory = ByteSize::gib(1)).await;
     let (batches, first) = begun(&node).await;
     let decoded = settled(&node).await;
@@ -86,7 +86,7 @@ async fn a_stream_under_way_is_finished_before_the_node_stops() {
 async fn a_stream_that_takes_too_long_is_cut_off_when_the_node_stops() {
     let node = Running::start_with(|config| config.server.drain_timeout = Duration::from_millis(300)).await;
     let (batches, _) = begun(&node).await;
-    // Neither does one that never said a word keep the node.
+    // A connection that never sent a byte does not delay the node, either.
     let _silent = TcpStream::connect(node.flight).await.unwrap();
     node.stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(10), node.served).await.unwrap().unwrap().unwrap();
@@ -105,6 +105,7 @@ async fn who_does_not_speak_http2_is_shown_out() {
         let _ = stream.read_to_end(&mut answer).await;
         assert!(answer.is_empty(), "{answer:?}");
     }
+
     let noise: Vec<u8> =
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".iter().copied().chain((0..=255).cycle().take(10_000)).collect();
     let mut stream = TcpStream::connect(node.flight).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who may do what: signatures, signed URLs, and the buckets and rights of a key.
+//! Access control: signatures, presigned URLs, and the buckets and rights of a key.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,9 +7,11 @@ use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path, si
 
 use crate::client::{Setup, TestNode, sign};
 
-/// Two buckets, each with an object `a`; a reader of one, a writer of the other, and one who may do everything.
+/// Starts a node with two buckets, each with an object `a`; a reader of one, a writer of the other, and a key for
+/// everything.
 async fn guarded() -> (TestNode, Arc<InMemory>) {
-    let (lake, pond) = (Arc::new(InMemory::new()), Arc::new(InMemory::new()));
+    let lake = Arc::new(InMemory::new());
+    let pond = Arc::new(InMemory::new());
     lake.put(&Path::from("a"), "of the lake".into()).await.unwrap();
     pond.put(&Path::from("a"), "of the pond".into()).await.unwrap();
     let setup = Setup::new().bucket("lake", lake.clone()).bucket("pond", pond);
@@ -45,6 +47,7 @@ async fn a_key_opens_its_buckets_for_what_it_may_do() {
         let answer = node.send_signed(id, method, target, &[], body).await;
         assert_eq!(answer.status, status, "{id} {method} {target}: {}", answer.body);
     }
+
     for (id, buckets) in [("reader", vec!["lake"]), ("writer", vec!["pond"]), ("admin", vec!["lake", "pond"])]
     {
         assert_eq!(node.send_signed(id, "GET", "/", &[], b"").await.elements("Name"), buckets, "{id}");
@@ -90,12 +93,14 @@ async fn what_was_signed_cannot_be_changed() {
         let answer = node.get(target, &headers).await;
         (answer.status, answer.code().to_owned())
     };
+
     let with = |name: &str, value: &str| {
         let mut headers = signed.clone();
         headers.retain(|(known, _)| known != name);
         headers.push((name.to_owned(), value.to_owned()));
         headers
     };
+
     assert_eq!(send("/lake/a", signed.clone()).await.0, 206);
     let mismatch = (403, "SignatureDoesNotMatch".to_owned());
     assert_eq!(send("/lake/b", signed.clone()).await, mismatch);
@@ -105,6 +110,7 @@ async fn what_was_signed_cannot_be_changed() {
     assert_eq!(send("/lake/a", stale).await.0, 403);
     let version_2 = with("authorization", "AWS reader:c2lnbmF0dXJl");
     assert_eq!(send("/lake/a", version_2).await, (400, "InvalidRequest".to_owned()));
+
     assert_eq!(
         send("/lake/a?AWSAccessKeyId=reader&Expires=9999999999&%53ignature=x", Vec::new()).await.0,
         400
@@ -121,7 +127,7 @@ async fn a_signed_header_that_http_ignores_is_ignored_after_the_signature_was_ch
     assert_eq!(node.send_signed("reader", "GET", "/lake", &ranges, b"").await.status, 200);
 }
 
-/// The path and query of a signed URL.
+/// Returns the path and query of a presigned URL.
 async fn presigned(
     node: &TestNode,
     id: &str,
@@ -166,7 +172,7 @@ async fn a_signed_url_expires_and_is_not_valid_for_years() {
 
 #[tokio::test]
 async fn a_signed_url_cannot_be_made_into_a_copy() {
-    // Whoever holds a URL to put one object once could read any other by adding a header to it.
+    // The holder of a URL to put one object could otherwise read any other by adding a header to it.
     let (node, _) = guarded().await;
     let put = presigned(&node, "admin", Method::PUT, "lake", "new", Duration::from_secs(60)).await;
     let answer = node.send("PUT", &put, &[("x-amz-copy-source", "/pond/a")], b"").await;

@@ -1,4 +1,4 @@
-//! A node to test, and the two ways to speak to it.
+//! A node to test, and its two clients.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) struct TestNode {
     pub(crate) node: Arc<Node>,
 }
 
-/// What a node is made of.
+/// Parameters of a node.
 pub(crate) struct Setup {
     config: NodeConfig,
     origins: Vec<Origin>,
@@ -42,7 +42,7 @@ impl Setup {
         Self { config, origins: Vec::new() }
     }
 
-    /// Gives the process this much memory.
+    /// Sets the memory of the process.
     pub(crate) fn memory(mut self, memory: ByteSize) -> Self {
         self.config.cache.memory = memory;
         self
@@ -60,13 +60,13 @@ impl Setup {
         self
     }
 
-    /// Makes the bucket added last one that is asked again only after an hour.
+    /// Makes the last added bucket one that is revalidated only after an hour.
     pub(crate) fn rarely_asked(mut self) -> Self {
         self.config.buckets.last_mut().unwrap().consistency = Consistency::Ttl(Duration::from_secs(3600));
         self
     }
 
-    /// Makes the bucket added last read-only.
+    /// Makes the last added bucket read-only.
     pub(crate) fn read_only(mut self) -> Self {
         self.config.buckets.last_mut().unwrap().read_only = true;
         self
@@ -83,6 +83,7 @@ impl Setup {
             prefixes: Vec::new(),
             write,
         });
+
         self
     }
 
@@ -95,14 +96,14 @@ impl Setup {
     }
 }
 
-/// A node without keys over one bucket `lake` in memory.
+/// Starts a node without keys over one bucket `lake` in memory.
 pub(crate) async fn lake() -> (TestNode, Arc<InMemory>) {
     let store = Arc::new(InMemory::new());
     (Setup::new().bucket("lake", store.clone()).start().await, store)
 }
 
 impl TestNode {
-    /// object_store's client for a bucket, with the key `id`; without one it does not sign.
+    /// Returns object_store's client for a bucket, with the key `id`; without one it does not sign.
     pub(crate) fn s3(&self, bucket: &str, id: Option<&str>) -> AmazonS3 {
         let builder = AmazonS3Builder::new()
             .with_endpoint(format!("http://{}", self.address))
@@ -110,6 +111,7 @@ impl TestNode {
             .with_bucket_name(bucket)
             .with_region("us-east-1")
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
+
         let builder = match id {
             Some(id) => builder.with_access_key_id(id).with_secret_access_key(format!("secret of {id}")),
             None => builder.with_skip_signature(true),
@@ -117,7 +119,7 @@ impl TestNode {
         builder.build().unwrap()
     }
 
-    /// A bucket of this node, or what it has below a prefix, as an origin of another one, as if it were a cloud's.
+    /// Returns a bucket of this node, or a prefix of it, as an S3 origin of another node.
     pub(crate) fn as_cloud(&self, place: &str) -> Origin {
         let endpoint = format!("http://{}", self.address);
         let options = [
@@ -134,7 +136,7 @@ impl TestNode {
         self.send("GET", target, headers, b"").await
     }
 
-    /// Sends a request as it is, without encoding anything.
+    /// Sends a request as is, without encoding anything.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -149,6 +151,7 @@ impl TestNode {
         if !body.is_empty() || matches!(method, "PUT" | "POST") {
             text += &format!("content-length: {}\r\n", body.len());
         }
+
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
         }
@@ -165,7 +168,7 @@ impl TestNode {
         Answer::parse(&received, bytes.starts_with(b"HEAD"))
     }
 
-    /// Sends a request signed by the key `id`, its headers included.
+    /// Sends a request signed by the key `id`, including its headers.
     pub(crate) async fn send_signed(
         &self,
         id: &str,
@@ -180,7 +183,7 @@ impl TestNode {
     }
 }
 
-/// The headers of a request that the key `id` signs.
+/// Returns the headers of a request signed by the key `id`.
 pub(crate) fn sign(
     url: &str,
     id: &str,
@@ -193,15 +196,17 @@ pub(crate) fn sign(
         request = request.header(*name, *value);
     }
     let mut request: HttpRequest = request.body(HttpRequestBody::from(body.to_vec())).unwrap();
-    let (key_id, secret_key) = (id.to_owned(), format!("secret of {id}"));
+    let key_id = id.to_owned();
+    let secret_key = format!("secret of {id}");
     let credential = AwsCredential { key_id, secret_key, token: None };
     AwsAuthorizer::new(&credential, "s3", "us-east-1").authorize(&mut request, None);
     let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+
     request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// The headers of a request that the key `id` signs while its body stays unsigned: what x-amz-content-sha256 says of
-/// the body is a word that object_store's signer does not know, so this is Signature Version 4 by hand.
+/// Returns the headers of a request signed by the key `id` with an unsigned body: x-amz-content-sha256 is a keyword
+/// that object_store's signer does not support, so this implements Signature Version 4.
 pub(crate) fn sign_streaming(
     host: &str,
     id: &str,
@@ -210,7 +215,8 @@ pub(crate) fn sign_streaming(
     headers: &[(&str, &str)],
 ) -> Vec<(String, String)> {
     let now = chrono::Utc::now();
-    let (date, day) = (now.format("%Y%m%dT%H%M%SZ").to_string(), now.format("%Y%m%d").to_string());
+    let date = now.format("%Y%m%dT%H%M%SZ").to_string();
+    let day = now.format("%Y%m%d").to_string();
     let mut all: Vec<(String, String)> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     all.push(("host".into(), host.into()));
@@ -230,6 +236,7 @@ pub(crate) fn sign_streaming(
     let value =
         format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}");
     all.push(("authorization".into(), value));
+
     all
 }
 
@@ -244,14 +251,14 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     Sha256::checksum(&[&block.map(|byte| byte ^ 0x5c)[..], &inner].concat()).to_vec()
 }
 
-/// What came back.
+/// A received answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// 0 if the connection broke before the answer began.
     pub(crate) status: u16,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: String,
-    /// Whether as many bytes came as were announced.
+    /// True if the body has its announced length.
     pub(crate) whole: bool,
 }
 
@@ -263,6 +270,7 @@ impl Answer {
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+
         let header = |line: &str| {
             let (name, value) = line.split_once(':').unwrap();
             (name.to_ascii_lowercase(), value.trim().to_owned())
@@ -271,6 +279,7 @@ impl Answer {
         let body = &bytes[end + 4..];
         let announced = headers.get("content-length").map(|length: &String| length.parse::<usize>().unwrap());
         let whole = is_head || status == 304 || announced.is_none_or(|length| length == body.len());
+
         Self { status, headers, body: String::from_utf8_lossy(body).into_owned(), whole }
     }
 
@@ -278,19 +287,20 @@ impl Answer {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The S3 error code in the body.
+    /// Returns the S3 error code in the body.
     pub(crate) fn code(&self) -> &str {
         self.element("Code").unwrap_or_default()
     }
 
-    /// The text of the first element of this name.
+    /// Returns the text of the first element of this name.
     pub(crate) fn element(&self, name: &str) -> Option<&str> {
         self.elements(name).into_iter().next()
     }
 
-    /// The texts of all elements of this name.
+    /// Returns the texts of all elements of this name.
     pub(crate) fn elements(&self, name: &str) -> Vec<&str> {
-        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+        let open = format!("<{name}>");
+        let close = format!("</{name}>");
         let texts = self.body.split(&open).skip(1);
         texts.filter_map(|rest| rest.split_once(&close)).map(|(text, _)| text).collect()
     }

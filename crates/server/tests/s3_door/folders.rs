@@ -1,4 +1,4 @@
-//! A folder as the origin: names that a file system refuses, and uploads that everybody forgot.
+//! A folder as the origin: names that a file system refuses, and abandoned uploads.
 
 use std::{
     path::Path,
@@ -9,7 +9,7 @@ use stylobate_storage::Origin;
 
 use crate::client::{Setup, TestNode};
 
-/// A node over a folder that holds the file `file` and, in the folder `folder`, the file `a`.
+/// Starts a node over a folder that holds the file `file` and, in the folder `folder`, the file `a`.
 async fn folder() -> (TestNode, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("folder")).unwrap();
@@ -19,7 +19,7 @@ async fn folder() -> (TestNode, tempfile::TempDir) {
     (Setup::new().origin("lake", origin).start().await, folder)
 }
 
-/// Keys that the folder cannot hold: names that are too long, what would lie below a file, and a folder.
+/// Returns keys that the folder cannot hold: too long names, a key below a file, and a folder.
 fn impossible() -> Vec<String> {
     let long = "n".repeat(256);
     let below = [format!("new/{long}"), format!("{long}/a"), "file/a".into(), "file/a/b".into()];
@@ -72,13 +72,13 @@ async fn an_upload_in_parts_to_a_key_that_the_folder_cannot_hold_is_refused_when
     assert_eq!((done.status, done.code()), (400, "InvalidArgument"));
 }
 
-/// Makes a file look as if it was last written that many days ago.
+/// Sets a file's modification time `days` days back.
 fn age(file: &Path, days: u64) {
     let then = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
     std::fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
 }
 
-/// Writes an upload with one part below `folder`, of which marker and part are that many days old.
+/// Writes an upload with one part below `folder`, with marker and part of the given ages in days.
 fn leave_upload(folder: &Path, id: &str, marker: u64, part: u64) {
     let staged = folder.join(".stylobate-uploads").join(id);
     std::fs::create_dir_all(&staged).unwrap();
@@ -93,11 +93,14 @@ fn leave_upload(folder: &Path, id: &str, marker: u64, part: u64) {
 #[tokio::test]
 async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones() {
     let (node, folder) = folder().await;
-    let (old, resumed, young) = ("a".repeat(32), "b".repeat(32), "c".repeat(32));
+    let old = "a".repeat(32);
+    let resumed = "b".repeat(32);
+    let young = "c".repeat(32);
     leave_upload(folder.path(), &old, 8, 8);
     leave_upload(folder.path(), &resumed, 30, 6);
     leave_upload(folder.path(), &young, 6, 6);
     leave_upload(folder.path(), "not-an-upload", 30, 30);
+
     let begin = async || {
         let begun = node.send("POST", "/lake/new?uploads", &[], b"").await;
         assert_eq!(begun.status, 200, "{}", begun.body);
@@ -106,6 +109,7 @@ async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones(
         let staged = folder.path().join(".stylobate-uploads").join(id);
         std::fs::read_dir(staged).map_or(0, Iterator::count)
     };
+
     begin().await;
     for _ in 0..100 {
         if files(&old) == 0 {
@@ -113,6 +117,7 @@ async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones(
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+
     assert_eq!([files(&old), files(&resumed), files(&young), files("not-an-upload")], [0, 2, 2, 2]);
     leave_upload(folder.path(), &old, 8, 8);
     begin().await;

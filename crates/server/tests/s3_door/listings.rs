@@ -1,4 +1,4 @@
-//! ListBuckets and both versions of ListObjects, and what is said about a bucket.
+//! ListBuckets and both versions of ListObjects, and queries about a bucket.
 
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 
@@ -14,7 +14,7 @@ async fn tree() -> TestNode {
     node
 }
 
-/// All keys and prefixes of a listing, page after page.
+/// Returns all keys and prefixes of a listing, page by page.
 async fn pages(node: &TestNode, query: &str, next: &str, parameter: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     let mut go_on = String::new();
@@ -29,6 +29,7 @@ async fn pages(node: &TestNode, query: &str, next: &str, parameter: &str) -> Vec
         if answer.element("IsTruncated") == Some("false") {
             return all;
         }
+
         let token = answer.element(next).expect("a listing that was cut off says where to go on");
         let token: String = url::form_urlencoded::byte_serialize(token.as_bytes()).collect();
         go_on = format!("&{parameter}={token}");
@@ -60,6 +61,7 @@ async fn a_delimiter_rolls_up_each_prefix_once_however_small_the_pages() {
         assert_eq!(v2.concat(), expected, "{max_keys}");
         assert_eq!(pages(&node, &query, "NextMarker", "marker").await.concat(), expected, "{max_keys}");
     }
+
     let below =
         pages(&node, "list-type=2&delimiter=/&prefix=b/", "NextContinuationToken", "continuation-token")
             .await;
@@ -99,6 +101,7 @@ async fn a_listing_says_what_was_asked_and_how_much_it_holds() {
     assert!(answer.element("ETag").is_some() && answer.element("LastModified").is_some());
     let nothing = node.get("/lake?list-type=2&max-keys=0", &[]).await;
     assert_eq!((nothing.element("KeyCount"), nothing.element("IsTruncated")), (Some("0"), Some("false")));
+
     for query in ["list-type=2&max-keys=-1", "encoding-type=x", "list-type=2&continuation-token="] {
         assert_eq!(node.get(&format!("/lake?{query}"), &[]).await.code(), "InvalidArgument", "{query}");
     }
@@ -172,6 +175,7 @@ async fn a_bucket_is_named_by_the_path_or_by_the_host() {
         };
         assert_eq!(answer.status, expected, "{host}{target}");
     }
+
     assert_eq!(
         node.get("/?list-type=2&max-keys=1", &[("host", "lake.localhost")]).await.element("Key"),
         Some("a")

@@ -1,5 +1,5 @@
-//! The S3 door of a node in this process, over a store in memory, a folder, or another node; spoken to by
-//! object_store's S3 client and, where a request is out of the ordinary, by bytes on a socket.
+//! The S3 door of a node in this process, over a store in memory, a folder, or another node; accessed by
+//! object_store's S3 client and, for unusual requests, by bytes on a socket.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Uploads in parts, by object_store's client and by hand.
+//! Multipart uploads, by object_store's client and by hand.
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ async fn an_upload_in_parts_is_joined_with_its_attributes() {
         (Attribute::ContentType, "text/x"),
         (Attribute::Metadata("owner".into()), "me"),
     ]);
+
     let options = PutMultipartOptions::from(attributes.clone());
     let mut upload = s3.put_multipart_opts(&path, options).await.unwrap();
     let parts = [upload.put_part(vec![1; 6 << 20].into()), upload.put_part(vec![2; 100].into())];
@@ -60,7 +61,8 @@ fn completion(parts: &[(u32, &str)]) -> String {
 
 #[tokio::test]
 async fn a_part_can_be_copied_from_another_bucket() {
-    let (lake, pond) = (Arc::new(InMemory::new()), Arc::new(InMemory::new()));
+    let lake = Arc::new(InMemory::new());
+    let pond = Arc::new(InMemory::new());
     let node = Setup::new().bucket("lake", lake.clone()).bucket("pond", pond.clone()).start().await;
     let source: Vec<u8> = (0..6 << 20).map(|at| (at / 7) as u8).collect();
     lake.put(&Path::from("source"), source.clone().into()).await.unwrap();
@@ -90,6 +92,7 @@ async fn an_upload_that_makes_no_sense_is_refused() {
     ] {
         assert_eq!(node.send("PUT", &target, &[], b"x").await.code(), code, "{target}");
     }
+
     let bad = node.send("PUT", &put("1", &id), &[("x-amz-checksum-crc32", "AAAAAA==")], b"x").await;
     assert_eq!(bad.code(), "BadDigest");
     let part = node.send("PUT", &put("1", &id), &[], b"x").await;
@@ -111,7 +114,7 @@ async fn an_upload_that_makes_no_sense_is_refused() {
     assert_eq!(node.send("DELETE", &target, &[], b"").await.code(), "NoSuchUpload");
 }
 
-/// Sends parts of an upload that was begun; gives their ETags.
+/// Sends parts of an upload and returns their ETags.
 async fn send_parts(node: &TestNode, target: &str, id: &str, parts: &[(u32, &[u8])]) -> Vec<(u32, String)> {
     let mut sent = Vec::new();
     for (number, bytes) in parts {
@@ -164,6 +167,7 @@ async fn uploads_are_listed_until_they_are_complete() {
     let (node, _) = lake().await;
     let list = async |query: &str| node.get(&format!("/lake?uploads{query}"), &[]).await;
     assert_eq!(list("").await.elements("Upload").len(), 0);
+
     let mut ids = Vec::new();
     for key in ["b/%C3%BC", "a", "b/1", "a"] {
         ids.push(begin(&node, &format!("/lake/{key}")).await);
@@ -173,6 +177,7 @@ async fn uploads_are_listed_until_they_are_complete() {
     assert_eq!((all.element("IsTruncated"), all.elements("Initiated").len()), (Some("false"), 4));
     let mut of_a = [ids[1].as_str(), ids[3].as_str()];
     of_a.sort_unstable();
+
     assert_eq!(all.elements("UploadId"), [of_a[0], of_a[1], &ids[2], &ids[0]]);
     assert_eq!(list("&prefix=b/&encoding-type=url").await.elements("Key"), ["b/1", "b/%C3%BC"]);
     let first = list("&max-uploads=1").await;
@@ -180,6 +185,7 @@ async fn uploads_are_listed_until_they_are_complete() {
         (first.element("NextKeyMarker"), first.element("NextUploadIdMarker")),
         (Some("a"), Some(of_a[0]))
     );
+
     let rest = list(&format!("&key-marker=a&upload-id-marker={}", of_a[0])).await;
     assert_eq!(rest.elements("UploadId"), [of_a[1], &ids[2], &ids[0]]);
     assert_eq!(list("&key-marker=a").await.elements("Key"), ["b/1", "b/\u{fc}"]);
@@ -189,7 +195,7 @@ async fn uploads_are_listed_until_they_are_complete() {
     assert_eq!(list("").await.elements("Key"), ["a", "b/\u{fc}"]);
 }
 
-/// A node over what another node's bucket has below `at`, which it takes for a cloud's.
+/// Starts a node over a prefix `at` of another node's bucket, as an S3 origin.
 async fn over_a_cloud(memory: ByteSize) -> (TestNode, Arc<InMemory>) {
     let (cloud, store) = lake().await;
     (Setup::new().memory(memory).origin("lake", cloud.as_cloud("lake/at")).start().await, store)
@@ -200,7 +206,8 @@ async fn the_uploads_of_a_cloud_are_its_own_and_take_no_memory() {
     for memory in [ByteSize::ZERO, ByteSize::mib(64)] {
         let (node, store) = over_a_cloud(memory).await;
         let id = begin(&node, "/lake/a").await;
-        let (first, last) = (vec![b'x'; 17_000_001], vec![b'y'; 12_000_000]);
+        let first = vec![b'x'; 17_000_001];
+        let last = vec![b'y'; 12_000_000];
         let sent = send_parts(&node, "/lake/a", &id, &[(5, &last), (2, &first)]).await;
 
         let listed = node.get(&format!("/lake/a?uploadId={id}"), &[]).await;

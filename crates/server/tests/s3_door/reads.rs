@@ -1,4 +1,4 @@
-//! GetObject and HeadObject: ranges, conditions, overrides, keys, and what happens when the origin fails.
+//! GetObject and HeadObject: ranges, conditions, overrides, keys, and failures of the origin.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,8 +32,8 @@ async fn a_whole_object_comes_with_what_is_known_of_it() {
     assert_eq!(answer.header("x-amz-request-id").unwrap().len(), 16);
 }
 
-/// A GET without query or conditions is answered at once; a parameter that means nothing sends the same request the
-/// way of all others.
+/// A GET without query or conditions takes the fast path; a meaningless parameter sends the same request down the
+/// full path.
 #[tokio::test]
 async fn the_short_way_and_the_long_way_answer_alike() {
     let node = ten_bytes().await;
@@ -52,6 +52,7 @@ async fn the_short_way_and_the_long_way_answer_alike() {
         ("/lake/none", None),
         ("/none/a", None),
     ];
+
     for (path, range) in requests {
         let headers: Vec<_> = range.into_iter().map(|range| ("range", range)).collect();
         let short = node.get(path, &headers).await;
@@ -60,6 +61,7 @@ async fn the_short_way_and_the_long_way_answer_alike() {
             let (before, after) = answer.body.split_once("<RequestId>").unwrap_or((&answer.body, ""));
             (before.to_owned(), after.is_empty())
         };
+
         assert_eq!((short.status, body(&short)), (long.status, body(&long)), "{path} {range:?}");
         let named = |name: &str| !matches!(name, "x-amz-request-id" | "date");
         let headers = |answer: &crate::client::Answer| {
@@ -93,6 +95,7 @@ async fn every_form_of_a_range_is_answered_as_s3_does() {
         let head = node.send("HEAD", "/lake/a/ten", &[("range", range)], b"").await;
         assert_eq!((head.status, head.header("content-range")), (206, Some(content_range)), "{range}");
     }
+
     for range in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999999-"] {
         let answer = node.get("/lake/a/ten", &[("range", range)]).await;
         assert_eq!((answer.status, answer.code()), (416, "InvalidRange"), "{range}");
@@ -117,7 +120,8 @@ async fn an_empty_object_has_no_range() {
 #[tokio::test]
 async fn conditions_are_checked_in_the_order_of_s3() {
     let node = ten_bytes().await;
-    let (early, late) = ("Mon, 01 Jan 2001 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT");
+    let early = "Mon, 01 Jan 2001 00:00:00 GMT";
+    let late = "Fri, 01 Jan 2100 00:00:00 GMT";
     for (headers, status) in [
         (vec![("if-match", "\"0\"")], 200),
         (vec![("if-match", "*")], 200),
@@ -219,6 +223,7 @@ async fn no_key_leads_out_of_its_bucket() {
     assert_eq!(node.get("/lake/open", &[]).await.body, "open");
     let outside = folder.path().join("secret");
     let absolute = format!("/lake/{}", outside.display());
+
     for target in [
         "/lake/../secret",
         "/lake/%2e%2e/secret",
@@ -245,12 +250,13 @@ async fn no_key_leads_out_of_its_bucket() {
             );
             assert_ne!(answer.body, "secret", "{method} {target}");
         }
-        // A folder holds such a key, as another one than any that it may look like.
+        // A folder stores such a key, distinct from any that it resembles.
         let put = node.send("PUT", target, &[], b"mine").await;
         let got = node.get(target, &[]).await;
         assert!(put.status >= 400 || got.body == "mine", "PUT {target}: {}", put.status);
         node.send("DELETE", target, &[], b"").await;
     }
+
     assert_eq!(std::fs::read_to_string(folder.path().join("bucket/open")).unwrap(), "open");
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "secret");
     assert_eq!(std::fs::read_to_string(folder.path().join("bucket/open")).unwrap(), "open");
@@ -299,14 +305,15 @@ impl ObjectStore for Broken {
     async fn get_opts(&self, path: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let mut result = self.0.get_opts(path, options).await?;
         result.meta.e_tag = Some("W/\"weak\"".to_owned());
-        let (meta, range, attributes) =
-            (result.meta.clone(), result.range.clone(), result.attributes.clone());
+        let meta = result.meta.clone();
+        let range = result.range.clone();
+        let attributes = result.attributes.clone();
         let bytes = result.bytes().await?;
         let half = bytes.slice(..bytes.len() / 2);
         let failure =
             object_store::Error::Generic { store: "S3", source: "https://h/?X-Amz-Signature=s".into() };
         let breaks_off = async {
-            // Long enough for what came before to be on its way.
+            // Long enough for the preceding data to be sent.
             tokio::time::sleep(Duration::from_millis(100)).await;
             Err(failure)
         };

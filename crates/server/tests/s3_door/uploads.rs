@@ -21,6 +21,7 @@ async fn checksums_in_headers_are_checked_before_the_object_appears() {
         ("x-amz-content-sha256", SHA256_OF_HELLO),
         ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
     ];
+
     for (name, value) in good {
         let bad = node.send("PUT", "/lake/bad", &[(name, value)], b"hallo").await;
         if value != "UNSIGNED-PAYLOAD" {
@@ -29,6 +30,7 @@ async fn checksums_in_headers_are_checked_before_the_object_appears() {
             assert_eq!((bad.status, bad.code()), (400, code), "{name}");
             assert!(store.head(&Path::from("bad")).await.is_err(), "{name}");
         }
+
         let put = node.send("PUT", "/lake/good", &[(name, value)], b"hello").await;
         assert_eq!(put.status, 200, "{name}: {}", put.body);
         if name.starts_with("x-amz-checksum") {
@@ -39,7 +41,7 @@ async fn checksums_in_headers_are_checked_before_the_object_appears() {
     assert_eq!(digest.code(), "InvalidDigest");
 }
 
-/// Sends an aws-chunked body to a node without keys, with or without the look of a signature.
+/// Sends an aws-chunked body to a node without keys, optionally with a fake signature.
 async fn chunked(
     node: &TestNode,
     kind: &str,
@@ -67,6 +69,7 @@ async fn an_aws_chunked_body_is_taken_apart_without_keys_too() {
     let crc32 = Some("x-amz-checksum-crc32");
     let good = format!("3\r\nhel\r\n2\r\nlo\r\n0\r\nx-amz-checksum-crc32:{CRC32_OF_HELLO}\r\n\r\n");
     let bad = "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
+
     for (kind, length, trailer, body, status, code) in [
         (unsigned, "5", crc32, good.as_str(), 200, ""),
         (signed, "5", None, "5;chunk-signature=0\r\nhello\r\n0;chunk-signature=0\r\n\r\n", 200, ""),
@@ -105,8 +108,9 @@ async fn a_node_with_keys_checks_trailers_and_bodies() {
         let put = send_streaming(&node, &headers, &body(crc)).await;
         assert_eq!((put.status, put.code()), (status, code), "{}", put.body);
     }
+
     assert_eq!(store.get(&Path::from("a")).await.unwrap().bytes().await.unwrap(), "hello");
-    // The signature covers the hash of one body; another one comes.
+    // The signature covers the hash of one body, but another is sent.
     let signed = sign(&format!("http://{}/lake/b", node.address), "me", "PUT", &[], b"hello");
     let headers: Vec<_> = signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let put = node.send("PUT", "/lake/b", &headers, b"hallo").await;
@@ -114,7 +118,7 @@ async fn a_node_with_keys_checks_trailers_and_bodies() {
     assert!(store.head(&Path::from("b")).await.is_err());
 }
 
-/// Signs the head of a request whose x-amz-content-sha256 is a word, which object_store's signer does not know.
+/// Signs the head of a request whose x-amz-content-sha256 is a keyword, which object_store's signer does not support.
 async fn send_streaming(node: &TestNode, headers: &[(&str, &str)], body: &str) -> crate::client::Answer {
     let signed = crate::client::sign_streaming(&node.address.to_string(), "me", "PUT", "/lake/a", headers);
     let headers: Vec<_> = signed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -159,6 +163,7 @@ async fn uploads_wait_for_one_another_on_a_node_without_memory_and_all_go_throug
         let put = node.send("PUT", &format!("/lake/{n}"), &[], body).await;
         assert_eq!(put.status, 200, "{}", put.body);
     });
+
     futures::future::join_all(puts).await;
     for (n, body) in bodies.iter().enumerate() {
         let kept = store.get(&Path::from(n.to_string())).await.unwrap().bytes().await.unwrap();

@@ -1,4 +1,4 @@
-//! PutObject, CopyObject and deletes: through to the origin, and nothing stale left in the cache.
+//! PutObject, CopyObject and deletes: written through to the origin, with nothing stale left in the cache.
 
 use std::sync::Arc;
 
@@ -37,6 +37,7 @@ async fn what_is_said_of_an_object_comes_back_with_it() {
         (Attribute::ContentDisposition, "inline"),
         (Attribute::Metadata("owner".into()), "me"),
     ]);
+
     let options = PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
     s3.put_opts(&Path::from("a"), "x".into(), options).await.unwrap();
     assert_eq!(s3.get(&Path::from("a")).await.unwrap().attributes, attributes);
@@ -107,6 +108,7 @@ async fn what_the_node_cannot_do_is_refused_and_not_dropped() {
     ] {
         assert_eq!(node.send("PUT", "/lake/a", &[(name, value)], b"x").await.code(), code, "{name}");
     }
+
     assert_eq!(node.send("PUT", "/lake/a?partNumber=1", &[], b"x").await.code(), "InvalidArgument");
     let tags = b"<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
     assert_eq!(node.send("PUT", "/lake/a?tagging", &[], tags).await.code(), "NotImplemented");
@@ -131,7 +133,8 @@ async fn a_folder_keeps_content_and_what_is_said_of_it() {
 
 #[tokio::test]
 async fn a_copy_within_a_bucket_or_to_another_is_the_same_object() {
-    let (lake, pond) = (Arc::new(InMemory::new()), Arc::new(InMemory::new()));
+    let lake = Arc::new(InMemory::new());
+    let pond = Arc::new(InMemory::new());
     let node = Setup::new().bucket("lake", lake.clone()).bucket("pond", pond.clone()).start().await;
     let put = [("x-amz-meta-owner", "me"), ("content-type", "text/x")];
     node.send("PUT", "/lake/a%20b", &put, b"data").await;
@@ -142,6 +145,7 @@ async fn a_copy_within_a_bucket_or_to_another_is_the_same_object() {
         assert_eq!((got.body.as_str(), got.header("x-amz-meta-owner")), ("data", Some("me")), "{target}");
         assert_eq!(got.header("content-type"), Some("text/x"));
     }
+
     let replaced = [
         ("x-amz-copy-source", "lake/a%20b"),
         ("x-amz-metadata-directive", "REPLACE"),
@@ -184,6 +188,7 @@ async fn deleting_is_done_once_and_for_all() {
         assert_eq!(node.send("DELETE", "/lake/a", &[], b"").await.status, 204);
         assert_eq!(node.get("/lake/a", &[]).await.status, 404);
     }
+
     let s3 = node.s3("lake", None);
     let paths = futures::stream::iter(["b", "c", "none"].map(|key| Ok(Path::from(key)))).boxed();
     assert_eq!(s3.delete_stream(paths).try_collect::<Vec<_>>().await.unwrap().len(), 3);
@@ -200,6 +205,7 @@ async fn deleting_many_reports_each_key_by_itself() {
                  <Object><Key>folder/</Key></Object></Delete>"
         )
     };
+
     let answer = node.send("POST", "/lake?delete", &[], body(false).as_bytes()).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!((answer.elements("Deleted").len(), answer.elements("Error").len()), (2, 1));

@@ -1,4 +1,4 @@
-//! Opens files and directories below a folder, and nothing that lies outside of it.
+//! Opens files and directories beneath a folder, and nothing outside of it.
 
 use std::{
     fs::File,
@@ -12,10 +12,10 @@ use rustix::{
     io::Errno,
 };
 
-/// How often a directory is made again that another writer removed, since it was empty.
+/// Maximum attempts to create a directory that other writers remove while it is empty.
 pub(super) const ATTEMPTS: usize = 64;
 
-/// A folder, by an open descriptor of it.
+/// A folder, held by an open descriptor.
 #[derive(Debug)]
 pub(super) struct FolderRoot {
     path: PathBuf,
@@ -35,7 +35,7 @@ impl FolderRoot {
         &self.path
     }
 
-    /// Opens what is at a relative path. What lies outside of the folder is not there.
+    /// Opens the entry at a relative path. Anything outside the folder is not found.
     pub(super) fn open_at(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let flags = flags | OFlags::CLOEXEC;
@@ -44,7 +44,7 @@ impl FolderRoot {
         }
 
         match open_beneath(&self.descriptor, relative, flags) {
-            // A link may be absolute and yet lead to a place within.
+            // A link may be absolute and yet lead to a target within the folder.
             Err(Errno::XDEV) => {
                 let resolved = self.resolved(relative)?;
                 open_beneath(&self.descriptor, &resolved, flags).map_err(|error| match error {
@@ -52,7 +52,7 @@ impl FolderRoot {
                     error => error.into(),
                 })
             }
-            // A kernel or a sandbox without this call.
+            // The kernel or a sandbox lacks this call.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let resolved = self.resolved(relative)?;
                 Ok(openat(&self.descriptor, &resolved, flags, Mode::empty())?)
@@ -61,7 +61,7 @@ impl FolderRoot {
         }
     }
 
-    /// The path with all links followed, relative to the folder.
+    /// Resolves all links of a path and returns it relative to the folder.
     fn resolved(&self, relative: &Path) -> io::Result<PathBuf> {
         let real = std::fs::canonicalize(self.path.join(relative))?;
         match real.strip_prefix(&self.path) {
@@ -71,19 +71,19 @@ impl FolderRoot {
         }
     }
 
-    /// Opens a file to be read. Whatever else is at the path is no object.
+    /// Opens a file for reading. Anything but a regular file is not found.
     pub(super) fn open_file(&self, relative: &Path) -> io::Result<File> {
-        // A pipe would keep its reader waiting for a writer.
+        // A pipe would block its reader until a writer opens it.
         let file = File::from(self.open_at(relative, OFlags::RDONLY | OFlags::NONBLOCK)?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// Opens a directory, for the names in it.
+    /// Opens a directory by an `O_PATH` descriptor.
     pub(super) fn open_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
         self.open_at(relative, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// Opens a directory, which is made if it is missing.
+    /// Opens a directory, creating it if it is missing.
     pub(super) fn make_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
         for _ in 0..ATTEMPTS {
             match self.open_directory(relative) {
@@ -97,20 +97,21 @@ impl FolderRoot {
             let parent = self.make_directory(parent)?;
             match rustix::fs::mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => {}
-                // A link that leads out of the folder or to nothing stays one.
+                // A link that leads out of the folder or to nothing is not replaced.
                 Err(Errno::EXIST) if is_no_directory(parent.as_fd(), name) => {
                     return Err(io::ErrorKind::NotADirectory.into());
                 }
-                // Another writer made it, or removed the one above, which was empty.
+                // Another writer created it, or removed the parent, which was empty.
                 Err(Errno::EXIST | Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+
         Err(io::ErrorKind::NotFound.into())
     }
 }
 
-/// Whether there is something of this name that is no directory.
+/// Returns whether there is an entry of this name that is not a directory.
 fn is_no_directory(parent: impl AsFd, name: &std::ffi::OsStr) -> bool {
     let found = rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir())
@@ -122,7 +123,7 @@ fn open_beneath(folder: &OwnedFd, relative: &Path, flags: OFlags) -> Result<Owne
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     loop {
         match rustix::fs::openat2(folder, relative, flags, Mode::empty(), resolve) {
-            // A rename elsewhere interfered with the check.
+            // A concurrent rename interfered with the check.
             Err(Errno::AGAIN | Errno::INTR) => {}
             opened => return opened,
         }
@@ -149,7 +150,8 @@ mod tests {
     fn folders() -> Folders {
         let all = tempfile::tempdir().unwrap();
         let real = all.path().canonicalize().unwrap();
-        let (inside, outside) = (real.join("in"), real.join("out"));
+        let inside = real.join("in");
+        let outside = real.join("out");
         for folder in [&inside, &outside] {
             std::fs::create_dir_all(folder.join("d")).unwrap();
             std::fs::write(folder.join("d/f"), "x").unwrap();

@@ -1,7 +1,7 @@
-//! Listings of a folder in the order of keys: a page costs the directories on its way and the files that it shows.
+//! Lists a folder in key order: a page costs the directories on its way and the files that it returns.
 //!
-//! A walk goes down into the directories that hold wanted keys, and is at one name in each of them. In the order of keys
-//! a directory stands where its name with a `/` does: `a-b` before `a/`.
+//! A walk descends into the directories that hold matching keys, with a cursor over the names of each of them. In key
+//! order a directory sorts as its name with a `/`: `a-b` before `a/`.
 
 use std::{
     collections::HashMap,
@@ -24,19 +24,19 @@ use super::{
 };
 use crate::{ListPage, ListRequest, ListedKey};
 
-/// Names of a directory from which on they are kept for the next page.
+/// Minimum names of a directory that are cached for the next page.
 const MANY: usize = 512;
 
 /// Maximum bytes of cached names.
 const MAX_CACHED_BYTES: usize = 16 << 20;
 
-/// How long a directory must have been left alone before its time of change tells one state from the next: file systems
-/// count in steps of up to two seconds.
+/// Time that a directory must have been unchanged before its timestamp identifies its state: the timestamps of file
+/// systems have a granularity of up to two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
-/// How tokens begin that stand for a key, and for all keys with a prefix.
-const BEHIND_KEY: &str = "k";
-const BEHIND_PREFIX: &str = "p";
+/// Prefixes of tokens that stand for a key, and for all keys with a prefix.
+const AFTER_KEY: &str = "k";
+const AFTER_PREFIX: &str = "p";
 
 /// An object or a common prefix of a listing.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub(super) enum FolderListEntry {
 /// One name in a directory.
 #[derive(Debug)]
 struct DirEntryName {
-    /// As in a key; a directory's ends in `/`.
+    /// Name as in a key; a directory's ends in `/`.
     key: String,
-    /// As in a path.
+    /// Name as in a path.
     segment: String,
 }
 
@@ -62,7 +62,7 @@ impl DirEntryName {
 
 type DirEntryNames = Arc<[DirEntryName]>;
 
-/// The names of large directories, so that not every page of a listing reads them anew.
+/// The names of large directories, so that not every page of a listing reads them again.
 #[derive(Debug, Default)]
 pub(super) struct DirNamesCache(Mutex<HashMap<PathBuf, CachedDirNames>>);
 
@@ -101,34 +101,34 @@ impl DirNamesCache {
     }
 }
 
-/// A directory that a walk is in.
+/// A directory that a walk has entered.
 #[derive(Debug)]
 struct WalkLevel {
-    /// What its keys begin with.
+    /// Prefix of its keys.
     key: String,
     path: Path,
     names: DirEntryNames,
     next: usize,
-    /// Device and inode: a link to a directory above would be walked for ever.
+    /// Device and inode: without them, a link to a parent directory would make the walk endless.
     identity: (u64, u64),
 }
 
-/// Where a walk begins.
+/// Position at which a walk begins.
 #[derive(Clone, Debug)]
 pub(super) enum WalkStart {
-    /// Behind this key.
+    /// After this key.
     Key(String),
-    /// Behind all keys that begin so.
+    /// After all keys with this prefix.
     Prefix(String),
 }
 
 impl WalkStart {
-    /// What a request goes on behind.
+    /// Returns the position after which a request continues.
     fn of(request: &ListRequest) -> Self {
         match (&request.token, &request.past_prefix, &request.start_after) {
-            (Some(token), _, _) => match token.strip_prefix(BEHIND_PREFIX) {
+            (Some(token), _, _) => match token.strip_prefix(AFTER_PREFIX) {
                 Some(prefix) => Self::Prefix(prefix.to_owned()),
-                None => Self::Key(token.strip_prefix(BEHIND_KEY).unwrap_or(token).to_owned()),
+                None => Self::Key(token.strip_prefix(AFTER_KEY).unwrap_or(token).to_owned()),
             },
             (None, Some(prefix), _) => Self::Prefix(prefix.clone()),
             (None, None, Some(key)) => Self::Key(key.clone()),
@@ -138,8 +138,8 @@ impl WalkStart {
 
     fn to_token(&self) -> String {
         match self {
-            Self::Key(key) => format!("{BEHIND_KEY}{key}"),
-            Self::Prefix(prefix) => format!("{BEHIND_PREFIX}{prefix}"),
+            Self::Key(key) => format!("{AFTER_KEY}{key}"),
+            Self::Prefix(prefix) => format!("{AFTER_PREFIX}{prefix}"),
         }
     }
 
@@ -149,7 +149,7 @@ impl WalkStart {
         }
     }
 
-    /// Whether a key is passed over.
+    /// Returns whether a key is skipped.
     fn passes(&self, key: &str) -> bool {
         match self {
             Self::Key(after) => key <= after.as_str(),
@@ -157,7 +157,7 @@ impl WalkStart {
         }
     }
 
-    /// Whether all keys that begin with `prefix` are passed over.
+    /// Returns whether all keys with `prefix` are skipped.
     fn passes_all(&self, prefix: &str) -> bool {
         match self {
             Self::Key(after) => prefix <= after.as_str() && !after.starts_with(prefix),
@@ -168,19 +168,19 @@ impl WalkStart {
     }
 }
 
-/// A walk over the keys of a folder that begin with a prefix, in their order.
+/// A walk over the keys of a folder with a prefix, in key order.
 #[derive(Debug)]
 pub(super) struct FolderWalk {
     folder: Folder,
     prefix: String,
     delimiter: String,
-    /// Keys up to this one are passed over.
+    /// Keys up to this position are skipped.
     after: WalkStart,
     levels: Vec<WalkLevel>,
 }
 
 impl FolderWalk {
-    /// Begins behind `after`. Without a delimiter, all keys are shown.
+    /// Begins after `after`. Without a delimiter, every key is returned.
     pub(super) fn begin(
         folder: &Folder,
         prefix: &str,
@@ -192,7 +192,7 @@ impl FolderWalk {
         Self::at(folder, prefix.to_owned(), directory, (delimiter, after))
     }
 
-    /// Begins in a directory, which may be one of the store itself.
+    /// Begins in a directory, which may be one that the store reserves.
     pub(super) fn begin_in(
         folder: &Folder,
         directory: Path,
@@ -227,7 +227,7 @@ impl FolderWalk {
         Ok(walk)
     }
 
-    /// The next object or common prefix.
+    /// Returns the next object or common prefix.
     pub(super) fn next(&mut self) -> object_store::Result<Option<FolderListEntry>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(name) = level.names.get(level.next) else {
@@ -241,7 +241,7 @@ impl FolderWalk {
             let is_directory = name.is_directory();
             let is_wanted = key.starts_with(&self.prefix) || is_directory && self.prefix.starts_with(&key);
             if !is_wanted {
-                // Keys that begin alike stand together.
+                // Keys with a common prefix are adjacent.
                 if key > self.prefix {
                     self.levels.pop();
                 }
@@ -260,10 +260,11 @@ impl FolderWalk {
                 return Ok(Some(FolderListEntry::Object(ListedKey { key, meta })));
             }
         }
+
         Ok(None)
     }
 
-    /// What a key is rolled up into.
+    /// Returns the common prefix that a key is rolled up into.
     fn common_prefix(&self, key: &str) -> Option<String> {
         if self.delimiter.is_empty() {
             return None;
@@ -273,27 +274,27 @@ impl FolderWalk {
         key.get(..self.prefix.len() + end).map(str::to_owned)
     }
 
-    /// Whether a common prefix is to be shown: once, and only for keys that are not passed over.
+    /// Returns whether a common prefix is to be shown: once, and only for keys that are not skipped.
     fn shows(&mut self, prefix: &str, is_directory: bool) -> object_store::Result<bool> {
         let is_whole_directory = is_directory && self.delimiter == "/";
         if self.after.passes_all(prefix) {
             return Ok(false);
         }
 
-        // Directories are shown even if they are empty, as far as none of their keys is passed over.
+        // Directories are shown even if they are empty, as long as none of their keys is skipped.
         let mut is_shown = is_whole_directory;
         if self.after.text().starts_with(prefix) || !is_whole_directory {
             is_shown = Self::begin(&self.folder, prefix, "", self.after.clone())?.next()?.is_some();
         }
         if !is_whole_directory {
-            // All that begin so are shown by now, in whatever directories they lie.
+            // All keys with this prefix are covered by now, whatever directories they are in.
             let after = WalkStart::Prefix(prefix.to_owned());
             *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, after)?;
         }
         Ok(is_shown)
     }
 
-    /// Goes down into a directory. One that may not be read is passed over.
+    /// Enters a directory. An unreadable one is skipped.
     fn descend(&mut self, key: String, path: Path) {
         if self.after.passes_all(&key) {
             return;
@@ -323,16 +324,17 @@ impl FolderWalk {
     }
 }
 
-/// The path of a segment in a directory, as it is: joining paths would escape it.
+/// Appends a segment to a directory's path verbatim: joining paths would escape it.
 fn child(directory: &Path, segment: &str) -> object_store::Result<Path> {
-    match directory.is_root() {
-        true => Ok(Path::parse(segment)?),
-        false => Ok(Path::parse(format!("{directory}/{segment}"))?),
+    if directory.is_root() {
+        Ok(Path::parse(segment)?)
+    } else {
+        Ok(Path::parse(format!("{directory}/{segment}"))?)
     }
 }
 
 impl Folder {
-    /// One page of a listing.
+    /// Returns one page of a listing.
     pub(crate) fn list_page(&self, request: &ListRequest) -> object_store::Result<ListPage> {
         let mut walk = FolderWalk::begin(self, &request.prefix, &request.delimiter, WalkStart::of(request))?;
         let mut page = ListPage::default();
@@ -353,10 +355,11 @@ impl Folder {
                 }
             }
         }
+
         Ok(page)
     }
 
-    /// What is known of an object without opening it; `None` if there is none.
+    /// Returns the metadata of an object without opening it; `None` if absent.
     pub(super) fn look(&self, path: &Path) -> Option<ObjectMeta> {
         match self.state(path) {
             Ok(found) => found.map(|(etag, stamp)| stamp.to_meta(path, etag)),
@@ -367,7 +370,7 @@ impl Folder {
         }
     }
 
-    /// The names in a directory, in the order of keys.
+    /// Returns the names in a directory, in key order, and its metadata.
     fn names(&self, path: &Path) -> io::Result<(DirEntryNames, Metadata)> {
         let asked = SystemTime::now();
         let relative = if path.is_root() { PathBuf::new() } else { file_of_path(path) };
@@ -400,6 +403,7 @@ impl Folder {
                 };
                 kind = target.file_type();
             }
+
             match kind {
                 kind if kind.is_dir() && segment != MARKER => {
                     names.push(DirEntryName { key: format!("{key}/"), segment });
@@ -408,10 +412,11 @@ impl Folder {
                 _ => {}
             }
         }
+
         names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
 
         let names: DirEntryNames = names.into();
-        // What a link leads to may change while the directory does not.
+        // The target of a link may change while the directory does not.
         let changed = stamp.last_changed();
         if !has_links && asked.duration_since(changed).is_ok_and(|unchanged| unchanged > SETTLED_AFTER) {
             self.inner.kept_names.put(&relative, stamp, &names);

@@ -1,12 +1,12 @@
-//! A folder of the file system as an object store that keeps all that a bucket would: any key, headers, tags, ETags.
+//! A folder of the file system as an object store with the features of a bucket: any key, headers, tags, ETags.
 //!
 //! ```text
-//! names ─▶ beneath ─▶ record          which file a key is, opened below the folder, with what is kept beside it
-//!             ├─▶ list                pages of keys in order
-//!             └─▶ write               whole files under their names, copies, renames, deletions
+//! names ─▶ beneath ─▶ record          the file of a key, opened beneath the folder, and its record
+//!            ├─▶ list                pages of keys in order
+//!            └─▶ write               atomic writes, copies, renames, deletions
 //! ```
 //!
-//! A directory is there as long as there is something in it: it is made with its first file and removed with its last one.
+//! A directory exists as long as it is not empty: it is created with its first file and removed with its last one.
 
 mod beneath;
 mod list;
@@ -45,7 +45,7 @@ pub use self::{
     write::CopyChange,
 };
 
-/// Writes to different paths do not wait for each other, but for those whose hashes collide.
+/// Number of locks: writes to different paths wait for each other only if their hashes collide.
 const STRIPES: usize = 64;
 
 /// A folder as an object store. Cheap to clone.
@@ -62,14 +62,14 @@ struct FolderInner {
     warned: FolderWarnings,
 }
 
-/// Warnings that were given.
+/// Warnings that were logged already.
 #[derive(Debug, Default)]
 struct FolderWarnings {
     foreign: AtomicBool,
     unreadable: AtomicBool,
 }
 
-/// A file that was opened, and what is known of it.
+/// An open file and its metadata.
 struct FolderFile {
     file: File,
     stamp: FileStamp,
@@ -78,7 +78,7 @@ struct FolderFile {
 }
 
 impl Folder {
-    /// Opens a folder. Links that lead out of it are followed if `follows_links`, and are no objects otherwise.
+    /// Opens a folder. Links that lead out of it are followed if `follows_links`, and are not objects otherwise.
     pub(crate) fn open_root(path: &std::path::Path, follows_links: bool) -> io::Result<Self> {
         let inner = FolderInner {
             root: FolderRoot::open(path, follows_links)?,
@@ -89,12 +89,12 @@ impl Folder {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The folder's own path.
+    /// Returns the folder's own path.
     pub(crate) fn root(&self) -> &std::path::Path {
         self.inner.root.path()
     }
 
-    /// Opens the file that is the object at a path.
+    /// Opens the file of the object at a path.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         self.inner.root.open_file(&file_of_path(path))
     }
@@ -109,7 +109,7 @@ impl Folder {
         Ok(FolderFile { file, stamp, record, meta })
     }
 
-    /// The ETag and the state of the object at a path, which need not be readable; `None` if there is none.
+    /// Returns the ETag and the stamp of the object at a path, which need not be readable; `None` if absent.
     fn state(&self, path: &Path) -> io::Result<Option<(String, FileStamp)>> {
         let file = file_of_path(path);
         let opened = match self.inner.root.open_at(&file, OFlags::PATH) {
@@ -126,13 +126,13 @@ impl Folder {
         Ok(Some((etag_of(record.as_ref(), &stamp), stamp)))
     }
 
-    /// The tags of an object, as S3 spells them in a header; empty if it has none.
+    /// Returns the tags of an object in S3's header encoding; empty if it has none.
     pub fn tags(&self, path: &Path) -> object_store::Result<String> {
         let record = self.open(path)?.record;
         Ok(record.and_then(|record| record.tags().map(str::to_owned)).unwrap_or_default())
     }
 
-    /// Replaces the tags of an object. What is cached of the object is of another version afterwards.
+    /// Replaces the tags of an object. This changes the version that its bytes are cached under.
     pub fn set_tags(&self, path: &Path, tags: Option<&str>) -> object_store::Result<()> {
         let _alone = self.alone(path);
         let FolderFile { file, stamp, record, .. } = self.open(path)?;
@@ -141,14 +141,14 @@ impl Folder {
         record::write(&self.inner.root, path, &file, &record).map_err(|error| failed(path, error))
     }
 
-    /// Removes an object if its ETag, quoted, is the one that `condition` wants.
+    /// Removes an object if `condition` accepts its quoted ETag.
     pub fn remove_if(&self, path: &Path, condition: impl FnOnce(&str) -> bool) -> object_store::Result<()> {
         self.remove(path, condition)
     }
 
-    /// Keeps others from giving a file at this path its name, or from taking it away.
+    /// Locks a path: no other writer links a file at it or removes it meanwhile.
     ///
-    /// All folders of the process share the locks: one may be below another, or be opened twice.
+    /// All folders of the process share the locks, since one may be below another or be opened twice.
     fn alone(&self, path: &Path) -> MutexGuard<'static, ()> {
         static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
@@ -178,13 +178,13 @@ impl FileStamp {
     }
 }
 
-/// Whether an error says that there is nothing.
+/// Returns whether an error means that the file is absent.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
 }
 
-/// The system's error about an object.
+/// Converts the system's error about an object.
 fn failed(path: &Path, error: io::Error) -> object_store::Error {
     let path = path.to_string();
     match error.kind() {

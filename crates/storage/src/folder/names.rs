@@ -1,4 +1,4 @@
-//! Keys of objects, paths of a store, and names of files: how each is spelled as the others, and back.
+//! Conversions between keys of objects, paths of a store, and names of files.
 //!
 //! ```text
 //! key          a//b.parquet                        any text; segments may be empty, ".", "..", hold control characters
@@ -6,22 +6,23 @@
 //! file         a/.stylobate-name-/b.parquet        what a file system can hold
 //! ```
 //!
-//! A segment that a path cannot hold is `.stylobate-name-` and the segment in hexadecimal. The file has the segment's own
-//! name where a file system takes it. A key that ends in `/` (a directory marker) is a file in that directory.
+//! A segment that a path cannot hold becomes `.stylobate-name-` and the segment in hexadecimal. The file has the
+//! segment's own name if the file system accepts it. A key that ends in `/` (a directory marker) is a file in that
+//! directory.
 
 use std::{borrow::Cow, ffi::OsStr, path::PathBuf};
 
 use object_store::path::Path;
 
-/// Names that begin so belong to the store.
+/// Prefix of names that belong to the store.
 pub(super) const RESERVED: &str = ".stylobate-";
 
-/// The file that is a directory marker.
+/// Name of the file that is a directory marker.
 pub(super) const MARKER: &str = ".stylobate-marker";
 
 const ESCAPED: &str = ".stylobate-name-";
 
-/// The path of a key in a folder; `None` for the empty key.
+/// Returns the path of a key in a folder; `None` for the empty key.
 pub fn path_of_key(key: &str) -> Option<Path> {
     let (above, last) = key.rsplit_once('/').map_or((None, key), |(above, last)| (Some(above), last));
     if key.is_empty() {
@@ -34,14 +35,14 @@ pub fn path_of_key(key: &str) -> Option<Path> {
     Path::parse(path.join("/")).ok()
 }
 
-/// The path of a directory whose keys begin with `prefix`, which is empty or ends in `/`.
+/// Returns the path of a directory whose keys begin with `prefix`, which is empty or ends in `/`.
 pub(super) fn directory_of_prefix(prefix: &str) -> Option<Path> {
     let Some(names) = prefix.strip_suffix('/') else { return Some(Path::default()) };
     let segments: Vec<_> = names.split('/').map(segment).collect();
     Path::parse(segments.join("/")).ok()
 }
 
-/// The key of the object at a path in a folder.
+/// Returns the key of the object at a path in a folder.
 pub fn key_of_path(path: &Path) -> String {
     let mut key = String::with_capacity(path.as_ref().len());
     let mut segments = path.as_ref().split('/').peekable();
@@ -59,7 +60,7 @@ pub fn key_of_path(path: &Path) -> String {
     key
 }
 
-/// A segment of a key, as a segment of a path.
+/// Encodes a segment of a key as a segment of a path.
 fn segment(key: &str) -> Cow<'_, str> {
     let is_plain = !matches!(key, "" | "." | "..")
         && !key.starts_with(RESERVED)
@@ -75,7 +76,7 @@ fn segment(key: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// The segment of a key that an escaped one stands for; `None` if it is not escaped.
+/// Decodes an escaped segment to that of a key; `None` if it is not escaped.
 fn unescaped(path: &str) -> Option<String> {
     let digits = path.strip_prefix(ESCAPED)?.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
@@ -90,31 +91,31 @@ fn unescaped(path: &str) -> Option<String> {
     (!key.contains('/') && segment(&key) == path).then_some(key)
 }
 
-/// Whether a file system holds the segment of a key under its own name.
+/// Returns whether a file system can hold the segment of a key under its own name.
 fn is_file_name(key: &str) -> bool {
     !matches!(key, "" | "." | "..") && !key.starts_with(RESERVED) && !key.contains('\0')
 }
 
-/// The file at a path, relative to its folder.
+/// Returns the file at a path, relative to its folder.
 pub(crate) fn file_of_path(path: &Path) -> PathBuf {
     let name =
         |segment: &str| unescaped(segment).filter(|key| is_file_name(key)).unwrap_or(segment.to_owned());
     path.as_ref().split('/').map(name).collect()
 }
 
-/// The segment of a path that a file or directory stands for.
+/// The meaning of a file's or directory's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodedFileName {
     /// A segment of a key: as a path spells it, and as the key does.
     Segment(String, String),
-    /// The store's own.
+    /// A name that the store reserves.
     Reserved,
-    /// Not UTF-8, or not what the store would have called it.
+    /// Not UTF-8, or not the name that the store would have chosen.
     Foreign,
 }
 
 impl DecodedFileName {
-    /// What a file's name says.
+    /// Decodes a file's name.
     pub(super) fn of(name: &OsStr) -> Self {
         let Some(name) = name.to_str() else { return Self::Foreign };
         if name == MARKER {
@@ -126,9 +127,11 @@ impl DecodedFileName {
                 None => Self::Foreign,
             };
         }
-        match name.starts_with(RESERVED) {
-            true => Self::Reserved,
-            false => Self::Segment(segment(name).into_owned(), name.to_owned()),
+
+        if name.starts_with(RESERVED) {
+            Self::Reserved
+        } else {
+            Self::Segment(segment(name).into_owned(), name.to_owned())
         }
     }
 }
@@ -178,7 +181,7 @@ mod tests {
             let path = path_of_key(&key).unwrap();
             prop_assert_eq!(key_of_path(&path), key.clone());
 
-            // A folder that is read finds the same segments.
+            // Reading the folder yields the same segments.
             let mut segments = Vec::new();
             let mut keys = Vec::new();
             for name in file_of_path(&path).iter() {

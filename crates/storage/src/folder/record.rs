@@ -1,11 +1,11 @@
-//! What a folder keeps of an object beside its bytes: the headers that describe it, and its tags.
+//! Records that a folder keeps of objects beside their bytes: descriptive headers and tags.
 //!
 //! ```text
 //! user.stylobate                                          an extended attribute of the file, in JSON
-//! .stylobate-attributes/<hash of path>-<inode>            the same in a file, where there is no room for the attribute
+//! .stylobate-attributes/<hash of path>-<inode>            the same in a file, if the attribute has no room
 //! ```
 //!
-//! A record is about a file of one size and time of change: one that somebody else wrote since has none.
+//! A record is valid for one size and modification time: a file that another program wrote since has none.
 
 use std::{
     fs::{File, Metadata},
@@ -39,16 +39,16 @@ pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-stor
 pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
-/// Bytes that are tried first for the value of an attribute.
+/// Initial buffer size for the value of an attribute, in bytes.
 const USUAL: usize = 1024;
 
-/// Headers that a folder is to keep with an object, in the extensions of a write. They may be completed until the write
-/// is: an ETag or a checksum is known when the last byte has come. Clones share them.
+/// Headers that a folder stores with an object, in the extensions of a write. They may be added until the write
+/// completes: an ETag or a checksum is known when the last byte has come. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct KeptHeaders(Arc<Mutex<HeaderMap>>);
 
 impl KeptHeaders {
-    /// Adds a header, or replaces it.
+    /// Adds or replaces a header.
     pub fn set(&self, name: HeaderName, value: HeaderValue) {
         self.0.lock().insert(name, value);
     }
@@ -59,7 +59,7 @@ impl KeptHeaders {
         self.0.lock().extend(others);
     }
 
-    /// Extensions of a write that carry these.
+    /// Returns extensions of a write that carry these headers.
     pub fn into_extensions(self) -> Extensions {
         let mut extensions = Extensions::new();
         extensions.insert(self);
@@ -79,7 +79,7 @@ impl KeptHeaders {
     }
 }
 
-/// Headers as they are written down. One that is not UTF-8 is left out.
+/// Encodes headers as text. Values that are not UTF-8 are left out.
 fn to_text(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
     headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect()
@@ -92,7 +92,7 @@ fn of_text(headers: &[(String, String)]) -> HeaderMap {
     headers.iter().filter_map(header).collect()
 }
 
-/// What tells one state of a file from all others: inode, times of change, size.
+/// The identity of a file's state: inode, modification and change times, size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     pub(super) inode: u64,
@@ -117,7 +117,7 @@ impl FileStamp {
         format!("{inode:x}-{modified:x}-{changed:x}-{size:x}")
     }
 
-    /// The later one of the two times of change.
+    /// Returns the later of the modification and change times.
     pub(super) fn last_changed(&self) -> SystemTime {
         let nanoseconds = u64::try_from(self.modified.max(self.changed)).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds)
@@ -137,7 +137,7 @@ pub(super) struct FileRecord {
 }
 
 impl FileRecord {
-    /// The record of a file that is as `stamp` says.
+    /// Creates the record of a file whose state is `stamp`.
     pub(super) fn new(stamp: &FileStamp, headers: &HeaderMap) -> Self {
         Self { size: stamp.size, modified: format!("{:x}", stamp.modified), headers: to_text(headers) }
     }
@@ -146,7 +146,7 @@ impl FileRecord {
         self.size == stamp.size && self.modified == format!("{:x}", stamp.modified)
     }
 
-    /// The headers as they were given, tags among them.
+    /// Returns the headers as given, including tags.
     pub(super) fn headers(&self) -> HeaderMap {
         of_text(&self.headers)
     }
@@ -155,7 +155,7 @@ impl FileRecord {
         self.headers.iter().find_map(|(found, value)| (found == name.as_str()).then_some(value.as_str()))
     }
 
-    /// The tags, as S3 spells them in a header.
+    /// Returns the tags in S3's header encoding.
     pub(super) fn tags(&self) -> Option<&str> {
         self.get(&TAGGING)
     }
@@ -166,12 +166,12 @@ impl FileRecord {
         self.headers.extend(tags.map(|tags| (TAGGING.to_string(), tags.to_owned())));
     }
 
-    /// The ETag, quoted, if one is kept.
+    /// Returns the quoted ETag, if one is recorded.
     pub(super) fn etag(&self) -> Option<&str> {
         self.get(&ETAG)
     }
 
-    /// The headers with which S3 would describe the object.
+    /// Returns the headers with which S3 would describe the object.
     pub(super) fn describe(&self, etag: &str, stamp: &FileStamp) -> HeaderMap {
         let mut headers = self.headers();
         if let Some(tags) = headers.remove(TAGGING) {
@@ -188,7 +188,7 @@ impl FileRecord {
         headers
     }
 
-    /// The same as attributes of an object store.
+    /// Returns the headers as attributes of an object store.
     pub(super) fn attributes(&self) -> Attributes {
         let attribute = |(name, value): &(String, String)| {
             let name = attribute_of(name)?;
@@ -198,7 +198,7 @@ impl FileRecord {
     }
 }
 
-/// The attributes of an object store that are headers under another name.
+/// Attributes of an object store, and the headers that they map to.
 static ATTRIBUTES: [(Attribute, HeaderName); 6] = [
     (Attribute::CacheControl, CACHE_CONTROL),
     (Attribute::ContentDisposition, CONTENT_DISPOSITION),
@@ -216,7 +216,7 @@ fn attribute_of(header: &str) -> Option<Attribute> {
     named.map(|(attribute, _)| attribute.clone())
 }
 
-/// The headers of attributes, or what of them cannot be one.
+/// Converts attributes to headers. The error describes the one that cannot be a header.
 pub(super) fn headers_of(attributes: &Attributes) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (attribute, value) in attributes {
@@ -235,14 +235,14 @@ pub(super) fn headers_of(attributes: &Attributes) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Where the record of a file at `path` lies if it does not fit into its attributes.
+/// Returns the path of the record of a file at `path` that does not fit into its attributes.
 fn beside(root: &FolderRoot, path: &Path, inode: u64) -> PathBuf {
     let hash = blake3::hash(path.as_ref().as_bytes()).to_hex();
     let (above, name) = hash.split_at(2);
     root.path().join(BESIDE).join(above).join(format!("{name}-{inode:x}"))
 }
 
-/// The record of an open file, if it has one and is still as it was then.
+/// Reads the record of an open file; `None` if it has none or has changed since.
 pub(super) fn read(
     root: &FolderRoot,
     path: &Path,
@@ -252,7 +252,7 @@ pub(super) fn read(
     read_by(root, path, stamp, |value| rustix::fs::fgetxattr(file, ATTRIBUTE, value))
 }
 
-/// The record of a file by its name. That of a file that may not be read is not known.
+/// Reads the record of a file by its name; `None` also if the file may not be read.
 pub(super) fn read_at(
     root: &FolderRoot,
     path: &Path,
@@ -280,7 +280,7 @@ fn read_by(
             value.truncate(length);
             value
         }
-        // Where there is no attribute, there may be a file.
+        // Without the attribute, the record may be in a file.
         Err(Errno::NODATA | Errno::NOTSUP) => match std::fs::read(beside(root, path, stamp.inode)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read?,
@@ -288,11 +288,12 @@ fn read_by(
         Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+
     let record: Option<FileRecord> = serde_json::from_slice(&json).ok();
     Ok(record.filter(|record| record.is_of(stamp)))
 }
 
-/// Keeps the record with an open file that is to be, or is, at `path`.
+/// Stores the record of an open file that is, or is going to be, at `path`.
 pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRecord) -> io::Result<()> {
     let json = serde_json::to_vec(record)?;
     match rustix::fs::fsetxattr(file, ATTRIBUTE, &json, XattrFlags::empty()) {
@@ -307,17 +308,18 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     for _ in 0..ATTEMPTS {
         written = write_beside(&place, &staged, &json);
         match &written {
-            // Somebody removed the folder, which was empty.
+            // Another writer removed the folder, which was empty.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => break,
         }
     }
+
     if written.is_err() {
         let _ = std::fs::remove_file(&staged);
         return written;
     }
 
-    // The attribute would be found first.
+    // The attribute would take precedence.
     match rustix::fs::fremovexattr(file, ATTRIBUTE) {
         Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
         Err(error) => Err(error.into()),
@@ -332,7 +334,7 @@ fn write_beside(place: &std::path::Path, staged: &std::path::Path, json: &[u8]) 
     std::fs::rename(staged, place)
 }
 
-/// Removes the record that lies beside the file of this inode that was at `path`. Returns whether there was one.
+/// Removes the record file of the given inode that was at `path`. Returns whether there was one.
 pub(super) fn remove_beside(root: &FolderRoot, path: &Path, inode: u64) -> bool {
     let place = beside(root, path, inode);
     let is_removed = std::fs::remove_file(&place).is_ok();

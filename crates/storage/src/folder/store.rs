@@ -1,4 +1,4 @@
-//! The folder as an [`ObjectStore`]: each call is a piece of blocking work.
+//! The folder as an [`ObjectStore`]: each call runs as blocking work.
 
 use std::{
     fmt,
@@ -30,13 +30,13 @@ use super::{
 };
 use crate::object_headers::CapturedHeaders;
 
-/// Objects of a listing that are looked for at a time.
+/// Objects that a listing collects per blocking call.
 const BATCH: usize = 1000;
 
-/// Objects that are removed at the same time.
+/// Maximum concurrent removals.
 const REMOVALS: usize = 8;
 
-/// On which state of the object an upload in parts may be completed, in the extensions of the upload.
+/// Condition on the existing object under which a multipart upload may complete, in the extensions of the upload.
 #[derive(Clone, Debug)]
 pub struct UploadMode(pub PutMode);
 
@@ -46,7 +46,7 @@ impl fmt::Display for Folder {
     }
 }
 
-/// Runs blocking work where it blocks nobody.
+/// Runs blocking work on the runtime's blocking threads, or in place if there is no runtime.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> object_store::Result<T> + Send + 'static,
 ) -> object_store::Result<T> {
@@ -56,7 +56,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// The headers of a write that are known by now.
+/// Returns the headers of a write that are known so far.
 fn headers(
     attributes: &object_store::Attributes,
     extensions: &Extensions,
@@ -179,7 +179,8 @@ impl ObjectStore for Folder {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
         let folder = self.clone();
-        let (from, to) = (from.clone(), to.clone());
+        let from = from.clone();
+        let to = to.clone();
         let mode = match options.mode {
             CopyMode::Overwrite => PutMode::Overwrite,
             CopyMode::Create => PutMode::Create,
@@ -190,7 +191,8 @@ impl ObjectStore for Folder {
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
         let folder = self.clone();
-        let (from, to) = (from.clone(), to.clone());
+        let from = from.clone();
+        let to = to.clone();
         let replaces = options.target_mode == RenameTargetMode::Overwrite;
         blocking(move || folder.rename_file(&from, &to, replaces)).await
     }
@@ -221,7 +223,7 @@ impl Folder {
     }
 }
 
-/// The objects that a walk comes to, but for directory markers.
+/// Returns the objects of a walk, except directory markers.
 fn objects_of(walk: FolderWalk) -> impl Stream<Item = object_store::Result<ObjectMeta>> {
     let batches = futures::stream::try_unfold(Some(walk), async |walk| -> object_store::Result<_> {
         let Some(walk) = walk else { return Ok(None) };
@@ -231,7 +233,7 @@ fn objects_of(walk: FolderWalk) -> impl Stream<Item = object_store::Result<Objec
     batches.try_flatten()
 }
 
-/// The next objects of a walk, and the walk if it goes on.
+/// Returns the next objects of a walk, and the walk unless it has ended.
 fn batch_of(mut walk: FolderWalk) -> object_store::Result<(Vec<ObjectMeta>, Option<FolderWalk>)> {
     let mut batch = Vec::new();
     while batch.len() < BATCH {
@@ -258,19 +260,19 @@ fn read(file: &File, size: u64, path: &Path, range: Range<u64>) -> object_store:
     Ok(bytes.into())
 }
 
-/// Whether an object stands for a directory. Those who ask for paths look for files.
+/// Returns whether an object stands for a directory. Callers that list paths look for files.
 fn is_marker(meta: &ObjectMeta) -> bool {
     meta.location.filename() == Some(MARKER)
 }
 
-/// An upload whose parts come in order, each written to its place at once.
+/// An upload whose parts come in order, each written to its offset at once.
 #[derive(Debug)]
 struct FolderUpload {
     path: Path,
-    /// `None` once it is over.
+    /// `None` once the upload is completed or aborted.
     write: Option<Arc<FolderWrite>>,
     length: u64,
-    /// Parts that were handed over.
+    /// Parts that were submitted.
     parts: usize,
     /// Parts that are written.
     written: Arc<AtomicUsize>,
@@ -292,6 +294,7 @@ impl MultipartUpload for FolderUpload {
         let write = self.write.clone();
         let written = self.written.clone();
         let path = self.path.clone();
+
         async move {
             let write = write.ok_or_else(|| Self::error("the upload is over"))?;
             blocking(move || {

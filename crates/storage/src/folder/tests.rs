@@ -1,4 +1,4 @@
-//! Tests of the folder as a store: what object stores promise, keys of every kind, headers and tags, links, listings.
+//! Tests of the folder as a store: the object store contract, keys of every kind, headers and tags, links, listings.
 
 use std::{os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -24,7 +24,7 @@ fn place() -> TestFolder {
     TestFolder { folder: Folder::open_root(&root, false).unwrap(), root, _kept: kept }
 }
 
-/// The files and directories below a folder, without their kinds.
+/// Returns the files and directories below a folder, without their kinds.
 fn tree(root: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -107,6 +107,7 @@ async fn every_key_is_held_and_listed_in_order() {
         ".stylobate-marker",
         "t/u/",
     ];
+
     for name in keys {
         put(folder, name).await;
     }
@@ -115,6 +116,7 @@ async fn every_key_is_held_and_listed_in_order() {
     for max_keys in [1, 2, 3, 7, 100] {
         assert_eq!(list(folder, "", "", max_keys), keys, "{max_keys}");
     }
+
     for name in keys {
         let bytes = folder.get(&key(name)).await.unwrap().bytes().await.unwrap();
         assert_eq!(bytes, name.as_bytes());
@@ -136,6 +138,7 @@ async fn listings_go_on_anywhere_and_know_any_delimiter() {
     for name in ["a/1", "a/2", "a-1", "a-2", "b", "c/d/1", "c/d-e/2", "cc"] {
         put(folder, name).await;
     }
+
     std::fs::create_dir_all(root.join("empty/inner")).unwrap();
 
     for max_keys in 1..8 {
@@ -157,13 +160,14 @@ async fn listings_go_on_anywhere_and_know_any_delimiter() {
         keys.sort();
         keys
     };
+
     assert_eq!(after("a/1", ""), ["a/2", "b", "c/d-e/2", "c/d/1", "cc"]);
     assert_eq!(after("a/1", "/"), ["a/", "b", "c/", "cc", "empty/"]);
     assert_eq!(after("a/2", "/"), ["b", "c/", "cc", "empty/"]);
     assert_eq!(after("c/d-", ""), ["c/d-e/2", "c/d/1", "cc"]);
     assert_eq!(list(folder, "nothing/here", "/", 3), [] as [&str; 0]);
 
-    // The last character of all is one of a key like any other.
+    // The last character of Unicode is valid in a key.
     put(folder, "a/\u{10ffff}z").await;
     put(folder, "a-\u{10ffff}z").await;
     for max_keys in 1..4 {
@@ -182,7 +186,7 @@ async fn pages_of_a_large_directory_show_each_name_once() {
     }
     assert_eq!(list(folder, "d/", "/", 300), names);
 
-    // Names that are kept for the next page are of the directory as it is.
+    // Cached names are those of the current state of the directory.
     let long_ago = rustix::fs::Timespec { tv_sec: 1_000_000, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: long_ago, last_modification: long_ago };
     rustix::fs::utimensat(rustix::fs::CWD, root.join("d"), &times, rustix::fs::AtFlags::empty()).unwrap();
@@ -219,6 +223,7 @@ async fn headers_and_tags_stay_with_their_object() {
         assert_eq!(found.meta.e_tag, written.e_tag);
         assert_eq!(folder.tags(&now).unwrap(), "a=1&b=2");
     }
+
     folder.set_tags(&path, None).unwrap();
     assert_eq!(folder.tags(&path).unwrap(), "");
 

@@ -1,12 +1,12 @@
-//! Writes of a folder: a file is filled without a name, and gets its own at the end, whole and with its record.
+//! Writes to a folder: a file is filled without a name, and linked at the end, whole and with its record.
 //!
 //! ```text
-//! a/b/c.parquet   O_TMPFILE in the nearest directory that is there ── written ── record ── a/b/ made ── linked, or
-//!                 renamed over what it replaces
+//! a/b/c.parquet   O_TMPFILE in the nearest existing directory ── written ── record ── a/b/ created ── linked, or
+//!                 renamed over the file that it replaces
 //! ```
 //!
-//! Nothing is left of a write that ends early, not even where the process is killed. Where a file system has no files
-//! without names, the file is called `.stylobate-part-…`, which no listing shows.
+//! A write that ends early leaves nothing, even if the process is killed. On a file system without unnamed files, the
+//! file is called `.stylobate-part-…`, which no listing shows.
 
 use std::{
     ffi::OsStr,
@@ -34,14 +34,14 @@ use super::{
     record::{self, FileRecord, FileStamp, KeptHeaders, STORAGE_CLASS, TAGGING},
 };
 
-/// The mode of a new file, of which the umask takes away.
+/// The mode of a new file, before the umask.
 const NEW: Mode = Mode::from_raw_mode(0o666);
 
 /// A file that has no name yet.
 #[derive(Debug)]
 pub(super) struct UnnamedFile {
     pub(super) file: File,
-    /// The directory and the name under which it lies until then, if it has to have one.
+    /// The directory and the temporary name, on file systems without unnamed files.
     staged: Option<(OwnedFd, String)>,
 }
 
@@ -54,11 +54,11 @@ impl Drop for UnnamedFile {
 }
 
 impl UnnamedFile {
-    /// Opens a file that can get the name `target`.
+    /// Creates a file that can get the name `target`.
     fn create(folder: &Folder, target: &FilePath) -> io::Result<Self> {
         for _ in 1..ATTEMPTS {
             match Self::create_near(folder, target) {
-                // Somebody removed the directory, which was empty.
+                // Another writer removed the directory, which was empty.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 created => return created,
             }
@@ -66,7 +66,7 @@ impl UnnamedFile {
         Self::create_near(folder, target)
     }
 
-    /// Opens a file in the nearest directory above `target` that is there.
+    /// Creates a file in the nearest existing directory above `target`.
     fn create_near(folder: &Folder, target: &FilePath) -> io::Result<Self> {
         let mut above = target.parent().unwrap_or(FilePath::new(""));
         let directory = loop {
@@ -84,7 +84,7 @@ impl UnnamedFile {
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                     folder.note_no_nameless_files();
                 }
-                // So ext4 says that the directory was removed meanwhile.
+                // ext4 reports a directory that was removed meanwhile this way.
                 Err(Errno::PERM) if rustix::fs::fstat(&directory).is_ok_and(|found| found.st_nlink == 0) => {
                     return Err(io::ErrorKind::NotFound.into());
                 }
@@ -98,7 +98,7 @@ impl UnnamedFile {
         Ok(Self { file: file.into(), staged: Some((directory, name)) })
     }
 
-    /// Links the file into the directory. Fails with [`Errno::EXIST`] if there is something of this name.
+    /// Links the file into the directory. Fails with [`Errno::EXIST`] if the name exists.
     fn link(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         match &self.staged {
             None => {
@@ -109,7 +109,7 @@ impl UnnamedFile {
         }
     }
 
-    /// Puts the file in the place of what has the name now, if anything.
+    /// Links the file under the name, replacing an existing file.
     fn replace(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         if let Some((from, staged)) = &self.staged {
             return rustix::fs::renameat(from, staged.as_str(), directory, name);
@@ -133,10 +133,10 @@ fn part_name() -> String {
     format!(".stylobate-part-{:032x}", rand::random::<u128>())
 }
 
-/// Renames a file unless there is one of the new name.
+/// Renames a file unless the new name exists.
 fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-        // A file system that cannot: the link is there first, and the old name is gone a moment later.
+        // The file system lacks this flag: link first, then remove the old name.
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
             rustix::fs::unlinkat(from, old, AtFlags::empty())
@@ -145,7 +145,7 @@ fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<
     }
 }
 
-/// A write under way to an object.
+/// A write of an object in progress.
 #[derive(Debug)]
 pub(super) struct FolderWrite {
     folder: Folder,
@@ -166,9 +166,10 @@ impl FolderWrite {
         &self.new.file
     }
 
-    /// Gives the object its name, if the mode allows it, and keeps these headers with it.
+    /// Gives the object its name, if the mode allows it, and stores `headers` with it.
     pub(super) fn publish(self, mode: &PutMode, headers: &HeaderMap) -> object_store::Result<PutResult> {
-        let (folder, path) = (&self.folder, &self.path);
+        let folder = &self.folder;
+        let path = &self.path;
         let io = |error: io::Error| failed(path, error);
         let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
         let record = (!headers.is_empty()).then(|| FileRecord::new(&stamp, headers));
@@ -181,15 +182,16 @@ impl FolderWrite {
             record::remove_beside(&folder.inner.root, path, stamp.inode);
             folder.remove_empty(self.target.parent().unwrap_or(FilePath::new("")));
         }
+
         placed?;
         let stamp = FileStamp::of(&self.new.file.metadata().map_err(io)?);
         Ok(PutResult { e_tag: Some(etag_of(record.as_ref(), &stamp)), version: Some(stamp.to_text()) })
     }
 
     fn place(&self, mode: &PutMode) -> object_store::Result<()> {
-        let (folder, path) = (&self.folder, &self.path);
-        let (above, name) = (self.target.parent(), self.target.file_name());
-        let (Some(above), Some(name)) = (above, name) else {
+        let folder = &self.folder;
+        let path = &self.path;
+        let (Some(above), Some(name)) = (self.target.parent(), self.target.file_name()) else {
             return Err(failed(path, io::ErrorKind::InvalidFilename.into()));
         };
 
@@ -209,17 +211,18 @@ impl FolderWrite {
                     }
                     return Ok(());
                 }
-                // Somebody removed the directory, which was empty.
+                // Another writer removed the directory, which was empty.
                 Err(Errno::NOENT) => {}
                 Err(Errno::EXIST) => return Err(exists(path)),
                 Err(error) => return Err(failed(path, error.into())),
             }
         }
+
         Err(failed(path, io::ErrorKind::NotFound.into()))
     }
 }
 
-/// The ETag of a file: the one that is kept, or what tells its state from others.
+/// Returns the ETag of a file: the recorded one, or one derived from its stamp.
 pub(super) fn etag_of(record: Option<&FileRecord>, stamp: &FileStamp) -> String {
     match record.and_then(FileRecord::etag) {
         Some(etag) => etag.to_owned(),
@@ -227,7 +230,7 @@ pub(super) fn etag_of(record: Option<&FileRecord>, stamp: &FileStamp) -> String 
     }
 }
 
-/// Whether what is there now is what the mode asks for.
+/// Checks that the existing object satisfies the mode.
 fn check_mode(path: &Path, mode: &PutMode, before: Option<&(String, FileStamp)>) -> object_store::Result<()> {
     match (mode, before) {
         (PutMode::Overwrite, _) | (PutMode::Create, None) => Ok(()),
@@ -254,7 +257,7 @@ fn exists(path: &Path) -> object_store::Error {
     }
 }
 
-/// Writes a payload from an offset on.
+/// Writes a payload at an offset.
 pub(super) fn write_at(file: &File, payload: &PutPayload, mut offset: u64) -> io::Result<()> {
     for bytes in payload {
         file.write_all_at(bytes, offset)?;
@@ -263,16 +266,16 @@ pub(super) fn write_at(file: &File, payload: &PutPayload, mut offset: u64) -> io
     Ok(())
 }
 
-/// What a copy within a folder is to be of, and how it differs; in the extensions of the copy.
+/// Conditions and changes of a copy within a folder, in the extensions of the copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyChange {
     /// The ETag that the source must have.
     pub e_tag: Option<String>,
-    /// Headers in the place of those that describe the source; its ETag and checksums stay.
+    /// Headers that replace those that describe the source; its ETag and checksums stay.
     pub headers: Option<KeptHeaders>,
-    /// A storage class in the place of the source's.
+    /// A storage class that replaces the source's.
     pub class: Option<String>,
-    /// Tags in the place of the source's, as S3 spells them in a header.
+    /// Tags that replace the source's, in S3's header encoding.
     pub tags: Option<String>,
 }
 
@@ -286,6 +289,7 @@ impl CopyChange {
             headers = kept.filter(|(name, _)| is_of_bytes(name) || *name == TAGGING).collect();
             headers.extend(replaced.to_map());
         }
+
         if let Some(class) = self.class.as_deref().and_then(|class| HeaderValue::from_str(class).ok()) {
             headers.insert(STORAGE_CLASS, class);
         }
@@ -299,7 +303,7 @@ impl CopyChange {
 }
 
 impl Folder {
-    /// Copies the bytes of an object and what is kept with it, by the file system itself where it can.
+    /// Copies the bytes and the record of an object, within the file system itself if it can.
     pub(super) fn copy_file(
         &self,
         from: &Path,
@@ -313,7 +317,8 @@ impl Folder {
         }
 
         let write = FolderWrite::begin(self, to)?;
-        let (mut reader, mut writer) = (&source.file, write.file());
+        let mut reader = &source.file;
+        let mut writer = write.file();
         let copied = io::copy(&mut reader, &mut writer).map_err(|error| failed(to, error))?;
         let now = source.file.metadata().map_err(|error| failed(from, error))?;
         if copied != source.stamp.size || FileStamp::of(&now) != source.stamp {
@@ -324,10 +329,11 @@ impl Folder {
         write.publish(mode, &change.apply(kept.headers())).map(drop)
     }
 
-    /// Gives an object another name.
+    /// Renames an object.
     pub(super) fn rename_file(&self, from: &Path, to: &Path, replaces: bool) -> object_store::Result<()> {
         let source = self.open(from)?;
-        let (old, new) = (file_of_path(from), file_of_path(to));
+        let old = file_of_path(from);
+        let new = file_of_path(to);
         let names = (old.parent(), old.file_name(), new.parent(), new.file_name());
         let (Some(old_above), Some(old_name), Some(new_above), Some(new_name)) = names else {
             return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
@@ -341,18 +347,20 @@ impl Folder {
                 let old_directory =
                     self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
                 renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
-                    let renamed = match replaces {
-                        true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name),
-                        false => rename_new(&old_directory, old_name, &new_directory, new_name),
+                    let renamed = if replaces {
+                        rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)
+                    } else {
+                        rename_new(&old_directory, old_name, &new_directory, new_name)
                     };
                     renamed.map_err(io::Error::from)
                 });
                 match &renamed {
-                    // Somebody removed the new directory, which was empty.
+                    // Another writer removed the new directory, which was empty.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     _ => break,
                 }
             }
+
             renamed.map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => exists(to),
                 _ => failed(to, error),
@@ -362,7 +370,7 @@ impl Folder {
             }
         }
 
-        // An attribute goes with its file.
+        // An attribute moves with its file, a record file does not.
         if let Some(record) = &source.record
             && record::remove_beside(&self.inner.root, from, source.stamp.inode)
         {
@@ -372,7 +380,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes an object, if it is the one that the condition names, and the directories that it leaves empty.
+    /// Removes an object if the condition accepts its ETag, and the directories that it leaves empty.
     pub(super) fn remove(
         &self,
         path: &Path,
@@ -398,11 +406,12 @@ impl Folder {
                 .map_err(|error| failed(path, error.into()))?;
             record::remove_beside(&self.inner.root, path, stamp.inode);
         }
+
         self.remove_empty(above);
         Ok(())
     }
 
-    /// Removes a directory and those above it, as far as they are empty.
+    /// Removes a directory and its ancestors, as far as they are empty.
     fn remove_empty(&self, directory: &FilePath) {
         for directory in directory.ancestors() {
             let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { return };

@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{OriginMetrics, RequestOptions};
 
-/// Longest that one request may take from its first byte to its last: a part of an upload over a slow line.
+/// Maximum time of one request from its first byte to its last: a part of an upload over a slow line.
 const REQUEST_TIMEOUT: &str = "300s";
 
-/// What a store is built from.
+/// Inputs that a store is built from.
 pub(super) struct CloudStoreBuilder<'a> {
     pub(super) url: &'a Url,
     pub(super) options: &'a [(String, String)],
@@ -31,10 +31,10 @@ pub(super) struct CloudStoreBuilder<'a> {
     pub(super) metrics: &'a Arc<OriginMetrics>,
 }
 
-/// A store, and what tells its objects from those of another store under the same URL.
+/// A store, and the text that distinguishes its objects from those of another store under the same URL.
 type BuiltStore<S> = (S, String);
 
-/// A builder of the object_store crate with the options applied, and the identity; a key that it does not know is an
+/// Applies the options to a builder of the object_store crate and returns it with the identity; an unknown key is an
 /// error.
 macro_rules! configured {
     ($self:ident, $builder:expr, $identity:expr) => {{
@@ -56,7 +56,7 @@ impl CloudStoreBuilder<'_> {
         }
     }
 
-    /// The options given, after the defaults that they override.
+    /// Returns the options given, after the defaults that they override.
     fn options(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
@@ -86,6 +86,7 @@ impl CloudStoreBuilder<'_> {
         for (key, value) in self.options() {
             client = client.with_config(key.to_ascii_lowercase().parse()?, value);
         }
+
         if !self.url.username().is_empty() {
             client = client.with_default_headers(basic_auth(self.url));
         }
@@ -95,13 +96,13 @@ impl CloudStoreBuilder<'_> {
             .with_retry(self.retry())
             .with_http_connector(ObservedConnector::new(self.metrics))
             .build()?;
-        // A name shows no query, and yet two of them are two places.
+        // A name omits the query, yet two queries are two stores.
         let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();
         Ok((store, format!("{} {query}", self.url.username())))
     }
 }
 
-/// The URL without its user and password.
+/// Returns the URL without its user and password.
 fn without_user(url: &Url) -> Url {
     let mut url = url.clone();
     // Refused for URLs without a host, which have no user.
@@ -109,7 +110,7 @@ fn without_user(url: &Url) -> Url {
     url
 }
 
-/// The URL's user and password as a header, so that no error of the client can quote them with the URL.
+/// Returns the URL's user and password as a header, so that no error of the client can quote them with the URL.
 fn basic_auth(url: &Url) -> HeaderMap {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));

@@ -1,10 +1,10 @@
-//! The cost of a request to an origin against that of a byte, learned from the answers.
+//! The cost of a request to an origin relative to that of a byte, learned from responses.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// What one more request costs, expressed in bytes that could be transferred meanwhile.
+/// The cost of one more request, expressed in bytes that could be transferred meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct OriginCost {
     averages: Mutex<CostAverages>,
@@ -18,11 +18,11 @@ struct CostAverages {
 
 /// Weight of a new sample.
 const WEIGHT: f64 = 0.2;
-/// Answers shorter than this say little about the throughput.
+/// Responses shorter than this say little about the throughput.
 const MIN_SAMPLE: u64 = 256 << 10;
 
-/// Requests wait for near ones for this part of the latency of the origin, at most `MAX_WAIT`; not at all if that is
-/// less than `MIN_WAIT`.
+/// Divisor of the origin's latency that gives the time to wait for requests of nearby ranges: at most `MAX_WAIT`, and
+/// none if it is less than `MIN_WAIT`.
 const WAIT_DIVISOR: u32 = 12;
 const MIN_WAIT: Duration = Duration::from_millis(1);
 const MAX_WAIT: Duration = Duration::from_millis(5);
@@ -30,16 +30,16 @@ const MAX_WAIT: Duration = Duration::from_millis(5);
 /// Bounds of the gap between two ranges that one request bridges.
 const MIN_GAP: u64 = 64 << 10;
 const MAX_GAP: u64 = 1 << 20;
-/// The gap for an origin that nothing is known of.
+/// The gap for an origin without samples.
 const DEFAULT_GAP: u64 = 256 << 10;
 
 impl OriginCost {
-    /// Notes the time from a request to the first byte of its answer.
+    /// Notes the time from a request to the first byte of its response.
     pub(crate) fn note_latency(&self, latency: Duration) {
         average(&mut self.averages.lock().latency, latency.as_secs_f64());
     }
 
-    /// Notes how long the bytes of an answer took from the first one on.
+    /// Notes the transfer time of a response from its first byte on.
     pub(crate) fn note_transfer(&self, bytes: u64, took: Duration) {
         if bytes >= MIN_SAMPLE {
             let rate = bytes as f64 / took.as_secs_f64().max(1e-6);
@@ -47,15 +47,15 @@ impl OriginCost {
         }
     }
 
-    /// The time that a request may wait for near ones; `None` for origins that answer quickly.
+    /// Returns the time that a request may wait for nearby ones; `None` for origins that answer quickly.
     pub(crate) fn merge_wait(&self) -> Option<Duration> {
         let latency = Duration::try_from_secs_f64(self.averages.lock().latency?).ok()?;
         let wait = (latency / WAIT_DIVISOR).min(MAX_WAIT);
         (wait >= MIN_WAIT).then_some(wait)
     }
 
-    /// Returns the largest gap between two ranges that is cheaper to fetch than a second request.
-    /// Half of the bytes that arrive during the latency of a request: several requests are usually under way at once.
+    /// Returns the largest gap between two ranges that is cheaper to fetch than a second request: half of the bytes
+    /// that arrive during the latency of a request, since several requests are usually in flight.
     pub(crate) fn max_gap(&self) -> u64 {
         let averages = self.averages.lock();
         match (averages.latency, averages.bytes_per_second) {

@@ -1,4 +1,4 @@
-//! What is asked of an origin over HTTP: kinds of requests, how they fail, and the counters of both.
+//! Requests to an origin over HTTP: their kinds, their failures, and the counters of both.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::latency::{LatencyCounts, LatencyHistogram};
 
-/// What a request asks of an origin.
+/// The kind of a request to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestKind {
     /// Bytes of an object, or a document about one.
@@ -22,7 +22,7 @@ pub enum RequestKind {
     List,
     /// A new object, a part of one, or a copy.
     Put,
-    /// The end of one object or of several.
+    /// A deletion of one object or of several.
     Delete,
     /// Anything else, such as the beginning or completion of an upload.
     Other,
@@ -32,7 +32,7 @@ impl RequestKind {
     /// Every kind, in the order in which they are shown.
     pub const ALL: [Self; 6] = [Self::Get, Self::Head, Self::List, Self::Put, Self::Delete, Self::Other];
 
-    /// Its name, such as `get`.
+    /// Returns its name, such as `get`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -44,7 +44,7 @@ impl RequestKind {
         }
     }
 
-    /// The kind of a request to S3, GCS, Azure or a WebDAV server.
+    /// Classifies a request to S3, GCS, Azure or a WebDAV server.
     pub fn of(method: &Method, uri: &Uri) -> Self {
         let parameters = || uri.query().unwrap_or_default().split('&');
         let has = |wanted: &str| parameters().any(|parameter| parameter.split('=').next() == Some(wanted));
@@ -62,14 +62,14 @@ impl RequestKind {
     }
 }
 
-/// Why a request to an origin did not bring what was asked for.
+/// The reason for which a request to an origin failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OriginFailure {
     /// It answered with a status of 400 or more.
     Status(u16),
     /// It did not answer in time.
     Timeout,
-    /// The connection could not be made, or broke.
+    /// The connection could not be established, or broke.
     Connection,
 }
 
@@ -83,32 +83,32 @@ impl fmt::Display for OriginFailure {
     }
 }
 
-/// An origin that asked for fewer requests is taken to throttle for this long.
+/// Time for which an origin that sent 429 or 503 counts as throttling.
 const THROTTLES_FOR: Duration = Duration::from_secs(60);
 
-/// The counters of the requests to one origin. Failures are as slow as a round trip, and share a lock.
+/// The counters of the requests to one origin. A failure takes at least a round trip, so failures may share a lock.
 #[derive(Debug, Default)]
 pub struct OriginMetrics {
     latencies: [LatencyHistogram; RequestKind::ALL.len()],
     failures: Mutex<BTreeMap<OriginFailure, u64>>,
-    /// When it last asked for fewer requests.
+    /// Time of the last 429 or 503.
     throttled: Mutex<Option<Instant>>,
 }
 
 impl OriginMetrics {
-    /// Times until the head of the answer came, by kind; kinds without a request are left out.
+    /// Returns the times to the head of the response, by kind; kinds without a request are left out.
     pub fn latencies(&self) -> Vec<(RequestKind, LatencyCounts)> {
         let all = RequestKind::ALL.into_iter().zip(&self.latencies);
         let counted = all.map(|(kind, latency)| (kind, latency.snapshot()));
         counted.filter(|(_, counts)| counts.count() > 0).collect()
     }
 
-    /// Requests that failed, by reason.
+    /// Returns the number of failed requests, by reason.
     pub fn failures(&self) -> BTreeMap<OriginFailure, u64> {
         self.failures.lock().clone()
     }
 
-    /// Whether the origin asked for fewer requests in the last minute.
+    /// Returns whether the origin throttled requests in the last minute.
     pub fn is_throttling(&self) -> bool {
         self.throttled.lock().is_some_and(|at| at.elapsed() < THROTTLES_FOR)
     }
@@ -121,7 +121,7 @@ impl OriginMetrics {
         *self.failures.lock().entry(failure).or_default() += 1;
     }
 
-    /// Counts an answer that took this long to begin.
+    /// Counts a response by its time to the first byte.
     pub(crate) fn observe(&self, kind: RequestKind, seconds: f64) {
         if let Some(latency) = self.latencies.get(kind as usize) {
             latency.observe(seconds);

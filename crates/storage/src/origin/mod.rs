@@ -1,4 +1,4 @@
-//! Where objects come from: a folder, a bucket of any provider, a web server, or a store made by the caller.
+//! Origins of objects: a folder, a bucket of any provider, a web server, or a store made by the caller.
 
 mod cloud;
 pub(super) mod cost;
@@ -29,29 +29,29 @@ pub use self::s3::S3Endpoint;
 use self::{cloud::CloudStoreBuilder, object_versions::ObjectVersionStore};
 use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, without_credentials};
 
-/// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
+/// An object store and its capabilities beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]
 pub struct Origin {
     name: String,
-    /// What no other origin has: the URL alone does not tell two endpoints or accounts apart.
+    /// Unique to this origin: the URL alone does not distinguish two endpoints or accounts.
     identity: String,
     /// Paths within the bucket are relative to this one.
     prefix: Path,
     store: Arc<dyn ObjectStore>,
     native: Option<CloudStoreApis>,
     s3: Option<Arc<S3Endpoint>>,
-    /// A folder: its files can change while they are read.
+    /// Set for a folder: its files can change while they are read.
     folder: Option<Folder>,
-    /// Its files are whole when they get their names, and stay as they are.
+    /// Its files are complete when they get their names, and never change.
     has_final_files: bool,
-    /// Its client sends requests again by itself.
+    /// Its client retries requests by itself.
     retries: bool,
-    /// A web server: files by their names, and the rest where it speaks WebDAV.
+    /// A web server: reads files by name, and the rest only with WebDAV.
     is_web: bool,
     metrics: Arc<OriginMetrics>,
 }
 
-/// What cloud stores offer besides; paths include the prefix.
+/// Interfaces of cloud stores beyond [`ObjectStore`]; paths include the prefix.
 #[derive(Clone)]
 pub(crate) struct CloudStoreApis {
     pub(crate) multipart: Arc<dyn MultipartStore>,
@@ -65,7 +65,7 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// An origin over any store, under a name that tells it from all others: what is cached, is cached under it.
+    /// Creates an origin over any store, under a unique name: cached bytes are keyed by it.
     pub fn new(name: impl Into<String>, store: Arc<dyn ObjectStore>) -> Self {
         let name = name.into();
         let identity = name.clone();
@@ -84,14 +84,14 @@ impl Origin {
         }
     }
 
-    /// The same place, of which nothing is read but files that are whole when they get their names and that nobody ever
-    /// writes again: in a folder, one that is but a moment old may be cached all the same.
+    /// Declares that only files are read that are complete when they get their names and never change: in a folder,
+    /// even a file that is a moment old may then be cached.
     pub fn of_final_files(mut self) -> Self {
         self.has_final_files = true;
         self
     }
 
-    /// The same place, in which links that lead out of a folder are not followed: they are no objects.
+    /// Stops following links that lead out of a folder: they are not objects.
     pub fn without_links_that_leave(self) -> Result<Self> {
         let Some(folder) = &self.folder else { return Ok(self) };
         let root = folder.root().to_owned();
@@ -99,20 +99,22 @@ impl Origin {
             .map(|origin| Self { has_final_files: self.has_final_files, ..origin })
     }
 
-    /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
+    /// Creates the origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or
+    /// `memory://`.
     ///
     /// `options` are keys of the object_store crate, such as `endpoint`, `region`, `access_key_id`,
-    /// `secret_access_key`, `allow_http`, `skip_signature`; what they leave out comes from the provider's usual
-    /// environment variables. Fails with [`Error::OriginConfig`], in which no credentials appear.
+    /// `secret_access_key`, `allow_http`, `skip_signature`; anything they leave out comes from the provider's usual
+    /// environment variables. Fails with [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)], requests: &RequestOptions) -> Result<Self> {
         let error = |reason: String| Error::OriginConfig { url: without_credentials(url), reason };
         let (scheme, parsed) = match Url::parse(url) {
             Ok(parsed) if url.contains("://") => {
                 let is_signed = matches!(parsed.scheme(), "http" | "https") && parsed.query().is_some();
-                let scheme = match is_signed {
-                    // Whoever made the URL has signed it, whatever serves it.
-                    true => Ok((ObjectStoreScheme::Http, Path::default())),
-                    false => ObjectStoreScheme::parse(&parsed),
+                let scheme = if is_signed {
+                    // A presigned URL is used as it is, whatever serves it.
+                    Ok((ObjectStoreScheme::Http, Path::default()))
+                } else {
+                    ObjectStoreScheme::parse(&parsed)
                 };
                 let scheme = scheme.map_err(|_| {
                     error(
@@ -129,11 +131,14 @@ impl Origin {
             }
             _ => return Self::folder_of(url, PathBuf::from(url)),
         };
+
         let (scheme, prefix) = scheme;
+
         let name = without_credentials(url).trim_end_matches('/').to_owned();
         let metrics = &Arc::default();
         let builder = CloudStoreBuilder { url: &parsed, options, requests, metrics };
         let fail = |source: object_store::Error| error(source.to_string());
+
         match scheme {
             ObjectStoreScheme::Local => {
                 let path =
@@ -141,7 +146,7 @@ impl Origin {
                 Self::folder_of(url, path)
             }
             ObjectStoreScheme::Memory => {
-                // Its objects are gone with the process, and its ETags begin anew.
+                // Its objects are gone with the process, and its ETags start over.
                 let identity = format!("{:032x}", rand::random::<u128>());
                 let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
                 let origin = Self { identity, ..Self::new(name, store) };
@@ -201,12 +206,12 @@ impl Origin {
         origin.below(prefix)
     }
 
-    /// The origin whose client counts its requests there.
+    /// Replaces the metrics by those that the origin's client counts in.
     fn counted_by(self, metrics: &Arc<OriginMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
     }
 
-    /// The origin's objects under a prefix, named relative to it.
+    /// Restricts the origin to the objects under a prefix, named relative to it.
     fn below(mut self, prefix: Path) -> Self {
         if !prefix.is_root() {
             self.store = Arc::new(PrefixStore::new(self.store, prefix.clone()));
@@ -215,37 +220,36 @@ impl Origin {
         self
     }
 
-    /// The versions that the bucket keeps of its objects, if it is one that may. A version that is the current one is the
-    /// same object here and there, so that its bytes are cached once.
+    /// Returns the versions that the bucket keeps of its objects, if it can have any. The current version is the same
+    /// object in both stores, so that its bytes are cached once.
     pub(crate) fn object_versions(&self) -> Option<Self> {
         self.s3.as_ref()?;
         let store = Arc::new(ObjectVersionStore::of(self.store.clone()));
         Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
-    /// The URL without credentials.
+    /// Returns the URL without credentials.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The URL of an object, without credentials.
+    /// Returns the URL of an object, without credentials.
     pub fn name_of(&self, path: &Path) -> String {
         let slash = if self.name.ends_with('/') { "" } else { "/" };
         format!("{}{slash}{path}", self.name)
     }
 
-    /// The store, with paths relative to the origin.
+    /// Returns the store, with paths relative to the origin.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// Where the bucket is, if it speaks the S3 protocol.
+    /// Returns the bucket's endpoint, if it speaks the S3 protocol.
     pub fn s3(&self) -> Option<&S3Endpoint> {
         self.s3.as_deref()
     }
 
-    /// The counters of its requests, if they go over HTTP: a folder or a store made by the caller counts only what it did
-    /// not answer in time.
+    /// Returns the counters of its requests over HTTP. A folder or a store made by the caller counts only timeouts.
     pub fn metrics(&self) -> &Arc<OriginMetrics> {
         &self.metrics
     }
@@ -254,14 +258,14 @@ impl Origin {
         self.native.as_ref()
     }
 
-    /// The folder that this is, if it is one.
+    /// Returns the folder, if the origin is one.
     pub fn folder(&self) -> Option<&Folder> {
         self.folder.as_ref()
     }
 
-    /// The version that the origin's description of an object stands for; `None` if it cannot be told from the next one.
+    /// Returns the version that `meta` describes; `None` if it cannot be distinguished from the next one.
     pub(crate) fn version_of(&self, meta: &ObjectMeta) -> Option<ObjectVersion> {
-        // The ETag that a folder keeps says less than the state of the file.
+        // The ETag that a folder keeps identifies less than the state of the file.
         let state = meta.version.clone().filter(|_| self.is_folder());
         match state {
             Some(state) => {
@@ -271,12 +275,12 @@ impl Origin {
         }
     }
 
-    /// Whether a file may still be written to a moment after that began.
+    /// Returns whether a recently modified file may still be written to.
     pub(crate) fn may_be_writing(&self) -> bool {
         self.is_folder() && !self.has_final_files
     }
 
-    /// Whether it is a web server.
+    /// Returns whether it is a web server.
     pub(crate) fn is_web(&self) -> bool {
         self.is_web
     }
@@ -289,17 +293,17 @@ impl Origin {
         self.retries
     }
 
-    /// A path of the origin as its native interfaces name it.
+    /// Returns a path of the origin as its native interfaces name it.
     pub(crate) fn locate(&self, path: &Path) -> Path {
         self.prefix.parts().chain(path.parts()).collect()
     }
 
-    /// The prefix that its native interfaces put before every key, with the slash.
+    /// Returns the prefix that its native interfaces put before every key, with the slash.
     pub(crate) fn key_prefix(&self) -> String {
         if self.prefix.is_root() { String::new() } else { format!("{}/", self.prefix) }
     }
 
-    /// Asks for one object or a listing of one key: whether the origin answers at all.
+    /// Checks that the origin responds at all, by a request for one object or a listing of one key.
     #[boxed]
     pub async fn check(&self) -> Result<()> {
         let failed = |error| Error::from_origin(&self.name, error);

@@ -1,4 +1,4 @@
-//! Takes URLs of objects apart: the store, and the path within it.
+//! Splits URLs of objects into the store and the path within it.
 
 use std::{borrow::Cow, str::Utf8Error};
 
@@ -8,9 +8,9 @@ use crate::redacted::authority_end;
 
 /// Splits the URL of an object, a prefix or a pattern into the URL of its store and the path within the store.
 ///
-/// The path has no slash at its beginning, and its percent-encoding is undone: `~`, `%7E` and `%7e` are one object. It
-/// is meant for [`Path::parse`](object_store::path::Path::parse), which takes it as it is. (`Path::from` would encode
-/// some characters again, and name another object.)
+/// The path has no leading slash and is percent-decoded: `~`, `%7E` and `%7e` are one object. It is meant for
+/// [`Path::parse`](object_store::path::Path::parse), which takes it verbatim. (`Path::from` would encode some
+/// characters again, and name another object.)
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ use crate::redacted::authority_end;
 pub fn split_object_url(url: &str) -> Result<(&str, Cow<'_, str>), Utf8Error> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = url.len() - rest.len() + authority_end(scheme, rest);
-    let slash = url.get(end..).and_then(|behind| behind.find('/'));
+    let slash = url.get(end..).and_then(|after| after.find('/'));
     let (store, path) = url.split_at(slash.map_or(url.len(), |slash| end + slash));
     let path = percent_decode_str(path.trim_start_matches('/')).decode_utf8()?;
 
@@ -47,7 +47,7 @@ mod tests {
             ("s3://bucket/100%", "s3://bucket", "100%"),
             ("https://host:80/x", "https://host:80", "x"),
             ("memory:///x", "memory://", "x"),
-            // It is no URL of a store, and is to be told as a whole, without the password.
+            // Not the URL of a store: it is shown as a whole, without the password.
             ("s3://user:pa/ss@bucket/x", "s3://user:pa/ss@bucket", "x"),
         ] {
             assert_eq!(split_object_url(url), Ok((store, path.into())), "{url}");

@@ -1,4 +1,4 @@
-//! The versions that a versioned bucket keeps of its objects, as a store to read from: `VERSION/KEY` is the path of one.
+//! The versions that a versioned bucket keeps of its objects, as a store to read from, with paths `VERSION/KEY`.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
 
-/// Reads versions of the objects of a store. It lists and writes nothing.
+/// A store that reads versions of objects. It lists and writes nothing.
 #[derive(Debug)]
 pub(super) struct ObjectVersionStore {
     store: Arc<dyn ObjectStore>,
@@ -24,13 +24,13 @@ impl ObjectVersionStore {
     }
 }
 
-/// The path of a version, if both can be parts of one.
+/// Returns the path of a version, if both can be parts of one.
 pub(crate) fn path_of_version(key: &Path, version: &str) -> Option<Path> {
     let is_segment = !version.is_empty() && !version.contains('/');
     Path::parse(format!("{version}/{key}")).ok().filter(|_| is_segment)
 }
 
-/// The key whose version has this path.
+/// Returns the key whose version has this path.
 pub(crate) fn key_of_version(path: &str) -> Option<&str> {
     path.split_once('/').map(|(_, key)| key)
 }

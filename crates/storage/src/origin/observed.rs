@@ -1,4 +1,4 @@
-//! The HTTP client of every origin: it counts and times requests, and keeps the headers of answers.
+//! The HTTP client of every origin: counts and times requests, and captures the headers of responses.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ const SERVICE: &str = "s3";
 const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
 const METADATA: &str = "x-amz-meta-";
 
-/// Hosts that give out credentials: what they are asked is no request to the origin.
+/// Hosts that issue credentials: requests to them do not count as requests to the origin.
 const CREDENTIAL_HOSTS: [&str; 9] = [
     "169.254.169.254",
     "169.254.170.2",
@@ -32,7 +32,7 @@ const CREDENTIAL_HOSTS: [&str; 9] = [
     "sts.googleapis.com",
 ];
 
-/// Connects clients whose requests are counted, and whose answers are seen.
+/// Connects clients that count requests and capture the headers of responses.
 #[derive(Debug)]
 pub(super) struct ObservedConnector {
     metrics: Arc<OriginMetrics>,
@@ -65,7 +65,7 @@ pub(super) struct RequestResigner {
     pub(super) is_request_payer: bool,
 }
 
-/// A client that counts requests, and passes response headers to callers that ask for them in the request's extensions.
+/// A client that counts requests, and passes response headers to callers that request them in the extensions.
 #[derive(Debug)]
 struct ObservedClient {
     client: HttpClient,
@@ -79,9 +79,11 @@ impl HttpService for ObservedClient {
         let Some(seen) = request.extensions().get::<CapturedHeaders>().cloned() else {
             return self.send(request).await;
         };
+
         if let Some(signing) = self.signing.get() {
             signing.ask_for_checksums(&mut request).await;
         }
+
         let mut response = self.send(request).await?;
         if response.status().is_success() {
             seen.set(response.headers(), response.status());
@@ -104,9 +106,13 @@ impl ObservedClient {
         if is_for_credentials(request.uri()) {
             return self.client.execute(request).await;
         }
-        let (method, uri) = (request.method(), request.uri());
+
+        let method = request.method();
+        let uri = request.uri();
         let sent = OriginRequest::begin(self.metrics.clone(), RequestKind::of(method, uri), method, uri);
+
         let answer = self.client.execute(request).await;
+
         match &answer {
             Ok(answer) => sent.answered(answer.status()),
             Err(error) if error.kind() == HttpErrorKind::Timeout => sent.failed(OriginFailure::Timeout),
@@ -122,7 +128,7 @@ fn is_for_credentials(uri: &Uri) -> bool {
 }
 
 impl RequestResigner {
-    /// Asks for the object's checksums too, which a client may want of an answer from the cache.
+    /// Requests the object's checksums too, since a client may want them in a response from the cache.
     async fn ask_for_checksums(&self, request: &mut HttpRequest) {
         let credential = match &self.credentials {
             Some(provider) => match provider.get_credential().await {

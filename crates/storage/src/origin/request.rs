@@ -1,5 +1,5 @@
-//! A request on its way to an origin: timed until the head of its answer, its failure counted, and followed in the trace
-//! that it is part of.
+//! A request in flight to an origin: measures the time to the head of its response, counts its failure, and belongs to
+//! the trace of its caller.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +10,8 @@ use crate::origin::{
     trace::{OriginSpan, Trace},
 };
 
-/// A request on its way to an origin. One that is dropped before it ends was given up by its caller, and counts nowhere.
+/// A request in flight to an origin. One that is dropped before it ends was cancelled by its caller, and is not
+/// counted.
 #[derive(Debug)]
 pub struct OriginRequest {
     metrics: Arc<OriginMetrics>,
@@ -20,13 +21,13 @@ pub struct OriginRequest {
 }
 
 impl OriginRequest {
-    /// Begins when the request is sent, within the trace of the task that runs.
+    /// Begins a request that is sent now, within the trace of the current task.
     pub fn begin(metrics: Arc<OriginMetrics>, kind: RequestKind, method: &Method, uri: &Uri) -> Self {
         let span = Trace::current().begin(kind, method, uri);
         Self { metrics, kind, sent: Instant::now(), span }
     }
 
-    /// The head of the answer came.
+    /// Ends the request when the head of the response arrives.
     pub fn answered(mut self, status: StatusCode) {
         self.metrics.observe(self.kind, self.sent.elapsed().as_secs_f64());
         if status.is_client_error() || status.is_server_error() {
@@ -37,7 +38,7 @@ impl OriginRequest {
         }
     }
 
-    /// No answer came.
+    /// Ends the request without a response.
     pub fn failed(mut self, failure: OriginFailure) {
         self.metrics.count_failure(failure);
         if let Some(span) = self.span.take() {

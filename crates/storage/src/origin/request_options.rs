@@ -1,19 +1,17 @@
-//! How requests to an origin are sent: attempts, backoff, deadline, hedging.
+//! Options of requests to an origin: attempts, backoff, deadline, hedging.
 
 use std::time::Duration;
 
-/// How requests to the origin are sent.
+/// Options of requests to an origin.
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
-    /// How often a request is sent at most, the first time included. Default: 4.
+    /// Maximum attempts of a request, the first one included. Default: 4.
     pub attempts: u32,
-    /// How long to wait before the second attempt; each further wait is twice as long, and all are jittered.
-    /// Default: 100 ms.
+    /// Wait before the second attempt; each further wait is twice as long, and all are jittered. Default: 100 ms.
     pub backoff: Duration,
-    /// How long the origin may go without progress, attempts included, before the read fails. Default: 60 s.
+    /// Maximum time without progress of the origin, attempts included, before the read fails. Default: 60 s.
     pub deadline: Duration,
-    /// Send a second request once the first is slower than this quantile of the latest ones, such as 0.95.
-    /// Default: never.
+    /// Quantile of recent latencies, such as 0.95, after which a second request is sent. Default: never.
     pub hedge: Option<f64>,
 }
 

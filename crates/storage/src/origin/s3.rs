@@ -1,4 +1,4 @@
-//! A bucket that speaks the S3 protocol: where it is and what signs requests for it.
+//! A bucket that speaks the S3 protocol: its location, and the credentials to sign requests with.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use url::Url;
 use super::observed::{ObservedConnector, RequestResigner};
 use crate::OriginMetrics;
 
-/// Where a bucket is, and the credentials for it: for requests that are signed and sent as a client wrote them.
+/// The location of a bucket and its credentials, for requests that are signed and sent as a client wrote them.
 #[derive(Clone)]
 pub struct S3Endpoint {
     url: Url,
@@ -28,37 +28,37 @@ pub struct S3Endpoint {
 }
 
 impl S3Endpoint {
-    /// The URL of the bucket, in path style or with its name in the host, without a slash at its end.
+    /// Returns the URL of the bucket, in path style or with its name in the host, without a trailing slash.
     pub fn url(&self) -> &str {
         self.url.as_str().trim_end_matches('/')
     }
 
-    /// The bucket's name at the origin.
+    /// Returns the bucket's name at the origin.
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// The region that requests are signed for.
+    /// Returns the region that requests are signed for.
     pub fn region(&self) -> &str {
         &self.region
     }
 
-    /// What the origin's keys begin with, with a slash at its end; clients name them without it.
+    /// Returns the prefix of the origin's keys, with a trailing slash; clients name keys without it.
     pub fn key_prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Whether requests say that their sender pays for them.
+    /// Returns whether requests declare that their sender pays for them.
     pub fn is_request_payer(&self) -> bool {
         self.is_request_payer
     }
 
-    /// The headers that ask for the encryption of new objects which the origin's options want.
+    /// Returns the headers that request the encryption of new objects that the origin's options specify.
     pub fn encryption_headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.encryption
     }
 
-    /// The credentials that are valid now; `None` where requests are not signed.
+    /// Returns the credentials that are valid now; `None` if requests are not signed.
     pub async fn credentials(&self) -> object_store::Result<Option<Arc<AwsCredential>>> {
         match &self.credentials {
             Some(provider) => provider.get_credential().await.map(Some),
@@ -66,11 +66,11 @@ impl S3Endpoint {
         }
     }
 
-    /// Whether the other bucket is reached with the same credentials at the same place, so that one can be copied to the
-    /// other by the origin.
+    /// Returns whether the other bucket is reached at the same endpoint with the same credentials, so that the origin
+    /// can copy from one to the other.
     pub fn is_beside(&self, other: &Self) -> bool {
         let same_credentials = match (&self.credentials, &other.credentials) {
-            // Keys that are not known yet may be those of different roles.
+            // Keys that are not known yet may belong to different roles.
             (Some(_), Some(_)) => self.identity().is_some() && self.identity() == other.identity(),
             (None, None) => true,
             _ => false,
@@ -83,7 +83,7 @@ impl S3Endpoint {
         same_credentials && service(self) == service(other)
     }
 
-    /// The access key, where it is known without asking anyone.
+    /// Returns the access key, if it is known without a request.
     fn identity(&self) -> Option<String> {
         let credential = self.credentials.as_ref()?.get_credential().now_or_never()?.ok()?;
         Some(credential.key_id.clone())
@@ -100,8 +100,8 @@ impl fmt::Debug for S3Endpoint {
     }
 }
 
-/// Builds the client of a bucket at a URL, and says where it is; `None` where requests cannot be sent past the client, by its
-/// options: plain HTTP that is not allowed, a key of the customer's for all objects, sessions of directory buckets.
+/// Builds the client of a bucket at a URL, and its endpoint; `None` if requests cannot bypass the client because of its
+/// options: plain HTTP that is not allowed, a customer-provided key for all objects, sessions of directory buckets.
 pub(super) fn build(
     builder: AmazonS3Builder,
     given: &Url,
@@ -117,8 +117,10 @@ pub(super) fn build(
         "s3" | "s3a" => given.host_str().unwrap_or_default().to_owned(),
         _ => bucket_of(&url),
     };
+
     let encryption = encryption_headers(&builder);
     let is_allowed = url.scheme() == "https" || flag(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+
     let connector = ObservedConnector::new(metrics);
     let signing = connector.signing.clone();
     let client = builder.with_http_connector(connector).build()?;
@@ -141,10 +143,11 @@ pub(super) fn build(
         encryption,
         prefix,
     });
+
     Ok((client, endpoint))
 }
 
-/// The headers of the encryption that the options want; `None` if it is under a key that goes with each request.
+/// Returns the headers of the encryption in the options; `None` if it uses a key that is sent with each request.
 fn encryption_headers(builder: &AmazonS3Builder) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let option = |key: &str| builder.get_config_value(&key.parse::<AmazonS3ConfigKey>().ok()?);
     if option("aws_sse_customer_key_base64").is_some() {
@@ -161,7 +164,7 @@ fn encryption_headers(builder: &AmazonS3Builder) -> Option<Vec<(HeaderName, Head
     Some(named.into_iter().filter_map(header).collect())
 }
 
-/// The URL of the bucket and the region, as the client itself works them out: both are in any URL that it signs.
+/// Returns the URL of the bucket and the region, as the client derives them: both are in any URL that it signs.
 fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
     let failed = |what: &str| object_store::Error::Generic { store: "S3", source: what.to_owned().into() };
     let client = builder
@@ -170,6 +173,7 @@ fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
         .with_token("")
         .with_skip_signature(false)
         .build()?;
+
     let key = Path::from("key");
     let signed = client.signed_url(Method::GET, &key, Duration::from_secs(1)).now_or_never();
     let mut url = signed.ok_or_else(|| failed("the bucket's URL is not known yet"))??;
@@ -178,12 +182,13 @@ fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
     let region = scope.and_then(|(_, scope)| scope.split('/').nth(2).map(str::to_owned));
     let region = region.ok_or_else(|| failed("the bucket's region is not known"))?;
     url.set_query(None);
+
     let path = url.path().strip_suffix("/key").unwrap_or_default().to_owned();
     url.set_path(&path);
     Ok((url, region))
 }
 
-/// The bucket in its URL: the last segment of the path, else what the host begins with.
+/// Returns the bucket of a URL: the last segment of the path, or the first label of the host.
 fn bucket_of(url: &Url) -> String {
     let segment = url.path().rsplit('/').find(|segment| !segment.is_empty());
     let host = url.host_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The trace that the work in hand is part of: carried along with a task and into the tasks that it spawns, so that each
-//! request to an origin is followed in the trace of the caller that began it.
+//! The trace that the current work belongs to: carried along with a task and into the tasks that it spawns, so that
+//! each request to an origin appears in the trace of the caller that began it.
 //!
-//! What a span is, and where it goes, is the business of whoever begins the trace: see [`OriginTracer`].
+//! The caller that begins a trace defines its spans and their destination: see [`OriginTracer`].
 
 use std::{fmt, sync::Arc};
 
@@ -13,29 +13,29 @@ tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Follows the requests to origins that are sent on behalf of one caller.
+/// A tracer of the requests to origins that are sent on behalf of one caller.
 pub trait OriginTracer: fmt::Debug + Send + Sync {
     /// Begins the span of a request. The query of `uri` may hold secrets.
     fn begin(&self, kind: RequestKind, method: &Method, uri: &Uri) -> Box<dyn OriginSpan>;
 }
 
-/// The span of a request to an origin. A span that is dropped before it ends is that of a request that was given up.
+/// The span of a request to an origin. A span that is dropped before it ends is that of a cancelled request.
 pub trait OriginSpan: fmt::Debug + Send + Sync {
-    /// The head of the answer came, or never will.
+    /// Ends the span with the status of the response, or with the failure.
     fn end(self: Box<Self>, outcome: Result<StatusCode, OriginFailure>);
 }
 
-/// The trace that work is part of, or none. Cheap to clone.
+/// The trace that work belongs to, or none. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Trace(Option<Arc<dyn OriginTracer>>);
 
 impl Trace {
-    /// A trace whose requests `tracer` follows.
+    /// Creates a trace whose requests are reported to `tracer`.
     pub fn new(tracer: Arc<dyn OriginTracer>) -> Self {
         Self(Some(tracer))
     }
 
-    /// Returns the trace of the task that runs.
+    /// Returns the trace of the current task.
     pub fn current() -> Self {
         TRACE.try_with(Self::clone).unwrap_or_default()
     }
@@ -59,7 +59,7 @@ impl Trace {
     }
 }
 
-/// Keeps a future, that is about to become a task of its own, within the trace of the task that spawns it.
+/// Keeps a future that is about to be spawned within the trace of the current task.
 pub fn traced<F: Future>(future: F) -> impl Future<Output = F::Output> {
     Trace::current().scope(future)
 }

@@ -1,14 +1,14 @@
-//! Bounds what is held ahead of readers, so that read-ahead shrinks with the budget and the number of readers.
+//! Bounds the bytes held ahead of readers, so that read-ahead shrinks with the budget and the number of readers.
 //!
-//! What is ahead of readers takes at most a quarter of the budget, and what is ahead of one reader an eighth. The rest is
-//! left to the bytes that readers wait for now, and to what is read again.
+//! All read-ahead takes at most a quarter of the budget, and that of one reader an eighth. The rest is left to the
+//! bytes that readers wait for now, and to repeated reads.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// Counts bytes ahead of readers, and the readers that have any.
+/// A counter of bytes ahead of readers, and of the readers that have any.
 #[derive(Debug)]
 pub(crate) struct ReadAheadQuota {
     limit: u64,
@@ -30,7 +30,7 @@ pub(crate) struct ReadAheadGuard {
 }
 
 impl ReadAheadQuota {
-    /// At most a quarter of a budget of this many bytes.
+    /// Creates a quota of a quarter of `budget` bytes.
     pub(crate) fn new(budget: u64) -> Arc<Self> {
         Arc::new(Self { limit: budget / 4, held: AtomicU64::new(0), readers: AtomicU64::new(0) })
     }
@@ -41,23 +41,23 @@ impl ReadAheadQuota {
         ReadAheadGuard { quota: self.clone() }
     }
 
-    /// Bytes that each reader may have ahead of itself: half of the limit at most.
+    /// Returns the bytes that each reader may have ahead of itself: half of the limit at most.
     pub(crate) fn share(&self) -> u64 {
         self.limit / self.readers.load(Ordering::Relaxed).max(2)
     }
 
-    /// Bytes that may still be held ahead of readers.
+    /// Returns the bytes that may still be held ahead of readers.
     pub(crate) fn free(&self) -> u64 {
         self.limit.saturating_sub(self.held.load(Ordering::Relaxed))
     }
 
-    /// Bytes held ahead of readers.
+    /// Returns the bytes held ahead of readers.
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes held ahead of a reader. Callers look at [`free`](Self::free) first; two that look at the same time
-    /// may both go on, which the budget bounds.
+    /// Counts bytes held ahead of a reader. Callers check [`free`](Self::free) first; two concurrent ones may both
+    /// proceed, which the budget bounds.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> ReadAheadBytes {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         ReadAheadBytes { quota: self.clone(), bytes }
@@ -86,7 +86,8 @@ mod tests {
         assert_eq!((quota.share(), quota.free()), (50, 100));
         let readers = [quota.enter(), quota.enter(), quota.enter(), quota.enter()];
         assert_eq!(quota.share(), 25);
-        let (some, more) = (quota.hold(70), quota.hold(50));
+        let some = quota.hold(70);
+        let more = quota.hold(50);
         assert_eq!((quota.free(), quota.held()), (0, 120));
         drop((some, readers));
         assert_eq!((quota.free(), quota.share()), (50, 50));

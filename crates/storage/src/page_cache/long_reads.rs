@@ -1,7 +1,7 @@
-//! Positions of long reads under way: what one of them will reach soon is evicted last.
+//! Positions of long reads in progress: pages that one of them will reach soon are evicted last.
 //!
-//! Several readers of one object drift apart. What the first of them has passed is new to a policy, and would leave before
-//! the others come.
+//! Several readers of one object drift apart. Pages that the first of them has passed are new to a policy, which would
+//! evict them before the others arrive.
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ struct LongReadPosition {
     end: u64,
 }
 
-/// A long read, until this is dropped.
+/// A long read, registered until this is dropped.
 #[derive(Debug)]
 pub(crate) struct LongRead {
     reads: Arc<LongReads>,
@@ -42,19 +42,19 @@ pub(crate) struct LongRead {
 }
 
 impl LongReads {
-    /// Reads through a budget of this many bytes, of which half is kept for them at most.
+    /// Creates the registry for a budget of `budget` bytes; at most half of it is protected for long reads.
     pub(crate) fn new(page_size: u64, budget: u64) -> Arc<Self> {
         Arc::new(Self { page_size, reach: budget / 2, objects: Mutex::default() })
     }
 
-    /// Notes a read of the bytes of a range.
+    /// Registers a read of a range of bytes.
     pub(crate) fn begin(self: &Arc<Self>, object: ObjectHash, range: Range<u64>) -> LongRead {
         let position = Arc::new(LongReadPosition { at: AtomicU64::new(range.start), end: range.end });
         self.objects.lock().entry(object).or_default().push(position.clone());
         LongRead { reads: self.clone(), object, position }
     }
 
-    /// Whether a read will reach the page soon.
+    /// Returns whether a read will reach the page soon.
     pub(crate) fn will_reach(&self, key: &PageKey) -> bool {
         let objects = self.objects.lock();
         let Some(positions) = objects.get(&key.object) else { return false };
@@ -69,7 +69,7 @@ impl LongReads {
 }
 
 impl LongRead {
-    /// Notes how far the read has come.
+    /// Records the position of the read.
     pub(crate) fn advance(&self, to: u64) {
         self.position.at.store(to, Ordering::Relaxed);
     }
@@ -93,7 +93,8 @@ mod tests {
     #[test]
     fn pages_ahead_of_a_read_are_reached_and_those_behind_it_are_not() {
         let reads = LongReads::new(10, 80);
-        let (object, other) = (ObjectHash(1), ObjectHash(2));
+        let object = ObjectHash(1);
+        let other = ObjectHash(2);
         let reached = |object| {
             let will_reach = |page: &u32| reads.will_reach(&PageKey { object, page: *page });
             (0..20).filter(will_reach).collect::<Vec<_>>()

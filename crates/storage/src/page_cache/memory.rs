@@ -1,7 +1,7 @@
 //! The memory tier: pieces of pages, evicted by policy when the budget needs room.
 //!
-//! Invariant: a page of which anything outside of the tier holds a piece is not evicted. Evicting it would free nothing,
-//! and the next reader would fetch it a second time.
+//! Invariant: a page is not evicted while anything outside of the tier holds a piece of it. Evicting it would free
+//! nothing, and the next reader would fetch it a second time.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) struct MemoryTier {
 struct MemoryPages {
     entries: HashMap<PageKey, MemoryPageEntry>,
     order: Box<dyn Eviction<PageKey>>,
-    /// What the policy sizes its queues by.
+    /// Capacity by which the policy sizes its queues.
     capacity: u64,
     bytes: u64,
     evictions: u64,
@@ -47,13 +47,13 @@ struct MemoryPageEntry {
     pieces: MemoryPieces,
     blocks: BlockSet,
     bytes: u64,
-    /// Blocks that were read since the policy last heard of the page.
+    /// Blocks that were read since the last touch of the policy.
     seen: BlockSet,
-    /// Where the last read ended.
+    /// End of the last read.
     next: usize,
 }
 
-/// What the memory tier holds.
+/// Usage of the memory tier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MemoryUse {
     pub(super) bytes: u64,
@@ -62,7 +62,7 @@ pub(super) struct MemoryUse {
 }
 
 impl MemoryTier {
-    /// An empty tier that takes part in the budget.
+    /// Creates an empty tier and registers it with the budget.
     pub(super) fn new(
         layout: PageLayout,
         policy: EvictionPolicy,
@@ -72,6 +72,7 @@ impl MemoryTier {
         let capacity = budget.capacity();
         let order = policy::new(policy, capacity);
         let pages = MemoryPages { entries: HashMap::new(), order, capacity, bytes: 0, evictions: 0 };
+
         let tier =
             Arc::new(Self { layout, budget, reads, hits: HitMeter::default(), pages: Mutex::new(pages) });
         let weak = Arc::downgrade(&tier);
@@ -79,13 +80,14 @@ impl MemoryTier {
         tier
     }
 
-    /// Bytes of the page from `from` on, up to `to` at most: as many as one piece has. The read counts as a hit.
+    /// Returns bytes of the page from `from` on, up to `to` at most: those of one piece. The read counts as a hit.
     pub(super) fn read(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
         let piece = self.pin(key, from, to)?;
         Some(piece.slice(from, to))
     }
 
-    /// The piece that holds the byte at `from`, for a reader that will read up to `to`. The read counts as a hit.
+    /// Returns the piece that holds the byte at `from`, for a reader that will read up to `to`. The read counts as a
+    /// hit.
     pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let mut pages = self.pages.lock();
         let MemoryPages { entries, order, .. } = &mut *pages;
@@ -101,17 +103,19 @@ impl MemoryTier {
         Some(piece)
     }
 
-    /// The blocks of the page that are in memory.
+    /// Returns the blocks of the page that are in memory.
     pub(super) fn blocks(&self, key: &PageKey) -> BlockSet {
         self.pages.lock().entries.get(key).map_or(BlockSet::NONE, |entry| entry.blocks)
     }
 
-    /// Adds a piece, whose memory was reserved before.
+    /// Adds a piece whose memory is reserved already.
     pub(super) fn insert(&self, key: PageKey, piece: Arc<PagePiece>) {
         let blocks = self.layout.blocks(piece.start()..piece.end());
         let bytes = (piece.end() - piece.start()) as u64 + ENTRY_OVERHEAD;
         let mut pages = self.pages.lock();
+
         let MemoryPages { entries, order, .. } = &mut *pages;
+
         if let Some(entry) = entries.get_mut(&key) {
             if entry.blocks.contains(blocks) {
                 return;
@@ -127,14 +131,16 @@ impl MemoryTier {
                 // A larger cache would have had it.
                 self.hits.add(bytes);
             }
-            let (slot, next) = (order.insert(key, bytes), piece.end());
+            let slot = order.insert(key, bytes);
+            let next = piece.end();
             let pieces = SmallVec::from_elem(piece, 1);
             entries.insert(key, MemoryPageEntry { slot, pieces, blocks, bytes, seen: blocks, next });
         }
+
         pages.bytes += bytes;
     }
 
-    /// Drops a page. Returns whether it was there.
+    /// Removes a page. Returns whether it was there.
     pub(super) fn remove(&self, key: &PageKey) -> bool {
         let removed = {
             let mut pages = self.pages.lock();
@@ -173,6 +179,7 @@ impl Reclaim for MemoryTier {
                 evicted.push(entry.pieces);
             }
         }
+
         // Returning memory to the system takes long: not under the lock.
         drop(evicted);
         freed
@@ -180,7 +187,7 @@ impl Reclaim for MemoryTier {
 }
 
 impl MemoryPages {
-    /// Sizes the queues of the policy, unless the change is too small to matter.
+    /// Resizes the queues of the policy, unless the change is too small to matter.
     fn set_capacity(&mut self, capacity: u64) {
         if capacity.abs_diff(self.capacity) > self.capacity / 64 {
             self.capacity = capacity;
@@ -205,8 +212,8 @@ impl MemoryPageEntry {
         self.pieces.iter().any(|piece| Arc::strong_count(piece) > 1)
     }
 
-    /// Notes a read and returns whether it is a re-reference. A reader that goes on where the last read ended, or
-    /// reads other blocks than those before, has not come back: only in small steps.
+    /// Records a read and returns whether it is a re-reference. A read that continues the last one, or reads blocks not
+    /// seen before, is not: a reader may take a page in small steps.
     fn note_read(&mut self, layout: PageLayout, from: usize, to: usize) -> bool {
         let blocks = layout.blocks(from..to);
         let goes_on = from == self.next;

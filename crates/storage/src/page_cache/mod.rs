@@ -1,8 +1,8 @@
 //! Pages of objects in memory and on disk.
 //!
 //! A page is `page_size` bytes of one version of one object, at an offset that is a multiple of `page_size`; the last
-//! page of an object is shorter. It is kept in part, as blocks. Whatever a page cache returns was stored under that
-//! version, page and block, and passed its checksum if it came from disk: anything else is a miss.
+//! page of an object is shorter. It may be cached in part, as blocks. A page cache returns only bytes that were stored
+//! under that version, page and block, and passed their checksum if they came from disk: anything else is a miss.
 //!
 //! ```text
 //!   a fetched piece ──┬──▶ memory (policy by name, one budget for the process)
@@ -69,23 +69,23 @@ struct PageCacheCounters {
     in_flight: AtomicU64,
 }
 
-/// What a page cache holds and did since it was opened.
+/// Usage of a page cache, and its counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Bytes of pages in memory that can be found.
+    /// Bytes of resident pages in memory.
     pub memory_used: u64,
     /// The memory budget, which pages share with everything else.
     pub memory_capacity: u64,
     /// Pages in memory, whole or in part.
     pub memory_pages: u64,
-    /// Bytes that fetches under way will bring.
+    /// Bytes that fetches in flight will bring.
     pub in_flight_used: u64,
-    /// Bytes held ahead of readers until these reach them.
+    /// Bytes held ahead of readers until they reach them.
     pub ahead_used: u64,
-    /// Bytes that the disk tier may take; 0 without one.
+    /// Capacity of the disk tier in bytes; 0 without one.
     pub disk_capacity: u64,
-    /// Bytes of pages on disk that can be found.
+    /// Bytes of live pages on disk.
     pub disk_used: u64,
     /// Pages on disk, whole or in part.
     pub disk_pages: u64,
@@ -95,32 +95,32 @@ pub struct CacheStats {
     pub disk_rewritten: u64,
     /// Bytes read from the disk tier.
     pub disk_read: u64,
-    /// Reads answered from memory.
+    /// Reads served from memory.
     pub memory_hits: u64,
-    /// Reads answered from disk.
+    /// Reads served from disk.
     pub disk_hits: u64,
     /// Pieces that had to be fetched.
     pub misses: u64,
     /// Pieces stored.
     pub inserts: u64,
-    /// Pages that left memory to make room.
+    /// Pages evicted from memory.
     pub evictions: u64,
-    /// Pieces that did not reach the disk, for whatever reason.
+    /// Pieces that were not written to disk, for any reason.
     pub dropped_inserts: u64,
-    /// Pieces that did not reach the disk because more were waiting to be written than the queue holds.
+    /// Pieces that were not written to disk because the write queue was full.
     pub dropped_queue_full: u64,
-    /// Pieces that did not reach the disk because it was full or failed.
+    /// Pieces that were not written to disk because it was full or failed.
     pub dropped_disk_failed: u64,
-    /// 1 while the disk tier takes no writes, since the disk is full or fails; it is tried again from time to time.
+    /// 1 while the disk tier refuses writes, since the disk is full or fails; it is retried from time to time.
     pub disk_paused: u64,
-    /// Pieces found on disk and not used, since they were damaged or unreadable.
+    /// Pieces on disk that were damaged or unreadable.
     pub disk_rejected: u64,
 }
 
 impl PageCache {
-    /// Opens the cache; with a disk tier, recovers what an earlier process left there.
+    /// Opens the cache; with a disk tier, recovers the pages of an earlier process.
     ///
-    /// Fails with [`Error::CacheLocked`] if another process has the folder, with [`Error::CacheFolder`] if it cannot
+    /// Fails with [`Error::CacheLocked`] if another process uses the folder, with [`Error::CacheFolder`] if it cannot
     /// be created or written, with [`Error::Cache`] if the options contradict each other.
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
@@ -129,17 +129,19 @@ impl PageCache {
         let budget = Budget::new(options.memory);
         let reads = LongReads::new(layout.page, budget.capacity());
         let memory = MemoryTier::new(layout, options.policy, budget.clone(), reads.clone());
+
         let disk = match &options.disk {
             Some(disk) => Some(BudgetedDiskTier::open(disk, &options, layout, &budget).await?),
             None => None,
         };
+
         let ahead = ReadAheadQuota::new(budget.capacity());
         let counters = PageCacheCounters::default();
         let inner = PageCacheInner { options, layout, budget, memory, disk, ahead, reads, counters };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Writes to disk what is waiting for it, and releases the folder. Later reads miss or answer from memory.
+    /// Writes queued pieces to disk, and releases the folder. Later reads miss or are served from memory.
     #[boxed]
     pub async fn close(&self) -> Result<()> {
         if let Some(disk) = &self.inner.disk {
@@ -148,34 +150,34 @@ impl PageCache {
         Ok(())
     }
 
-    /// The options it was opened with.
+    /// Returns the options it was opened with.
     pub fn options(&self) -> &CacheOptions {
         &self.inner.options
     }
 
-    /// The budget that pages share with whatever else the process caches.
+    /// Returns the budget that pages share with the other caches of the process.
     pub fn budget(&self) -> &Budget {
         &self.inner.budget
     }
 
-    /// Bytes that uploads may hold together; `None` if the cache was opened without
+    /// Returns the bytes that all uploads may hold; `None` if the cache was opened without
     /// [`with_uploads`](CacheOptions::with_uploads).
     pub fn upload_share(&self) -> Option<ByteSize> {
         self.inner.options.upload_share()
     }
 
-    /// Bytes that one upload may hold if it is the only one: the share of uploads, and a quarter of the memory besides.
+    /// Returns the bytes that a single upload may hold: the share of uploads plus a quarter of the memory.
     pub fn largest_upload(&self) -> Option<ByteSize> {
         let quarter = self.inner.budget.capacity() / 4;
         self.upload_share().map(|share| ByteSize::bytes(share.as_u64() + quarter))
     }
 
-    /// Whether the disk tier may hold pages of an earlier process.
+    /// Returns whether the disk tier may hold pages of an earlier process.
     pub(crate) fn is_recovered(&self) -> bool {
         self.inner.disk.as_ref().is_some_and(|disk| disk.tier.stats().is_recovered)
     }
 
-    /// Size of a page in bytes.
+    /// Returns the size of a page in bytes.
     pub(crate) fn page_size(&self) -> u64 {
         self.inner.layout.page
     }
@@ -184,68 +186,69 @@ impl PageCache {
         self.inner.layout
     }
 
-    /// What bounds the bytes held ahead of readers.
+    /// Returns the quota of bytes held ahead of readers.
     pub(crate) fn ahead(&self) -> &Arc<ReadAheadQuota> {
         &self.inner.ahead
     }
 
-    /// Long reads under way.
+    /// Returns the long reads in progress.
     pub(crate) fn reads(&self) -> &Arc<LongReads> {
         &self.inner.reads
     }
 
-    /// Memory for a piece of this many bytes, if the budget has it or can make room.
+    /// Reserves memory for a piece of `bytes`, if the budget has it or can make room.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
         self.inner.budget.try_reserve(Holder::Pages, bytes + ENTRY_OVERHEAD)
     }
 
-    /// Memory for a piece of this many bytes, whether it is free or not.
+    /// Reserves memory for a piece of `bytes`, even if it is not free.
     pub(crate) fn hold(&self, bytes: u64) -> Reservation {
         self.inner.budget.hold(Holder::Pages, bytes + ENTRY_OVERHEAD)
     }
 
-    /// Bytes of the page from `from` on, as many as one piece in memory has, `to` at most.
+    /// Returns bytes of the page from `from` on, up to `to` at most: those of one piece in memory.
     pub(crate) fn read_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
         let bytes = self.inner.memory.read(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
         Some(bytes)
     }
 
-    /// The piece in memory that holds the byte at `from`, for a reader that will read up to `to`.
+    /// Returns the piece in memory that holds the byte at `from`, for a reader that will read up to `to`.
     pub(crate) fn pin_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let piece = self.inner.memory.pin(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
         Some(piece)
     }
 
-    /// The blocks of the page that are in memory.
+    /// Returns the blocks of the page that are in memory.
     pub(crate) fn memory_blocks(&self, key: &PageKey) -> BlockSet {
         self.inner.memory.blocks(key)
     }
 
-    /// The blocks of the page that are on disk.
+    /// Returns the blocks of the page that are on disk.
     pub(crate) fn disk_blocks(&self, key: &PageKey) -> BlockSet {
         self.inner.disk.as_ref().map_or(BlockSet::NONE, |disk| BlockSet(disk.tier.blocks(key)))
     }
 
-    /// Consecutive blocks of a page from disk, `None` unless all of them are there and whole.
+    /// Reads consecutive blocks of a page from disk; `None` unless all of them are there and intact.
     pub(crate) async fn read_disk(&self, key: &PageKey, blocks: Range<u32>, len: usize) -> Option<Bytes> {
         let disk = &self.inner.disk.as_ref()?.tier;
         let bytes = disk.read(key, blocks).await?.into_bytes();
         if bytes.len() != len {
             return None;
         }
+
         disk.touch(key);
         self.inner.counters.disk_hits.fetch_add(1, Ordering::Relaxed);
         Some(bytes)
     }
 
-    /// How far the disk is behind what is fetched. Where it is, less should be fetched that no reader waits for.
+    /// Returns the fill level of the disk's write queue. If it is not short, less should be fetched ahead of readers.
     pub(crate) fn backlog(&self) -> WriteBacklog {
         self.inner.disk.as_ref().map_or(WriteBacklog::Short, |disk| disk.tier.backlog())
     }
 
-    /// Stores a piece that was fetched.
+    /// Stores a fetched piece in memory and on disk.
     pub(crate) fn insert(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.counters.inserts.fetch_add(1, Ordering::Relaxed);
         self.inner.memory.insert(key, piece.clone());
@@ -254,12 +257,12 @@ impl PageCache {
         }
     }
 
-    /// Stores a piece that was read from disk.
+    /// Stores a piece that was read from disk in memory.
     pub(crate) fn insert_read(&self, key: PageKey, piece: &Arc<PagePiece>) {
         self.inner.memory.insert(key, piece.clone());
     }
 
-    /// Drops a page from every tier. Returns whether any of it was there.
+    /// Removes a page from every tier. Returns whether any of it was there.
     pub(crate) fn remove(&self, key: &PageKey) -> bool {
         let in_memory = self.inner.memory.remove(key);
         let Some(disk) = &self.inner.disk else { return in_memory };
@@ -268,23 +271,23 @@ impl PageCache {
         in_memory || on_disk
     }
 
-    /// Notes that a piece of this many bytes has to be fetched.
+    /// Counts a miss, and a fetch in flight of `bytes`.
     pub(crate) fn count_miss(&self, bytes: u64) {
         self.inner.counters.misses.fetch_add(1, Ordering::Relaxed);
         self.inner.counters.in_flight.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that the fetch of a piece ended.
+    /// Counts the end of the fetch of a piece.
     pub(crate) fn count_landing(&self, bytes: u64) {
         self.inner.counters.in_flight.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Who holds how much of the memory.
+    /// Returns the memory usage by holder.
     pub fn budget_stats(&self) -> BudgetStats {
         self.inner.budget.stats()
     }
 
-    /// What it holds and did.
+    /// Returns usage and counters.
     pub fn stats(&self) -> CacheStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let PageCacheInner { budget, memory, disk, ahead, counters, .. } = &*self.inner;
@@ -304,6 +307,7 @@ impl PageCache {
         };
         let Some(disk) = disk.as_ref().map(|disk| disk.tier.stats()) else { return stats };
         let dropped = disk.dropped;
+
         CacheStats {
             disk_capacity: disk.capacity,
             disk_used: disk.used,
@@ -330,9 +334,9 @@ struct BudgetedDiskTier {
     writes: AtomicU64,
 }
 
-/// The part of the budget that pages on their way to the disk may take: one in this many.
+/// Divisor of the budget that gives the bytes that may be queued for the disk.
 const QUEUE_DIVISOR: u64 = 2;
-/// The index is measured once in this many writes.
+/// Number of writes between two measurements of the index.
 const MEASURE_INDEX_EVERY: u64 = 64;
 
 impl BudgetedDiskTier {
@@ -351,6 +355,7 @@ impl BudgetedDiskTier {
             queue: (budget.capacity() / QUEUE_DIVISOR).max(layout.page),
             policy: Box::new(move |capacity| policy::new(policy, capacity)),
         };
+
         let dir = disk.dir.clone();
         let opened = tokio::task::spawn_blocking(move || DiskTier::open(options)).await;
         let opened = opened.map_err(|error| Error::Cache { reason: error.to_string() })?;
@@ -362,7 +367,7 @@ impl BudgetedDiskTier {
         Ok(Self { tier, budget: budget.clone(), index: Mutex::new(index), writes: AtomicU64::new(0) })
     }
 
-    /// Queues a piece to be written; if it cannot be, that is counted.
+    /// Queues a piece to be written; counts it if it is refused.
     fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) {
         if let Err(reason) = self.tier.write(key, first_block, bytes) {
             tracing::trace!(?reason, "piece not written to disk");

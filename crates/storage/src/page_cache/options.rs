@@ -1,4 +1,4 @@
-//! How a page cache is opened: memory, disk, policy, and the size of pages.
+//! Options of a page cache: memory, disk, policy, and the size of pages.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ const MAX_PAGE: ByteSize = ByteSize::mib(16);
 const MIN_PAGE: ByteSize = ByteSize::kib(4);
 const DEFAULT_PAGE: ByteSize = ByteSize::mib(1);
 const MIN_DISK: ByteSize = ByteSize::mib(16);
-/// The smallest part that every provider takes: with less, no large object could be written.
+/// The smallest part size that every provider accepts: with less, no large object could be written.
 const MIN_FOR_UPLOADS: ByteSize = ByteSize::mib(5);
 const MAX_FOR_UPLOADS: ByteSize = ByteSize::mib(512);
 
-/// How to open a [`PageCache`](crate::PageCache).
+/// Options to open a [`PageCache`](crate::PageCache) with.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
     pub(super) memory: ByteSize,
@@ -29,7 +29,7 @@ pub(super) struct DiskCacheDir {
 }
 
 impl CacheOptions {
-    /// A cache of `memory` bytes in all: pages, fetches under way, and whatever else draws on the same budget.
+    /// Creates a cache of `memory` bytes in all: pages, fetches in flight, and anything else that uses the same budget.
     pub fn new(memory: ByteSize) -> Self {
         Self {
             memory,
@@ -40,7 +40,7 @@ impl CacheOptions {
         }
     }
 
-    /// Another memory budget.
+    /// Sets the memory budget.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self
@@ -52,31 +52,31 @@ impl CacheOptions {
         self
     }
 
-    /// Which page leaves memory first. Default: `s3fifo`.
+    /// Sets the eviction policy of both tiers. Default: `lirs`.
     pub fn with_policy(mut self, policy: EvictionPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Size of a page, a power of two from 4 KiB to 16 MiB. Default: 1 MiB.
+    /// Sets the size of a page, a power of two from 4 KiB to 16 MiB. Default: 1 MiB.
     pub fn with_page_size(mut self, page_size: ByteSize) -> Self {
         self.page_size = page_size;
         self
     }
 
-    /// Bounds what uploads hold together to an eighth of the memory: 512 MiB at most, and 5 MiB at least, without
-    /// which no large object could be written. Default: uploads are not bounded here.
+    /// Limits the memory of all uploads to an eighth of the budget: at most 512 MiB, and at least 5 MiB, without which
+    /// no large object could be written. Default: uploads are not limited here.
     pub fn with_uploads(mut self) -> Self {
         self.uploads = true;
         self
     }
 
-    /// Size of a page in bytes.
+    /// Returns the size of a page in bytes.
     pub fn page_size(&self) -> ByteSize {
         self.page_size
     }
 
-    /// The memory budget.
+    /// Returns the memory budget.
     pub fn memory(&self) -> ByteSize {
         self.memory
     }
@@ -92,16 +92,17 @@ impl CacheOptions {
                 self.page_size
             ));
         }
+
         if let Some(disk) = &self.disk {
-            let least = MIN_DISK.max(ByteSize::bytes(self.page_size.as_u64() * 8));
-            if disk.capacity < least {
-                return wrong(format!("disk capacity {} is too small: give at least {least}", disk.capacity));
+            let min = MIN_DISK.max(ByteSize::bytes(self.page_size.as_u64() * 8));
+            if disk.capacity < min {
+                return wrong(format!("disk capacity {} is too small: give at least {min}", disk.capacity));
             }
         }
         Ok(())
     }
 
-    /// What uploads may hold together; `None` if they are not bounded.
+    /// Returns the bytes that all uploads may hold; `None` if they are not limited.
     pub(super) fn upload_share(&self) -> Option<ByteSize> {
         let eighth = ByteSize::bytes(self.memory.as_u64() / 8);
         self.uploads.then(|| eighth.clamp(MIN_FOR_UPLOADS, MAX_FOR_UPLOADS))

@@ -1,7 +1,7 @@
 //! Pages and the blocks that they consist of.
 //!
-//! A page is found and evicted whole, but fetched, read from disk and kept in part: it is a set of pieces, each a run
-//! of consecutive blocks.
+//! A page is looked up and evicted as a whole, but fetched, read from disk and cached in part: it is a set of pieces,
+//! each a run of consecutive blocks.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -18,7 +18,7 @@ pub(crate) struct PageKey {
 
 /// The smallest unit that is fetched, checked and read from disk, unless pages are smaller.
 const BLOCK: u64 = 64 << 10;
-/// A set of blocks of a page is 64 bits.
+/// Maximum blocks of a page: a set of blocks is 64 bits.
 const MAX_BLOCKS: u64 = u64::BITS as u64;
 
 /// Sizes of pages and blocks in bytes, both powers of two.
@@ -29,19 +29,19 @@ pub(crate) struct PageLayout {
 }
 
 impl PageLayout {
-    /// The layout of pages of this size.
+    /// Returns the layout of pages of this size.
     pub(crate) fn of(page: u64) -> Self {
         Self { page, block: BLOCK.min(page).max(page / MAX_BLOCKS) }
     }
 
-    /// The blocks that a range of bytes of a page touches.
+    /// Returns the blocks that a range of bytes of a page touches.
     pub(crate) fn blocks(&self, range: Range<usize>) -> BlockSet {
         let first = range.start as u64 / self.block;
         let end = (range.end as u64).div_ceil(self.block);
         BlockSet::range(first as u32..end as u32)
     }
 
-    /// The block that holds a byte of a page.
+    /// Returns the block that holds a byte of a page.
     pub(crate) fn block_of(&self, offset: usize) -> u32 {
         (offset as u64 / self.block) as u32
     }
@@ -54,7 +54,7 @@ pub(crate) struct BlockSet(pub(crate) u64);
 impl BlockSet {
     pub(crate) const NONE: Self = Self(0);
 
-    /// The blocks of a range; those past the 64th do not exist.
+    /// Returns the blocks of a range; those past the 64th do not exist.
     pub(crate) fn range(range: Range<u32>) -> Self {
         let below = |end: u32| if end >= u64::BITS { u64::MAX } else { (1 << end) - 1 };
         Self(below(range.end) & !below(range.start.min(range.end)))
@@ -76,13 +76,13 @@ impl BlockSet {
         self.0 & other.0 == other.0
     }
 
-    /// The first block of the set at or after `from`.
+    /// Returns the first block of the set at or after `from`.
     pub(crate) fn first_from(self, from: u32) -> Option<u32> {
         let rest = self.0.checked_shr(from).filter(|rest| *rest != 0)?;
         Some(from + rest.trailing_zeros())
     }
 
-    /// One past the last block of the run of blocks in the set that begins at `first`.
+    /// Returns the end of the run of blocks in the set that begins at `first`.
     pub(crate) fn run_end(self, first: u32) -> u32 {
         let from = self.0.checked_shr(first).unwrap_or(0);
         first + from.trailing_ones()
@@ -95,11 +95,11 @@ impl fmt::Debug for BlockSet {
     }
 }
 
-/// Bytes that an entry costs besides its content.
+/// Overhead of an entry in bytes, besides its content.
 pub(crate) const ENTRY_OVERHEAD: u64 = 256;
 
 /// A run of blocks of one page in memory, counted in the budget for as long as anything refers to it: the cache, a
-/// reader that is about to reach it, the queue of the disk tier, or an answer on its way to a client.
+/// reader that is about to reach it, the queue of the disk tier, or a response on its way to a client.
 #[derive(Debug)]
 pub(crate) struct PagePiece {
     start: usize,
@@ -109,22 +109,22 @@ pub(crate) struct PagePiece {
 }
 
 impl PagePiece {
-    /// The bytes of a page from `start` on.
+    /// Creates a piece of the bytes of a page from `start` on.
     pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation, in_use: Arc<PathInUse>) -> Arc<Self> {
         Arc::new(Self { start, bytes, _charge: charge, _in_use: in_use })
     }
 
-    /// Offset within the page of the first byte.
+    /// Returns the offset within the page of the first byte.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Offset within the page of the byte after the last.
+    /// Returns the offset within the page after the last byte.
     pub(crate) fn end(&self) -> usize {
         self.start + self.bytes.len()
     }
 
-    /// The bytes `from..to` of the page, as far as they are in this piece. They hold the piece.
+    /// Returns the bytes `from..to` of the page, as far as they are in this piece. They keep the piece alive.
     pub(crate) fn slice(self: &Arc<Self>, from: usize, to: usize) -> Bytes {
         let from = from.clamp(self.start, self.end()) - self.start;
         let to = to.clamp(self.start, self.end()) - self.start;
@@ -134,7 +134,7 @@ impl PagePiece {
         Bytes::from_owner(PagePieceSlice { piece: self.clone(), range: from..to })
     }
 
-    /// All bytes. They hold the piece.
+    /// Returns all bytes. They keep the piece alive.
     pub(crate) fn whole(self: &Arc<Self>) -> Bytes {
         self.slice(self.start, self.end())
     }

@@ -8,7 +8,7 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// Evicts in order of arrival. A held key goes to the back of the queue.
+/// Evicts in order of insertion. A held key goes to the back of the queue.
 #[derive(Debug)]
 pub(super) struct Fifo<K> {
     keys: LinkedSlab<K>,

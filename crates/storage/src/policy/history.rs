@@ -4,15 +4,15 @@ use std::{collections::VecDeque, hash::Hash};
 
 use hashbrown::HashMap;
 
-/// Ghosts that are always allowed, however few keys are resident.
+/// Minimum number of ghosts that are always allowed, however few keys are resident.
 const MIN_GHOSTS: usize = 1024;
 
-/// Ghosts per resident key.
+/// Maximum ghosts per resident key.
 const MAX_GHOSTS_PER_RESIDENT: usize = 4;
 
-/// Returns how many evicted keys may be remembered beside this number of resident keys.
+/// Returns the maximum number of evicted keys to remember for this number of resident keys.
 ///
-/// The history is sized in bytes; where weights are tiny, this bounds its memory.
+/// The history is sized in bytes; with tiny weights, this bounds its memory.
 pub(super) fn max_ghosts(residents: usize) -> usize {
     residents.saturating_mul(MAX_GHOSTS_PER_RESIDENT).max(MIN_GHOSTS)
 }
@@ -20,7 +20,7 @@ pub(super) fn max_ghosts(residents: usize) -> usize {
 #[derive(Debug)]
 struct Ghost<K> {
     key: K,
-    /// Bytes evicted until then, this key's among them.
+    /// Bytes evicted until then, including this key's.
     evicted_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! W-TinyLFU: a small LRU window before a segmented LRU, admission to which a frequency sketch decides.
+//! W-TinyLFU: a small LRU window before a segmented LRU with admission by a frequency sketch.
 //!
 //! Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
 //! Storage 13(4), 2017. The window is fixed at 1%.
@@ -15,10 +15,10 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// The window gets one part in this many of the capacity.
+/// Divisor of the capacity that gives the window's share.
 const WINDOW_DIVISOR: u64 = 100;
 
-/// Probation gets one part in this many of the segments after the window, and the protected keys the others.
+/// Divisor of the main segments' capacity that gives probation's share; the protected keys get the rest.
 const PROBATION_DIVISOR: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,12 @@ struct LfuEntry<K> {
     segment: LfuSegment,
 }
 
-/// Lets the oldest key of the window compete with the oldest on probation: the one used less often leaves.
+/// W-TinyLFU: the oldest key of the window competes with the oldest on probation, and the one used less often is
+/// evicted.
 #[derive(Debug)]
 pub(super) struct TinyLfu<K> {
     entries: LinkedSlab<LfuEntry<K>>,
-    /// In the order of [`LfuSegment`].
+    /// Indexed by [`LfuSegment`].
     queues: [SlabQueue; 3],
     capacity: u64,
     sketch: FrequencySketch,
@@ -88,7 +89,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         self.capacity - self.window_capacity()
     }
 
-    /// Moves the least recent protected keys back on probation while there is more than their share.
+    /// Moves the least recent protected keys back to probation while they exceed their share.
     fn shrink_protected(&mut self) {
         let max_weight = self.main_capacity() - self.main_capacity() / PROBATION_DIVISOR;
 
@@ -99,8 +100,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         }
     }
 
-    /// Returns the first key of the segment that is not held, after moving the held ones before it to the
-    /// back.
+    /// Returns the first key of the segment that is not held, after moving the held ones before it to the back.
     fn candidate(
         &mut self,
         segment: LfuSegment,
@@ -128,7 +128,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
         self.queue(LfuSegment::Probation).weight() + self.queue(LfuSegment::Protected).weight()
     }
 
-    /// Lets keys of a full window through without a contest, while the segments after it have room.
+    /// Moves keys of a full window to probation without a contest, while the main segments have room.
     fn fill_main(&mut self) {
         while self.queue(LfuSegment::Window).weight() > self.window_capacity()
             && let Some(slot) = self.queue(LfuSegment::Window).front()
@@ -150,7 +150,7 @@ impl<K: Copy + Eq + Hash> TinyLfu<K> {
             return Some(newcomer);
         };
 
-        // At a tie the newcomer leaves: what is read once never displaces what is already here.
+        // At a tie the newcomer is evicted: a key that is read once never displaces a resident one.
         let newcomer_frequency = self.sketch.estimate(self.entries[newcomer].hash);
         let oldest_frequency = self.sketch.estimate(self.entries[oldest].hash);
 
@@ -232,7 +232,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for TinyLfu<K> {
     }
 }
 
-/// Hashes without a random seed, so that a simulation gives the same ratios each time.
+/// Hashes without a random seed, so that simulations are reproducible.
 fn hash_of<K: Hash>(key: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
@@ -242,18 +242,18 @@ fn hash_of<K: Hash>(key: &K) -> u64 {
 /// Rows of the sketch, each with a hash function of its own.
 const ROWS: u32 = 4;
 
-/// Largest count of a counter of four bits.
+/// Maximum of a counter of four bits.
 const MAX_COUNT: u64 = 15;
 
-/// Counters per row at first: a power of two.
+/// Initial counters per row: a power of two.
 const MIN_COUNTERS: usize = 256;
 
-/// Counts per resident key, after which all counters are halved.
+/// Increments per resident key after which all counters are halved.
 const SAMPLES_PER_COUNTER: usize = 10;
 
-/// Count-min sketch of four rows of four-bit counters, halved once in a while so that old uses fade.
+/// A count-min sketch of four rows of four-bit counters, halved periodically so that old uses fade.
 ///
-/// Each word has 16 counters, 4 for each row; a hash picks a word and a counter in it, for each row apart.
+/// Each word has 16 counters, 4 for each row; a hash selects a word and a counter in it, independently for each row.
 #[derive(Debug)]
 struct FrequencySketch {
     words: Vec<u64>,
@@ -277,7 +277,7 @@ impl FrequencySketch {
     fn locate(&self, hash: u64, row: u32) -> (usize, u32) {
         let row_hash = hash.rotate_left(16 * row).wrapping_mul(0x9E37_79B9_7F4A_7C15);
 
-        // The word comes from below the top bits, which pick the counter, so that growing only adds bits.
+        // The word comes from below the top bits, which select the counter, so that growing only adds bits.
         let word = (row_hash >> 24) as usize & (self.words.len() - 1);
         let column = (row_hash >> 62) as u32;
         (word, 4 * (4 * row + column))

@@ -1,27 +1,27 @@
 //! LIRS over weighed keys, with use counts for its hot keys and a cold queue that adapts.
 //!
-//! Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer
-//! cache performance", SIGMETRICS 2002. Most of the capacity belongs to hot keys (LIR in the paper). The
-//! others (HIR) pass through a short cold queue, and become hot if they are used again sooner than the hot
-//! key whose last use is oldest. The keys of a loop larger than the cache never are, so a part of the loop
-//! stays hot and hits in every round, and a scan passes through the cold queue only.
+//! Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer cache
+//! performance", SIGMETRICS 2002. Most of the capacity belongs to hot keys (LIR in the paper). The others (HIR) pass
+//! through a short cold queue, and become hot if they are used again sooner than the hot key whose last use is oldest.
+//! The keys of a loop larger than the cache never do, so a part of the loop stays hot and hits in every round, and a
+//! scan passes through the cold queue only.
 //!
 //! ```text
 //!            oldest use                                             newest use
-//! stack      hot │ ghost │ hot │ cold │ hot │ ghost │ ghost │ hot │ cold │ hot      decides what becomes hot
+//! stack      hot │ ghost │ hot │ cold │ hot │ ghost │ ghost │ hot │ cold │ hot      decides which keys become hot
 //! cold       front: next victim │ cold │ cold │ demoted │ cold                      about 5% of the capacity
 //! ghosts     front: next to forget │ ghost │ ghost │ ghost                          three capacities
 //! ```
 //!
-//! The oldest key of the stack is always hot; what is older than the oldest hot key leaves the stack. It may
-//! stay in its other queue: a key that is not in the stack was last used too long ago to become hot.
+//! The oldest key of the stack is always hot; keys older than the oldest hot key leave the stack. They may stay in
+//! their other queue: a key that is not in the stack was last used too long ago to become hot.
 //!
-//! Four things differ from the paper:
+//! Differences from the paper:
 //!
 //! 1. Hot keys count their uses. The oldest hot key with uses left gets a second chance and spends one:
-//!    recency alone loses to frequency where accesses are drawn by Zipf's law. When the hot keys are not used
-//!    for a quarter of the capacity of insertions, all counts are void: a new working set need not wait for
-//!    those of the old one.
+//!    recency alone loses to frequency if accesses follow Zipf's law. When the hot keys are not used for a
+//!    quarter of the capacity of insertions, all counts are void: a new working set need not wait for those
+//!    of the old one.
 //! 2. The cold queue adapts, after Li, "DLIRS: improving low inter-reference recency set cache replacement
 //!    policy with dynamics", SYSTOR 2018. A miss that a longer cold queue would have avoided makes it longer;
 //!    a use of a demoted key makes it shorter. So does, by less, each eviction: a loop after a change of
@@ -40,47 +40,46 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// The cold queue gets at least one part in this many of the capacity.
+/// Divisor of the capacity that gives the cold queue's minimum share.
 const MIN_COLD_DIVISOR: u64 = 20;
 
-/// The cold queue gets at most one part in this many of the capacity.
+/// Divisor of the capacity that gives the cold queue's maximum share.
 const MAX_COLD_DIVISOR: u64 = 2;
 
-/// The cold queue has room for this many keys of mean weight, however small the capacity.
+/// Minimum keys of mean weight that fit into the cold queue, however small the capacity.
 const MIN_COLD_KEYS: u64 = 2;
 
-/// The part of each eviction's bytes by which the cold queue gets shorter.
+/// Fraction of each eviction's bytes by which the cold queue shrinks.
 const COLD_DECAY: f64 = 0.2;
 
-/// Uses that are counted per hot key.
+/// Maximum uses that are counted per hot key.
 const MAX_USES: u8 = 3;
 
-/// Hot keys that are passed over for each one that is demoted, because they have uses left.
+/// Maximum hot keys with uses left that are skipped for each one that is demoted.
 ///
-/// More would favour the hot keys of an earlier working set over those of the next one, and make a single
-/// call visit every hot key.
+/// More would favour the hot keys of an earlier working set over those of the next one, and make a single call visit
+/// every hot key.
 const MAX_SECOND_CHANCES: u32 = 8;
 
-/// All counts of uses are void after the hot keys were not used for one part in this many of the capacity.
+/// Divisor of the capacity that gives the bytes inserted without hits on hot keys after which all use counts are void.
 const IDLE_DIVISOR: u64 = 4;
 
-/// Insertions that this takes at least, in keys of mean weight: fewer without a hit may be chance.
+/// Minimum insertions for that, in keys of mean weight: fewer without a hit may be chance.
 const MIN_IDLE_KEYS: u64 = 64;
 
-/// Bytes of insertions that a byte of a hit on a hot key makes up for in [`Lirs::idle_bytes`].
+/// Bytes of insertions that a byte of a hit on a hot key compensates in [`Lirs::idle_bytes`].
 const HOT_HIT_CREDIT: u64 = 8;
 
-/// Uses within one part in this many of the capacity after the insertion, in bytes inserted, count as one
-/// with it.
+/// Divisor of the capacity that gives the bytes inserted after an insertion within which uses count as part of it.
 const CORRELATED_DIVISOR: u64 = 256;
 
-/// The ghosts' evicted bytes, in capacities.
+/// Evicted bytes of the ghosts, in capacities.
 const GHOST_CAPACITIES: u64 = 3;
 
-/// The pair of links for the stack.
+/// Index of the pair of links of the stack.
 const STACK: usize = 0;
 
-/// The pair of links for the cold queue and the ghosts: no key is in both.
+/// Index of the pair of links of the cold queue and the ghosts: no key is in both.
 const QUEUE: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ struct LirsEntry<K> {
     since: u64,
 }
 
-/// Keeps hot what is used again soonest; evicts from the front of the cold queue.
+/// LIRS: keeps hot the keys that are used again soonest, and evicts from the front of the cold queue.
 #[derive(Debug)]
 pub(super) struct Lirs<K> {
     entries: LinkedSlab<LirsEntry<K>, 2>,
@@ -119,13 +118,13 @@ pub(super) struct Lirs<K> {
     hot_len: usize,
     hot_weight: u64,
     capacity: u64,
-    /// The length of the cold queue that misses ask for, in bytes.
+    /// Target length of the cold queue in bytes, adapted to misses.
     adaptive_cold_bytes: f64,
     inserted_bytes: u64,
     evicted_bytes: u64,
     /// Bytes inserted while the hot keys had no hits.
     idle_bytes: u64,
-    /// Counts of uses from earlier epochs are void.
+    /// Current epoch; use counts of earlier ones are void.
     epoch: u32,
 }
 
@@ -169,7 +168,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.capacity - cold_capacity
     }
 
-    /// Makes the cold queue longer, or shorter, by this many bytes.
+    /// Grows, or shrinks, the cold queue by `bytes`.
     fn adapt_cold_capacity(&mut self, bytes: f64) {
         let min = (self.capacity / MIN_COLD_DIVISOR) as f64;
         let max = (self.capacity / MAX_COLD_DIVISOR) as f64;
@@ -177,7 +176,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.adaptive_cold_bytes = (self.adaptive_cold_bytes + bytes).clamp(min, max);
     }
 
-    /// Counts an insertion, and voids all counts of uses if the hot keys are no longer used.
+    /// Counts an insertion, and voids all use counts if the hot keys are no longer used.
     fn note_insertion(&mut self, weight: u64) {
         self.inserted_bytes += weight;
         self.idle_bytes += weight;
@@ -205,14 +204,14 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    /// Puts a key at the newest end of the stack.
+    /// Moves a key to the newest end of the stack.
     fn move_to_top(&mut self, slot: EvictionSlot) {
         self.remove_from_stack(slot);
         self.entries[slot].in_stack = true;
         self.stack.push_back(&mut self.entries, slot);
     }
 
-    /// Removes from the stack what is older than the oldest hot key. To be called when that may have changed.
+    /// Removes from the stack all keys older than the oldest hot key. Must be called when that may have changed.
     fn prune(&mut self) {
         while let Some(slot) = self.stack.front()
             && self.entries[slot].heat != LirsStatus::Hot
@@ -221,8 +220,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         }
     }
 
-    /// Makes a key hot that is in neither the cold queue nor the ghosts, and others cold if it needs their
-    /// room.
+    /// Makes a key hot that is in neither the cold queue nor the ghosts, and demotes others if it needs their room.
     fn promote(&mut self, slot: EvictionSlot) {
         let entry = &mut self.entries[slot];
         entry.heat = LirsStatus::Hot;
@@ -251,8 +249,8 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.stack.push_front(&mut self.entries, slot);
     }
 
-    /// Moves the oldest hot keys to the cold queue, until the others are within their capacity. Keys with
-    /// uses left get a second chance, but for each key demoted only a few do.
+    /// Moves the oldest hot keys to the cold queue, until the others are within their capacity. Keys with uses left get
+    /// a second chance, but only a few for each key that is demoted.
     fn demote_excess(&mut self) {
         let mut second_chances = MAX_SECOND_CHANCES;
 
@@ -284,7 +282,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.remove_from_stack(slot);
     }
 
-    /// Evicts a key that has left the hot keys or the cold queue. It keeps its place in the stack.
+    /// Makes a ghost of a key that has left the hot keys or the cold queue. It keeps its position in the stack.
     fn make_ghost(&mut self, slot: EvictionSlot) -> K {
         self.evicted_bytes += self.entries.weight(slot);
 
@@ -322,7 +320,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
         self.evicted_bytes - ghost.since < self.capacity
     }
 
-    /// Forgets the key's eviction. Returns whether it is used again soon enough to become hot.
+    /// Removes the key's ghost. Returns whether the key is used again soon enough to become hot.
     fn recall(&mut self, key: &K, weight: u64) -> bool {
         let Some(slot) = self.ghost_slots.get(key).copied() else {
             return false;
@@ -349,8 +347,8 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
 
             self.cold.remove(&mut self.entries, slot);
 
-            // Hot keys may have been removed, or evicted while all cold ones were held. In a loop no key
-            // would be used soon enough to take their place.
+            // Hot keys may have been removed, or evicted while all cold ones were held. In a loop no key would be used
+            // soon enough to replace them.
             if self.hot_weight + weight <= self.hot_capacity() {
                 self.promote_as_oldest(slot);
                 continue;
@@ -366,7 +364,7 @@ impl<K: Copy + Eq + Hash> Lirs<K> {
     }
 
     fn evict_hot(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<EvictionSlot> {
-        // A held key is passed over where it is: it was not used, and must not push others out.
+        // A held key is skipped in place: it was not used, and must not push others out.
         let mut candidate = self.stack.front();
         while let Some(slot) = candidate {
             let entry = &self.entries[slot];
@@ -403,13 +401,15 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
         if is_used_soon {
             self.promote(slot);
         } else if self.resident_weight() + weight <= self.hot_capacity() {
-            // While the cache fills, every key is hot. One that was not used again yet gives way to those that were.
+            // While the cache fills, every key is hot. Keys without a second use are demoted before those that have
+            // one.
             self.promote_as_oldest(slot);
         } else {
             self.move_to_top(slot);
             self.prune();
             self.cold.push_back(&mut self.entries, slot);
         }
+
         slot
     }
 
@@ -501,7 +501,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
 
 #[cfg(test)]
 impl<K: Copy + Eq + Hash + Debug> Lirs<K> {
-    /// Asserts what holds after each operation.
+    /// Asserts the invariants that hold after each operation.
     pub(super) fn assert_invariants(&self) {
         let stack: Vec<_> =
             std::iter::successors(self.stack.front(), |slot| self.stack.next(&self.entries, *slot)).collect();

@@ -1,4 +1,4 @@
-//! Eviction policies of the memory tier: their names, the trait that they implement, one file for each.
+//! Eviction policies of the tiers: their names, and the trait that they implement.
 
 mod fifo;
 mod history;
@@ -24,15 +24,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvictionPolicy {
-    /// Low inter-reference recency, with use counts and a queue of new pages that adapts. The default: it keeps what
-    /// is read again soonest, so that neither a scan nor a loop larger than the cache flushes it.
+    /// Low inter-reference recency, with use counts and an adaptive queue of new pages. The default: it keeps the pages
+    /// that are read again soonest, so that neither a scan nor a loop larger than the cache flushes it.
     #[default]
     Lirs,
     /// Least recently used.
     Lru,
     /// Least frequently used (W-TinyLFU: a window, and a count-min sketch that ages).
     Lfu,
-    /// Three queues: small, main and ghost. A scan does not flush what is read again and again.
+    /// Three queues: small, main and ghost. A scan does not flush pages that are read repeatedly.
     S3Fifo,
     /// One queue with a moving hand.
     Sieve,
@@ -44,7 +44,7 @@ impl EvictionPolicy {
     /// Every policy, in the order of the documentation.
     pub const ALL: [Self; 6] = [Self::Lirs, Self::Lru, Self::Lfu, Self::S3Fifo, Self::Sieve, Self::Fifo];
 
-    /// The name that settings use.
+    /// Returns the name used in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lru => "lru",
@@ -63,7 +63,7 @@ impl fmt::Display for EvictionPolicy {
     }
 }
 
-/// The name is not that of a policy.
+/// The error of a name that is not a policy's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not an eviction policy: use lirs, lru, lfu, s3fifo, sieve or fifo")]
 pub struct UnknownPolicyError {
@@ -85,13 +85,12 @@ pub(crate) struct EvictionSlot(u32);
 
 /// Order of eviction over weighed keys. Not thread-safe: callers hold a lock.
 ///
-/// The caller owns the map from keys to slots and inserts a key only while it is not resident. It decides
-/// when to evict: the policy never refuses an insertion, whatever its weight.
+/// The caller owns the map from keys to slots and inserts a key only while it is not resident. It decides when to
+/// evict: the policy never refuses an insertion, whatever its weight.
 ///
 /// All operations take amortised constant time, except that `evict` also pays for each held key it passes.
 pub(crate) trait Eviction<K>: Send + Debug {
-    /// Adds a key that has become resident after a miss. The caller has made room before, by [`Self::evict`],
-    /// or does it after.
+    /// Adds a key that has become resident after a miss. The caller makes room, before or after, by [`Self::evict`].
     fn insert(&mut self, key: K, weight: u64) -> EvictionSlot;
 
     /// Notes a re-reference of a resident key.
@@ -100,7 +99,7 @@ pub(crate) trait Eviction<K>: Send + Debug {
     /// Changes the weight of a resident key: an entry grew.
     fn resize(&mut self, slot: EvictionSlot, weight: u64);
 
-    /// Forgets a resident key that left for another reason than eviction, without remembering it.
+    /// Removes a resident key for another reason than eviction, without remembering it.
     fn remove(&mut self, slot: EvictionSlot);
 
     /// Removes the next victim among the keys for which `is_held` is false, and remembers it. Returns `None`
@@ -123,7 +122,7 @@ pub(crate) trait Eviction<K>: Send + Debug {
     fn len(&self) -> usize;
 }
 
-/// Returns the policy, without keys, for a cache of `capacity` bytes.
+/// Creates the policy, without keys, for a cache of `capacity` bytes.
 pub(crate) fn new<K>(policy: EvictionPolicy, capacity: u64) -> Box<dyn Eviction<K>>
 where
     K: Copy + Eq + Hash + Debug + Send + 'static,

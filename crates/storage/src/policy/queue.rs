@@ -1,7 +1,7 @@
 //! Slab of weighed nodes, and the doubly linked queues that run through it by index.
 //!
-//! A node has `LINKS` pairs of links, so that it can be in that many queues at once: a [`SlabQueue`] names by its
-//! parameter which pair it uses. A node is in at most one queue per pair; the policy knows which.
+//! A node has `LINKS` pairs of links, so that it can be in `LINKS` queues at once: a [`SlabQueue`] selects its pair by
+//! its parameter. A node is in at most one queue per pair; the policy tracks which.
 
 use std::ops::{Index, IndexMut};
 
@@ -85,7 +85,7 @@ impl<T, const LINKS: usize> IndexMut<EvictionSlot> for LinkedSlab<T, LINKS> {
     }
 }
 
-/// Queue through the nodes of one [`LinkedSlab`], over their pair of links number `LINK`.
+/// A queue through the nodes of one [`LinkedSlab`], over their pair of links number `LINK`.
 #[derive(Debug)]
 pub(super) struct SlabQueue<const LINK: usize = 0> {
     front: u32,
@@ -112,7 +112,7 @@ impl<const LINK: usize> SlabQueue<LINK> {
         to_slot(self.front)
     }
 
-    /// Returns the node that is one nearer to the back.
+    /// Returns the next node towards the back.
     pub(super) fn next<T, const LINKS: usize>(
         &self,
         slab: &LinkedSlab<T, LINKS>,
@@ -155,7 +155,7 @@ impl<const LINK: usize> SlabQueue<LINK> {
         self.weight += slab.weight(slot);
     }
 
-    /// Takes a node, which must be in this queue, out of it. The node stays in the slab.
+    /// Unlinks a node, which must be in this queue. The node stays in the slab.
     pub(super) fn remove<T: Copy, const LINKS: usize>(
         &mut self,
         slab: &mut LinkedSlab<T, LINKS>,

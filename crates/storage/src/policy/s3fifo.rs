@@ -1,8 +1,8 @@
-//! S3-FIFO: a small queue on probation, a main queue, and the history of what left the small one.
+//! S3-FIFO: a small queue on probation, a main queue, and the history of keys evicted from the small one.
 //!
-//! Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023. Unlike
-//! there, one use in the small queue is enough to move to the main queue, and the history holds what left
-//! either queue.
+//! Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023. Unlike in the paper,
+//! one use in the small queue is enough to move to the main queue, and the history holds keys evicted from either
+//! queue.
 
 use std::{fmt::Debug, hash::Hash};
 
@@ -12,10 +12,10 @@ use super::{
     queue::{LinkedSlab, SlabQueue},
 };
 
-/// The small queue gets one part in this many of the capacity.
+/// Divisor of the capacity that gives the small queue's share.
 const SMALL_DIVISOR: u64 = 10;
 
-/// Uses that are counted per key.
+/// Maximum uses that are counted per key.
 const MAX_USES: u8 = 3;
 
 /// Uses while in the small queue that move a key to the main queue.
@@ -28,7 +28,7 @@ struct S3FifoEntry<K> {
     in_main: bool,
 }
 
-/// Evicts from the small queue while that is over its share, else from the main queue, where each counted use
+/// S3-FIFO: evicts from the small queue while it exceeds its share, else from the main queue, where each counted use
 /// buys one more round.
 #[derive(Debug)]
 pub(super) struct S3Fifo<K> {

@@ -1,4 +1,4 @@
-//! SIEVE: one queue in order of arrival, and a hand that spares keys used since it last passed them.
+//! SIEVE: one queue in order of insertion, and a hand that spares keys used since it last passed them.
 //!
 //! Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is simpler than LRU: an efficient turn-key eviction
 //! algorithm for web caches", NSDI 2024.
@@ -17,7 +17,7 @@ struct SieveEntry<K> {
     is_visited: bool,
 }
 
-/// Evicts at the hand, which moves from the oldest key to the newest. A held key is passed over where it is.
+/// SIEVE: evicts at the hand, which moves from the oldest key to the newest. A held key is skipped in place.
 #[derive(Debug)]
 pub(super) struct Sieve<K> {
     entries: LinkedSlab<SieveEntry<K>>,

@@ -1,4 +1,4 @@
-//! Tests of every policy against a model, and of what the policies are chosen for: hit ratios.
+//! Tests of every policy against a model, and of the hit ratios that the policies are chosen for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{lirs::Lirs, *};
 
-/// One call of a policy. Residents are picked by a number modulo how many there are.
+/// A call of a policy. Residents are selected by a number modulo their count.
 #[derive(Clone, Debug)]
 enum PolicyOp {
     Insert { key: u8, weight: u64 },
@@ -96,6 +96,7 @@ fn assert_matches_model<E: Eviction<u8> + ?Sized>(
     while let Some(key) = policy.evict(&mut |_| false) {
         assert!(left.remove(&key), "evicted twice");
     }
+
     assert!(left.is_empty());
     assert_eq!((policy.len(), policy.weight()), (0, 0));
 }
@@ -114,7 +115,7 @@ proptest! {
     }
 }
 
-/// A cache of one policy that evicts before it inserts, as the simulator's does.
+/// A cache of one policy that evicts before it inserts, like the simulator's.
 struct PolicyTestCache {
     capacity: u64,
     policy: Box<dyn Eviction<u64>>,
@@ -154,7 +155,7 @@ impl PolicyTestCache {
     }
 }
 
-/// Numbers from a linear congruential generator, the same in each run.
+/// Returns numbers of a linear congruential generator, the same in each run.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed), |state| {
         Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))

@@ -1,11 +1,12 @@
-//! Merges near byte ranges, so that few requests bring them.
+//! Merges nearby byte ranges, so that few requests fetch them.
 
 use std::ops::Range;
 
-/// The ranges in order, those at most `gap` bytes apart as one; empty ones are left out.
+/// Returns the ranges in order, merging those at most `gap` bytes apart; empty ones are left out.
 pub(crate) fn merge(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
     sorted.sort_by_key(|range| range.start);
+
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
     for range in sorted {
         match merged.last_mut() {

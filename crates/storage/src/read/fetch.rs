@@ -1,8 +1,8 @@
-//! Brings missing bytes: one fetch per block however many ask, in a task of its own.
+//! Fetches missing bytes: one fetch per block for any number of readers, in a task of its own.
 //!
-//! Invariant: a block is either in the cache, or in `flights`, or no task is fetching it. A piece is put into the cache
-//! before it leaves `flights`; a caller that finds a block in neither, while holding the lock of `flights`, fetches it.
-//! Bytes of an object of unknown version are asked for only while the process has nothing else of it.
+//! Invariant: a block is in the cache, or in `flights`, or no task is fetching it. A piece is inserted into the cache
+//! before it is removed from `flights`; a caller that finds a block in neither, while holding the lock of `flights`,
+//! fetches it. Bytes of an object of unknown version are requested only while the process uses no other bytes of it.
 
 use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
@@ -29,17 +29,16 @@ use crate::{
     versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
-/// Reserved for an object whose size is not known yet, until it is: many small ones are opened at a time in little
-/// memory.
+/// Bytes reserved for an object until its size is known: many small ones are opened at a time in little memory.
 const OPENING: ByteSize = ByteSize::kib(64);
 
-/// Objects of unknown size that are opened at a time with all of the memory.
+/// Maximum concurrent opens of objects of unknown size that the memory is divided by.
 const OPENS_AT_ONCE: u64 = 64;
 
-/// Whether a reader waits for bytes, or will reach them.
+/// The urgency of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchUrgency {
-    /// A reader waits for the first byte. What follows it is fetched ahead.
+    /// A reader waits for the first byte. The bytes after it are fetched ahead.
     Now,
     /// A reader will reach the bytes.
     Ahead,
@@ -56,10 +55,10 @@ pub(crate) struct Fetcher {
     batches: Mutex<PendingFetches>,
 }
 
-/// Requests that wait a moment for near ones, by object; each is a run of adjacent pieces.
+/// Requests that wait a moment for nearby ones, by object; each is a run of adjacent pieces.
 type PendingFetches = HashMap<ObjectHash, Vec<Vec<ExpectedPiece>>>;
 
-/// Most bytes of a request that several were merged into.
+/// Maximum bytes of a merged request.
 const MAX_MERGED: u64 = 16 << 20;
 
 impl Fetcher {
@@ -76,18 +75,18 @@ impl Fetcher {
         }
     }
 
-    /// Pages on their way.
+    /// Returns the number of pages in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         self.flights.lock().len() as u64
     }
 
-    /// Most bytes of one request.
+    /// Returns the maximum bytes of one request.
     pub(crate) fn max_fetch(&self) -> u64 {
         self.max_fetch
     }
 
-    /// Pins the bytes of a range from its start on, and starts to bring those that are not in memory. The pins are
-    /// adjacent; they end early where there is no memory for more, or nothing more may be held ahead of readers.
+    /// Pins the bytes of a range from its start on, and starts to fetch those that are not in memory. The pins are
+    /// adjacent; they end early if there is no memory for more, or nothing more may be held ahead of readers.
     pub(crate) fn obtain(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -102,6 +101,7 @@ impl Fetcher {
             if is_ahead && self.cache.ahead().free() == 0 {
                 break;
             }
+
             let before = pins.len();
             self.pin_next(object, &mut flights, position..range.end, is_ahead, &mut pins);
             match pins.last().filter(|_| pins.len() > before) {
@@ -109,10 +109,11 @@ impl Fetcher {
                 None => break,
             }
         }
+
         pins
     }
 
-    /// Pins what covers the start of a range: one flight or piece of one page, or all pieces of one new request.
+    /// Pins the start of a range: one flight or piece of one page, or all pieces of one new request.
     fn pin_next(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -144,7 +145,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts to read from disk the blocks of a page that are there, as far as the part goes.
+    /// Starts to read the blocks of a page that are on disk, as far as the part goes.
     fn start_load(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -152,7 +153,8 @@ impl Fetcher {
         page: u32,
         part: Range<usize>,
     ) -> Option<Arc<PieceFlight>> {
-        let (key, layout) = (object.key(page), object.layout);
+        let key = object.key(page);
+        let layout = object.layout;
         let first = layout.block_of(part.start);
         let mut end = self.cache.disk_blocks(&key).run_end(first).min(layout.block_of(part.end - 1) + 1);
         if let Some(resident) = self.cache.memory_blocks(&key).first_from(first) {
@@ -167,9 +169,10 @@ impl Fetcher {
         if start >= end {
             return None;
         }
+
         let block = layout.block as usize;
         let reserved = self.reserve_some(start..end, block);
-        // One block is read in any case: the origin must not be asked for what is on disk.
+        // One block is read in any case: bytes on disk must not be requested from the origin.
         let (charge, len) = reserved.unwrap_or_else(|| {
             let len = block.min(end - start);
             (self.cache.hold(len as u64), len)
@@ -178,12 +181,14 @@ impl Fetcher {
         let flight = PieceFlight::new(start, start + len);
         flights.insert(key, flight.clone());
         let expected = ExpectedPiece { page, flight: flight.clone(), charge };
-        let (this, object) = (self.clone(), object.clone());
+        let this = self.clone();
+        let object = object.clone();
         tokio::spawn(traced(async move { this.load(object, expected).await }));
+
         Some(flight)
     }
 
-    /// Memory for a range of bytes, or for as many blocks from its start on as there is memory for.
+    /// Reserves memory for a range of bytes, or for as many blocks from its start on as there is memory for.
     fn reserve_some(&self, range: Range<usize>, block: usize) -> Option<(Reservation, usize)> {
         let mut len = range.len();
         loop {
@@ -197,7 +202,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts one request for bytes that are neither cached nor on their way, as many as there is memory for, and pins
+    /// Starts one request for bytes that are neither cached nor in flight, as many as there is memory for, and pins
     /// them.
     fn start_fetch(
         self: &Arc<Self>,
@@ -211,14 +216,15 @@ impl Fetcher {
         // The block that a reader waits for is not ahead of it.
         let waited_for = if is_ahead { 0 } else { block };
         let limit = match self.cache.backlog() {
-            // A reader that waits gets a page if there is memory, however much others hold ahead.
+            // A waiting reader gets a page if there is memory, regardless of the read-ahead of others.
             WriteBacklog::Short => {
-                let least = if is_ahead { block } else { object.layout.page };
-                self.max_fetch.min(waited_for + self.cache.ahead().free()).max(least)
+                let min = if is_ahead { block } else { object.layout.page };
+                self.max_fetch.min(waited_for + self.cache.ahead().free()).max(min)
             }
             WriteBacklog::Long => object.layout.page,
             WriteBacklog::Full => block,
         };
+
         let end = range.end.min(range.start.saturating_add(limit));
         let wanted = object.align(range.start..end);
         let run = wanted.start..self.missing_end(object, flights, wanted);
@@ -226,9 +232,10 @@ impl Fetcher {
         let mut expected = Vec::new();
         for (page, part) in object.parts(run) {
             let is_first = expected.is_empty();
-            let reserved = match is_first && !is_ahead {
-                true => self.reserve_some(part.clone(), block as usize),
-                false => self.cache.reserve(part.len() as u64).map(|charge| (charge, part.len())),
+            let reserved = if is_first && !is_ahead {
+                self.reserve_some(part.clone(), block as usize)
+            } else {
+                self.cache.reserve(part.len() as u64).map(|charge| (charge, part.len()))
             };
             let Some((charge, len)) = reserved else { break };
 
@@ -239,10 +246,12 @@ impl Fetcher {
             let ahead = is_ahead.then(|| self.cache.ahead().hold(len as u64));
             pins.push(PinnedRange::of_flight(object.offset(page), start, flight.clone(), ahead));
             expected.push(ExpectedPiece { page, flight, charge });
+
             if len < part.len() {
                 break;
             }
         }
+
         if expected.is_empty() {
             return;
         }
@@ -252,13 +261,15 @@ impl Fetcher {
         self.send(object, expected);
     }
 
-    /// Sends a request, or has it wait for near ones if that costs little of the time that the origin takes anyway.
+    /// Sends a request, or delays it for nearby ones if that is short compared to the origin's latency.
     fn send(self: &Arc<Self>, object: &PagedObject, expected: Vec<ExpectedPiece>) {
-        let (this, object) = (self.clone(), object.clone());
+        let this = self.clone();
+        let object = object.clone();
         let Some(wait) = self.requests.cost.merge_wait() else {
             tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
             return;
         };
+
         let mut batches = self.batches.lock();
         let batch = batches.entry(object.hash).or_default();
         batch.push(expected);
@@ -270,7 +281,7 @@ impl Fetcher {
         }
     }
 
-    /// Sends the requests of an object that waited for one another, near ones as one.
+    /// Sends the delayed requests of an object, merging nearby ones.
     fn send_batch(self: &Arc<Self>, object: &PagedObject) {
         let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
         batch.sort_by_key(|run| run.first().map(|first| first.range(object).start));
@@ -283,12 +294,13 @@ impl Fetcher {
             }
         }
         for expected in merged {
-            let (this, object) = (self.clone(), object.clone());
+            let this = self.clone();
+            let object = object.clone();
             tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
         }
     }
 
-    /// Adds to a run what lies between it and the next one, if it is little, missing, and there is memory for it. Returns
+    /// Extends a run by the gap before the next one, if it is small and missing, and there is memory for it. Returns
     /// whether the two are adjacent then.
     fn bridge(
         self: &Arc<Self>,
@@ -301,6 +313,7 @@ impl Fetcher {
         else {
             return false;
         };
+
         let gap = last.range(object).end..after.range(object).start;
         let is_small = end.range(object).end - first.range(object).start <= MAX_MERGED;
         if !is_small || gap.end < gap.start || gap.end - gap.start > self.requests.cost.max_gap() {
@@ -314,6 +327,7 @@ impl Fetcher {
         if self.missing_end(object, &flights, gap.clone()) < gap.end {
             return false;
         }
+
         let parts: Vec<_> = object.parts(gap).collect();
         let charges: Option<Vec<_>> =
             parts.iter().map(|(_, part)| self.cache.reserve(part.len() as u64)).collect();
@@ -323,10 +337,11 @@ impl Fetcher {
             flights.insert(object.key(page), flight.clone());
             run.push(ExpectedPiece { page, flight, charge });
         }
+
         true
     }
 
-    /// The end of the run of bytes that are neither cached nor on their way.
+    /// Returns the end of the run of bytes that are neither cached nor in flight.
     fn missing_end(&self, object: &PagedObject, flights: &PieceFlightTable, range: Range<u64>) -> u64 {
         let end = range.end;
         for (page, part) in object.parts(range) {
@@ -343,13 +358,14 @@ impl Fetcher {
         end
     }
 
-    /// The bytes from the start of a range on that only the origin has; none if the first is cached or on its way.
+    /// Returns the bytes from the start of a range on that only the origin has; none if the first is cached or in
+    /// flight.
     pub(crate) fn only_at_origin(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
         range.start..self.missing_end(object, &flights, range)
     }
 
-    /// The first byte of a range that is not in memory.
+    /// Returns the first byte of a range that is not in memory.
     pub(crate) fn first_not_in_memory(&self, object: &PagedObject, range: Range<u64>) -> Option<u64> {
         let Range { start, .. } = range;
         for (page, part) in object.parts(range) {
@@ -363,7 +379,7 @@ impl Fetcher {
         None
     }
 
-    /// Pins the bytes of several ranges, near ones together, as far as they may be held ahead of their readers.
+    /// Pins the bytes of several ranges, merging nearby ones, as far as they may be held ahead of their readers.
     pub(crate) fn obtain_ranges(
         self: &Arc<Self>,
         object: &PagedObject,
@@ -377,9 +393,9 @@ impl Fetcher {
         pins
     }
 
-    /// Asks what the object is by asking for its bytes from `start` on, up to `end` at most, so that a first read costs
-    /// one request and not two. The bytes are on their way when this returns, and pinned; if they cannot be, it is a
-    /// HEAD. `in_use` says that the process has nothing else of the object.
+    /// Describes the object by a request for its bytes from `start` on, up to `end` at most, so that a first read costs
+    /// one request and not two. The bytes are in flight and pinned when this returns; if they cannot be, it sends a
+    /// HEAD. `in_use` says that the process uses no other bytes of the object.
     pub(crate) async fn open(
         self: Arc<Self>,
         path: Path,
@@ -389,11 +405,12 @@ impl Fetcher {
         let layout = self.cache.layout();
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
         let start = start / layout.block * layout.block;
-        // Of an object of unknown size, no more than one page, and little of a small memory: others need it too.
+        // Of an object of unknown size, at most one page, and little of a small memory: others need it too.
         let unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
-        let most = if end == u64::MAX { unknown } else { self.max_fetch };
-        let end = end.min(start.saturating_add(most));
+        let max = if end == u64::MAX { unknown } else { self.max_fetch };
+        let end = end.min(start.saturating_add(max));
         let end = end.div_ceil(layout.block).saturating_mul(layout.block);
+
         let Some(opening) = self.cache.reserve((end - start).min(OPENING.as_u64())) else {
             return head().await;
         };
@@ -405,9 +422,10 @@ impl Fetcher {
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
             Ok(answer) => answer,
             Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
-            // An object that ends before `start`, or a failure that may pass: a HEAD tells.
+            // The object ends before `start`, or the failure is transient: a HEAD tells.
             Err(_) => return head().await,
         };
+
         self.requests.cost.note_latency(asked.elapsed());
         let known = self.requests.known(&path, &answer, &seen, in_use);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
@@ -422,18 +440,22 @@ impl Fetcher {
         if !expected.is_empty() {
             tokio::spawn(traced(self.fetch(object, expected, Some(answer))));
         }
+
         Ok((known, pins))
     }
 
-    /// Announces the pieces of a range that an answer brings: as many as are neither there nor on their way, and as there
-    /// is memory for.
+    /// Announces the pieces of a range that a response brings: those that are neither cached nor in flight, as many as
+    /// there is memory for.
     fn expect(&self, object: &PagedObject, range: Range<u64>) -> (Vec<ExpectedPiece>, Vec<PinnedRange>) {
         let mut flights = self.flights.lock();
         let range = range.start..self.missing_end(object, &flights, range);
-        let (mut expected, mut pins) = (Vec::new(), Vec::new());
+
+        let mut expected = Vec::new();
+        let mut pins = Vec::new();
         for (page, part) in object.parts(range) {
             let reserved = self.reserve_some(part.clone(), object.layout.block as usize);
             let Some((charge, len)) = reserved else { break };
+
             let flight = PieceFlight::new(part.start, part.start + len);
             flights.insert(object.key(page), flight.clone());
             let start = object.offset(page) + part.start as u64;
@@ -443,19 +465,22 @@ impl Fetcher {
                 break;
             }
         }
+
         (expected, pins)
     }
 
-    /// Brings blocks from disk, or, if they are not whole there, from the origin.
+    /// Reads blocks from disk, or, if they are not intact there, fetches them from the origin.
     async fn load(self: Arc<Self>, object: PagedObject, expected: ExpectedPiece) {
-        let (key, flight) = (object.key(expected.page), expected.flight.clone());
+        let key = object.key(expected.page);
+        let flight = expected.flight.clone();
         let landing = PieceFlightGuard::new(&self.flights, key, &flight);
         let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
-            // The fetch brings it, or says why it does not.
+            // The fetch completes the flight or reports the failure.
             std::mem::forget(landing);
             return self.fetch(object, vec![expected], None).await;
         };
+
         self.counters.bytes_disk.add(bytes.len() as u64);
         let piece = PagePiece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
         self.cache.insert_read(key, &piece);
@@ -475,7 +500,7 @@ impl Fetcher {
         }
     }
 
-    /// Takes the pieces from the answer, or requests them; and, after a failure half-way, the rest of them.
+    /// Takes the pieces from the response, or requests them; after a failure half-way, requests the rest.
     async fn bring(&self, pieces: &mut PageAssembler<'_>, mut answer: Option<GetResult>) -> Result<()> {
         let mut patience = self.requests.patience();
         loop {
@@ -495,7 +520,8 @@ impl Fetcher {
         patience: &mut RetryState,
         answer: Option<GetResult>,
     ) -> Result<()> {
-        let (start, end) = (pieces.position(), pieces.end());
+        let start = pieces.position();
+        let end = pieces.end();
         let known = &pieces.object().known;
         let path = &known.path;
         let answer = match answer {
@@ -508,7 +534,8 @@ impl Fetcher {
                 answer
             }
         };
-        // An answer that was asked for before the size was known may bring more than there was memory for.
+
+        // A response to a request sent before the size was known may bring more than there was memory for.
         let brings_more = answer.range.end > end;
         let mut chunks = match answer.payload {
             GetResultPayload::File(file, _) => return self.read_file(pieces, file).await,
@@ -523,6 +550,7 @@ impl Fetcher {
             expected: end - start,
             received,
         };
+
         while let Some(mut chunk) = self.next_chunk(path, patience, &mut chunks).await? {
             let missing = (end - pieces.position()) as usize;
             if brings_more {
@@ -531,17 +559,21 @@ impl Fetcher {
             if chunk.len() > missing {
                 return Err(truncated(pieces.position() - start + chunk.len() as u64));
             }
+
             self.counters.bytes_origin.add(chunk.len() as u64);
             pieces.push(chunk);
             self.requests.progress(patience);
+
             if brings_more && pieces.position() == end {
                 break;
             }
         }
+
         let received = pieces.position() - start;
         if received < end - start {
             return Err(truncated(received));
         }
+
         self.requests.cost.note_transfer(received, answered.elapsed());
         pieces.complete();
         Ok(())
@@ -560,8 +592,8 @@ impl Fetcher {
         self.requests.in_time(path, patience, next).await
     }
 
-    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so
-    /// a piece counts only if the file is still the one it was after the piece was read.
+    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so a
+    /// piece counts only if the file is unchanged after the piece was read.
     async fn read_file(&self, pieces: &mut PageAssembler<'_>, file: std::fs::File) -> Result<()> {
         let file = Arc::new(file);
         let known = &pieces.object().known;
@@ -580,7 +612,8 @@ impl Fetcher {
 
         while let Some((start, len)) = pieces.next_piece() {
             let file = file.clone();
-            // Allocated here: memory of the many blocking threads, freed by others, would stay with their heaps.
+            // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their
+            // heaps.
             let mut bytes = vec![0; len];
             let read = tokio::task::spawn_blocking(move || {
                 file.read_exact_at(&mut bytes, start)?;
@@ -596,6 +629,7 @@ impl Fetcher {
                 _ => return Err(self.requests.changed(known)),
             }
         }
+
         Ok(())
     }
 }

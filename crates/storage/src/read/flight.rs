@@ -1,4 +1,4 @@
-//! Pieces of pages on their way: the bytes of each as they arrive, for everyone who waits for it.
+//! Pieces of pages in flight: the bytes of each as they arrive, for all its waiters.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     page_cache::{PageKey, PagePiece},
 };
 
-/// All pieces on their way. No two of one page overlap.
+/// All pieces in flight. No two of one page overlap.
 #[derive(Debug, Default)]
 pub(crate) struct PieceFlights {
     table: Mutex<PieceFlightTable>,
@@ -25,12 +25,12 @@ pub(crate) struct PieceFlightTable {
 }
 
 impl PieceFlightTable {
-    /// The flight that brings the byte at this offset of the page.
+    /// Returns the flight that brings the byte at this offset of the page.
     pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<PieceFlight>> {
         self.pages.get(key)?.iter().find(|flight| (flight.start..flight.end).contains(&offset))
     }
 
-    /// The first byte of the page at or after `offset` that a flight brings.
+    /// Returns the first byte of the page at or after `offset` that a flight brings.
     pub(crate) fn next_after(&self, key: &PageKey, offset: usize) -> Option<usize> {
         let flights = self.pages.get(key)?.iter().filter(|flight| flight.end > offset);
         flights.map(|flight| flight.start.max(offset)).min()
@@ -40,7 +40,7 @@ impl PieceFlightTable {
         self.pages.entry(key).or_default().push(flight);
     }
 
-    /// Pages that any flight brings.
+    /// Returns the number of pages with flights.
     pub(crate) fn len(&self) -> usize {
         self.pages.len()
     }
@@ -51,7 +51,7 @@ impl PieceFlights {
         self.table.lock()
     }
 
-    /// Takes the flight from the table.
+    /// Removes the flight from the table.
     pub(crate) fn land(&self, key: &PageKey, flight: &Arc<PieceFlight>) {
         let mut table = self.table.lock();
         let Some(flights) = table.pages.get_mut(key) else { return };
@@ -62,7 +62,7 @@ impl PieceFlights {
     }
 }
 
-/// A piece that is being brought, the bytes `start..end` of a page. Readers may join at any time and take what has
+/// The fetch of a piece, the bytes `start..end` of a page. Readers may join at any time and take the bytes that have
 /// arrived so far.
 #[derive(Debug)]
 pub(crate) struct PieceFlight {
@@ -86,22 +86,22 @@ enum PieceFlightOutcome {
 }
 
 impl PieceFlight {
-    /// The flight of the bytes `start..end` of a page.
+    /// Creates the flight of the bytes `start..end` of a page.
     pub(crate) fn new(start: usize, end: usize) -> Arc<Self> {
         Arc::new(Self { start, end, progress: watch::Sender::new(PieceFlightProgress::default()) })
     }
 
-    /// Offset within the page of the first byte.
+    /// Returns the offset within the page of the first byte.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Offset within the page of the byte after the last.
+    /// Returns the offset within the page after the last byte.
     pub(crate) fn end(&self) -> usize {
         self.end
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
@@ -114,12 +114,12 @@ impl PieceFlight {
         });
     }
 
-    /// Bytes that have arrived.
+    /// Returns the number of bytes that have arrived.
     pub(crate) fn received(&self) -> usize {
         self.progress.borrow().received
     }
 
-    /// All bytes that were pushed and then `last`, as one piece of memory that holds nothing else.
+    /// Returns all pushed bytes and then `last`, in one allocation that holds nothing else.
     pub(crate) fn assemble(&self, last: &Bytes) -> Bytes {
         let progress = self.progress.borrow();
         let mut bytes = BytesMut::with_capacity(progress.received + last.len());
@@ -128,17 +128,17 @@ impl PieceFlight {
         bytes.freeze()
     }
 
-    /// Ends with the whole piece.
+    /// Completes the flight with the whole piece.
     pub(crate) fn finish(&self, piece: Arc<PagePiece>) {
         self.end_with(PieceFlightOutcome::Landed(piece));
     }
 
-    /// Ends with an error, which everyone who waits gets.
+    /// Ends the flight with an error, which all waiters get.
     pub(crate) fn fail(&self, error: Error) {
         self.end_with(PieceFlightOutcome::Failed(error));
     }
 
-    /// Whether it ended with an error.
+    /// Returns whether it ended with an error.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.progress.borrow().outcome, Some(PieceFlightOutcome::Failed(_)))
     }
@@ -152,7 +152,7 @@ impl PieceFlight {
         });
     }
 
-    /// Waits for bytes of the page from `from` on, `to` at most. The piece has the byte at `from`.
+    /// Waits for bytes of the page from `from` on, `to` at most. The byte at `from` must be in the piece.
     pub(crate) async fn read(&self, from: usize, to: usize) -> Result<Vec<Bytes>> {
         let mut watch = self.progress.subscribe();
         let wanted = from - self.start;
@@ -170,8 +170,8 @@ impl PieceFlight {
     }
 }
 
-/// Guards a flight whose bytes a task is reading. If the task ends without an outcome (a panic below), dropping this fails
-/// the flight, so that waiters get an error and the next reader starts a new one.
+/// A guard of a flight whose bytes a task is reading. If the task ends without an outcome (a panic below), dropping
+/// this fails the flight, so that waiters get an error and the next reader starts a new one.
 pub(crate) struct PieceFlightGuard<'a> {
     flights: &'a PieceFlights,
     key: PageKey,
@@ -193,7 +193,7 @@ impl Drop for PieceFlightGuard<'_> {
     }
 }
 
-/// The parts of `chunks`, taken together, that lie in `start..end`.
+/// Returns the parts of `chunks`, concatenated, that lie in `start..end`.
 fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
     let mut found = Vec::new();
     let mut offset = 0;
@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn flights_of_a_page_are_found_by_offset() {
         let flights = PieceFlights::default();
-        let (first, second) = (PieceFlight::new(0, 10), PieceFlight::new(30, 40));
+        let first = PieceFlight::new(0, 10);
+        let second = PieceFlight::new(30, 40);
         {
             let mut table = flights.lock();
             table.insert(KEY, first.clone());

@@ -1,7 +1,7 @@
-//! A second request when the first is slower than most: whichever answers first is used.
+//! Hedged requests: a second request when the first is slower than most; the first response wins.
 //!
-//! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of the latencies seen
-//! lately, so that only the slow tail is asked twice.
+//! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of recent latencies, so that only
+//! the slow tail is requested twice.
 
 use std::{
     future::Future,
@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use crate::stats::AtomicCounter;
 
 const SAMPLES: usize = 256;
-const FEWEST_SAMPLES: usize = 32;
-const SHORTEST_DELAY: Duration = Duration::from_millis(5);
+const MIN_SAMPLES: usize = 32;
+const MIN_DELAY: Duration = Duration::from_millis(5);
 
 /// Decides when to send a second request.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl RecentLatencies {
     }
 
     fn quantile(&self, quantile: f64) -> Option<Duration> {
-        if self.ring.len() < FEWEST_SAMPLES {
+        if self.ring.len() < MIN_SAMPLES {
             return None;
         }
         let mut sorted = self.ring.clone();
@@ -51,18 +51,18 @@ impl RecentLatencies {
 }
 
 impl HedgePolicy {
-    /// Hedges beyond this quantile of latencies; never where it is `None`.
+    /// Hedges requests slower than this quantile of latencies; none if it is `None`.
     pub(crate) fn new(quantile: Option<f64>) -> Self {
         Self { quantile, latencies: Mutex::default() }
     }
 
     fn delay(&self) -> Option<Duration> {
         let quantile = self.quantile?;
-        self.latencies.lock().quantile(quantile).map(|delay| delay.max(SHORTEST_DELAY))
+        self.latencies.lock().quantile(quantile).map(|delay| delay.max(MIN_DELAY))
     }
 
-    /// The answer of `request`, or of a second one sent after the delay (and counted in `sent`) if that comes first.
-    /// An error of one is the answer only if the other fails too.
+    /// Returns the response of `request`, or of a second one sent after the delay (and counted in `sent`) if that comes
+    /// first. An error of one is returned only if the other fails too.
     pub(crate) async fn run<T, E, F>(&self, sent: &AtomicCounter, request: impl Fn() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -91,6 +91,7 @@ impl HedgePolicy {
         if let Ok(answer) = tokio::time::timeout(delay, &mut first).await {
             return answer;
         }
+
         sent.add(1);
         let mut second = std::pin::pin!(request());
         tokio::select! {
@@ -109,10 +110,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_overtaken_by_a_second_request() {
         let hedge = HedgePolicy::new(Some(0.9));
-        for _ in 0..FEWEST_SAMPLES {
+        for _ in 0..MIN_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let (asked, sent) = (AtomicU32::new(0), AtomicCounter::default());
+        let asked = AtomicU32::new(0);
+        let sent = AtomicCounter::default();
         let answer: Result<u32, ()> = hedge
             .run(&sent, || {
                 let number = asked.fetch_add(1, Ordering::Relaxed);
@@ -128,10 +130,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_error_of_the_second_request_leaves_the_first_its_chance() {
         let hedge = HedgePolicy::new(Some(0.9));
-        for _ in 0..FEWEST_SAMPLES {
+        for _ in 0..MIN_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let (asked, sent) = (AtomicU32::new(0), AtomicCounter::default());
+        let asked = AtomicU32::new(0);
+        let sent = AtomicCounter::default();
         let answer: Result<u32, &str> = hedge
             .run(&sent, || {
                 let number = asked.fetch_add(1, Ordering::Relaxed);
@@ -146,8 +149,9 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_twice_when_hedging_is_off() {
-        let (hedge, sent) = (HedgePolicy::new(None), AtomicCounter::default());
-        for _ in 0..2 * FEWEST_SAMPLES {
+        let hedge = HedgePolicy::new(None);
+        let sent = AtomicCounter::default();
+        for _ in 0..2 * MIN_SAMPLES {
             hedge.run(&sent, || async { Ok::<_, ()>(()) }).await.unwrap();
         }
         assert_eq!(sent.get(), 0);

@@ -1,4 +1,4 @@
-//! Reads objects through the page cache: fetches what is missing, once for all readers.
+//! Reads objects through the page cache: fetches missing bytes once for all readers.
 
 pub(super) mod coalesce;
 pub(super) mod fetch;

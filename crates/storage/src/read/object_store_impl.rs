@@ -1,4 +1,4 @@
-//! The read-through as an object store: reads through the cache, writes to the origin, then forgets.
+//! The read-through as an object store: reads through the cache, writes to the origin, then invalidates.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -56,6 +56,7 @@ impl ObjectStore for ReadThrough {
             self.inner.fetcher.counters.bytes_passed_through.add(bytes);
             return Ok(parts);
         }
+
         let size = object.meta().size;
         let within = |range: &Range<u64>| range.start.min(range.end)..range.end.min(size);
         let outside = ranges.iter().find(|range| range.start >= size || range.is_empty());
@@ -63,6 +64,7 @@ impl ObjectStore for ReadThrough {
             let path = location.to_string();
             return Err(Error::Range { path, start, end, size }.into());
         }
+
         Ok(object.read(&ranges.iter().map(within).collect::<Vec<_>>()).await?)
     }
 
@@ -71,7 +73,7 @@ impl ObjectStore for ReadThrough {
         locations: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
         let store = self.clone();
-        // Which of them an error is about is not said: all that were asked for count as deleted.
+        // An error does not say which object it is about: all requested ones count as deleted.
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noting = asked.clone();
         let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
@@ -112,7 +114,7 @@ impl ObjectStore for ReadThrough {
     }
 }
 
-/// An upload that drops what is cached of the object once it is complete.
+/// An upload that invalidates the object once it is complete.
 #[derive(Debug)]
 struct InvalidatingUpload {
     upload: Box<dyn MultipartUpload>,

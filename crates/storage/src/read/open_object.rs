@@ -1,4 +1,4 @@
-//! One version of one object, opened: whatever is read of it, now or later, belongs to that version.
+//! One opened version of one object: all bytes read of it, now or later, belong to that version.
 
 use std::{
     fs::File,
@@ -21,24 +21,24 @@ use crate::{
     versions::ObjectInfo,
 };
 
-/// Ranges of one object that are read at the same time.
+/// Maximum concurrent reads of ranges of one object.
 const READS_AT_ONCE: usize = 16;
-/// Bytes nobody asked for that a read past the page cache may bring along between two ranges.
+/// Maximum unrequested bytes between two ranges that a read past the page cache may fetch.
 const MERGE_GAP: u64 = 64 << 10;
 
-/// An object that was opened by [`ReadThrough::open_object`]. Cheap to clone.
+/// An object opened by [`ReadThrough::open_object`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct OpenObject {
     store: ReadThrough,
     known: Arc<ObjectInfo>,
-    /// What the request that opened the object brought, until it is read.
+    /// Bytes that the request that opened the object brought, until they are read.
     opened: Arc<Mutex<Vec<PinnedRange>>>,
-    /// Whether its version has no name for those who cache what they make of it.
+    /// Hides the version from callers that cache derived values.
     unnamed: bool,
 }
 
 impl ReadThrough {
-    /// Opens the version that the object has now, as fresh as the rules ask.
+    /// Opens the current version of the object, as fresh as the rules require.
     #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
         let (known, pins) = self.resolve(path, false, None).await?;
@@ -47,7 +47,7 @@ impl ReadThrough {
 }
 
 impl ReadThrough {
-    /// The same for an object that is read whole: where nothing is known of it, its first page comes with the answer.
+    /// Opens an object that is read whole: if nothing is known of it, its first page comes with the first response.
     #[boxed]
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
@@ -57,30 +57,30 @@ impl ReadThrough {
 }
 
 impl OpenObject {
-    /// Path, size in bytes, and what else the origin said of it.
+    /// Returns the path, the size in bytes, and the rest of the origin's description.
     pub fn meta(&self) -> &ObjectMeta {
         &self.known.meta
     }
 
-    /// The name of this version, under which anything made of its bytes may be cached; `None` where the object
-    /// cannot be told from its replacement, so that nothing may be.
+    /// Returns the name of this version, under which anything derived from its bytes may be cached; `None` if the
+    /// object cannot be distinguished from its replacement, so that nothing may be.
     pub fn version(&self) -> Option<ObjectHash> {
         self.known.hash.filter(|_| !self.unnamed)
     }
 
-    /// The same object without a name for its version, so that what is made of its bytes is not cached: for values that
-    /// were decrypted. Its bytes themselves are read as before.
+    /// Hides the name of its version, so that nothing derived from its bytes is cached: for decrypted values. The bytes
+    /// themselves are read as before.
     pub fn without_version(self) -> Self {
         Self { unnamed: true, ..self }
     }
 
-    /// The origin, without credentials, and the path: how an error names the object.
+    /// Returns the origin, without credentials, and the path, to name the object in errors.
     pub fn name(&self) -> String {
         self.store.origin().name_of(&self.known.path)
     }
 
-    /// The bytes of each range, in the order of the ranges; near ranges share a request. All are of this version:
-    /// an object that was replaced is [`Error::Changed`].
+    /// Reads the bytes of each range, in the order of the ranges; nearby ranges share a request. All are of this
+    /// version: fails with [`Error::Changed`] if the object was replaced.
     #[boxed]
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let size = self.known.meta.size;
@@ -90,6 +90,7 @@ impl OpenObject {
             let path = self.known.path.to_string();
             return Err(Error::Range { path, start: *start, end: *end, size });
         }
+
         let past_pages =
             self.store.origin().is_folder() && self.store.folder_reads() == FolderReads::PastPages;
         match self.known.hash {
@@ -98,8 +99,8 @@ impl OpenObject {
         }
     }
 
-    /// The file itself, where opened files are read past the pages: to be read piece by piece as it is decoded.
-    /// [`Self::check_local`] must hold afterwards.
+    /// Opens the file itself, if opened files are read past the pages, to be read piece by piece as it is decoded.
+    /// [`Self::check_local`] must succeed afterwards.
     pub fn local(&self) -> Option<std::io::Result<LocalFile>> {
         let past_pages = self.store.folder_reads() == FolderReads::PastPages;
         let folder = self.store.origin().folder().filter(|_| past_pages)?;
@@ -108,14 +109,16 @@ impl OpenObject {
         Some(folder.open_file(&self.known.path).map(|file| LocalFile { file, counters }))
     }
 
-    /// Whether all that was read of the file is of this version: an error if it was replaced or written meanwhile.
+    /// Checks that all bytes read of the file are of this version: fails if it was replaced or written meanwhile.
     pub async fn check_local(&self, file: &LocalFile) -> Result<()> {
         self.check_unchanged().await?;
         let same = || {
             let now = self.store.origin().folder()?.open_file(&self.known.path).ok()?;
-            let (at_path, open) = (now.metadata().ok()?, file.file.metadata().ok()?);
+            let at_path = now.metadata().ok()?;
+            let open = file.file.metadata().ok()?;
             Some(at_path.ino() == open.ino() && at_path.dev() == open.dev())
         };
+
         if same() == Some(true) { Ok(()) } else { Err(self.store.fetcher().requests.changed(&self.known)) }
     }
 
@@ -123,9 +126,10 @@ impl OpenObject {
         let fetcher = self.store.fetcher();
         let object = PagedObject { known: self.known.clone(), hash, layout: fetcher.cache.layout() };
         let opened = std::mem::take(&mut *self.opened.lock());
-        // All bytes of all ranges are asked for together, so that near ones share a request.
+        // All bytes of all ranges are requested together, so that nearby ones share a request.
         let pins: Vec<PinnedRange> =
             opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
+
         let read_ahead = self.store.read_options().read_ahead;
         let mut readers: Vec<_> = ranges
             .iter()
@@ -134,6 +138,7 @@ impl OpenObject {
                 RangeReader::new(fetcher.clone(), object.clone(), range, read_ahead)
             })
             .collect();
+
         for pin in pins {
             // It counts as held ahead until the first reader that needs it has passed it.
             let mut needed_by = readers.iter_mut().filter(|reader| reader.needs(&pin));
@@ -150,6 +155,7 @@ impl OpenObject {
             }
             Ok(joined(pieces))
         });
+
         futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await
     }
 
@@ -160,6 +166,7 @@ impl OpenObject {
         if self.store.origin().is_folder() {
             self.check_unchanged().await?;
         }
+
         let cut = ranges.iter().map(|range| {
             let at = merged.partition_point(|merged| merged.start <= range.start).saturating_sub(1);
             match (merged.get(at), read.get(at)) {
@@ -169,6 +176,7 @@ impl OpenObject {
                 _ => Bytes::new(),
             }
         });
+
         Ok(cut.collect())
     }
 
@@ -181,17 +189,20 @@ impl OpenObject {
                 let answer = requests.get_version(&self.known, range.clone()).await?;
                 let from_file = matches!(answer.payload, GetResultPayload::File(..));
                 let bytes = answer.bytes().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
-                let (expected, received) = (range.end - range.start, bytes.len() as u64);
+                let expected = range.end - range.start;
+                let received = bytes.len() as u64;
                 if expected == received {
                     return Ok(bytes);
                 }
+                // A file that ends early was truncated while it was read.
                 let Range { start, end } = range;
-                // A file that ends early was cut while it was read.
-                match from_file {
-                    true => Err(requests.changed(&self.known)),
-                    false => Err(Error::Truncated { path: path.to_string(), start, end, expected, received }),
+                if from_file {
+                    Err(requests.changed(&self.known))
+                } else {
+                    Err(Error::Truncated { path: path.to_string(), start, end, expected, received })
                 }
             };
+
             match requests.in_time(path, &patience, get).await {
                 Ok(bytes) => {
                     let passed = &self.store.fetcher().counters.bytes_passed_through;
@@ -203,17 +214,18 @@ impl OpenObject {
         }
     }
 
-    /// A file may be written in place while it is read: what was read counts only if it still is what it was.
+    /// Checks that the object is unchanged. A file may be written in place while it is read: its bytes count only then.
     async fn check_unchanged(&self) -> Result<()> {
         let requests = &self.store.fetcher().requests;
         let now = requests.head(&self.known.path).await?;
-        let (now, known) = (&now.meta, &self.known.meta);
+        let now = &now.meta;
+        let known = &self.known.meta;
         let same = now.e_tag == known.e_tag && now.version == known.version && now.size == known.size;
         if same { Ok(()) } else { Err(requests.changed(&self.known)) }
     }
 }
 
-/// A file that is open: what is read of it counts once [`OpenObject::check_local`] has seen that it is still the same.
+/// An open file. Bytes read of it count once [`OpenObject::check_local`] has found it unchanged.
 #[derive(Debug)]
 pub struct LocalFile {
     file: File,
@@ -221,14 +233,14 @@ pub struct LocalFile {
 }
 
 impl LocalFile {
-    /// The bytes of a range, on the calling thread.
+    /// Reads the bytes of a range, on the calling thread.
     pub fn read(&self, range: Range<u64>) -> std::io::Result<Bytes> {
         let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX)];
         self.read_into(range.start, &mut bytes)?;
         Ok(bytes.into())
     }
 
-    /// As many bytes as fit, from `start` on, on the calling thread. An error if the file ends before.
+    /// Fills `bytes` from `start` on, on the calling thread. Fails if the file ends before.
     pub fn read_into(&self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.file.read_exact_at(bytes, start)?;
         self.counters.bytes_passed_through.add(bytes.len() as u64);

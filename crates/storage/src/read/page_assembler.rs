@@ -1,4 +1,4 @@
-//! The pieces of one request, assembled in order as its bytes arrive.
+//! Assembles the pieces of one request in order as its bytes arrive.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     stats::ReadCounters,
 };
 
-/// A piece that a request is to bring, and the memory for it.
+/// A piece that a request will bring, and the memory reserved for it.
 #[derive(Debug)]
 pub(crate) struct ExpectedPiece {
     pub(crate) page: u32,
@@ -23,15 +23,14 @@ pub(crate) struct ExpectedPiece {
 }
 
 impl ExpectedPiece {
-    /// The bytes of the object.
+    /// Returns its range of bytes in the object.
     pub(crate) fn range(&self, object: &PagedObject) -> Range<u64> {
         let page = object.offset(self.page);
         page + self.flight.start() as u64..page + self.flight.end() as u64
     }
 }
 
-/// The pieces of one request, which are adjacent. Those that are whole are in the cache; when this is dropped, the
-/// others fail.
+/// The adjacent pieces of one request. Complete ones are in the cache; when this is dropped, the others fail.
 pub(crate) struct PageAssembler<'a> {
     cache: &'a PageCache,
     flights: &'a PieceFlights,
@@ -58,18 +57,18 @@ impl<'a> PageAssembler<'a> {
         Self { cache, flights, counters, object, expected: expected.into(), end, held: Bytes::new() }
     }
 
-    /// The object that is read.
+    /// Returns the object being read.
     pub(crate) fn object(&self) -> &'a PagedObject {
         self.object
     }
 
-    /// Offset in the object, and length, of the next piece that is not whole.
+    /// Returns the offset in the object, and the length, of the next incomplete piece.
     pub(crate) fn next_piece(&self) -> Option<(u64, usize)> {
         let ExpectedPiece { page, flight, .. } = self.expected.front()?;
         Some((self.object.offset(*page) + flight.start() as u64, flight.len()))
     }
 
-    /// Offset in the object of the next byte.
+    /// Returns the offset in the object of the next byte.
     pub(crate) fn position(&self) -> u64 {
         match self.expected.front() {
             Some(ExpectedPiece { page, flight, .. }) => {
@@ -80,12 +79,13 @@ impl<'a> PageAssembler<'a> {
         }
     }
 
-    /// Offset in the object of the byte after the last one that is expected.
+    /// Returns the offset in the object after the last expected byte.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Takes the next bytes. The last piece is whole only once [`complete`](Self::complete) says that no more came.
+    /// Adds the next bytes. The last piece is complete only once [`complete`](Self::complete) confirms that no more
+    /// came.
     pub(crate) fn push(&mut self, mut chunk: Bytes) {
         while let Some(ExpectedPiece { flight, .. }) = self.expected.front()
             && !chunk.is_empty()
@@ -95,17 +95,19 @@ impl<'a> PageAssembler<'a> {
                 flight.push(chunk);
                 return;
             }
+
             let last = chunk.split_to(missing);
             if self.expected.len() == 1 {
                 self.held = last;
                 return;
             }
+
             let bytes = flight.assemble(&last);
             self.land(bytes);
         }
     }
 
-    /// Forgets the bytes that were held back: the request did not end well after them.
+    /// Discards the bytes that were held back: the request failed after them.
     pub(crate) fn take_back(&mut self) {
         self.held = Bytes::new();
     }
@@ -118,17 +120,18 @@ impl<'a> PageAssembler<'a> {
         }
     }
 
-    /// Takes the next piece whole.
+    /// Adds the next piece whole.
     pub(crate) fn push_piece(&mut self, bytes: Bytes) {
         self.land(bytes);
     }
 
-    /// Inserts the piece into the cache, removes its flight from the table, and then wakes the waiters, so that a reader
-    /// that has received a piece finds it in the cache.
+    /// Inserts the piece into the cache, removes its flight from the table, and then wakes the waiters, so that a
+    /// reader that has received a piece finds it in the cache.
     fn land(&mut self, bytes: Bytes) {
         let Some(ExpectedPiece { page, flight, charge }) = self.expected.pop_front() else { return };
         let key = self.object.key(page);
         let piece = PagePiece::new(flight.start(), bytes, charge, self.object.known.in_use.clone());
+
         self.cache.insert(key, &piece);
         self.depart(&key, &flight);
         self.counters.pages_fetched.add(1);
@@ -140,10 +143,10 @@ impl<'a> PageAssembler<'a> {
         self.cache.count_landing(flight.len() as u64);
     }
 
-    /// Ends the flights of the pieces that did not become whole.
+    /// Fails the flights of the incomplete pieces.
     pub(crate) fn fail(&mut self, error: &Error) {
         while let Some(ExpectedPiece { page, flight, .. }) = self.expected.pop_front() {
-            // Leaves the table first, so that a caller that asks again after this error starts a new fetch.
+            // Removed from the table first, so that a caller that retries after this error starts a new fetch.
             self.depart(&self.object.key(page), &flight);
             flight.fail(error.clone());
         }

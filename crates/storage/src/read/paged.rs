@@ -1,4 +1,4 @@
-//! One version of one object, cut into pages.
+//! One version of one object, divided into pages.
 
 use std::{ops::Range, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{
     versions::ObjectInfo,
 };
 
-/// A version that may be cached, and where its pages lie.
+/// A version that may be cached, and the layout of its pages.
 #[derive(Clone, Debug)]
 pub(crate) struct PagedObject {
     pub(crate) known: Arc<ObjectInfo>,
@@ -17,7 +17,7 @@ pub(crate) struct PagedObject {
 }
 
 impl PagedObject {
-    /// The page that holds the byte at `offset`.
+    /// Returns the page that holds the byte at `offset`.
     pub(crate) fn page_of(&self, offset: u64) -> u32 {
         (offset / self.layout.page) as u32
     }
@@ -26,23 +26,23 @@ impl PagedObject {
         PageKey { object: self.hash, page }
     }
 
-    /// Offset in the object of the page's first byte.
+    /// Returns the offset in the object of the page's first byte.
     pub(crate) fn offset(&self, page: u32) -> u64 {
         u64::from(page) * self.layout.page
     }
 
-    /// Number of bytes that the page holds.
+    /// Returns the number of bytes that the page holds.
     pub(crate) fn len(&self, page: u32) -> usize {
         let start = self.offset(page);
         ((start + self.layout.page).min(self.size()).saturating_sub(start)) as usize
     }
 
-    /// Number of bytes of the object.
+    /// Returns the number of bytes of the object.
     pub(crate) fn size(&self) -> u64 {
         self.known.meta.size
     }
 
-    /// The range, grown to whole blocks within the object.
+    /// Extends the range to whole blocks within the object.
     pub(crate) fn align(&self, range: Range<u64>) -> Range<u64> {
         let block = self.layout.block;
         let start = range.start / block * block;
@@ -50,7 +50,7 @@ impl PagedObject {
         start..end.max(start)
     }
 
-    /// The parts of a range, page by page: the page, and the bytes of it that lie in the range.
+    /// Returns the parts of a range, page by page: the page, and the bytes of it that lie in the range.
     pub(crate) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (u32, Range<usize>)> + '_ {
         let pages =
             if range.is_empty() { 0..0 } else { self.page_of(range.start)..self.page_of(range.end - 1) + 1 };

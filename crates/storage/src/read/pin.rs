@@ -10,7 +10,7 @@ use crate::{
     read::flight::PieceFlight,
 };
 
-/// Consecutive bytes of one page of an object, in memory or on their way. They stay in the cache as long as this lives.
+/// Consecutive bytes of one page of an object, in memory or in flight. They stay in the cache as long as this lives.
 #[derive(Debug)]
 pub(crate) struct PinnedRange {
     /// Offsets in the object.
@@ -30,7 +30,7 @@ enum PinSource {
 }
 
 impl PinnedRange {
-    /// Holds a piece of the page at `page_start`, in memory, for a read from `start` on.
+    /// Holds a piece in memory of the page at `page_start`, for a read from `start` on.
     pub(crate) fn of_piece(
         page_start: u64,
         start: u64,
@@ -47,7 +47,7 @@ impl PinnedRange {
         }
     }
 
-    /// Holds a piece of the page at `page_start`, on its way, for a read from `start` on.
+    /// Holds a piece in flight of the page at `page_start`, for a read from `start` on.
     pub(crate) fn of_flight(
         page_start: u64,
         start: u64,
@@ -64,23 +64,23 @@ impl PinnedRange {
         }
     }
 
-    /// Offset in the object of the first byte.
+    /// Returns the offset in the object of the first byte.
     pub(crate) fn start(&self) -> u64 {
         self.range.start
     }
 
-    /// Offset in the object of the byte after the last.
+    /// Returns the offset in the object after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.range.end
     }
 
-    /// Whether the bytes were in memory when they were pinned.
+    /// Returns whether the bytes were in memory when they were pinned.
     pub(crate) fn was_in_memory(&self) -> bool {
         matches!(self.source, PinSource::Piece(_))
     }
 
-    /// Whether the bytes were asked for before a reader needed them, and did not come. A reader that needs them now
-    /// asks again.
+    /// Returns whether the bytes were requested before a reader needed them, and the request failed. A reader that
+    /// needs them now requests them again.
     pub(crate) fn has_failed_ahead(&self) -> bool {
         self.is_ahead && matches!(&self.source, PinSource::Flight(flight) if flight.has_failed())
     }
@@ -96,7 +96,8 @@ impl PinnedRange {
         }
     }
 
-    /// Bytes from an offset in the object on, as many as have arrived, `to` at most. The offset lies in the pin.
+    /// Reads bytes from an offset in the object on, as many as have arrived, `to` at most. The offset must lie in the
+    /// pin.
     pub(crate) async fn read(&self, from: u64, to: u64) -> Result<Vec<Bytes>> {
         let from = (from - self.page_start) as usize;
         let to = (to.min(self.range.end) - self.page_start) as usize;

@@ -1,13 +1,13 @@
-//! Which bytes a reader will want next: read-ahead across requests that grows while a reader goes on and stops when it
-//! does not.
+//! Cross-request read-ahead: predicts the bytes that a reader will want next. The window grows while a reader is
+//! sequential.
 //!
-//! A read that begins where an earlier one of the same object ended goes on; each such read doubles the window, up
-//! to a limit. A read that begins elsewhere starts a stream of its own with no window at all, so random access
-//! costs nothing. What was fetched ahead is pinned until reads of the stream took it over, the stream is forgotten, no
-//! read came for a while, or the stream is far past it.
+//! A read that begins where an earlier one of the same object ended continues its stream; each such read doubles the
+//! window, up to a limit. A read that begins elsewhere starts a stream of its own with no window at all, so random
+//! access costs nothing. Bytes fetched ahead are pinned until reads of the stream took them over, the stream is
+//! forgotten, no read came for a while, or the stream is far past them.
 //!
-//! Readers of one object that drift apart come back for what was fetched ahead and released. Such bytes are fetched
-//! twice: nothing is fetched ahead of readers of that object again until much more was read without.
+//! Readers of one object that drift apart come back for bytes that were fetched ahead and released. Such bytes are
+//! fetched twice: nothing is fetched ahead of readers of that object again until much more was read without.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,18 +27,18 @@ use crate::{
 
 const MAX_OBJECTS: usize = 1024;
 const STREAMS_PER_OBJECT: usize = 16;
-/// Ranges per object that were released before they were read.
+/// Maximum ranges per object that are remembered as released before they were read.
 const MAX_RELEASED: usize = 128;
 
 /// Bytes that are read without read-ahead for each byte that was fetched twice because of it.
 const READS_PER_REFETCH: u64 = 256;
 
-/// A reader that has not come back for this long is gone: its pins end.
+/// Time after which a reader that has not come back is gone: its pins are released.
 const IDLE: Duration = Duration::from_secs(5);
-/// How often idle readers are looked for while any pins are parked.
+/// Interval of the search for idle readers while any pins are parked.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Remembers where the readers of each object are.
+/// The positions of the readers of each object.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     block_size: u64,
@@ -57,19 +57,19 @@ struct ReadAheadState {
 #[derive(Debug, Default)]
 struct ObjectReaders {
     streams: Vec<SequentialStream>,
-    /// What was fetched ahead and released before it was read; the newest at the back.
+    /// Ranges that were fetched ahead and released before they were read; the newest at the back.
     released: VecDeque<Range<u64>>,
-    /// Bytes to be read before anything is fetched ahead again.
+    /// Bytes to read before anything is fetched ahead again.
     debt: u64,
 }
 
 /// A reader, between two of its reads.
 #[derive(Debug)]
 struct SequentialStream {
-    /// Where the reader's last read ended.
+    /// End of the reader's last read.
     next: u64,
     window: u64,
-    /// The end of what was fetched ahead, or found in memory.
+    /// End of the bytes that were fetched ahead, or found in memory.
     fetched: u64,
     pins: VecDeque<ParkedPin>,
     counted: Option<ReadAheadGuard>,
@@ -83,14 +83,14 @@ struct ParkedPin {
     unread: u64,
 }
 
-/// What is known of the reader behind a read.
+/// The state of the stream that a read belongs to.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAheadPlan {
-    /// What was fetched ahead for this read.
+    /// Pins that were fetched ahead for this read.
     pub(crate) pins: Vec<PinnedRange>,
     /// Bytes after the read that should be fetched now.
     pub(crate) ahead: Option<ByteRange>,
-    /// Where the reader is.
+    /// Position of the reader.
     pub(crate) next: u64,
     /// Bytes of the read that were fetched ahead of a reader before, and released.
     pub(crate) released: u64,
@@ -101,29 +101,31 @@ impl ReadAhead {
         Arc::new(Self { block_size, max_window, quota, state: Mutex::default() })
     }
 
-    /// Notes a read of `range`. While more than half a window is still ahead of the reader, nothing more is fetched:
+    /// Records a read of `range`. While more than half a window is still ahead of the reader, nothing more is fetched:
     /// few large requests instead of many small ones.
     pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> ReadAheadPlan {
         if self.max_window == 0 || range.is_empty() {
             return ReadAheadPlan::default();
         }
+
         let mut state = self.state.lock();
         let objects = &mut state.objects;
         if objects.len() >= MAX_OBJECTS && !objects.contains_key(&object) {
             objects.clear();
         }
+
         let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
         objects.entry(object).or_default().note(range, self.block_size, limit)
     }
 
-    /// Notes that bytes of a read were fetched for the second time because they had been released.
+    /// Records that bytes of a read were fetched for the second time because they had been released.
     pub(crate) fn note_refetch(&self, object: ObjectHash, bytes: u64) {
         if let Some(readers) = self.state.lock().objects.get_mut(&object) {
             readers.debt = readers.debt.saturating_add(bytes.saturating_mul(READS_PER_REFETCH));
         }
     }
 
-    /// Keeps what was fetched ahead of a reader that is at `next`, up to `fetched`, until it comes back.
+    /// Keeps the pins fetched ahead of a reader at `next`, up to `fetched`, until it comes back.
     pub(crate) fn park(
         self: &Arc<Self>,
         object: ObjectHash,
@@ -139,6 +141,7 @@ impl ReadAhead {
         if pins.is_empty() {
             return;
         }
+
         stream.pins.extend(pins.into_iter().map(ParkedPin::new));
         stream.counted.get_or_insert_with(|| self.quota.enter());
         if !std::mem::replace(&mut state.is_sweeping, true) {
@@ -146,11 +149,12 @@ impl ReadAhead {
         }
     }
 
-    /// Ends the pins of readers that have not come back. Returns whether any pins are left.
+    /// Releases the pins of readers that have not come back. Returns whether any pins are left.
     fn release_idle(&self) -> bool {
         let mut released = VecDeque::new();
         let mut state = self.state.lock();
         let mut is_left = false;
+
         for readers in state.objects.values_mut() {
             for stream in &mut readers.streams {
                 if stream.last_read.elapsed() >= IDLE {
@@ -161,6 +165,7 @@ impl ReadAhead {
                 is_left |= !stream.pins.is_empty();
             }
         }
+
         state.is_sweeping = is_left;
         is_left
     }
@@ -198,6 +203,7 @@ impl ObjectReaders {
             counted: None,
             last_read: Instant::now(),
         };
+
         if self.streams.len() < STREAMS_PER_OBJECT {
             self.streams.push(stream);
         } else if let Some(idlest) = self.streams.iter_mut().min_by_key(|stream| stream.last_read) {
@@ -206,51 +212,56 @@ impl ObjectReaders {
         ReadAheadPlan { released, ..ReadAheadPlan::default() }
     }
 
-    /// Takes the bytes of a range out of those that were released. Returns how many that were.
+    /// Removes the bytes of a range from the released ones. Returns their number.
     fn take_released(&mut self, range: ByteRange) -> u64 {
         let mut taken = 0;
         let mut rest = VecDeque::new();
+
         for released in self.released.drain(..) {
             let overlap = released.start.max(range.start())..released.end.min(range.end());
             if overlap.is_empty() {
                 rest.push_back(released);
                 continue;
             }
+
             taken += overlap.end - overlap.start;
             let around = [released.start..overlap.start, overlap.end..released.end];
             rest.extend(around.into_iter().filter(|part| !part.is_empty()));
         }
+
         self.released = rest;
         taken
     }
 }
 
 impl SequentialStream {
-    /// Whether a read belongs to this reader: it begins where the last one ended, or among what was fetched ahead. Readers
-    /// that have several requests under way send them in any order. One that skips less than a block (padding,
-    /// alignment) still goes on.
+    /// Returns whether a read belongs to this reader: it begins where the last one ended, or among the bytes fetched
+    /// ahead. Readers with several requests in flight send them in any order. One that skips less than a block
+    /// (padding, alignment) is still sequential.
     fn includes(&self, range: ByteRange, block_size: u64) -> bool {
         let limit = self.fetched.max(self.next.saturating_add(block_size));
         let goes_on = range.start() >= self.next && range.start() < limit;
         goes_on || self.pins.iter().any(|parked| parked.overlap(range) > 0)
     }
 
-    /// Goes on to the end of `range`. Also returns the ranges whose pins were released before they were read in full.
+    /// Continues to the end of `range`. Also returns the ranges whose pins were released before they were read in full.
     fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (ReadAheadPlan, Vec<Range<u64>>) {
         let mut pins = self.take_pins(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
         self.next = self.next.max(range.end());
         self.last_read = Instant::now();
         self.fetched = self.fetched.max(self.next);
-        let (behind, passed) = self.release_passed(limit / 2, &mut pins);
+
+        let (passed_bytes, passed) = self.release_passed(limit / 2, &mut pins);
         if self.pins.is_empty() {
             self.counted = None;
         }
+
         if !is_ahead_of_others || self.fetched - self.next > self.window / 2 {
             return (ReadAheadPlan { pins, next: self.next, ..ReadAheadPlan::default() }, passed);
         }
 
-        let limit = limit.saturating_sub(behind);
+        let limit = limit.saturating_sub(passed_bytes);
         self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
         let ahead = ByteRange::new(self.fetched, self.next.saturating_add(self.window));
         let ahead = ahead.filter(|ahead| !ahead.is_empty());
@@ -274,23 +285,24 @@ impl SequentialStream {
                 taken.push(parked.pin);
             }
         }
+
         self.pins = kept;
         taken
     }
 
     /// Moves pins that the stream has passed to `released`, the oldest first, until they hold at most `limit` bytes.
-    /// Returns how many bytes they still hold, and the ranges that were released.
+    /// Returns the bytes that they still hold, and the released ranges.
     fn release_passed(&mut self, limit: u64, released: &mut Vec<PinnedRange>) -> (u64, Vec<Range<u64>>) {
         let is_passed = |parked: &ParkedPin| parked.pin.end() <= self.next;
-        let mut behind = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
+        let mut held = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
         let mut ranges = Vec::new();
-        while behind > limit {
+        while held > limit {
             let Some(parked) = self.pins.pop_front_if(|parked| is_passed(parked)) else { break };
-            behind -= parked.len();
+            held -= parked.len();
             ranges.push(parked.pin.start()..parked.pin.end());
             released.push(parked.pin);
         }
-        (behind, ranges)
+        (held, ranges)
     }
 }
 
@@ -304,7 +316,7 @@ impl ParkedPin {
         self.pin.end() - self.pin.start()
     }
 
-    /// Bytes of a range that the pin holds.
+    /// Returns the bytes of a range that the pin holds.
     fn overlap(&self, range: ByteRange) -> u64 {
         self.pin.end().min(range.end()).saturating_sub(self.pin.start().max(range.start()))
     }

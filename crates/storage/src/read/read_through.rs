@@ -40,35 +40,35 @@ use crate::{
     versions::{ListedObject, ObjectInfo, ObjectInfoCache},
 };
 
-/// How often an object that keeps changing under a read is opened anew before the read fails.
+/// Maximum attempts to open an object that keeps changing under a read.
 const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
 
-/// Abandoned uploads are looked for no more often than this.
+/// Minimum interval between two searches for abandoned uploads.
 const COLLECT_UPLOADS_EVERY: Duration = Duration::from_secs(60 * 60);
-/// Objects of a page of a listing.
+/// Objects per page of a listing.
 const LISTING: usize = 1_000;
 
-/// How a [`ReadThrough`] reads.
+/// Options of a [`ReadThrough`].
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// How requests to the origin are sent.
+    /// Options of requests to the origin.
     pub requests: RequestOptions,
-    /// Most bytes of one ranged GET. Default: 8 MiB.
+    /// Maximum bytes of one ranged GET. Default: 8 MiB.
     pub max_fetch: ByteSize,
-    /// Most bytes fetched ahead of a sequential reader; 0 turns read-ahead off. Default: 32 MiB.
+    /// Maximum bytes fetched ahead of a sequential reader; 0 turns read-ahead off. Default: 32 MiB.
     pub read_ahead: ByteSize,
-    /// How objects that were opened ([`OpenObject`](crate::OpenObject)) are read where the origin is a folder.
-    /// Default: through pages.
+    /// Route of reads of opened objects ([`OpenObject`](crate::OpenObject)) if the origin is a folder. Default: through
+    /// pages.
     pub folders: FolderReads,
 }
 
-/// How opened files of a folder are read.
+/// The route of reads of opened files of a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FolderReads {
-    /// Through the page cache, as objects of any other origin: for a node whose folder may be far away.
+    /// Through the page cache, like objects of any other origin: for a node whose folder may be remote.
     #[default]
     Pages,
-    /// From the file system, which has a cache of its own: for a library that caches what it makes of the bytes.
+    /// From the file system, which has its own cache: for a library that caches values derived from the bytes.
     PastPages,
 }
 
@@ -83,7 +83,8 @@ impl Default for ReadOptions {
     }
 }
 
-/// An [`ObjectStore`](object_store::ObjectStore) that reads through a [`PageCache`]. Cheap to clone; clones share everything.
+/// An [`ObjectStore`](object_store::ObjectStore) that reads through a [`PageCache`]. Cheap to clone: clones share all
+/// state.
 #[derive(Clone, Debug)]
 pub struct ReadThrough {
     pub(crate) inner: Arc<ReadThroughInner>,
@@ -94,11 +95,11 @@ pub(crate) struct ReadThroughInner {
     pub(crate) fetcher: Arc<Fetcher>,
     /// Shared with the reader of its versions.
     rules: Arc<RwLock<Arc<ConsistencyRules>>>,
-    /// Whether its paths are those of versions: `VERSION/KEY`.
+    /// Set if its paths name versions: `VERSION/KEY`.
     reads_versions: bool,
     read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
-    /// Reads the versions that a bucket keeps of its objects, once any was asked for.
+    /// Reads the versions that a bucket keeps of its objects, once any was requested.
     object_versions: OnceLock<Option<ReadThrough>>,
     pub(crate) collect_uploads: MinInterval,
 }
@@ -110,7 +111,8 @@ impl ReadThroughInner {
         rules: Arc<RwLock<Arc<ConsistencyRules>>>,
         options: ReadOptions,
     ) -> Self {
-        let (block, max_window) = (cache.layout().block, options.read_ahead.as_u64());
+        let block = cache.layout().block;
+        let max_window = options.read_ahead.as_u64();
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
         Self {
             fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
@@ -123,7 +125,7 @@ impl ReadThroughInner {
         }
     }
 
-    /// How fresh what is known of the object must be: of a version, as fresh as of its key.
+    /// Returns the consistency required of the object: that of its key, if the path names a version.
     fn consistency_of(&self, path: &Path) -> Consistency {
         let key = key_of_version(path.as_ref()).filter(|_| self.reads_versions);
         self.rules.read().for_path(key.unwrap_or(path.as_ref()))
@@ -131,29 +133,31 @@ impl ReadThroughInner {
 }
 
 impl ReadThrough {
-    /// Reads `origin` through `cache`, as fresh as `rules` say.
+    /// Creates a store that reads `origin` through `cache`, as fresh as `rules` require.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
         let requests = RequestSender::new(origin, options.requests.clone());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
         Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options)) }
     }
 
-    /// Where a version of an object is read, and its path there; `None` if the origin keeps no versions, or the two cannot
-    /// be a path.
+    /// Returns the store that reads a version of an object, and its path there; `None` if the origin keeps no versions,
+    /// or the two cannot form a path.
     pub fn object_version(&self, path: &Path, version: &str) -> Option<(&Self, Path)> {
         let open = || {
             let origin = self.origin().object_versions()?;
             let mut requests = RequestSender::new(origin, self.inner.options.requests.clone());
             requests.counters = self.inner.fetcher.counters.clone();
-            let (cache, rules) = (self.cache().clone(), self.inner.rules.clone());
+            let cache = self.cache().clone();
+            let rules = self.inner.rules.clone();
             let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone());
             Some(Self { inner: Arc::new(ReadThroughInner { reads_versions: true, ..versions }) })
         };
+
         let versions = self.inner.object_versions.get_or_init(open).as_ref()?;
         Some((versions, path_of_version(path, version)?))
     }
 
-    /// Another origin, of which nothing is known yet, read in the same way.
+    /// Creates a store with the same rules and options for another origin, none of whose objects are known yet.
     pub fn anew(&self, origin: Origin, cache: PageCache) -> Self {
         Self::new(
             origin,
@@ -163,17 +167,17 @@ impl ReadThrough {
         )
     }
 
-    /// Where the objects come from.
+    /// Returns the origin of the objects.
     pub fn origin(&self) -> &Origin {
         &self.inner.fetcher.requests.origin
     }
 
-    /// Replaces the rules of how fresh answers are, for all who read through this.
+    /// Replaces the consistency rules, for all clones.
     pub fn set_rules(&self, rules: ConsistencyRules) {
         *self.inner.rules.write() = Arc::new(rules);
     }
 
-    /// What its reads did so far.
+    /// Returns the counters of its reads.
     pub fn stats(&self) -> ReadStats {
         ReadStats {
             in_flight: self.inner.fetcher.in_flight(),
@@ -182,7 +186,7 @@ impl ReadThrough {
         }
     }
 
-    /// Drops whatever is known and cached of the object, and of all its versions.
+    /// Drops everything known and cached of the object and of all its versions.
     pub fn invalidate(&self, path: &Path) {
         self.versions().in_use.end(path);
         if let Some(known) = self.versions().forget(path) {
@@ -198,13 +202,13 @@ impl ReadThrough {
         }
     }
 
-    /// Invalidates when the guard is dropped: after a write that succeeded, failed or was given up half-way, since
-    /// the origin may have carried it out in each case.
+    /// Invalidates when the guard is dropped: after a write that succeeded, failed or was cancelled half-way, since the
+    /// origin may have carried it out in each case.
     pub(crate) fn invalidate_after(&self, path: &Path) -> InvalidateOnDrop {
         InvalidateOnDrop { store: self.clone(), path: path.clone() }
     }
 
-    /// Forgets what is known of all objects, after their bucket was deleted at the origin.
+    /// Drops everything known of all objects, after their bucket was deleted at the origin.
     pub fn invalidate_all(&self) {
         for known in self.versions().forget_prefix("") {
             self.drop_pages(&known);
@@ -212,13 +216,13 @@ impl ReadThrough {
         self.forget_object_versions(|_| true);
     }
 
-    /// Whether anything is known of the object: otherwise a listing says nothing new of it.
+    /// Returns whether anything is known of the object: otherwise a listing brings no news of it.
     pub fn knows(&self, path: &str) -> bool {
         self.versions().knows(path)
     }
 
-    /// Takes note of a listing that the origin was asked for at `asked`: what is known of an object is renewed where the
-    /// listing agrees with it, and forgotten where it does not. No request is sent.
+    /// Applies a listing requested from the origin at `asked`: renews the description of an object if the listing
+    /// agrees with it, and drops it otherwise. Sends no request.
     pub fn note_listing(&self, asked: Instant, listed: impl IntoIterator<Item = ListedObject>) {
         for object in listed {
             if let Some(replaced) = self.versions().compare(asked, &object) {
@@ -249,7 +253,7 @@ impl ReadThrough {
         &self.inner.options
     }
 
-    /// How requests are sent to the origin.
+    /// Returns the options of requests to the origin.
     pub fn request_options(&self) -> &RequestOptions {
         &self.inner.options.requests
     }
@@ -270,8 +274,8 @@ impl ReadThrough {
         Ok(bytes)
     }
 
-    /// Drops whatever is known and cached of the objects whose path begins with `prefix`, pages that an earlier
-    /// process left on disk included. Returns how many objects that was.
+    /// Drops everything known and cached of the objects with the prefix, including pages that an earlier process left
+    /// on disk. Returns the number of objects.
     #[boxed]
     pub async fn evict(&self, prefix: &str) -> Result<u64> {
         let mut dropped = std::collections::HashSet::new();
@@ -279,8 +283,11 @@ impl ReadThrough {
             self.drop_pages(&known);
             dropped.insert(known.path.to_string());
         }
+
         self.forget_object_versions(|key| key.starts_with(prefix));
-        // Only the origin knows the versions that an earlier process saw. What cannot be listed ages as all pages do.
+
+        // Only the origin knows the versions that an earlier process saw. Objects that cannot be listed age like all
+        // pages.
         let mut request =
             ListRequest { prefix: prefix.to_owned(), max_keys: LISTING, ..ListRequest::default() };
         loop {
@@ -298,16 +305,18 @@ impl ReadThrough {
                     dropped.insert(meta.location.to_string());
                 }
             }
+
             request.token = page.next_token;
             if request.token.is_none() {
                 break;
             }
         }
+
         Ok(dropped.len() as u64)
     }
 
-    /// What the object is now, as fresh as the rules ask. `wanted` are the bytes that will be read next, if it is
-    /// known that some will: of an object that nothing is known of, they are fetched by the same request.
+    /// Returns the current description of the object, as fresh as the rules require. `wanted` are the bytes that will
+    /// be read next, if some certainly will: if nothing is known of the object, the same request fetches them.
     pub(crate) async fn resolve(
         &self,
         path: &Path,
@@ -318,15 +327,19 @@ impl ReadThrough {
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok((known, Vec::new()));
         }
+
         let strict = consistency == Consistency::Strict;
-        // What was seen before, here or by an earlier process, is likely to be cached. Each strict reader asks for
-        // itself, but only one of them for bytes.
+        // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
+        // request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
-        // Filled if the question that is asked is the one of this caller.
+
+        // Filled if the request that is sent is this caller's.
         let opened: Arc<Mutex<Vec<PinnedRange>>> = Arc::default();
         let ask = || {
-            let (fetcher, path, opened) = (self.inner.fetcher.clone(), path.clone(), opened.clone());
+            let fetcher = self.inner.fetcher.clone();
+            let path = path.clone();
+            let opened = opened.clone();
             match opening {
                 Some((range, in_use)) => async move {
                     let (known, pins) = fetcher.open(path, range, in_use).await?;
@@ -337,16 +350,18 @@ impl ReadThrough {
                 None => async move { fetcher.requests.head(&path).await }.boxed(),
             }
         };
+
         let answer = self.versions().ask(path, strict, ask).await;
         for replaced in self.versions().take_replaced() {
             self.drop_pages(&replaced);
         }
+
         let pins = std::mem::take(&mut *opened.lock());
         Ok((answer?, pins))
     }
 
-    /// Reads as [`get_opts`](object_store::ObjectStore::get_opts) does, and says how an origin that speaks the S3
-    /// protocol described the version in its own headers.
+    /// Reads like [`get_opts`](object_store::ObjectStore::get_opts), and returns the headers with which an origin that
+    /// speaks the S3 protocol described the version.
     #[boxed]
     pub async fn get_with_headers(
         &self,
@@ -368,37 +383,42 @@ impl ReadThrough {
         if options.version.is_some() {
             return self.past_cache(path, options).await;
         }
+
         let mut at_once = false;
         let wanted = first_bytes(&options);
         for _ in 0..OPENS_OF_A_CHANGING_OBJECT {
             let (known, pins) = self.resolve(path, at_once, wanted.clone()).await?;
             if let Err(error) = options.check_preconditions(&known.meta) {
-                // What is known may be older than what the caller knows: ask before refusing.
+                // The known description may be older than the caller's: ask the origin before refusing.
                 if at_once || matches!(error, object_store::Error::NotModified { .. }) {
                     return Err(Error::from_origin(path.as_ref(), error));
                 }
                 at_once = true;
                 continue;
             }
+
             if options.head {
                 let answer = answer(&known, 0..known.meta.size, futures::stream::empty().boxed());
                 return Ok((answer, known.headers.clone()));
             }
+
             let Some(hash) = known.hash else {
                 resolve_range(&known, options.range.as_ref())?;
                 return self.past_cache(path, options).await;
             };
+
             match self.read(&known, hash, options.range.as_ref(), pins).await {
                 Ok(answer) => return Ok((answer, known.headers.clone())),
                 Err(Error::Changed { .. }) => at_once = true,
                 Err(error) => return Err(error),
             }
         }
+
         Err(Error::Changed { path: path.to_string() })
     }
 
-    /// Reads a version, up to the first bytes: where they fail, nothing was handed out yet. `pins` hold what the request
-    /// that found the version brought.
+    /// Reads a version, up to the first bytes: if they fail, nothing was handed out yet. `pins` hold the bytes that
+    /// came with the request that found the version.
     async fn read(
         &self,
         known: &Arc<ObjectInfo>,
@@ -409,15 +429,18 @@ impl ReadThrough {
         let range = resolve_range(known, range)?;
         let inner = &self.inner;
         let object = PagedObject { known: known.clone(), hash, layout: self.cache().layout() };
+
         let continuation = inner.read_ahead.note(hash, range);
         let mut reader =
             RangeReader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
+
         reader.start();
+
         if continuation.released > 0 && reader.has_missed() {
             inner.read_ahead.note_refetch(hash, continuation.released);
         }
-        // A reader that finds all of its bytes in memory may never leave what is cached.
+        // A reader that finds all of its bytes in memory may never leave the cached range.
         if let Some(ahead) = continuation.ahead.filter(|_| reader.is_fetching()) {
             self.fetch_ahead(&object, continuation.next, ahead);
         }
@@ -427,11 +450,12 @@ impl ReadThrough {
         Ok(answer(known, range.into(), stream))
     }
 
-    /// Fetches what comes after a reader that is at `next`. Of a run that is in memory already, nothing is held.
+    /// Fetches the bytes after a reader at `next`. A run that is in memory already is not pinned.
     fn fetch_ahead(&self, object: &PagedObject, next: u64, ahead: ByteRange) {
         let ReadThroughInner { fetcher, read_ahead, .. } = &*self.inner;
         let until = ahead.end().min(object.size());
         let missing = fetcher.first_not_in_memory(object, ahead.start().min(until)..until);
+
         let (fetched, pins) = match missing {
             Some(missing) => {
                 let pins = fetcher.obtain(object, missing..until, FetchUrgency::Ahead);
@@ -439,10 +463,11 @@ impl ReadThrough {
             }
             None => (ahead.end(), Vec::new()),
         };
+
         read_ahead.park(object.hash, next, fetched, pins);
     }
 
-    /// One request, answered as it comes: for objects that cannot be cached.
+    /// Sends one request and streams its response: for objects that cannot be cached.
     async fn past_cache(
         &self,
         path: &Path,
@@ -452,6 +477,7 @@ impl ReadThrough {
         self.inner.fetcher.counters.reads_passed_through.add(1);
         let seen = CapturedHeaders::default();
         let options = options.with_extensions(seen.to_extensions());
+
         let mut patience = requests.patience();
         let result = loop {
             match requests.in_time(path, &patience, requests.get(path, &options)).await {
@@ -460,13 +486,17 @@ impl ReadThrough {
             }
         };
         let GetResult { meta, range, attributes, .. } = &result;
-        let (mut meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
+        let mut meta = meta.clone();
+        let range = range.clone();
+        let attributes = attributes.clone();
         if self.origin().is_folder() {
             meta.version = None;
         }
+
         let headers = seen.take(meta.e_tag.as_deref());
         let counters = self.inner.fetcher.counters.clone();
         let announced = if options.head { 0..0 } else { range.clone() };
+
         let opened = opened(&result.payload);
         let whole = whole(result.into_stream(), path, announced);
         let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
@@ -475,7 +505,7 @@ impl ReadThrough {
     }
 }
 
-/// A file that was opened and the metadata that it had then.
+/// Returns an opened file and its metadata at that moment.
 fn opened(payload: &GetResultPayload) -> Option<(File, Metadata)> {
     let GetResultPayload::File(file, _) = payload else { return None };
     let file = file.try_clone().ok()?;
@@ -483,7 +513,7 @@ fn opened(payload: &GetResultPayload) -> Option<(File, Metadata)> {
     Some((file, metadata))
 }
 
-/// Ends what was read of a file: with an error if the file was written in place meanwhile.
+/// Ends a read of a file: with an error if the file was written in place meanwhile.
 fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item = Result<Bytes>> + use<> {
     let path = path.to_string();
     let check = move || {
@@ -504,7 +534,7 @@ fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
     were_any
 }
 
-/// The bytes that a request will read of an object of whatever size; `None` if that depends on its size, or if the
+/// Returns the bytes that a request will read of an object of any size; `None` if that depends on its size, or if the
 /// request may need none.
 fn first_bytes(options: &GetOptions) -> Option<Range<u64>> {
     let conditional = options.if_match.is_some()

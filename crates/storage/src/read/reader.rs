@@ -1,4 +1,4 @@
-//! The bytes of a range of one object, page after page: what is in memory at once, the rest as it arrives.
+//! The bytes of a range of one object, page after page: resident bytes at once, the rest as it arrives.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -16,7 +16,8 @@ use crate::{
     },
 };
 
-/// Reads a range. What it will reach next is pinned: it stays in the cache until it was read, or the reader is gone.
+/// A reader of a range. The bytes that it will reach next are pinned: they stay in the cache until they were read, or
+/// the reader is gone.
 pub(crate) struct RangeReader {
     fetcher: Arc<Fetcher>,
     object: PagedObject,
@@ -30,18 +31,18 @@ pub(crate) struct RangeReader {
     bypass: Option<BypassRead>,
     /// Bytes of the next read past the cache: each is twice as long as the one before.
     bypass_len: u64,
-    /// Notes where the reader is, if its range is long.
+    /// Records the reader's position, if its range is long.
     long_read: Option<LongRead>,
 }
 
-/// Pages of a range from which on a read is long.
+/// Minimum pages of a long read.
 const LONG_READ_PAGES: u64 = 4;
 
-/// How far ahead of the reader bytes are fetched. A range that is in memory never begins to.
+/// The read-ahead of a reader. It never begins for a range that is in memory.
 struct ReadAheadWindow {
     /// Counts the reader from its first miss on.
     counted: Option<ReadAheadGuard>,
-    /// Bytes ahead; it doubles with each request.
+    /// Bytes ahead; doubles with each request.
     window: u64,
     max_window: u64,
 }
@@ -63,6 +64,7 @@ impl RangeReader {
         let is_long = range.len() > LONG_READ_PAGES * object.layout.page;
         let reads = fetcher.cache.reads();
         let long_read = is_long.then(|| reads.begin(object.hash, range.into()));
+
         let ahead = ReadAheadWindow { counted: None, window, max_window: read_ahead.as_u64().max(window) };
         Self {
             object,
@@ -78,19 +80,19 @@ impl RangeReader {
         }
     }
 
-    /// Whether the reader will reach any byte of the pin.
+    /// Returns whether the reader will reach any byte of the pin.
     pub(crate) fn needs(&self, pin: &PinnedRange) -> bool {
         pin.end() > self.position && pin.start() < self.end
     }
 
-    /// Takes over pins that were made for this range, and come after those that it has. Others are released.
+    /// Adopts pins that were made for this range and come after its own. Others are released.
     pub(crate) fn adopt(&mut self, pins: impl IntoIterator<Item = PinnedRange>) {
         let mut pins: Vec<PinnedRange> = pins.into_iter().filter(|pin| self.needs(pin)).collect();
         pins.sort_by_key(PinnedRange::start);
         self.pins.extend(pins);
     }
 
-    /// Starts to fetch what is not in memory, without waiting for it.
+    /// Starts to fetch missing bytes, without waiting for them.
     pub(crate) fn start(&mut self) {
         if self.position < self.end && self.ready.is_empty() && self.pins.is_empty() {
             match self.read_memory() {
@@ -100,17 +102,18 @@ impl RangeReader {
         }
     }
 
-    /// Whether bytes were not in memory when the reader came to them.
+    /// Returns whether bytes were not in memory when the reader reached them.
     pub(crate) fn has_missed(&self) -> bool {
         self.ahead.counted.is_some()
     }
 
-    /// Whether bytes of the range were not in memory when the reader came to them, or were fetched ahead for it.
+    /// Returns whether bytes of the range were not in memory when the reader reached them, or were fetched ahead for
+    /// it.
     pub(crate) fn is_fetching(&self) -> bool {
         self.has_missed() || !self.pins.is_empty()
     }
 
-    /// The next bytes, or `None` at the end of the range.
+    /// Returns the next bytes, or `None` at the end of the range.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
@@ -124,11 +127,12 @@ impl RangeReader {
         }
     }
 
-    /// Takes the bytes at the position from wherever they are.
+    /// Takes the bytes at the position from memory, a fetch in flight or the origin.
     async fn advance(&mut self) -> Result<()> {
         if self.advance_bypass().await? {
             return Ok(());
         }
+
         self.release_passed();
         if self.pin_here().is_none() {
             if let Some(bytes) = self.read_memory() {
@@ -140,22 +144,24 @@ impl RangeReader {
 
         self.top_up();
         let Some(pin) = self.pin_here() else { return self.start_bypass().await };
+
         let was_in_memory = pin.was_in_memory();
         let chunks = pin.read(self.position, self.end).await?;
         if was_in_memory {
             let bytes = chunks.iter().map(Bytes::len).sum::<usize>();
             self.fetcher.counters.bytes_memory.add(bytes as u64);
         }
+
         self.ready.extend(chunks);
         Ok(())
     }
 
-    /// The pin that holds the byte at the position.
+    /// Returns the pin that holds the byte at the position.
     fn pin_here(&self) -> Option<&PinnedRange> {
         self.pins.front().filter(|pin| pin.start() <= self.position)
     }
 
-    /// Drops the pins that the reader has passed, and those that failed before it came.
+    /// Drops the pins that the reader has passed, and those that failed before it reached them.
     fn release_passed(&mut self) {
         if let Some(long_read) = &self.long_read {
             long_read.advance(self.position);
@@ -173,7 +179,7 @@ impl RangeReader {
         Some(bytes)
     }
 
-    /// The end of the bytes from the position on that are not pinned.
+    /// Returns the end of the unpinned bytes from the position on.
     fn unpinned_end(&self) -> u64 {
         self.pins.front().map_or(self.end, |pin| pin.start().min(self.end))
     }
@@ -182,6 +188,7 @@ impl RangeReader {
     fn demand(&mut self) {
         let quota = self.fetcher.cache.ahead();
         self.ahead.counted.get_or_insert_with(|| quota.enter());
+
         let window = self.ahead.window.min(quota.share());
         let end = self.unpinned_end().min(self.request_end(self.position, window));
         let pins = self.fetcher.obtain(&self.object, self.position..end, FetchUrgency::Now);
@@ -190,25 +197,27 @@ impl RangeReader {
         }
     }
 
-    /// The end of a request from `start` on, of up to `len` bytes. It is a multiple of the size of requests, so that
-    /// readers of the same object, wherever they began, ask for the same ranges.
+    /// Returns the end of a request from `start` on, of up to `len` bytes. It is a multiple of the size of requests, so
+    /// that readers of the same object, wherever they began, request the same ranges.
     fn request_end(&self, start: u64, len: u64) -> u64 {
         let len = len.clamp(self.object.layout.block, self.fetcher.max_fetch());
         let size = 1 << len.ilog2();
         (start.saturating_add(size)) / size * size
     }
 
-    /// Fetches ahead as far as the window goes, in requests of one size: few large ones instead of many small ones.
+    /// Fetches ahead as far as the window reaches, in requests of one size: few large ones instead of many small ones.
     fn top_up(&mut self) {
         let Some(last) = self.pins.back().filter(|_| self.ahead.counted.is_some()) else { return };
         let mut covered = last.end();
         let share = self.fetcher.cache.ahead().share();
+
         while covered < self.end {
             let until = self.end.min(self.request_end(covered, share / 2));
             let window = (self.ahead.window * 2).min(self.ahead.max_window).min(share);
             if until > self.position.saturating_add(window) {
                 return;
             }
+
             let pins = self.fetcher.obtain(&self.object, covered..until, FetchUrgency::Ahead);
             let Some(last) = pins.last() else { return };
             covered = last.end();
@@ -217,15 +226,16 @@ impl RangeReader {
         }
     }
 
-    /// Reads what only the origin has, from the position on, past the cache; still of this version only.
+    /// Reads the bytes that only the origin has, from the position on, past the cache; still of this version only.
     async fn start_bypass(&mut self) -> Result<()> {
         let until = self.unpinned_end().min(self.position.saturating_add(self.bypass_len));
         let range = self.fetcher.only_at_origin(&self.object, self.position..until);
         if range.is_empty() {
-            // It came meanwhile, or is coming.
+            // They arrived meanwhile, or are in flight.
             tokio::task::yield_now().await;
             return Ok(());
         }
+
         let Range { start, end } = range;
         self.bypass_len = self.bypass_len.saturating_mul(2);
         self.fetcher.counters.reads_passed_through.add(1);
@@ -239,6 +249,7 @@ impl RangeReader {
                 Err(error) => requests.before_retry(&mut patience, error).await?,
             }
         };
+
         let counters = self.fetcher.counters.clone();
         let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
@@ -268,7 +279,7 @@ impl RangeReader {
         }
     }
 
-    /// The rest of the range as a stream, after bytes that were read already.
+    /// Returns the rest of the range as a stream, after bytes that were read already.
     pub(crate) fn into_stream(self, read: Option<Bytes>) -> BoxStream<'static, Result<Bytes>> {
         let first = futures::stream::iter(read.map(Ok));
         let rest = futures::stream::try_unfold(self, |mut reader| async move {

@@ -1,4 +1,4 @@
-//! One request to the origin: retried with backoff until a deadline, hedged, and checked against what was asked.
+//! One request to the origin: retried with backoff until a deadline, hedged, and checked against the expected version.
 
 use std::{fmt::Display, future::Future, ops::Range, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };
 
-/// Sends requests to one origin.
+/// A sender of requests to one origin.
 #[derive(Debug)]
 pub(crate) struct RequestSender {
     pub(crate) origin: Origin,
@@ -28,7 +28,7 @@ pub(crate) struct RequestSender {
     hedge: HedgePolicy,
 }
 
-/// Counts attempts and the time since the last progress.
+/// The attempts left, and the deadline since the last progress.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     attempts_left: u32,
@@ -57,13 +57,13 @@ impl RequestSender {
         }
     }
 
-    /// Begins the time until the deadline anew, since bytes came. The attempts stay counted: an origin that breaks
-    /// off after a few bytes each time must not be asked for ever.
+    /// Restarts the deadline, since bytes came. The attempts stay counted: an origin that breaks off after a few bytes
+    /// each time must not be retried without end.
     pub(crate) fn progress(&self, patience: &mut RetryState) {
         patience.deadline = Instant::now() + self.options.deadline;
     }
 
-    /// The outcome of `work`, or [`Error::Deadline`] if the patience for it ends first.
+    /// Returns the outcome of `work`, or [`Error::Deadline`] if the deadline passes first.
     pub(crate) async fn in_time<T>(
         &self,
         path: impl Display,
@@ -80,25 +80,28 @@ impl RequestSender {
         }
     }
 
-    /// Waits before the next attempt, or gives `error` back if there is none.
+    /// Waits before the next attempt, or returns `error` if there is none.
     pub(crate) async fn before_retry(&self, patience: &mut RetryState, error: Error) -> Result<()> {
         let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
         if !error.is_retryable() || sent_again_already || patience.attempts_left == 0 {
             return Err(error);
         }
+
         let jittered = patience.backoff.mul_f64(rand::rng().random_range(0.5..1.5));
         if Instant::now() + jittered >= patience.deadline {
             return Err(error);
         }
+
         patience.attempts_left -= 1;
         patience.backoff *= 2;
         self.counters.retries.add(1);
+
         tracing::debug!(%error, "request to origin failed: trying again");
         tokio::time::sleep(jittered).await;
         Ok(())
     }
 
-    /// Asks what the object is now.
+    /// Requests the current description of the object.
     pub(crate) async fn head(&self, path: &Path) -> Result<ObjectInfo> {
         let in_use = self.versions.in_use.begin(path);
         let mut patience = self.patience();
@@ -121,12 +124,12 @@ impl RequestSender {
         }
     }
 
-    /// Asks a server that answers no HEAD, as where a URL was signed for GET, by a GET of one byte.
+    /// Requests one byte by GET from a server that refuses HEAD, e.g. for a URL that was signed for GET.
     async fn first_byte(&self, path: &Path) -> Result<GetResult> {
         self.get(path, &GetOptions::new().with_range(Some(0..1))).await
     }
 
-    /// What an answer says of the object.
+    /// Returns the description of the object in a response.
     pub(crate) fn known(
         &self,
         path: &Path,
@@ -135,13 +138,14 @@ impl RequestSender {
         in_use: Arc<PathInUse>,
     ) -> ObjectInfo {
         let headers = seen.take(answer.meta.e_tag.as_deref());
-        let (meta, attributes) = (answer.meta.clone(), answer.attributes.clone());
+        let meta = answer.meta.clone();
+        let attributes = answer.attributes.clone();
         let mut known = ObjectInfo::new(&self.origin, path.clone(), meta, attributes, in_use);
         known.headers = headers;
         known
     }
 
-    /// Sends a GET, without retries. Whatever the options ask for is the caller's to check.
+    /// Sends a GET, without retries. The caller checks the response against the options.
     pub(crate) async fn get(&self, path: &Path, options: &GetOptions) -> Result<GetResult> {
         let send = || {
             self.counters.origin_gets.add(1);
@@ -153,14 +157,14 @@ impl RequestSender {
             .map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
-    /// The origin has another version by now: this one is forgotten, and whoever reads it gets this error.
+    /// Forgets the version, since the origin has another one by now, and returns the error for its readers.
     pub(crate) fn changed(&self, object: &ObjectInfo) -> Error {
         self.counters.changed.add(1);
         self.versions.forget_version(object);
         Error::Changed { path: object.path.to_string() }
     }
 
-    /// Sends a GET for bytes of the very version that `object` is; any other answer is [`Error::Changed`].
+    /// Sends a GET for bytes of exactly the version `object`; any other response is [`Error::Changed`].
     pub(crate) async fn get_version(&self, object: &ObjectInfo, range: Range<u64>) -> Result<GetResult> {
         let mut options = GetOptions::new().with_range(Some(range.clone()));
         if object.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/")) && !self.origin.is_folder() {
@@ -168,11 +172,12 @@ impl RequestSender {
         } else {
             options.version = object.meta.version.clone();
         }
+
         let answer = self.get(&object.path, &options).await.map_err(|error| match error {
             Error::Precondition { .. } | Error::NotFound { .. } => self.changed(object),
             other => other,
         })?;
-        // Not every origin heeds If-Match: what it sent must be what was asked for.
+        // Not every origin heeds If-Match: the response must match the request.
         let same = answer.meta.e_tag == object.meta.e_tag
             && (!self.origin.is_folder() || answer.meta.version == object.meta.version)
             && answer.meta.size == object.meta.size
@@ -181,7 +186,7 @@ impl RequestSender {
     }
 }
 
-/// Whether a server does not answer this kind of request.
+/// Returns whether a server refuses this kind of request.
 fn is_refusal(error: &object_store::Error) -> bool {
     match error {
         object_store::Error::PermissionDenied { .. } | object_store::Error::NotSupported { .. } => true,
@@ -189,8 +194,8 @@ fn is_refusal(error: &object_store::Error) -> bool {
     }
 }
 
-/// The bytes of `stream`, which is to bring those of `range`: fails as soon as there are more, or if there are fewer
-/// at the end.
+/// Checks that `stream` brings exactly the bytes of `range`: fails as soon as there are more, or if there are fewer at
+/// the end.
 pub(crate) fn whole(
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     path: &Path,
@@ -199,7 +204,8 @@ pub(crate) fn whole(
     let path = path.to_string();
     let expected = range.end - range.start;
     futures::stream::try_unfold((stream, 0), move |(mut stream, before)| {
-        let (path, Range { start, end }) = (path.clone(), range.clone());
+        let path = path.clone();
+        let Range { start, end } = range.clone();
         async move {
             let next = stream.try_next().await.map_err(|error| Error::from_origin(&path, error))?;
             let received = before + next.as_ref().map_or(0, |bytes| bytes.len() as u64);

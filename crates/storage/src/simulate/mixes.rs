@@ -1,6 +1,6 @@
 //! Deterministic mixes of accesses on which eviction policies differ, and a table of their hit ratios.
 //!
-//! Sizes of objects are 64 KiB to 1 MiB, as of pages and column chunks. The same seed gives the same accesses
+//! Sizes of objects are 64 KiB to 1 MiB, like those of pages and column chunks. The same seed gives the same accesses
 //! on every machine.
 
 use std::{collections::HashMap, fmt::Write};
@@ -10,16 +10,16 @@ use crate::ByteSize;
 
 const KIB: u64 = 1024;
 
-/// A workload that is known to tell policies apart.
+/// A workload that is known to distinguish policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Objects drawn by Zipf's law with exponent 0.9.
     Zipf,
-    /// A loop over all objects, again and again: twice a cache of half of the footprint.
+    /// A repeated loop over all objects: twice a cache of half of the footprint.
     Loop,
     /// A loop of 1.25 times a cache of half of the footprint, between reads of objects that never come back.
     ShortLoop,
-    /// A hot Zipf set, and now and then a scan over objects that are read once.
+    /// A hot Zipf set with periodic scans over objects that are read once.
     ScanZipf,
     /// Working sets that replace each other, in turn drawn by Zipf's law and read as loops.
     Phases,
@@ -34,7 +34,7 @@ impl Mix {
     pub const ALL: [Self; 7] =
         [Self::Zipf, Self::Loop, Self::ShortLoop, Self::ScanZipf, Self::Phases, Self::Recency, Self::Parquet];
 
-    /// The name in the table.
+    /// Returns the name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zipf => "zipf",
@@ -97,7 +97,7 @@ pub fn hit_ratio_table(seed: u64) -> String {
     table
 }
 
-/// An access to an object of 64 KiB to 1 MiB, in steps of 64 KiB; the key decides its size.
+/// Returns an access to an object of 64 KiB to 1 MiB, in steps of 64 KiB; the key determines its size.
 fn object(seed: u64, key: u64) -> Access {
     let steps = 1 + SplitMix64Rng::new(seed ^ key).below(16);
     Access { key, bytes: steps * 64 * KIB }
@@ -126,6 +126,7 @@ fn short_loop(seed: u64) -> Vec<Access> {
             accesses.push(object(seed, LOOP + one_time));
         }
     }
+
     accesses
 }
 
@@ -160,6 +161,7 @@ fn phases(random: &mut SplitMix64Rng) -> Vec<Access> {
             accesses.push(object(seed, first + within));
         }
     }
+
     accesses
 }
 
@@ -185,7 +187,7 @@ fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
     const CHUNKS: u64 = COLUMNS as u64 * ROW_GROUPS;
     const QUERIES: usize = 12_000;
 
-    /// One query in this many scans the file whole.
+    /// Number of queries per scan of a whole file.
     const SCAN_EVERY: u64 = 50;
 
     let files = ZipfSampler::new(FILES, 0.7);
@@ -212,10 +214,11 @@ fn parquet(random: &mut SplitMix64Rng) -> Vec<Access> {
             accesses.extend(chunks.map(|chunk| object(seed, first + chunk)));
         }
     }
+
     accesses
 }
 
-/// SplitMix64: small, and the same on every machine and in every version.
+/// The SplitMix64 generator: small, and the same on every machine and in every version.
 struct SplitMix64Rng(u64);
 
 impl SplitMix64Rng {
@@ -242,7 +245,7 @@ impl SplitMix64Rng {
     }
 }
 
-/// Draws ranks from 0 by Zipf's law.
+/// A sampler of ranks from 0 by Zipf's law.
 struct ZipfSampler {
     cumulative: Vec<f64>,
 }

@@ -1,11 +1,11 @@
-//! Hit ratios that a sequence of accesses would have under each eviction policy, without reading a byte.
+//! Simulated hit ratios of a sequence of accesses under each eviction policy, without reading a byte.
 //!
-//! The policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. Two others run
-//! beside them for comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for
-//! database disk buffering", SIGMOD 1993), and the optimum, which knows the future.
+//! The policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. Two others run beside
+//! them for comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database disk
+//! buffering", SIGMOD 1993), and the optimum, which knows the future.
 //!
-//! Every policy plays by the same rules: an access to what is cached is a hit, a miss is admitted, and what
-//! is larger than the whole cache passes through without evicting anything.
+//! The same rules apply to every policy: an access to a cached key is a hit, a miss is admitted, and a key larger than
+//! the whole cache passes through without evicting anything.
 
 pub(crate) mod mixes;
 
@@ -49,12 +49,12 @@ pub struct HitRatio {
 }
 
 impl HitRatio {
-    /// Hits per request, from 0 to 1; 0 if there were no requests.
+    /// Returns hits per request, from 0 to 1; 0 if there were no requests.
     pub fn by_requests(&self) -> f64 {
         share(self.hits, self.requests)
     }
 
-    /// Bytes of hits per byte accessed, from 0 to 1; 0 if there were none.
+    /// Returns bytes of hits per byte accessed, from 0 to 1; 0 if there were none.
     pub fn by_bytes(&self) -> f64 {
         share(self.hit_bytes, self.bytes)
     }
@@ -74,7 +74,7 @@ pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
     ratios
 }
 
-/// A cache of nothing but keys and weights.
+/// A cache of keys and weights only.
 trait KeyCache {
     /// Returns whether the key is cached; counts as a use of it.
     fn touch(&mut self, key: u64) -> bool;
@@ -138,16 +138,15 @@ impl KeyCache for PolicyCache {
     }
 }
 
-/// The times of a key's last use and of the one before, in accesses since the start. Ordered so that what
-/// LRU-2 evicts first comes first: used once before used twice, then by the older of the times it is judged
-/// by.
+/// The times of a key's last use and of the one before, in accesses since the start. Ordered as LRU-2 evicts: keys used
+/// once before those used twice, then by the older of the times that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LastTwoUses {
     before_last: Option<u64>,
     last: u64,
 }
 
-/// Evicts the key whose last use but one is oldest; keys used only once go first, the least recent of them
+/// LRU-2: evicts the key whose last use but one is oldest; keys used only once go first, the least recent of them
 /// before the others. The times of evicted keys are remembered for the whole sequence.
 struct Lru2 {
     capacity: u64,
@@ -171,6 +170,7 @@ impl KeyCache for Lru2 {
         let earlier = self.history.get(&key).copied();
         let now = LastTwoUses { before_last: earlier.map(|uses| uses.last), last: self.clock };
         self.history.insert(key, now);
+
         match earlier.and_then(|uses| self.cached.remove(&uses)) {
             Some(access) => {
                 self.cached.insert(now, access);
@@ -186,6 +186,7 @@ impl KeyCache for Lru2 {
         {
             self.used -= evicted.bytes;
         }
+
         if let Some(uses) = self.history.get(&access.key) {
             self.used += access.bytes;
             self.cached.insert(*uses, access);
@@ -193,14 +194,14 @@ impl KeyCache for Lru2 {
     }
 }
 
-/// The use after which a key is not used again.
+/// The next use of a key that is not used again.
 const NEVER: u64 = u64::MAX;
 
-/// Evicts the key whose next use is farthest, the new one among them: it may pass through.
+/// Evicts the key whose next use is farthest, including the new one: it may pass through.
 ///
-/// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2),
-/// 1966. That is the optimum where all weights are equal. Where they differ, the optimum is a hard problem,
-/// and this is a greedy approximation of it.
+/// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966. This is
+/// the optimum if all weights are equal. If they differ, the optimum is a hard problem, and this is a greedy
+/// approximation of it.
 struct BeladyCache {
     capacity: u64,
     used: u64,
@@ -209,7 +210,7 @@ struct BeladyCache {
     next_uses: Vec<u64>,
     /// The next use of each cached key.
     cached: HashMap<u64, u64>,
-    /// Weights of the cached keys, by next use and key. The key tells apart those that are not used again.
+    /// Weights of the cached keys, by next use and key. The key distinguishes those that are not used again.
     by_next_use: BTreeMap<(u64, u64), u64>,
 }
 
@@ -273,12 +274,12 @@ impl KeyCache for BeladyCache {
 mod tests {
     use super::*;
 
-    /// One access of one byte per letter.
+    /// Returns one access of one byte per letter.
     fn letters(sequence: &str) -> Vec<Access> {
         sequence.bytes().map(|letter| Access { key: letter.into(), bytes: 1 }).collect()
     }
 
-    /// The cache's hits over the sequence: `x` a hit, `.` a miss.
+    /// Returns the cache's hits over the sequence: `x` a hit, `.` a miss.
     fn hits(cache: &mut dyn KeyCache, sequence: &str) -> String {
         let mut marks = String::new();
         for access in letters(sequence) {
@@ -341,8 +342,8 @@ mod tests {
                 .collect();
             let ratios = simulate(&accesses, ByteSize::bytes(200));
 
-            let most = of(&ratios, OPTIMUM).hits;
-            assert!(ratios.iter().all(|ratio| ratio.hits <= most), "{}", mix.name());
+            let max = of(&ratios, OPTIMUM).hits;
+            assert!(ratios.iter().all(|ratio| ratio.hits <= max), "{}", mix.name());
         }
     }
 

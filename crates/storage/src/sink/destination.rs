@@ -1,4 +1,4 @@
-//! Where files and objects are written: a path of this machine, or one below a URL.
+//! Destinations of files and objects: a path of this machine, or one below a URL.
 
 use std::{fmt, path::PathBuf};
 
@@ -25,26 +25,28 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// What a user names: a path, or `file://`, `s3://`, `gs://`, `az://` or `http(s)://` with options of the
-    /// object_store crate. Fails with [`Error::OriginConfig`], in which no credentials appear.
+    /// Parses a path, or `file://`, `s3://`, `gs://`, `az://` or `http(s)://` with options of the object_store crate.
+    /// Fails with [`Error::OriginConfig`], which contains no credentials.
     pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Ok(Self::File(PathBuf::from(url)));
         };
         let wrong =
             |reason: &str| Error::OriginConfig { url: without_credentials(url), reason: reason.to_owned() };
+
         if scheme.eq_ignore_ascii_case("file") {
             let parsed = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
             return parsed.map(Self::File).ok_or_else(|| wrong("not a path of this machine"));
         }
+
         let (store, path) = split_object_url(url).map_err(|_| wrong("its path is not UTF-8"))?;
         let path = Path::parse(path.trim_end_matches('/')).map_err(|error| wrong(&error.to_string()))?;
         let origin = Origin::parse(store, options, &RequestOptions::default())?;
         Ok(Self::Object { origin, path })
     }
 
-    /// A path of an open store: the file that the store itself reads there if it is a folder of this machine, and the
-    /// object otherwise.
+    /// Returns the destination at a path of an open store: the file that the store itself reads there if it is a folder
+    /// of this machine, and the object otherwise.
     pub fn in_origin(origin: &Origin, path: &Path) -> Self {
         match origin.folder() {
             Some(folder) if path.is_root() => Self::File(folder.root().to_owned()),
@@ -53,7 +55,7 @@ impl Destination {
         }
     }
 
-    /// Whether there is a file or an object.
+    /// Returns whether the file or object exists.
     #[boxed]
     pub async fn exists(&self) -> Result<bool> {
         match self {
@@ -69,7 +71,7 @@ impl Destination {
         }
     }
 
-    /// What is below it, with slashes between the names of folders.
+    /// Returns a destination below this one, with slashes between the names of folders.
     pub fn join(&self, name: &str) -> Result<Self> {
         match self {
             Self::File(path) => Ok(Self::File(path.join(name))),
@@ -83,7 +85,7 @@ impl Destination {
     }
 }
 
-/// Without credentials.
+/// Shows no credentials.
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

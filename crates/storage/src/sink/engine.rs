@@ -1,7 +1,7 @@
-//! The thread behind a group of sinks: it hands slots to a ring, and sees to it that each is written whole.
+//! The thread of a group of sinks: submits slots to a ring, and ensures that each is written whole.
 //!
-//! Short writes go on where they ended, interrupted ones are tried again, and the first error of a file is kept: what
-//! comes after it is not written any more. Nothing is freed before the system is done with it.
+//! Short writes are continued, interrupted ones are retried, and the first error of a file is kept: nothing is written
+//! to it after that. Nothing is freed before the system is done with it.
 
 use std::{
     io,
@@ -16,19 +16,19 @@ use tokio::sync::oneshot;
 
 use super::ring::{SinkFile, SlotWrite, WriteRing};
 
-/// A write that is interrupted so many times in a row has failed.
-const MOST_AGAIN: u32 = 1_000;
-/// Room that is asked for at once where the file system would otherwise look for it at every direct write.
+/// Maximum interruptions of a write in a row before it fails.
+const MAX_RETRIES: u32 = 1_000;
+/// Bytes preallocated at once if the file system would otherwise allocate at every direct write.
 const AHEAD: u64 = 64 << 20;
 
-/// What a sink asks for.
+/// A command of a sink to the thread.
 pub(super) enum SinkCommand {
     Write(SlotWrite),
-    /// An answer as soon as nothing of the file is under way.
+    /// Replies as soon as no write of the file is in flight.
     Drain(Arc<SinkFile>, oneshot::Sender<()>),
 }
 
-/// Works until nobody can ask any more and nothing is under way.
+/// Runs until all sinks are gone and no write is in flight.
 pub(super) fn run(ring: impl WriteRing, commands: &Receiver<SinkCommand>) {
     let mut engine = SinkEngine { ring, draining: Vec::new() };
     loop {
@@ -72,22 +72,24 @@ impl<R: WriteRing> SinkEngine<R> {
         self.ring.submit(write);
     }
 
-    /// Asks the file system for room ahead of direct writes, which are faster then. Where that is refused, writes go on
-    /// without: if there is no room for them either, they say so themselves.
+    /// Preallocates space ahead of direct writes, which are faster then. If that is refused, writes continue without:
+    /// if there is no space for them either, they fail themselves.
     fn allocate(&mut self, write: &SlotWrite) {
         if !write.target.direct {
             return;
         }
+
         let mut state = write.target.state.lock();
         let end = write.offset + write.slot.bytes().len() as u64;
         if end <= state.allocated {
             return;
         }
 
-        let (from, length) = (state.allocated, (end - state.allocated).next_multiple_of(AHEAD));
+        let from = state.allocated;
+        let length = (end - state.allocated).next_multiple_of(AHEAD);
         state.allocated = match self.ring.allocate(&write.target.file, from, length) {
             Ok(()) => from + length,
-            // Less than was asked for may still fit: into the file system, a quota, or the largest file.
+            // Less than the requested space may still fit: into the file system, a quota, or the largest file.
             Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => end,
             Err(error) => {
                 tracing::debug!(path = %write.target.path.display(), %error, "no room is asked for ahead of writes");
@@ -98,6 +100,7 @@ impl<R: WriteRing> SinkEngine<R> {
 
     fn complete(&mut self, mut write: SlotWrite, written: io::Result<usize>) {
         use io::ErrorKind::{Interrupted, WouldBlock};
+
         match written {
             Ok(0) => {
                 write.target.fail(io::ErrorKind::WriteZero.into());
@@ -111,7 +114,7 @@ impl<R: WriteRing> SinkEngine<R> {
                     _ => self.ring.submit(write),
                 }
             }
-            Err(error) if matches!(error.kind(), Interrupted | WouldBlock) && write.again < MOST_AGAIN => {
+            Err(error) if matches!(error.kind(), Interrupted | WouldBlock) && write.again < MAX_RETRIES => {
                 write.again += 1;
                 self.ring.submit(write);
             }
@@ -132,7 +135,7 @@ impl<R: WriteRing> SinkEngine<R> {
     fn tell_drained(&mut self) {
         let drained = |(target, _): &mut (Arc<SinkFile>, _)| target.state.lock().pending == 0;
         for (_, tell) in self.draining.extract_if(.., drained) {
-            // Nobody listens where the sink was dropped meanwhile.
+            // The receiver is gone if the sink was dropped meanwhile.
             let _ = tell.send(());
         }
     }
@@ -152,7 +155,7 @@ mod tests {
 
     const SLOT: usize = 4096;
 
-    /// Positioned writes on a file system that answers like this where it is asked for room.
+    /// Positioned writes on a file system with a scripted result of preallocation.
     struct ScriptedAllocate {
         writes: PositionedWrites,
         answer: rustix::io::Result<()>,
@@ -178,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Writes three slots. Returns what the file system was asked for.
+    /// Writes three slots. Returns the requested preallocations.
     async fn written(answer: rustix::io::Result<()>) -> Vec<(u64, u64)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -201,6 +204,7 @@ mod tests {
                 SlotWrite { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
             engine.obey(SinkCommand::Write(write));
         }
+
         while let Some((write, written)) = engine.ring.wait() {
             engine.complete(write, written);
         }

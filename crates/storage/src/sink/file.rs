@@ -1,4 +1,4 @@
-//! A sink that is a local file: slots are filled here and written by the group's thread.
+//! A local-file sink: fills slots, which the group's thread writes.
 
 use std::{
     fs::{File, OpenOptions},
@@ -30,33 +30,33 @@ pub(super) struct FileSink {
     staged: Option<StagedFile>,
     overwrite: Overwrite,
     durability: Durability,
-    /// The slot that is being filled.
+    /// The slot being filled.
     slot: Option<WriteSlot>,
-    /// Bytes in slots that were handed over.
+    /// Bytes in slots that were submitted.
     handed: u64,
-    /// A write began and did not end: what the file has of its bytes is not known.
+    /// Set while a write is unfinished: then it is unknown which of its bytes the file has.
     is_torn: bool,
 }
 
-/// Where a file is staged, and what it is called when it is whole.
+/// The staging location of a file, and its final name.
 pub(super) enum StagingLocation {
-    /// Beside its path.
+    /// In the directory of its path.
     Beside(PathBuf),
     /// In a folder with others.
     In(Arc<StagedFolder>, String),
 }
 
-/// What a group of sinks shares, and how their files are written.
+/// The shared state of a group of sinks, and the options of their files.
 pub(super) struct FileSinkContext {
     pub(super) commands: Sender<SinkCommand>,
     pub(super) pool: SlotPool,
-    /// Bytes go past the system's cache where the file system can do that.
+    /// Writes bypass the system's cache if the file system supports it.
     pub(super) direct: bool,
     pub(super) durability: Durability,
 }
 
 impl FileSink {
-    /// A file that appears under its name when it is published.
+    /// Creates a file that appears under its name when it is published.
     pub(super) async fn create(
         name: StagingLocation,
         overwrite: Overwrite,
@@ -65,9 +65,21 @@ impl FileSink {
         let FileSinkContext { commands, pool, direct, durability } = group;
         let path = name.path();
         let (staged, target) = blocking(&path, move || open(&name, direct)).await??;
-        let (member, target, staged) = (pool.join(), Arc::new(target), Some(staged));
-        let (slot, handed, is_torn) = (None, 0, false);
-        Ok(Self { commands, pool, member, target, staged, overwrite, durability, slot, handed, is_torn })
+
+        let member = pool.join();
+        let target = Arc::new(target);
+        Ok(Self {
+            commands,
+            pool,
+            member,
+            target,
+            staged: Some(staged),
+            overwrite,
+            durability,
+            slot: None,
+            handed: 0,
+            is_torn: false,
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -99,7 +111,7 @@ impl FileSink {
     }
 }
 
-/// What comes of a write that was dropped before it ended.
+/// Returns the error for a write that was dropped before it ended.
 pub(super) fn torn() -> io::Error {
     io::Error::other("an earlier write was given up half-way")
 }
@@ -115,11 +127,13 @@ impl Sink for FileSink {
                 None => self.member.take().await,
             };
             bytes = slot.append(bytes);
-            match slot.is_full() {
-                true => self.hand_over(slot)?,
-                false => self.slot = Some(slot),
+            if slot.is_full() {
+                self.hand_over(slot)?;
+            } else {
+                self.slot = Some(slot);
             }
         }
+
         self.is_torn = false;
         self.check()
     }
@@ -134,6 +148,7 @@ impl Sink for FileSink {
 
     async fn seal(mut self: Box<Self>) -> Result<Sealed> {
         self.check()?;
+
         let bytes = self.position();
         if let Some(mut slot) = self.slot.take() {
             if self.target.direct {
@@ -141,15 +156,19 @@ impl Sink for FileSink {
             }
             self.hand_over(slot)?;
         }
+
         let (drained, is_drained) = oneshot::channel();
         self.send(SinkCommand::Drain(self.target.clone(), drained))?;
-        // An error is that of the thread having gone, which the check below does not see.
+        // An error means that the thread is gone, which the check below does not see.
         is_drained
             .await
             .map_err(|_| Error::write(&self.target.path, io::Error::other("the thread ended early")))?;
+
         self.check()?;
-        let (target, durable) = (self.target.clone(), self.durability == Durability::Fsync);
-        // What appears together with others is synced together with them.
+
+        let target = self.target.clone();
+        let durable = self.durability == Durability::Fsync;
+        // Files that appear together are synced together.
         let syncs = durable && self.staged.as_ref().is_some_and(StagedFile::is_alone);
         let settle = move || {
             if target.direct {
@@ -157,10 +176,12 @@ impl Sink for FileSink {
             }
             if syncs { target.file.sync_all() } else { Ok(()) }
         };
+
         let path = &self.target.path;
         if syncs || self.target.direct {
             blocking(path, settle).await?.map_err(|error| Error::write(path, error))?;
         }
+
         let gone = || Error::write(path, io::ErrorKind::NotFound.into());
         let staged = self.staged.take().ok_or_else(gone)?;
         let lock = staged.is_alone().then(|| self.target.clone());
@@ -174,7 +195,7 @@ impl Drop for FileSink {
             self.member.give(slot);
         }
         if self.staged.is_some() {
-            // What is still to be written need not be.
+            // The unwritten rest need not be written.
             self.target.fail(io::ErrorKind::Interrupted.into());
         }
     }
@@ -211,6 +232,7 @@ fn open(name: &StagingLocation, direct: bool) -> Result<(StagedFile, SinkFile)> 
             Err(error) => return Err(error),
         }
     }
+
     let (staged, file) = name.create(&options)?;
     Ok((staged, target(path, file, false)))
 }
@@ -219,7 +241,7 @@ fn target(path: PathBuf, file: File, direct: bool) -> SinkFile {
     SinkFile { file, path, direct, state: Default::default() }
 }
 
-/// Work on a thread that may wait for the file system. A process that is told to end waits for it.
+/// Runs work on a thread that may wait for the file system. A process that is terminated waits for it.
 pub(super) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,

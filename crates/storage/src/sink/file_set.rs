@@ -1,4 +1,4 @@
-//! Files or objects below one place that appear together, when all of them are whole.
+//! A set of files or objects below one location that appear together, when all of them are complete.
 
 use std::{
     collections::HashSet,
@@ -20,46 +20,46 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// What says of the name of a file whether the file is meant.
+/// A predicate on the name of a file.
 pub(crate) type FileNameFilter = fn(&str) -> bool;
 
-/// Files that are written below a folder or prefix. Nothing of them shows before [`FileSet::publish`]; dropped without
-/// it, they leave nothing behind.
+/// Files that are written below a folder or prefix. None is visible before [`FileSet::publish`]; dropped without it,
+/// they leave nothing.
 ///
-/// Names are given one after the other. A process that is killed meanwhile leaves some of the files, each of them
-/// whole.
+/// Files are renamed one after the other. A process that is killed meanwhile leaves some of the files, each of them
+/// complete.
 #[derive(Debug)]
 pub struct FileSet {
     sinks: Sinks,
     base: Destination,
     overwrite: Overwrite,
-    /// Whether other files may be there.
+    /// Set if other files may exist.
     is_beside: bool,
-    /// Where local files are until they are published.
+    /// Staging folder of local files until they are published.
     folder: Option<Arc<StagedFolder>>,
     sealed: Vec<(String, Sealed)>,
-    /// Those that refer to the others.
+    /// Files that refer to the others.
     last: Vec<(String, Sealed)>,
 }
 
-/// A file that is there.
+/// An existing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Its name, relative to the place of the set, with slashes between the names of folders.
+    /// Its name, relative to the location of the set, with slashes between the names of folders.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
 }
 
 impl FileSet {
-    /// Files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when they are
-    /// published. Files and folders whose names begin with a dot or an underscore do not count.
+    /// Begins a set of files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when
+    /// they are published. Files and folders whose names begin with a dot or an underscore do not count.
     #[boxed]
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
         Self::begin(sinks, base, overwrite, false).await
     }
 
-    /// Files below `base`, beside any that are there. None of those is replaced: publishing fails with
+    /// Begins a set of files below `base`, beside existing ones. None of those is replaced: publishing fails with
     /// [`Error::Exists`] if a name is taken.
     #[boxed]
     pub async fn beside(sinks: Sinks, base: Destination) -> Result<Self> {
@@ -67,8 +67,8 @@ impl FileSet {
     }
 
     async fn begin(sinks: Sinks, base: Destination, overwrite: Overwrite, is_beside: bool) -> Result<Self> {
-        let (folder, sealed, last) = (None, Vec::new(), Vec::new());
-        let mut set = Self { sinks, base, overwrite, is_beside, folder, sealed, last };
+        let mut set =
+            Self { sinks, base, overwrite, is_beside, folder: None, sealed: Vec::new(), last: Vec::new() };
         set.check().await?;
 
         let folder = match &set.base {
@@ -82,7 +82,7 @@ impl FileSet {
         Ok(set)
     }
 
-    /// A file of this name, which may have folders in it. Sealed, it is given to [`FileSet::add`].
+    /// Opens a file of this name, which may contain folders. Once sealed, it is passed to [`FileSet::add`].
     #[boxed]
     pub async fn open(&self, name: &str) -> Result<Box<dyn Sink>> {
         match &self.folder {
@@ -98,22 +98,22 @@ impl FileSet {
         }
     }
 
-    /// Takes a file that is whole.
+    /// Adds a complete file.
     pub fn add(&mut self, name: impl Into<String>, sealed: Sealed) {
         self.sealed.push((name.into(), sealed));
     }
 
-    /// Takes a file that is whole and refers to others: it has its name when the others have theirs, and where files are
-    /// durable, when the others will be found after a loss of power.
+    /// Adds a complete file that refers to others: it gets its name after them, and if files are durable, only once the
+    /// others survive a loss of power.
     pub fn add_last(&mut self, name: impl Into<String>, sealed: Sealed) {
         self.last.push((name.into(), sealed));
     }
 
-    /// Gives all files their names. Then files of earlier writes are removed of which `is_replaced` says so; it is
-    /// asked for names below the place, and not for those that were written now. Returns the names.
+    /// Gives all files their names, then removes files of earlier writes for which `is_replaced` returns true; it is
+    /// called with names below the location, other than those just written. Returns the names.
     ///
-    /// After an error no local file was added where overwriting is refused. Otherwise some may have been added or
-    /// replaced, each of them whole.
+    /// After an error no local file was added if overwriting is refused. Otherwise some may have been added or
+    /// replaced, each of them complete.
     #[boxed]
     pub async fn publish(mut self, is_replaced: FileNameFilter) -> Result<Vec<String>> {
         let (names, synced) = self.publish_all().await?;
@@ -126,9 +126,9 @@ impl FileSet {
         synced.map(|()| names)
     }
 
-    /// Gives all files their names, and then removes those that are called `old`. Returns the names.
+    /// Gives all files their names, and then removes the files `old`. Returns the names.
     ///
-    /// A process that is killed meanwhile leaves old and new files, and never less than one of both sets.
+    /// A process that is killed meanwhile leaves old and new files, and always all of at least one of the two sets.
     #[boxed]
     pub async fn publish_instead_of(mut self, mut old: Vec<String>) -> Result<Vec<String>> {
         let (names, synced) = self.publish_all().await?;
@@ -137,7 +137,7 @@ impl FileSet {
         synced.map(|()| names)
     }
 
-    /// Gives all files their names. Returns the names, and whether they survive a loss of power.
+    /// Gives all files their names. Returns the names, and the outcome of making them durable.
     async fn publish_all(&mut self) -> Result<(Vec<String>, Result<()>)> {
         self.check().await?;
         let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
@@ -146,7 +146,7 @@ impl FileSet {
             std::mem::take(&mut self.last).into_iter().unzip();
         names.extend(last_names);
 
-        // From here on the files keep it: what gives them their names is not stopped half-way.
+        // From here on the files keep it: giving them their names is not interrupted half-way.
         self.folder = None;
         match Sealed::publish_all([sealed, last]).await {
             published @ (Ok(()) | Err(Error::Unsynced { .. })) => Ok((names, published)),
@@ -154,7 +154,7 @@ impl FileSet {
         }
     }
 
-    /// Nothing is there that must not be replaced.
+    /// Checks that no existing file must not be replaced.
     async fn check(&self) -> Result<()> {
         let is_refused =
             self.overwrite == Overwrite::Refuse && !self.is_beside && !self.names().await?.is_empty();
@@ -165,13 +165,14 @@ impl FileSet {
         Ok(self.files().await?.into_iter().map(|file| file.name).collect())
     }
 
-    /// The files that are there, whoever wrote them. Files and folders whose names begin with a dot or an underscore are
-    /// left out.
+    /// Returns all existing files, including those of other writers. Files and folders whose names begin with a dot or
+    /// an underscore are left out.
     #[boxed]
     pub async fn files(&self) -> Result<Vec<FoundFile>> {
         match &self.base {
             Destination::File(path) => {
-                let (path, shown) = (path.clone(), path.clone());
+                let path = path.clone();
+                let shown = path.clone();
                 let mut files = Vec::new();
                 let listed = blocking(&shown, move || list(&path, "", &mut files).map(|()| files)).await?;
                 listed.map_err(|error| Error::write(&shown, error))
@@ -195,7 +196,7 @@ impl FileSet {
         }
     }
 
-    /// The last bytes of a file that is there, at most `len` of them; `None` if it is not there any more.
+    /// Reads the last bytes of an existing file, at most `len` of them; `None` if it no longer exists.
     #[boxed]
     pub async fn tail(&self, file: &FoundFile, len: u64) -> Result<Option<Bytes>> {
         let start = file.size.saturating_sub(len);
@@ -222,7 +223,8 @@ impl FileSet {
     async fn remove(&self, names: Vec<String>) -> Result<()> {
         match &self.base {
             Destination::File(path) => {
-                let (path, shown) = (path.clone(), path.clone());
+                let path = path.clone();
+                let shown = path.clone();
                 let remove = move || {
                     for name in names {
                         match fs::remove_file(path.join(&name)) {
@@ -230,13 +232,14 @@ impl FileSet {
                             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                             removed => removed?,
                         }
-                        // Folders that are empty now go with it.
+                        // Folders that are empty now are removed with it.
                         let above = LocalPath::new(&name).ancestors().skip(1);
                         let above = above.filter(|folder| !folder.as_os_str().is_empty());
                         let _ = above.map(|folder| path.join(folder)).try_for_each(fs::remove_dir);
                     }
                     Ok(())
                 };
+
                 blocking(&shown, remove).await?.map_err(|error: io::Error| Error::write(&shown, error))
             }
             Destination::Object { origin, .. } => {
@@ -261,7 +264,7 @@ impl Drop for FileSet {
     }
 }
 
-/// Not what is written: logs of engines, and what is being written.
+/// Returns whether a name is hidden from sets: logs of engines, and files being written.
 fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_']) && !name.contains('=')
 }
@@ -275,14 +278,18 @@ fn list(folder: &LocalPath, below: &str, files: &mut Vec<FoundFile>) -> io::Resu
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !is_hidden(name)) else { continue };
+
         let name = format!("{below}{name}");
-        match entry.file_type()?.is_dir() {
-            true => list(&entry.path(), &format!("{name}/"), files)?,
-            // A link that points nowhere is a file, too.
-            false => files
-                .push(FoundFile { name, size: fs::metadata(entry.path()).map_or(0, |found| found.len()) }),
+
+        if entry.file_type()?.is_dir() {
+            list(&entry.path(), &format!("{name}/"), files)?;
+        } else {
+            // A dangling link is a file, too.
+            let size = fs::metadata(entry.path()).map_or(0, |found| found.len());
+            files.push(FoundFile { name, size });
         }
     }
+
     Ok(())
 }
 

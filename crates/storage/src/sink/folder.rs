@@ -1,10 +1,10 @@
-//! A folder in which files are staged that are to appear together.
+//! A folder in which files are staged that appear together.
 //!
 //! ```text
-//! .stylobate.<16 hexadecimal digits>.part/     in the folder that they are for, locked by the process that writes
+//! .stylobate.<16 hexadecimal digits>.part/     in the target folder, locked by the process that writes
 //! ```
 //!
-//! One that no process has locked was left by one that was killed; the next that writes to the same folder removes it.
+//! An unlocked one was left by a process that was killed; the next writer to the same folder removes it.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -20,12 +20,12 @@ use crate::{Error, Result};
 const PREFIX: &str = ".stylobate.";
 const SUFFIX: &str = ".part";
 
-/// Closed or dropped, it is removed with all that is in it.
+/// A locked staging folder. When it is closed or dropped, it is removed with its content.
 #[derive(Debug)]
 pub(super) struct StagedFolder {
     path: PathBuf,
     staged: PathBuf,
-    /// Folders that were made for it, the innermost first: removed again if nothing comes into them.
+    /// Folders that were created for it, the innermost first: removed again if they stay empty.
     made: Vec<PathBuf>,
     is_closed: RwLock<bool>,
     _lock: File,
@@ -33,34 +33,37 @@ pub(super) struct StagedFolder {
 }
 
 impl StagedFolder {
-    /// Makes it and folders that are missing, and removes what others left.
+    /// Creates it and missing folders, and removes leftovers of other processes.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let failed = |source: io::Error| Error::write(path, source);
         let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = path.ancestors().take_while(missing).map(Path::to_owned).collect();
         fs::create_dir_all(path).map_err(failed)?;
         remove_leftovers(path).map_err(failed)?;
+
         loop {
             let staged = path.join(format!("{PREFIX}{:016x}{SUFFIX}", rand::random::<u64>()));
             fs::create_dir(&staged).map_err(failed)?;
-            // Somebody who looks for leftovers may come before it is locked.
+            // Another process that removes leftovers may come before it is locked.
+
             let Ok(lock) = File::open(&staged) else { continue };
             let is_lost = matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
             if !is_lost {
                 let _unfinished = UnfinishedWriteGuard::begin();
-                let (path, is_closed) = (path.to_owned(), RwLock::new(false));
+                let path = path.to_owned();
+                let is_closed = RwLock::new(false);
                 return Ok(Self { path, staged, made, is_closed, _lock: lock, _unfinished });
             }
         }
     }
 
-    /// Where a file will be.
+    /// Returns the final path of a file.
     pub(super) fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Folders in which names may change when a file is published in one of them: that one, and those around it as far
-    /// as they may be new.
+    /// Returns the folders whose entries may change when a file is published in `folder`: that one, and its ancestors
+    /// as far as they may be new.
     pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
         let within =
             folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
@@ -68,7 +71,7 @@ impl StagedFolder {
         within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
     }
 
-    /// Makes something in it, at the place where a file of this name is until then. An error once it is closed.
+    /// Creates something at the staging path of a file. Fails once the folder is closed.
     pub(super) fn make<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let is_closed = self.is_closed.read();
         if *is_closed {
@@ -80,7 +83,7 @@ impl StagedFolder {
         make(&self.staged.join(name))
     }
 
-    /// Removes all of it. Others that still write into it leave nothing behind, and begin nothing new.
+    /// Removes the folder and its content. Concurrent writers into it leave nothing, and can create nothing new.
     pub(super) fn close(&self) {
         let mut is_closed = self.is_closed.write();
         if std::mem::replace(&mut *is_closed, true) {
@@ -89,7 +92,7 @@ impl StagedFolder {
         if let Err(error) = fs::remove_dir_all(&self.staged) {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished files not removed");
         }
-        // Fails for the first that is not empty, and for those around it.
+        // Fails for the first that is not empty, and for its ancestors.
         let _ = self.made.iter().try_for_each(fs::remove_dir);
     }
 }
@@ -100,7 +103,7 @@ impl Drop for StagedFolder {
     }
 }
 
-/// The folder that a path without one is in.
+/// Returns the folder, or the current one for an empty path.
 pub(super) fn folder_or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }

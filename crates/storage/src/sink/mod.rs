@@ -1,14 +1,14 @@
-//! Sinks: bytes on their way to a file or an object, which has its name when it is whole and not before.
+//! Sinks: writers of files and objects that appear under their names only when they are complete.
 //!
 //! ```text
 //! writer -> Sink::write -> slot -> engine's thread -> ring: positioned writes | io_uring     a local file
 //!                       -> part -> put_part, a few at a time                                 an object
-//!           Sink::seal  -> Sealed: all bytes are there
+//!           Sink::seal  -> Sealed: all bytes are written
 //!           Sealed::publish -> the name, and all of it durable
 //! ```
 //!
-//! A sink that fails says so at the next write and when it is finished. A sink that is dropped leaves nothing behind,
-//! and neither does one that is sealed and not published. A [`FileSet`] publishes many at once.
+//! A sink that fails returns the error at the next write and when it is finished. A dropped sink leaves nothing, and
+//! neither does a sealed one that is not published. A [`FileSet`] publishes many at once.
 
 mod destination;
 mod engine;
@@ -48,57 +48,56 @@ use self::{
 };
 use crate::{ByteSize, Error, Result};
 
-/// Takes bytes in order, and makes a file or an object of them.
+/// A writer that takes bytes in order, and makes a file or an object of them.
 #[async_trait]
 pub trait Sink: Send {
-    /// Appends bytes. Waits where what was given before is not written yet; an error may be that of bytes given
-    /// before. After an error, or where this was dropped before it ended, all that is left is to drop the sink:
-    /// whatever else is asked of it fails.
+    /// Appends bytes. Waits while earlier bytes are not written yet, and may return their error. After an error, or if
+    /// this was dropped before it ended, the sink can only be dropped: any other call fails.
     async fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Bytes that were given so far.
+    /// Returns the number of bytes written so far.
     fn position(&self) -> u64;
 
-    /// Bytes that it holds in memory.
+    /// Returns the number of bytes that it holds in memory.
     fn memory(&self) -> usize;
 
-    /// Writes what is left. Then nothing is missing but the name.
+    /// Writes the remaining bytes. Then only the name is missing.
     async fn seal(self: Box<Self>) -> Result<Sealed>;
 
-    /// Writes what is left and gives the file or object its name. Returns its size in bytes. After an error there is
-    /// nothing under that name, or what was there before; but see [`Error::Unsynced`].
+    /// Writes the remaining bytes and gives the file or object its name. Returns its size in bytes. After an error the
+    /// name is absent, or unchanged; but see [`Error::Unsynced`].
     async fn finish(self: Box<Self>) -> Result<u64> {
         self.seal().await?.publish().await
     }
 }
 
-/// What becomes of a file or object that has the name already.
+/// Handling of an existing file or object of the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It is replaced, in one step.
+    /// Replaces it atomically.
     #[default]
     Replace,
-    /// It stays, and publishing fails with [`Error::Exists`]. Also where it came while the new one was written: of
-    /// local files and of objects of one part always. An object of several parts is looked for a moment before, since
-    /// stores cannot complete an upload on a condition.
+    /// Keeps it, and publishing fails with [`Error::Exists`]. This covers one that appeared while the new one was
+    /// written: always for local files and for objects of one part. For an object of several parts it is checked a
+    /// moment before, since stores cannot complete an upload on a condition.
     Refuse,
 }
 
-/// How local files are written.
+/// The way of writing local files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SinkKind {
-    /// Whatever was fastest when it was measured.
+    /// The fastest one in benchmarks.
     #[default]
     Auto,
     /// Positioned writes from a thread.
     Thread,
-    /// io_uring, through the system's cache; a thread where the system has no io_uring.
+    /// io_uring, through the system's cache; a thread if the system has no io_uring.
     IoUring,
     /// io_uring, past the system's cache.
     IoUringDirect,
 }
 
-/// What holds of a file once it is finished.
+/// The durability of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// It survives a loss of power.
@@ -108,7 +107,7 @@ pub enum Durability {
     None,
 }
 
-/// How sinks write.
+/// Options of sinks.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
     kind: SinkKind,
@@ -119,13 +118,13 @@ pub struct SinkOptions {
     parts: usize,
 }
 
-/// Bytes that are handed to the system at once.
+/// Bytes of one write to the system.
 const SLOT_SIZE: ByteSize = ByteSize::mib(1);
-/// Slots under way.
+/// Slots in flight.
 const SLOTS: usize = 8;
 /// Bytes of a part of an object: an object has at most 10,000 parts.
 const PART_SIZE: ByteSize = ByteSize::mib(16);
-/// Parts of an object under way.
+/// Parts of an object in flight.
 const PARTS: usize = 4;
 
 impl Default for SinkOptions {
@@ -142,39 +141,41 @@ impl Default for SinkOptions {
 }
 
 impl SinkOptions {
-    /// How local files are written. Default: whatever was fastest when it was measured.
+    /// Sets the way of writing local files. Default: the fastest one in benchmarks.
     pub fn with_kind(mut self, kind: SinkKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// What holds of a file once it is finished. Default: it survives a loss of power.
+    /// Sets the durability of a finished file. Default: it survives a loss of power.
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Bytes that are handed to the system at once, and how many such slots are under way. Default: 8 of 1 MiB.
+    /// Sets the number of slots in flight, and the bytes of each. Default: 8 of 1 MiB.
     pub fn with_slots(mut self, slots: usize, size: ByteSize) -> Self {
-        (self.slots, self.slot_size) = (slots, size);
+        self.slots = slots;
+        self.slot_size = size;
         self
     }
 
-    /// Bytes of a part of an object, and how many parts are sent at a time. Default: 4 of 16 MiB.
+    /// Sets the number of parts of an object in flight, and the bytes of each. Default: 4 of 16 MiB.
     pub fn with_parts(mut self, parts: usize, size: ByteSize) -> Self {
-        (self.parts, self.part_size) = (parts, size);
+        self.parts = parts;
+        self.part_size = size;
         self
     }
 }
 
-/// Makes sinks, which share a thread and slots. Cheap to clone.
+/// A factory of sinks, which share a thread and slots. Cheap to clone.
 #[derive(Clone)]
 pub struct Sinks {
     options: Arc<SinkOptions>,
     files: Arc<parking_lot::Mutex<Option<FileEngineHandle>>>,
 }
 
-/// What sinks of local files share: begun with the first of them.
+/// The shared state of sinks of local files, created with the first of them.
 #[derive(Clone)]
 struct FileEngineHandle {
     commands: std::sync::mpsc::Sender<SinkCommand>,
@@ -183,18 +184,18 @@ struct FileEngineHandle {
 }
 
 impl Sinks {
-    /// Sinks with these options.
+    /// Creates a factory with these options.
     pub fn new(options: SinkOptions) -> Self {
         Self { options: Arc::new(options), files: Arc::default() }
     }
 
-    /// A local file. Folders that are missing are made.
+    /// Opens a local file. Creates missing folders.
     #[boxed]
     pub async fn file(&self, path: &Path, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
         self.local(StagingLocation::Beside(path.to_owned()), overwrite).await
     }
 
-    /// An object of a store.
+    /// Opens an object of a store.
     pub fn object(
         &self,
         store: Arc<dyn ObjectStore>,
@@ -205,7 +206,7 @@ impl Sinks {
         Box::new(ObjectSink::new(store, path, bytes, self.options.parts, overwrite))
     }
 
-    /// A file or an object. One that is there and must not be replaced is found out now, before anything is written.
+    /// Opens a file or an object. An existing one that must not be replaced is an error before anything is written.
     #[boxed]
     pub async fn open(&self, destination: &Destination, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
         if overwrite == Overwrite::Refuse && destination.exists().await? {
@@ -252,7 +253,7 @@ impl Sinks {
         self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), kind)
     }
 
-    /// With a ring, or where there is none with a thread's own writes.
+    /// Starts the thread with a ring, or with positioned writes if there is none.
     fn begin_or_thread(
         &self,
         ring: io::Result<impl WriteRing + Send + 'static>,
@@ -304,7 +305,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// The name of no durability.
+/// The error of an unknown durability.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no durability {0:?}: fsync or none")]
 pub struct UnknownDurabilityError(pub String);
@@ -321,7 +322,7 @@ impl FromStr for Durability {
     }
 }
 
-/// The name of no kind of sink.
+/// The error of an unknown kind of sink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no sink {0:?}: auto, thread, io_uring or io_uring_direct")]
 pub struct UnknownSinkError(pub String);

@@ -1,4 +1,4 @@
-//! A sink that is an object: sent in parts, a few at a time, or at once where it is small.
+//! An object sink: uploads in parts, a few at a time, or in one request if it is small.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use tokio::task::JoinSet;
 use super::{Overwrite, Sealed, Sink, file::torn, unfinished::UnfinishedWriteGuard};
 use crate::{Error, Result};
 
-/// Stores take so many parts of an object.
-const MOST_PARTS: u64 = 10_000;
-/// A part is given room as it is filled, from so many bytes on: many sinks may be open, most of them little used.
+/// Maximum parts of an object that stores accept.
+const MAX_PARTS: u64 = 10_000;
+/// Initial capacity of a part, which grows as it is filled: many sinks may be open, most of them little used.
 const FIRST_ROOM: usize = 64 << 10;
-/// An object of more bytes than these does not wait in memory until it is published.
+/// Maximum bytes of an object that is held in memory until it is published.
 const HELD: usize = 64 << 10;
 
 pub(super) struct ObjectSink {
     store: Arc<dyn ObjectStore>,
     path: Path,
     part_bytes: usize,
-    /// Parts that are sent at a time.
-    most_under_way: usize,
+    /// Maximum parts in flight.
+    max_under_way: usize,
     overwrite: Overwrite,
-    /// The part that is being filled.
+    /// The part being filled.
     part: Vec<u8>,
     position: u64,
     upload: Option<Box<dyn MultipartUpload>>,
     under_way: JoinSet<object_store::Result<()>>,
-    /// The first thing that went wrong: nothing is sent after it.
+    /// The first error: nothing is sent after it.
     error: Option<Error>,
-    /// A write began and did not end: how much was taken of its bytes is not known.
+    /// Set while a write is unfinished: then it is unknown how many of its bytes were taken.
     is_torn: bool,
 }
 
@@ -39,14 +39,14 @@ impl ObjectSink {
         store: Arc<dyn ObjectStore>,
         path: Path,
         part_bytes: usize,
-        most_under_way: usize,
+        max_under_way: usize,
         overwrite: Overwrite,
     ) -> Self {
         Self {
             store,
             path,
             part_bytes: part_bytes.max(1),
-            most_under_way: most_under_way.max(1),
+            max_under_way: max_under_way.max(1),
             overwrite,
             part: Vec::new(),
             position: 0,
@@ -57,7 +57,7 @@ impl ObjectSink {
         }
     }
 
-    /// An upload that was begun already.
+    /// Sets an upload that was begun already.
     #[cfg(test)]
     pub(super) fn with_upload(mut self, upload: Box<dyn MultipartUpload>) -> Self {
         self.upload = Some(upload);
@@ -79,16 +79,17 @@ impl ObjectSink {
         }
     }
 
-    /// Sends the part that was filled.
+    /// Sends the filled part.
     async fn send(&mut self) -> Result<()> {
-        if self.position > MOST_PARTS.saturating_mul(self.part_bytes as u64) {
+        if self.position > MAX_PARTS.saturating_mul(self.part_bytes as u64) {
             let reason =
-                format!("more than {MOST_PARTS} parts of {} bytes: make the parts larger", self.part_bytes);
+                format!("more than {MAX_PARTS} parts of {} bytes: make the parts larger", self.part_bytes);
             return Err(Error::InvalidUpload { path: self.path.to_string(), reason });
         }
-        while self.under_way.len() >= self.most_under_way {
+        while self.under_way.len() >= self.max_under_way {
             self.wait().await?;
         }
+
         let part = PutPayload::from(std::mem::take(&mut self.part));
         let upload = match &mut self.upload {
             Some(upload) => upload,
@@ -97,11 +98,12 @@ impl ObjectSink {
                 none.insert(begun.map_err(|error| Error::from_write(self.path.as_ref(), error))?)
             }
         };
+
         self.under_way.spawn(upload.put_part(part));
         Ok(())
     }
 
-    /// Waits for one of the parts that are under way.
+    /// Waits for one of the parts in flight.
     async fn wait(&mut self) -> Result<()> {
         match self.under_way.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
@@ -124,7 +126,7 @@ impl ObjectSink {
         Ok(())
     }
 
-    /// Doubles the room of the part, up to the size that parts have.
+    /// Doubles the capacity of the part, up to the size of parts.
     fn make_room(&mut self, more: usize) {
         let wanted = self.part.len() + more;
         if wanted > self.part.capacity() {
@@ -134,7 +136,7 @@ impl ObjectSink {
         }
     }
 
-    /// Sends all that is left, unless it is little.
+    /// Sends the remaining bytes, unless they are few.
     async fn send_rest(&mut self) -> Result<()> {
         let is_little = self.upload.is_none() && self.part.len() <= HELD;
         if !is_little && !self.part.is_empty() {
@@ -146,7 +148,7 @@ impl ObjectSink {
         Ok(())
     }
 
-    /// Puts the whole object at once.
+    /// Puts the whole object in one request.
     async fn put(&mut self) -> Result<()> {
         let whole = PutPayload::from(std::mem::take(&mut self.part));
         let mode = match self.overwrite {
@@ -157,12 +159,13 @@ impl ObjectSink {
         put.map(drop).map_err(|error| self.failed(error))
     }
 
-    /// Makes an object of what was sent.
+    /// Completes the object from the parts, or puts it.
     async fn join(&mut self) -> Result<()> {
         if self.upload.is_none() {
             return self.put().await;
         }
         self.send_rest().await?;
+
         if self.overwrite == Overwrite::Refuse {
             match self.store.head(&self.path).await {
                 Err(object_store::Error::NotFound { .. }) => {}
@@ -170,6 +173,7 @@ impl ObjectSink {
                 Err(error) => return Err(self.failed(error)),
             }
         }
+
         let Some(upload) = &mut self.upload else { return Ok(()) };
         let completed = upload.complete().await;
         completed.map_err(|error| self.failed(error))?;
@@ -177,7 +181,7 @@ impl ObjectSink {
         Ok(())
     }
 
-    /// The object appears.
+    /// Makes the object visible.
     pub(super) async fn complete(mut self) -> Result<()> {
         match self.join().await {
             Ok(()) => Ok(()),
@@ -185,7 +189,7 @@ impl ObjectSink {
         }
     }
 
-    /// Ends what is under way, and has the store forget the parts that it has.
+    /// Cancels parts in flight, and aborts the upload at the store.
     async fn abort(
         mut under_way: JoinSet<object_store::Result<()>>,
         upload: Option<Box<dyn MultipartUpload>>,
@@ -246,7 +250,8 @@ impl Sink for ObjectSink {
 
 impl Drop for ObjectSink {
     fn drop(&mut self) {
-        let (under_way, upload) = (std::mem::take(&mut self.under_way), self.upload.take());
+        let under_way = std::mem::take(&mut self.under_way);
+        let upload = self.upload.take();
         if upload.is_none() {
             return;
         }

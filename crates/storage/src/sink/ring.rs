@@ -1,4 +1,4 @@
-//! What writes slots to files: a thread's own calls, or io_uring; and what a test puts in their place.
+//! Backends that write slots to files: a thread's own calls, or io_uring; tests replace them.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
@@ -7,7 +7,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::slot::{SlotPool, WriteSlot};
 
-/// A file that is being written, and what became of it so far.
+/// A file that is being written, and the state of its writes.
 #[derive(Debug)]
 pub(super) struct SinkFile {
     pub(super) file: File,
@@ -19,11 +19,11 @@ pub(super) struct SinkFile {
 
 #[derive(Debug, Default)]
 pub(super) struct SinkFileState {
-    /// Slots that were handed over and are not written yet.
+    /// Slots that were submitted and are not written yet.
     pub(super) pending: usize,
-    /// The first that went wrong.
+    /// The first error.
     pub(super) error: Option<Arc<io::Error>>,
-    /// Bytes that the file system was asked to give room to, and gave it or not.
+    /// End of the range for which allocation was requested, successfully or not.
     pub(super) allocated: u64,
 }
 
@@ -32,59 +32,58 @@ impl SinkFile {
         self.state.lock().error.clone()
     }
 
-    /// Notes what went wrong, unless something did before.
+    /// Records an error, unless there was one before.
     pub(super) fn fail(&self, error: io::Error) {
         self.state.lock().error.get_or_insert_with(|| Arc::new(error));
     }
 }
 
-/// A slot that is to be written.
+/// A slot to write.
 #[derive(Debug)]
 pub(super) struct SlotWrite {
     pub(super) target: Arc<SinkFile>,
     pub(super) slot: WriteSlot,
-    /// Where in the file the slot begins.
+    /// Offset of the slot in the file.
     pub(super) offset: u64,
     /// Bytes of the slot that are written.
     pub(super) done: usize,
-    /// Times in a row that it was to be tried again.
+    /// Retries in a row.
     pub(super) again: u32,
-    /// Where the slot goes in the end.
+    /// The pool that the slot returns to.
     pub(super) pool: SlotPool,
 }
 
 impl SlotWrite {
-    /// What is left of it.
+    /// Returns the unwritten rest of the slot.
     pub(super) fn left(&self) -> &[u8] {
         self.slot.bytes().get(self.done..).unwrap_or_default()
     }
 
-    /// Where in the file that goes.
+    /// Returns the offset of the rest in the file.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.done as u64
     }
 }
 
-/// Writes what it is given, in any order. Who gives it a slot gets it back with what became of it; until then the
-/// slot is the ring's, since the system may read it.
+/// A backend that writes slots in any order. The caller gets a slot back with the outcome; until then the ring owns it,
+/// since the system may read it.
 pub(super) trait WriteRing {
-    /// Begins to write what is left of a slot.
+    /// Begins to write the rest of a slot.
     fn submit(&mut self, write: SlotWrite);
 
-    /// Waits for one of those that were submitted: the bytes that were written may be fewer than were left.
-    /// `None` where none is under way.
+    /// Waits for a submitted write: fewer bytes may be written than were left. `None` if none is in flight.
     fn wait(&mut self) -> Option<(SlotWrite, io::Result<usize>)>;
 
-    /// How many are under way.
+    /// Returns the number of writes in flight.
     fn under_way(&self) -> usize;
 
-    /// Asks the file system for room for a part of a file, whose size stays as it is.
+    /// Preallocates a part of a file, whose size stays the same.
     fn allocate(&mut self, file: &File, from: u64, length: u64) -> rustix::io::Result<()> {
         rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, from, length))
     }
 }
 
-/// Positioned writes by the thread that calls.
+/// Positioned writes on the calling thread.
 #[derive(Debug, Default)]
 pub(super) struct PositionedWrites {
     submitted: std::collections::VecDeque<SlotWrite>,

@@ -1,4 +1,4 @@
-//! A file or an object of which nothing is missing but its name.
+//! A complete file or object without its name.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Objects that are given their names at a time.
+/// Maximum objects that are completed at a time.
 const OBJECTS: usize = 16;
 
-/// What a sink wrote, whole and not visible yet. Dropped without [`Sealed::publish`], it is removed.
+/// The output of a sink, complete and not visible yet. Dropped without [`Sealed::publish`], it is removed.
 pub struct Sealed {
     kind: SealedKind,
     bytes: u64,
@@ -22,14 +22,14 @@ pub struct Sealed {
 
 enum SealedKind {
     File(SealedFile),
-    /// An upload is of one thread at a time; a mutex that nobody locks lets others hold what has it.
+    /// An upload is `Send` and not `Sync`; a mutex that is never locked makes its holder `Sync`.
     Object(Mutex<Box<ObjectSink>>),
 }
 
-/// A local file under the name that it was written under.
+/// A local file under its staging name.
 pub(super) struct SealedFile {
     staged: StagedFile,
-    /// Keeps others from taking it for one that nobody writes any more.
+    /// Keeps other processes from removing it as a leftover.
     lock: Option<Arc<SinkFile>>,
     overwrite: Overwrite,
     durable: bool,
@@ -50,7 +50,7 @@ impl Sealed {
         Self { kind: SealedKind::Object(Mutex::new(Box::new(sink))), bytes }
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -62,8 +62,8 @@ impl Sealed {
         Self::publish_all([vec![self], Vec::new()]).await.map(|()| bytes)
     }
 
-    /// The same for many, and then for those that refer to them. The names of local files are given by a thread that
-    /// does not stop between two of them.
+    /// Publishes many, and then those that refer to them. The names of local files are given by a thread that does not
+    /// stop between two of them.
     pub(super) async fn publish_all(steps: [Vec<Self>; 2]) -> Result<()> {
         let mut files = [Vec::new(), Vec::new()];
         for (sealed, files) in steps.into_iter().zip(&mut files) {
@@ -74,23 +74,27 @@ impl Sealed {
                     SealedKind::Object(object) => objects.push(object.into_inner().complete()),
                 }
             }
+
             let completed = futures::stream::iter(objects).buffer_unordered(OBJECTS);
             completed.try_for_each(|()| async { Ok(()) }).await?;
         }
+
         let Some(first) = files.iter().flatten().next() else { return Ok(()) };
         let path = first.staged.path().to_owned();
         blocking(&path, move || publish_files(files)).await?
     }
 }
 
-/// Where one cannot have its name, those that had none before give theirs back.
+/// Gives files their names. If one fails, new names given before are removed again.
 fn publish_files(steps: [Vec<SealedFile>; 2]) -> Result<()> {
     // Files on their own were synced when they were sealed.
     let unsynced = steps.iter().flatten().filter(|file| file.durable && !file.staged.is_alone());
     let unsynced = unsynced.map(|file| file.staged.staged_path().to_owned()).collect();
     sync_all(unsynced).map_err(|(path, error)| Error::write(path, error))?;
+
     let mut fresh: Vec<PathBuf> = Vec::new();
     let mut published = Ok(());
+
     for files in steps {
         let mut folders = BTreeSet::new();
         for SealedFile { staged, lock, overwrite, durable } in files {
@@ -105,11 +109,13 @@ fn publish_files(steps: [Vec<SealedFile>; 2]) -> Result<()> {
             drop(lock);
             fresh.extend((overwrite == Overwrite::Refuse).then_some(path));
         }
+
         if let Err((path, error)) = sync_all(folders.into_iter().collect()) {
-            // They have their names, and so shall the others.
+            // They have their names, and the others get theirs.
             published = Err(Error::Unsynced { path, source: Arc::new(error) });
         }
     }
+
     published
 }
 

@@ -1,4 +1,4 @@
-//! Buffers on their way to a file: each is in one pair of hands at a time, the sink's, the ring's or the pool's.
+//! Buffers of writes to a file: each has one owner at a time, the sink, the ring or the pool.
 
 use std::sync::{
     Arc,
@@ -8,27 +8,27 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// What direct writes are multiples of: offsets, lengths and addresses.
+/// Alignment of direct writes: offsets, lengths and addresses.
 pub(super) const BLOCK: usize = 4096;
 
-/// Slots that were ever made in this process.
+/// Number of slots created in this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A buffer that begins at a multiple of [`BLOCK`].
 #[derive(Debug)]
 pub(super) struct WriteSlot {
-    /// Never grown, so that it stays where it is.
+    /// Never grown, so that its address is stable.
     memory: Vec<u8>,
     start: usize,
     capacity: usize,
     used: usize,
     index: u16,
-    /// Unlike its index and address, no other slot ever has it.
+    /// Unlike its index and address, unique among all slots.
     id: u64,
 }
 
 impl WriteSlot {
-    /// An empty one of so many bytes, a multiple of [`BLOCK`]. No other slot of the pool has this index.
+    /// Creates an empty slot of `capacity` bytes, a multiple of [`BLOCK`]. The index is unique within the pool.
     fn new(index: u16, capacity: usize) -> Self {
         let memory = vec![0; capacity + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
@@ -36,27 +36,27 @@ impl WriteSlot {
         Self { memory, start, capacity, used: 0, index, id }
     }
 
-    /// An empty one with its number.
+    /// Creates an empty slot with the same index.
     pub(super) fn replacement(&self) -> Self {
         Self::new(self.index, self.capacity)
     }
 
-    /// Its number within the pool.
+    /// Returns its index within the pool.
     pub(super) fn index(&self) -> u16 {
         self.index
     }
 
-    /// What tells it from a slot that had its index, and perhaps its address, before.
+    /// Returns the id that distinguishes it from slots that had its index, and perhaps its address, before.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// What was appended.
+    /// Returns the appended bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         self.memory.get(self.start..self.start + self.used).unwrap_or_default()
     }
 
-    /// All of it, used or not.
+    /// Returns the whole memory, used or not.
     pub(super) fn whole(&self) -> &[u8] {
         self.memory.get(self.start..self.start + self.capacity).unwrap_or_default()
     }
@@ -65,7 +65,7 @@ impl WriteSlot {
         self.used == self.capacity
     }
 
-    /// Takes as much of `bytes` as there is room for, and returns the rest.
+    /// Appends as many of `bytes` as fit, and returns the rest.
     pub(super) fn append<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let (taken, rest) = bytes.split_at(bytes.len().min(self.capacity - self.used));
         let from = self.start + self.used;
@@ -87,7 +87,7 @@ impl WriteSlot {
 
 /// The slots of a group of sinks: one for each sink to fill, and some more that are being written.
 ///
-/// So nobody who fills one waits for another who fills one, however many files one task writes in turns.
+/// This way no sink that fills a slot waits for another one that does, however many files one task writes in turns.
 #[derive(Clone, Debug)]
 pub(super) struct SlotPool {
     inner: Arc<SlotPoolInner>,
@@ -103,10 +103,10 @@ struct SlotPoolInner {
 #[derive(Debug, Default)]
 struct FreeSlots {
     slots: Vec<WriteSlot>,
-    /// Indices that slots had which are gone.
+    /// Indices of slots that were freed.
     indices: Vec<u16>,
     made: u16,
-    /// Slots that are one too many as soon as they come back.
+    /// Slots to free as soon as they come back.
     surplus: usize,
 }
 
@@ -117,35 +117,38 @@ impl FreeSlots {
 }
 
 impl SlotPool {
-    /// With `extra` slots of `capacity` bytes beside those of the sinks.
+    /// Creates a pool with `extra` slots of `capacity` bytes beside those of the sinks.
     pub(super) fn new(extra: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1).next_multiple_of(BLOCK);
-        let (free, permits) = (Mutex::default(), Semaphore::new(extra.max(1)));
+        let free = Mutex::default();
+        let permits = Semaphore::new(extra.max(1));
         Self { inner: Arc::new(SlotPoolInner { free, permits, capacity }) }
     }
 
-    /// One more sink, which may hold one slot as long as this lives.
+    /// Adds a sink, which may hold one slot as long as the result lives.
     pub(super) fn join(&self) -> SlotPoolMember {
         self.inner.permits.add_permits(1);
         SlotPoolMember { pool: self.clone() }
     }
 
-    /// An empty slot, as soon as one is free.
+    /// Returns an empty slot, as soon as one is free.
     async fn take(&self) -> WriteSlot {
         // The semaphore is never closed.
         if let Ok(permit) = self.inner.permits.acquire().await {
             permit.forget();
         }
+
         let mut free = self.inner.free.lock();
         if let Some(slot) = free.slots.pop() {
             return slot;
         }
+
         let index = free.indices.pop().unwrap_or(free.made);
         free.made = free.made.max(index.saturating_add(1));
         WriteSlot::new(index, self.inner.capacity)
     }
 
-    /// Takes a slot back, whatever is in it.
+    /// Takes a slot back and clears it.
     pub(super) fn give(&self, mut slot: WriteSlot) {
         slot.used = 0;
         let mut free = self.inner.free.lock();
@@ -164,7 +167,7 @@ impl SlotPool {
     }
 }
 
-/// A sink's place in the pool.
+/// A sink's membership in the pool.
 #[derive(Debug)]
 pub(super) struct SlotPoolMember {
     pool: SlotPool,

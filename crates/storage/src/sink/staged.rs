@@ -1,11 +1,10 @@
-//! A file that gets its name when it is whole: until then it has another one beside it.
+//! A file that gets its name when it is complete: until then it has a temporary one in the same directory.
 //!
 //! ```text
 //! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
 //! ```
 //!
-//! Such files that no process has locked were left by one that was killed; the next that writes the same name removes
-//! them.
+//! An unlocked one was left by a process that was killed; the next writer of the same name removes it.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -23,30 +22,32 @@ use crate::{Error, Result};
 
 const SUFFIX: &str = ".part";
 
-/// A file under the name that it has while it is written. Dropped without [`StagedFile::publish`], it is removed.
+/// A file under its temporary name. Dropped without [`StagedFile::publish`], it is removed.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     path: PathBuf,
     staged: PathBuf,
-    /// What it is staged in together with others, which locks it.
+    /// The folder in which it is staged together with others, which is locked in its place.
     folder: Option<Arc<StagedFolder>>,
     is_published: bool,
     _unfinished: UnfinishedWriteGuard,
 }
 
 impl StagedFile {
-    /// Makes folders that are missing, removes what others left, and opens a new file.
+    /// Creates missing folders, removes leftovers of other processes, and opens a new file.
     pub(super) fn create(path: &Path, options: &OpenOptions) -> Result<(Self, File)> {
         let failed = |source: io::Error| Error::write(path, source);
         let (folder, name) = place(path).ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
         std::fs::create_dir_all(folder).map_err(failed)?;
         remove_leftovers(folder, name).map_err(failed)?;
+
         loop {
             let staged = folder.join(format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>()));
             let file = open_new(&staged, options).map_err(failed)?;
-            // Somebody who looks for leftovers may have come between the two. Where a file system has no locks,
-            // nobody removes any.
+            // Another process that removes leftovers may have come between the two. On a file system without locks,
+            // none are removed.
             let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
+
             let staged = Self {
                 path: path.to_owned(),
                 staged,
@@ -54,13 +55,14 @@ impl StagedFile {
                 is_published: is_lost,
                 _unfinished: UnfinishedWriteGuard::begin(),
             };
+
             if !is_lost {
                 return Ok((staged, file));
             }
         }
     }
 
-    /// Opens a new file that has this name, relative to the folder, when it is published.
+    /// Opens a new file that gets this name, relative to the folder, when it is published.
     pub(super) fn create_in(
         folder: Arc<StagedFolder>,
         name: &str,
@@ -76,22 +78,22 @@ impl StagedFile {
         Ok((Self { path, staged, folder: Some(folder), is_published: false, _unfinished }, file))
     }
 
-    /// What it is called once it is published.
+    /// Returns its final path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is called until then.
+    /// Returns its temporary path.
     pub(super) fn staged_path(&self) -> &Path {
         &self.staged
     }
 
-    /// Whether it is beside its path, and locked for as long as its file is open, and only so long.
+    /// Returns whether it is staged beside its path, and locked exactly as long as its file is open.
     pub(super) fn is_alone(&self) -> bool {
         self.folder.is_none()
     }
 
-    /// Folders in which names change when it is published.
+    /// Returns the folders whose entries change when it is published.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         let parent = folder_or_here(self.path.parent().unwrap_or(&self.path));
         match &self.folder {
@@ -100,7 +102,7 @@ impl StagedFile {
         }
     }
 
-    /// Gives the file its name, in place of one that had it unless that is refused. The folder is to be synced then.
+    /// Gives the file its name, replacing an existing file unless that is refused. The caller syncs the folder.
     pub(super) fn publish(mut self, overwrite: Overwrite) -> Result<()> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::exists(&self.path),
@@ -110,6 +112,7 @@ impl StagedFile {
         if self.folder.is_some() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
+
         match overwrite {
             Overwrite::Replace => std::fs::rename(&self.staged, &self.path).map_err(failed)?,
             Overwrite::Refuse => rename_to_new(&self.staged, &self.path).map_err(failed)?,
@@ -121,14 +124,14 @@ impl StagedFile {
 
 fn open_new(path: &Path, options: &OpenOptions) -> io::Result<File> {
     options.open(path).inspect_err(|error| {
-        // Where a file cannot be opened for direct writes, it may have been made all the same.
+        // A file that cannot be opened for direct writes may have been created all the same.
         if error.kind() == io::ErrorKind::InvalidInput {
             let _ = std::fs::remove_file(path);
         }
     })
 }
 
-/// Renames a file, unless there is one of the new name.
+/// Renames a file, unless the new name exists.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -144,7 +147,7 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     link_to_new(from, to)
 }
 
-/// The same where the file system cannot rename so.
+/// Links and unlinks the file, on a file system that cannot rename this way.
 fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)
@@ -154,7 +157,7 @@ impl Drop for StagedFile {
     fn drop(&mut self) {
         if !self.is_published
             && let Err(error) = std::fs::remove_file(&self.staged)
-            // What a folder that was closed had in it is gone with it.
+            // The content of a closed folder is removed with it.
             && !(self.folder.is_some() && error.kind() == io::ErrorKind::NotFound)
         {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished file not removed");
@@ -182,7 +185,7 @@ fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file's name is one that `name` may have had while it was written.
+/// Returns whether a file's name is a temporary one of `name`.
 fn is_staged(found: &str, name: &str) -> bool {
     let digits = found.strip_prefix('.').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('.'));
     let digits = digits.and_then(|rest| rest.strip_suffix(SUFFIX));

@@ -1,20 +1,20 @@
-//! Brings many files and folders to disk at a time: a file system that is asked for one after the other commits its
-//! journal for each, and for all of them together where they are asked for at once.
+//! Syncs many files and folders concurrently: a file system commits its journal for each of a series of requests, and
+//! once for concurrent ones.
 
 use std::{fs::File, io, path::PathBuf, thread};
 
 use parking_lot::Mutex;
 
-/// Threads that wait for the disk. More of them gained nothing when it was measured.
+/// Maximum threads that wait for the disk. More of them gained nothing in benchmarks.
 const THREADS: usize = 16;
 
-/// Syncs all of them. After an error, some may not have been.
+/// Syncs all paths. After an error, some may not have been.
 pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> {
     let threads = THREADS.min(paths.len());
     let left = Mutex::new(paths);
     let failed = Mutex::new(None);
     let work = || {
-        // Locked for as long as the next is taken, and not while it is synced.
+        // Locked while the next path is taken, and not while it is synced.
         while let Some(path) = { left.lock().pop() } {
             if let Err(error) = File::open(&path).and_then(|file| file.sync_all()) {
                 left.lock().clear();
@@ -23,13 +23,15 @@ pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> 
             }
         }
     };
+
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Without further threads, this one does it all.
+            // Without further threads, this one does all the work.
             let _ = thread::Builder::new().name("stylobate-sync".to_owned()).spawn_scoped(scope, work);
         }
         work();
     });
+
     match failed.into_inner() {
         None => Ok(()),
         Some(failed) => Err(failed),

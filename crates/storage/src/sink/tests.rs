@@ -1,4 +1,4 @@
-//! What holds of every sink, and of rings that complete as they like.
+//! Tests of every sink, and of rings with arbitrary completions.
 
 mod publish;
 
@@ -21,7 +21,7 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Small slots, so that a few kilobytes are many of them.
+/// Creates sinks with small slots, so that a few kilobytes fill many of them.
 fn small(kind: SinkKind) -> Sinks {
     let options = SinkOptions::default().with_kind(kind).with_slots(3, ByteSize::kib(8));
     Sinks::new(options.with_parts(2, ByteSize::kib(8)))
@@ -40,15 +40,15 @@ fn names(folder: &Path) -> Vec<String> {
 async fn write(mut sink: Box<dyn Sink>, bytes: &[u8], random: &mut StdRng) -> Result<u64> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (piece, behind) = rest.split_at(random.random_range(0..20_000).min(rest.len()));
+        let (piece, after) = rest.split_at(random.random_range(0..20_000).min(rest.len()));
         sink.write(piece).await?;
-        rest = behind;
+        rest = after;
         assert_eq!(sink.position(), (bytes.len() - rest.len()) as u64);
     }
     sink.finish().await
 }
 
-/// Where a sink of the suite writes, and what is there.
+/// The output of a sink of the suite.
 enum SinkTestOutput {
     File(tempfile::TempDir),
     Object(Arc<InMemory>),
@@ -89,9 +89,10 @@ async fn every_sink_writes_what_it_is_given_once_it_is_finished() {
     let places = kinds.map(|kind| (kind, true)).into_iter().chain([(SinkKind::Auto, false)]);
     for (kind, is_file) in places {
         let sinks = small(kind);
-        let place = match is_file {
-            true => SinkTestOutput::File(tempfile::tempdir().unwrap()),
-            false => SinkTestOutput::Object(Arc::default()),
+        let place = if is_file {
+            SinkTestOutput::File(tempfile::tempdir().unwrap())
+        } else {
+            SinkTestOutput::Object(Arc::default())
         };
         let mut before = None;
         for length in [0, 1, 4095, 8192, 8193, 16_384, 40_000, 1_000_003] {
@@ -165,13 +166,13 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
     assert!(fs::read(folder.path().join("x")).unwrap() == noise(50_000, 1));
 }
 
-/// A ring that completes what it is given in any order and in any way.
+/// A ring that completes writes in any order and in any way.
 struct SimulatedWrites {
     under_way: Vec<SlotWrite>,
     random: StdRng,
-    /// Writes that go well before every further one fails like this; the errno.
+    /// Number of writes that succeed before every further one fails with the errno.
     fails: Option<(usize, i32)>,
-    /// The most that were under way at once.
+    /// Maximum of concurrent writes.
     most: Arc<AtomicUsize>,
 }
 
@@ -214,8 +215,8 @@ impl WriteRing for SimulatedWrites {
 fn simulated(seed: u64, fails: Option<(usize, i32)>) -> (Sinks, Arc<AtomicUsize>) {
     let sinks = small(SinkKind::IoUring);
     let most = Arc::new(AtomicUsize::new(0));
-    let (under_way, random) = (Vec::new(), StdRng::seed_from_u64(seed));
-    let ring = SimulatedWrites { under_way, random, fails, most: most.clone() };
+    let random = StdRng::seed_from_u64(seed);
+    let ring = SimulatedWrites { under_way: Vec::new(), random, fails, most: most.clone() };
     *sinks.files.lock() = Some(sinks.begin(ring, false).unwrap());
     (sinks, most)
 }
@@ -268,7 +269,7 @@ async fn a_file_that_fails_takes_no_other_with_it() {
     assert_eq!(names(folder.path()), ["good"]);
 }
 
-/// Uploads of which a part fails.
+/// An upload with failing parts.
 #[derive(Debug)]
 struct FailingUpload {
     parts: VecDeque<bool>,

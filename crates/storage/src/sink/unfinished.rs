@@ -1,4 +1,4 @@
-//! What this process has begun to write and must finish or remove before it ends.
+//! Counts the writes that this process must finish or remove before it ends.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 static UNFINISHED: Mutex<usize> = Mutex::new(0);
 static NONE_LEFT: Condvar = Condvar::new();
 
-/// Something that is not finished. It counts until it is dropped.
+/// An unfinished write. It counts until it is dropped.
 #[derive(Debug)]
 pub(super) struct UnfinishedWriteGuard(());
 
@@ -28,8 +28,8 @@ impl Drop for UnfinishedWriteGuard {
     }
 }
 
-/// For a process that ends before its threads do: waits until whatever sinks of any kind were dropped, or were being
-/// published, is removed or has its name, at most for `patience`. Returns whether that is so. Blocks the thread.
+/// Waits until the output of all sinks that were dropped, or were being published, is removed or has its name, at most
+/// for `patience`: for a process that ends before its threads do. Returns whether that is so. Blocks the thread.
 pub fn wait_for_unfinished_writes(patience: Duration) -> bool {
     let mut unfinished = UNFINISHED.lock();
     !NONE_LEFT.wait_while_for(&mut unfinished, |unfinished| *unfinished > 0, patience).timed_out()

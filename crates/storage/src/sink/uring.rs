@@ -1,7 +1,7 @@
-//! Writes by io_uring: several under way at once, completed in whatever order the system likes.
+//! Writes by io_uring: several in flight at once, completed in any order.
 //!
 //! A write and its slot are kept in a seat until the completion with that seat's number and generation arrives, so no
-//! buffer is used again, or freed, while the system may still read it.
+//! buffer is reused, or freed, while the system may still read it.
 
 #![expect(unsafe_code, reason = "the kernel reads buffers that it is told the addresses of")]
 
@@ -15,9 +15,9 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use super::ring::{SlotWrite, WriteRing};
 
-/// Writes under way at most; more wait for a seat.
+/// Maximum writes in flight; more wait for a seat.
 const SEATS: u32 = 64;
-/// Slots that are registered at most; others are written as well, a little slower.
+/// Maximum registered slots; others are written as well, a little slower.
 const REGISTERED: u32 = 1024;
 
 /// A ring of the kernel.
@@ -25,12 +25,12 @@ pub(super) struct UringWrites {
     ring: IoUring,
     seats: Vec<InFlightWrite>,
     free: Vec<u32>,
-    /// Submitted while all seats were taken, or what the kernel did not take yet.
+    /// Submitted while all seats were taken, or not accepted by the kernel yet.
     waiting: std::collections::VecDeque<SlotWrite>,
-    /// Which slot the kernel knows under an index; `None` where it registers nothing. An address would not do: the
-    /// kernel holds on to the memory that was there before, and a new slot at the same address has other memory.
+    /// Id of the slot registered under an index; `None` if the kernel registers nothing. An address would not do: the
+    /// kernel keeps the memory that was there before, and a new slot at the same address has other memory.
     registered: Option<HashMap<u16, u64>>,
-    /// Why the kernel takes nothing any more.
+    /// The error after which the kernel accepts no writes.
     broken: Option<i32>,
 }
 
@@ -41,7 +41,7 @@ struct InFlightWrite {
 }
 
 impl UringWrites {
-    /// A ring, or why the system gives none: an old kernel, or a container that refuses them.
+    /// Creates a ring. Fails on an old kernel, or in a container that refuses them.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder().setup_clamp().build(SEATS)?;
         let registered = ring.submitter().register_buffers_sparse(REGISTERED).ok().map(|()| HashMap::new());
@@ -56,36 +56,38 @@ impl UringWrites {
         })
     }
 
-    /// Tells the kernel the address of a slot, once; whether it knows it.
+    /// Registers the address of a slot, once; returns whether it is registered.
     fn register(&mut self, write: &SlotWrite) -> bool {
         let Some(registered) = &mut self.registered else { return false };
         let whole = write.slot.whole();
-        let (index, id) = (write.slot.index(), write.slot.id());
+        let index = write.slot.index();
+        let id = write.slot.id();
         if u32::from(index) >= REGISTERED {
             return false;
         }
         if registered.get(&index) == Some(&id) {
             return true;
         }
+
         let buffer = libc::iovec { iov_base: whole.as_ptr().cast_mut().cast(), iov_len: whole.len() };
-        // SAFETY: the kernel only reads it, for writes whose slot is in a seat. A slot that is freed leaves nothing
-        // but a mapping that no write names: a later slot with its index is registered anew.
-        let told =
+        // SAFETY: the kernel only reads it, for writes whose slot is in a seat. A slot that is freed leaves nothing but
+        // a mapping that no write names: a later slot with its index is registered again.
+        let updated =
             unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[buffer], None) };
-        match told {
+        match updated {
             Ok(()) => {
                 registered.insert(index, id);
                 true
             }
             Err(_) => {
-                // Such as a limit on locked memory: then none is.
+                // For example a limit on locked memory: then none is registered.
                 self.registered = None;
                 false
             }
         }
     }
 
-    /// Puts those that wait into seats, as far as there are any.
+    /// Moves waiting writes into free seats.
     fn seat(&mut self) {
         while let Some(write) = self.waiting.pop_front() {
             let Some(number) = self.free.pop() else {
@@ -96,6 +98,7 @@ impl UringWrites {
             let Some(seat) = self.seats.get_mut(number as usize) else { return };
             let entry = entry(&write, is_registered).user_data(tag(number, seat.generation));
             seat.write = Some(write);
+
             // SAFETY: file and slot are in the seat until the completion with this tag arrives.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             if pushed.is_err() {
@@ -107,8 +110,8 @@ impl UringWrites {
         }
     }
 
-    /// One of those that a broken ring leaves unfinished. The kernel may still read what it was given: that is never
-    /// freed, and another slot takes its place.
+    /// Returns a write that a broken ring leaves unfinished. The kernel may still read its slot, which is therefore
+    /// never freed: another slot takes its place.
     fn abandoned(&mut self) -> Option<SlotWrite> {
         if let Some(write) = self.waiting.pop_front() {
             return Some(write);
@@ -121,13 +124,14 @@ impl UringWrites {
         Some(write)
     }
 
-    /// The write whose completion this is.
+    /// Frees the seat of a completion and returns its write.
     fn leave(&mut self, tag: u64) -> Option<SlotWrite> {
         let number = tag as u32;
         let seat = self.seats.get_mut(number as usize)?;
         if seat.generation != (tag >> 32) as u32 {
             return None;
         }
+
         let write = seat.write.take()?;
         seat.generation = seat.generation.wrapping_add(1);
         self.free.push(number);
@@ -141,7 +145,8 @@ fn tag(number: u32, generation: u32) -> u64 {
 
 fn entry(write: &SlotWrite, is_registered: bool) -> squeue::Entry {
     let fd: RawFd = write.target.file.as_raw_fd();
-    let (left, position) = (write.left(), write.position());
+    let left = write.left();
+    let position = write.position();
     let length = u32::try_from(left.len()).unwrap_or(u32::MAX);
     if is_registered {
         let opcode = opcode::WriteFixed::new(types::Fd(fd), left.as_ptr(), length, write.slot.index());
@@ -158,7 +163,7 @@ impl WriteRing for UringWrites {
             return;
         }
         self.seat();
-        // What the kernel does not take now, it takes when it is waited for.
+        // The kernel accepts the rest when it is waited for.
         let _ = self.ring.submit();
     }
 
@@ -170,6 +175,7 @@ impl WriteRing for UringWrites {
             if let Some(error) = self.broken {
                 return Some((self.abandoned()?, Err(io::Error::from_raw_os_error(error))));
             }
+
             let completion = self.ring.completion().next();
             if let Some(completion) = completion {
                 let Some(write) = self.leave(completion.user_data()) else { continue };
@@ -181,6 +187,7 @@ impl WriteRing for UringWrites {
                 };
                 return Some((write, written));
             }
+
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error)
@@ -197,7 +204,7 @@ impl WriteRing for UringWrites {
 
 impl Drop for UringWrites {
     fn drop(&mut self) {
-        // Buffers are freed after the kernel has left them.
+        // Buffers are freed after the kernel has released them.
         while self.wait().is_some() {}
     }
 }

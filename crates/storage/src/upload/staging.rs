@@ -1,5 +1,5 @@
-//! Parts of uploads that are kept as objects of the origin until they are joined: where they lie, which there are,
-//! and how those that everybody forgot are removed.
+//! Parts of uploads that are stored as objects of the origin until they are joined: their layout, their listing, and
+//! the removal of abandoned ones.
 //!
 //! ```text
 //! .stylobate-uploads/<id>/attributes.json    the marker: key, content type, user metadata, ...
@@ -22,10 +22,10 @@ use crate::{Error, ReadThrough, Result};
 pub(crate) const STAGING: &str = ".stylobate-uploads";
 const MARKER: &str = "attributes.json";
 
-/// An upload to which nothing was added for this long was abandoned.
+/// Time without writes after which an upload is abandoned.
 const ABANDONED_AFTER: TimeDelta = TimeDelta::days(7);
 
-/// Markers that are read at once.
+/// Maximum concurrent reads of markers.
 const CONCURRENT: usize = 16;
 
 /// A part of an upload that is not yet complete.
@@ -35,40 +35,40 @@ pub struct UploadedPart {
     pub number: u32,
     /// Its size in bytes.
     pub size: u64,
-    /// Its ETag, as the origin spells it.
+    /// Its ETag, as formatted by the origin.
     pub e_tag: Option<String>,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub last_modified: DateTime<Utc>,
 }
 
 /// An upload that is not yet complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedUpload {
-    /// The path of the object that it will be.
+    /// The path of the future object.
     pub path: String,
     /// Its id.
     pub id: String,
-    /// When it was begun.
+    /// Time at which it was begun.
     pub initiated: DateTime<Utc>,
 }
 
-/// What is kept of an upload beside its parts.
+/// The record of an upload beside its parts.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct UploadMarker {
     pub(crate) path: String,
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Headers that only a folder keeps.
+    /// Headers that only a folder stores.
     #[serde(default)]
     pub(crate) kept: Vec<(String, String)>,
 }
 
-/// Where an upload's parts are staged.
+/// The folder in which an upload's parts are staged.
 pub(crate) struct StagedUpload {
     folder: Path,
 }
 
 impl StagedUpload {
-    /// The upload of this id. Ids are hexadecimal: nothing else may become part of a path.
+    /// Returns the upload of this id. Ids are hexadecimal: nothing else may become part of a path.
     pub(crate) fn of(id: &str) -> Option<Self> {
         let ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         ours.then(|| Self { folder: Path::from(STAGING).join(id) })
@@ -83,13 +83,13 @@ impl StagedUpload {
     }
 }
 
-/// The id of the upload to which what is staged at `path` belongs, and the name within it.
+/// Returns the id of the upload to which the object at `path` belongs, and its name within the upload.
 fn place(path: &Path) -> Option<(&str, &str)> {
     let (id, name) = path.as_ref().strip_prefix(STAGING)?.strip_prefix('/')?.split_once('/')?;
     StagedUpload::of(id).map(|_| (id, name))
 }
 
-/// What was removed of abandoned uploads, and how many of them could not be.
+/// Counts of removed abandoned uploads, and of those that could not be removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RemovedUploads {
     uploads: u64,
@@ -99,7 +99,7 @@ struct RemovedUploads {
 }
 
 impl ReadThrough {
-    /// Writes the marker of an upload, anew if it is there: then the upload counts as used just now.
+    /// Writes the marker of an upload, again if it exists: then the upload counts as used just now.
     pub(crate) async fn mark_upload(
         &self,
         staged: &StagedUpload,
@@ -111,7 +111,7 @@ impl ReadThrough {
         self.origin().store().put(&staged.marker(), json.into()).await.map_err(failed)
     }
 
-    /// The marker of an upload of the object at `path`, if it is there.
+    /// Reads the marker of an upload of the object at `path`. Fails if there is none.
     pub(crate) async fn staged_marker(&self, path: &Path, staged: &StagedUpload) -> Result<UploadMarker> {
         let marker =
             self.read_marker(staged).await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
@@ -132,22 +132,24 @@ impl ReadThrough {
         Ok(marker.map(|marker| (marker, meta)))
     }
 
-    /// The staged parts in the order of their numbers.
+    /// Returns the staged parts in the order of their numbers.
     pub(crate) async fn staged_parts(&self, path: &Path, staged: &StagedUpload) -> Result<Vec<UploadedPart>> {
         let part = |meta: ObjectMeta| {
             let number = place(&meta.location)?.1.parse().ok()?;
             let ObjectMeta { size, e_tag, last_modified, .. } = meta;
             Some(UploadedPart { number, size, e_tag, last_modified })
         };
+
         let listed = self.origin().store().list(Some(&staged.folder));
         let listed: Vec<_> =
             listed.try_collect().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
+
         let mut parts: Vec<_> = listed.into_iter().filter_map(part).collect();
         parts.sort_by_key(|part| part.number);
         Ok(parts)
     }
 
-    /// The uploads whose parts are staged, by the path of their object.
+    /// Returns the uploads with staged parts, by the path of their object.
     pub(crate) async fn staged_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         let failed = |error| Error::from_origin(STAGING, error);
         let listed = self.origin().store().list(Some(&Path::from(STAGING)));
@@ -166,6 +168,7 @@ impl ReadThrough {
                     initiated: meta.last_modified,
                 }))
             });
+
         let uploads: Vec<_> = stream::iter(read).buffered(CONCURRENT).try_collect().await?;
         let mut uploads: Vec<_> = uploads.into_iter().flatten().collect();
         uploads.sort_by(|a: &UnfinishedUpload, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
@@ -178,6 +181,7 @@ impl ReadThrough {
         let store = self.origin().store();
         let marker = stream::iter([Ok(staged.marker())]).boxed();
         let parts = store.list(Some(&staged.folder)).map_ok(|meta| meta.location).boxed();
+
         for objects in [marker, parts] {
             let mut deleted = store.delete_stream(objects);
             while let Some(outcome) = deleted.next().await {
@@ -190,11 +194,12 @@ impl ReadThrough {
         Ok(())
     }
 
-    /// Removes abandoned uploads in the background, if nobody looked for them lately.
+    /// Removes abandoned uploads in the background, if the last search was not too recent.
     pub(crate) fn collect_abandoned_uploads(&self) {
         if !self.inner.collect_uploads.is_due(Instant::now()) {
             return;
         }
+
         let store = self.clone();
         tokio::spawn(async move {
             let origin = store.origin().name();
@@ -208,7 +213,7 @@ impl ReadThrough {
         });
     }
 
-    /// Removes the uploads of which nothing was written since `before`.
+    /// Removes the uploads to which nothing was written since `before`.
     async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<RemovedUploads> {
         let mut listed = self.origin().store().list(Some(&Path::from(STAGING)));
         let mut newest: HashMap<String, DateTime<Utc>> = HashMap::new();
@@ -218,6 +223,7 @@ impl ReadThrough {
             let seen = newest.entry(id.to_owned()).or_default();
             *seen = meta.last_modified.max(*seen);
         }
+
         let mut removed = RemovedUploads::default();
         for (id, _) in newest.into_iter().filter(|(_, newest)| *newest < before) {
             let Some(staged) = StagedUpload::of(&id) else { continue };
@@ -226,10 +232,11 @@ impl ReadThrough {
                 tracing::warn!(origin = self.origin().name(), %error, "abandoned upload not removed");
             }
         }
+
         Ok(removed)
     }
 
-    /// Looks again before it removes the upload: somebody may have gone on with it meanwhile.
+    /// Lists the upload again before it removes it: a client may have continued it meanwhile.
     async fn remove_if_abandoned(
         &self,
         staged: &StagedUpload,
@@ -238,6 +245,7 @@ impl ReadThrough {
     ) -> Result<()> {
         let listed = self.origin().store().list(Some(&staged.folder)).try_collect().await;
         let listed: Vec<ObjectMeta> = listed.map_err(|error| Error::from_origin(STAGING, error))?;
+
         if listed.iter().all(|meta| meta.last_modified < before) {
             self.remove_staged(&staged.folder, staged).await?;
             removed.uploads += 1;

@@ -1,35 +1,35 @@
-//! How long what is known of an object may be believed: the rules, by prefix of its path.
+//! Consistency rules by path prefix: the time for which descriptions of objects remain valid.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// How fresh an answer must be.
+/// The required freshness of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {
     /// Ask the origin before each open.
     Strict,
-    /// Ask again once the last answer is older than this.
+    /// Ask again once the last response is older than this.
     Ttl(Duration),
     /// Never ask again: for files that are written once, such as those of Iceberg, Delta and Hive tables.
     Immutable,
-    /// As the files of a table format allow, by their names.
+    /// By the names of files in a table format.
     Table(TableFormat),
 }
 
-/// A format of tables, by which a file's name tells whether it is ever written again.
+/// A table format, in which a file's name tells if it is ever rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableFormat {
-    /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once, `version-hint.text` again and again.
+    /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once, `version-hint.text` repeatedly.
     Iceberg,
-    /// Delta Lake: data files and `_delta_log/*.json` are written once, `_last_checkpoint` again and again.
+    /// Delta Lake: data files and `_delta_log/*.json` are written once, `_last_checkpoint` repeatedly.
     Delta,
     /// Folders of files, as Spark and Hive write them: those with a UUID in their names are written once.
     Hive,
 }
 
 impl TableFormat {
-    /// How fresh the file at `path` must be.
+    /// Returns the consistency required of the file at `path`.
     pub fn for_path(self, path: &str) -> Consistency {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -45,6 +45,7 @@ impl TableFormat {
             }
             Self::Hive => (is_data && has_uuid(name), name == "_SUCCESS"),
         };
+
         match (is_final, is_pointer) {
             (_, true) => Consistency::Strict,
             (true, _) => Consistency::Immutable,
@@ -53,7 +54,7 @@ impl TableFormat {
     }
 }
 
-/// Whether a name holds a UUID: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Returns whether a name contains a UUID: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn has_uuid(name: &str) -> bool {
     name.as_bytes().windows(36).any(|window| {
         window.iter().enumerate().all(|(at, byte)| match at {
@@ -67,13 +68,13 @@ impl Consistency {
     /// Ask again after ten seconds.
     pub const DEFAULT: Self = Self::Ttl(Duration::from_secs(10));
 
-    /// Whether an answer of this age may still be used.
+    /// Returns whether a description of this age may still be used.
     pub fn allows(self, age: Duration) -> bool {
         match self {
             Self::Strict => false,
             Self::Ttl(ttl) => age < ttl,
             Self::Immutable => true,
-            // Without a name, as fresh as any of its files must be.
+            // Without a name, the strictest rule of the format applies.
             Self::Table(_) => false,
         }
     }
@@ -99,7 +100,7 @@ impl fmt::Display for Consistency {
     }
 }
 
-/// The text names no consistency rule.
+/// The error of a text that is not a consistency rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a consistency rule: use strict, immutable, iceberg, delta, hive, or a time such as 10s, 500ms or 5m"
@@ -124,11 +125,12 @@ impl FromStr for Consistency {
     }
 }
 
-/// A time such as `500ms`, `10s`, `5m` or `1h`.
+/// Parses a time such as `500ms`, `10s`, `5m` or `1h`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;
+
     let milliseconds_per_unit = match unit {
         "ms" => 1,
         "s" => 1_000,
@@ -152,7 +154,7 @@ impl<'de> Deserialize<'de> for Consistency {
     }
 }
 
-/// The rules of one bucket: the longest prefix that an object's path begins with decides.
+/// The rules of one bucket: the longest prefix of an object's path decides.
 #[derive(Clone, Debug, Default)]
 pub struct ConsistencyRules {
     default: Consistency,
@@ -160,19 +162,19 @@ pub struct ConsistencyRules {
 }
 
 impl ConsistencyRules {
-    /// Rules by which every object is as fresh as `default` says.
+    /// Creates rules by which `default` applies to every object.
     pub fn new(default: Consistency) -> Self {
         Self { default, by_prefix: Vec::new() }
     }
 
-    /// Adds a rule for the paths that begin with `prefix`.
+    /// Adds a rule for the paths with the prefix.
     pub fn with_rule(mut self, prefix: impl Into<String>, consistency: Consistency) -> Self {
         self.by_prefix.push((prefix.into(), consistency));
         self.by_prefix.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         self
     }
 
-    /// How fresh the object at `path` must be.
+    /// Returns the consistency required of the object at `path`.
     pub fn for_path(&self, path: &str) -> Consistency {
         let rule = self.by_prefix.iter().find(|(prefix, _)| path.starts_with(prefix.as_str()));
         match rule.map_or(self.default, |(_, consistency)| *consistency) {

@@ -1,7 +1,7 @@
-//! Paths of which the process has anything: a question or a fetch under way, a description, or bytes in memory.
+//! Paths that the process uses: by a lookup or a fetch in flight, a description, or bytes in memory.
 //!
-//! Only of a path that is not in use may bytes be asked for before its version is known. Those of any other may be in memory
-//! or on their way, under a version that such a request cannot name.
+//! Only for a path that is not in use may bytes be requested before its version is known. Bytes of any other may be in
+//! memory or in flight, under a version that such a request cannot name.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(crate) struct PathsInUse {
     hasher: RandomState,
-    /// By the hash of the path: one path taken for another costs a HEAD.
+    /// By the hash of the path: a collision costs a HEAD.
     live: Mutex<HashMap<u64, Weak<PathInUse>>>,
 }
 
-/// A path is in use until the last reference to this is dropped.
+/// A path that is in use until the last reference to this is dropped.
 #[derive(Debug)]
 pub(crate) struct PathInUse {
     paths: Arc<PathsInUse>,
@@ -28,7 +28,7 @@ pub(crate) struct PathInUse {
 }
 
 impl PathsInUse {
-    /// Begins to use a path, or joins those who do.
+    /// Begins to use a path, or joins its other users.
     pub(crate) fn begin(self: &Arc<Self>, path: &Path) -> Arc<PathInUse> {
         let hash = self.hasher.hash_one(path.as_ref());
         let mut live = self.live.lock();
@@ -44,7 +44,7 @@ impl PathsInUse {
         (!is_in_use).then(|| self.insert(&mut live, hash))
     }
 
-    /// Notes that the path was written: what is used of it belongs to a version that nobody will ask for.
+    /// Ends the use of a path that was written: bytes in use belong to a version that is not requested again.
     pub(crate) fn end(&self, path: &Path) {
         self.live.lock().remove(&self.hasher.hash_one(path.as_ref()));
     }
@@ -58,7 +58,7 @@ impl PathsInUse {
 
 #[cfg(test)]
 impl PathInUse {
-    /// A path of its own, in use.
+    /// Returns a path of its own, in use.
     pub(crate) fn sole() -> Arc<Self> {
         Arc::<PathsInUse>::default().begin(&Path::from("a"))
     }

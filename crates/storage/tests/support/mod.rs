@@ -1,4 +1,4 @@
-//! A store that counts what is asked of it and breaks things when told to.
+//! A store that counts requests and injects faults on demand.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -27,16 +27,16 @@ use stylobate_storage::{
     RequestOptions,
 };
 
-/// What happens to one GET.
+/// The fault of one GET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails before any byte.
+    /// Fails before any byte.
     Refuse,
-    /// It fails after this many bytes.
+    /// Fails after this many bytes.
     BreakAfter(u64),
-    /// It ends cleanly after this many bytes, as if that were all.
+    /// Ends cleanly after this many bytes, as if complete.
     TruncateAfter(u64),
-    /// It sends this many bytes too many.
+    /// Sends this many bytes too many.
     Overrun(u64),
 }
 
@@ -48,14 +48,14 @@ pub struct Counting {
     pub heads: AtomicU64,
     pub bytes: AtomicU64,
     pub ranges: Mutex<Vec<Range<u64>>>,
-    /// The next GETs, one each; afterwards all is well.
+    /// Faults of the next GETs, one each; later ones succeed.
     pub faults: Mutex<VecDeque<Fault>>,
     pub latency: Mutex<Duration>,
     /// Time between chunks of 64 KiB.
     pub pace: Mutex<Duration>,
-    /// Answers with `W/` before each ETag.
+    /// Responds with `W/` before each ETag.
     pub weak: AtomicBool,
-    /// Answers without an ETag.
+    /// Responds without an ETag.
     pub no_etag: AtomicBool,
     /// Ignores `If-Match`, as some servers do.
     pub ignore_conditions: AtomicBool,
@@ -128,12 +128,14 @@ impl ObjectStore for Counting {
         if self.ignore_conditions.load(Ordering::SeqCst) {
             options.if_match = None;
         }
+
         let head = options.head;
         let mut result = self.memory.get_opts(location, options).await?;
         self.disguise(&mut result.meta);
         if head {
             return Ok(result);
         }
+
         let (meta, range, attributes) =
             (result.meta.clone(), result.range.clone(), result.attributes.clone());
         self.ranges.lock().push(range.clone());
@@ -147,6 +149,7 @@ impl ObjectStore for Counting {
             }
             _ => {}
         }
+
         self.bytes.fetch_add(bytes.len() as u64, Ordering::SeqCst);
         let pace = *self.pace.lock();
         let chunks: Vec<Bytes> = (0..bytes.len())
@@ -159,6 +162,7 @@ impl ObjectStore for Counting {
         });
         let error = matches!(fault, Some(Fault::BreakAfter(_))).then(|| Err(broken()));
         let stream = chunks.chain(futures::stream::iter(error)).boxed();
+
         Ok(GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes })
     }
 
@@ -179,7 +183,7 @@ impl ObjectStore for Counting {
     }
 }
 
-/// Bytes that no other seed has.
+/// Returns bytes that are unique to the seed.
 pub fn noise(len: usize, seed: u64) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = || {
@@ -198,7 +202,7 @@ pub struct Bench {
     pub cache: PageCache,
 }
 
-/// Quick retries, so that tests of failures do not wait.
+/// Returns options with quick retries, so that tests of failures do not wait.
 pub fn quick() -> ReadOptions {
     let requests =
         RequestOptions { backoff: Duration::from_millis(1), attempts: 3, ..RequestOptions::default() };
@@ -217,13 +221,13 @@ pub async fn bench(cache: CacheOptions, consistency: Consistency, options: ReadO
     Bench { origin, store, cache }
 }
 
-/// A read-through with plenty of memory, the default freshness, and no read-ahead across requests.
+/// Creates a read-through with plenty of memory, the default freshness, and no read-ahead across requests.
 pub async fn plenty() -> Bench {
     bench(CacheOptions::new(ByteSize::mib(512)), Consistency::DEFAULT, quick()).await
 }
 
 impl Bench {
-    /// Puts an object at the origin, behind the store's back.
+    /// Puts an object at the origin, bypassing the store.
     pub async fn put(&self, path: &str, bytes: impl Into<Bytes>) -> Path {
         let path = Path::from(path);
         self.origin.memory.put(&path, bytes.into().into()).await.unwrap();

@@ -2,18 +2,18 @@
 
 use std::arch::x86_64::*;
 
-/// How eight values of one width are taken out of the bytes that begin with the first.
+/// Layout of eight values of one width in the bytes that begin with the first.
 struct UnpackLayout {
     shuffle: __m256i,
     shift: __m256i,
     mask: __m256i,
-    /// Where the bytes of the upper four values begin.
+    /// Offset of the bytes of the upper four values.
     upper: usize,
     /// Bytes of eight values.
     step: usize,
 }
 
-/// For each width: the place of each value's bytes, and how far its bits are shifted.
+/// By width, the byte shuffle and the shift of each value.
 static LAYOUTS: [([u8; 32], [u32; 8]); 26] = layouts();
 
 #[expect(clippy::indexing_slicing, reason = "computed by the compiler")]
@@ -32,13 +32,15 @@ const fn layouts() -> [([u8; 32], [u32; 8]); 26] {
             }
             value += 1;
         }
+
         width += 1;
     }
+
     layouts
 }
 
 impl UnpackLayout {
-    /// The layout of a width up to 25.
+    /// Returns the layout of a width up to 25.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn new(width: u8) -> Self {
@@ -52,7 +54,7 @@ impl UnpackLayout {
         Self { shuffle, shift, mask, upper: width * 4 / 8, step: width }
     }
 
-    /// How many groups of eight values can be loaded without reading beyond `bytes`.
+    /// Returns the number of groups of eight values that can be loaded without reading beyond `bytes`.
     fn groups(&self, bytes: usize) -> usize {
         match bytes.checked_sub(self.upper + 16) {
             Some(spare) => spare / self.step + 1,
@@ -60,7 +62,7 @@ impl UnpackLayout {
         }
     }
 
-    /// Eight values as lanes of 32 bits.
+    /// Unpacks eight values to lanes of 32 bits.
     ///
     /// # Safety
     ///
@@ -68,7 +70,7 @@ impl UnpackLayout {
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn eight(&self, from: *const u8) -> __m256i {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let (low, high) =
             unsafe { (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(self.upper).cast())) };
         let bytes = _mm256_set_m128i(high, low);
@@ -82,6 +84,7 @@ impl UnpackLayout {
 pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> (usize, u32) {
     let layout = UnpackLayout::new(width);
     let groups = (count / 8).min(layout.groups(data.len()));
+
     let mut most = _mm256_setzero_si256();
     for group in 0..groups {
         // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
@@ -91,6 +94,7 @@ pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut 
             _mm256_storeu_si256(out.add(group * 8).cast(), values);
         }
     }
+
     let mut lanes = [0_u32; 8];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
     unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
@@ -103,17 +107,20 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
     let layout = UnpackLayout::new(width);
     let groups = layout.groups(data.len());
     let pairs = (count / 16).min(groups / 2);
+
     let mut most = _mm256_setzero_si256();
     for pair in 0..pairs {
         // SAFETY: `pairs` bounds the loads by the length of `data` and the stores by `count`.
         unsafe {
             let from = data.as_ptr().add(pair * 2 * layout.step);
-            let (first, second) = (layout.eight(from), layout.eight(from.add(layout.step)));
+            let first = layout.eight(from);
+            let second = layout.eight(from.add(layout.step));
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(first, second));
             most = _mm256_max_epu16(most, packed);
             _mm256_storeu_si256(out.add(pair * 16).cast(), packed);
         }
     }
+
     let mut done = pairs * 16;
     if count - done >= 8 && groups > pairs * 2 {
         // SAFETY: there is one more group to load, and room for its eight values.
@@ -125,6 +132,7 @@ pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut 
         }
         done += 8;
     }
+
     let mut lanes = [0_u16; 16];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
     unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
@@ -138,19 +146,24 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
     let groups = layout.groups(data.len());
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let quads = (count / 32).min(groups / 4);
+
     let mut most = _mm256_setzero_si256();
     for quad in 0..quads {
         // SAFETY: `quads` bounds the loads by the length of `data` and the stores by `count`.
         unsafe {
             let from = data.as_ptr().add(quad * 4 * layout.step);
-            let (a, b) = (layout.eight(from), layout.eight(from.add(layout.step)));
-            let (c, d) = (layout.eight(from.add(2 * layout.step)), layout.eight(from.add(3 * layout.step)));
-            let (low, high) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+            let a = layout.eight(from);
+            let b = layout.eight(from.add(layout.step));
+            let c = layout.eight(from.add(2 * layout.step));
+            let d = layout.eight(from.add(3 * layout.step));
+            let low = _mm256_packus_epi32(a, b);
+            let high = _mm256_packus_epi32(c, d);
             let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
             most = _mm256_max_epu8(most, packed);
             _mm256_storeu_si256(out.add(quad * 32).cast(), packed);
         }
     }
+
     let mut done = quads * 32;
     while count - done >= 8 && groups > done / 8 {
         // SAFETY: there is one more group to load, and room for its eight values.
@@ -161,8 +174,10 @@ pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u
             most = _mm256_max_epu8(most, packed);
             _mm_storel_epi64(out.add(done).cast(), _mm256_castsi256_si128(packed));
         }
+
         done += 8;
     }
+
     let mut lanes = [0_u8; 32];
     // SAFETY: a store of 32 bytes to an array of 32 bytes.
     unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };

@@ -25,6 +25,7 @@ fn hybrid(values: &[u32], width: u8) -> Vec<u8> {
     }
     bytes.push(header as u8);
     bytes.extend(pack(values, width));
+
     bytes
 }
 
@@ -71,7 +72,7 @@ proptest! {
     }
 }
 
-/// Codes that hold one good page, then are given a page that is wrong in some way.
+/// Appends a valid page to codes, then one that is invalid in some way.
 fn after_a_wrong_page<T: DictionaryCode>(data: &[u8], width: u8, count: usize, values: usize) -> Codes<T> {
     let mut codes: Codes<T> = Codes::with_capacity(0);
     append_hybrid(&hybrid(&[1, 0, 1], 1), 1, 3, 2, &mut codes).unwrap();
@@ -84,15 +85,16 @@ fn codes_of_a_page_that_is_wrong_are_not_there_afterwards() {
     let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let good = [1, 0, 1];
 
-    // Enough for whole vectors of each kind, and a rest that is unpacked one by one.
+    // Enough for whole vectors of each type, and a rest that is unpacked one by one.
     for rows in [8, 9, 40, 77] {
         let all_beyond = hybrid(&vec![7; rows], 3);
         let mut last_beyond = vec![1; rows];
         last_beyond[rows - 1] = 5;
         let last_beyond = hybrid(&last_beyond, 3);
-        // A good run, then one that is packed and wrong, then one that ends early.
+        // A valid run, then a packed one that is invalid, then one that ends early.
         let late = [&[4 << 1, 1][..], &all_beyond].concat();
         let short = [&[4 << 1, 1][..], &all_beyond[..2]].concat();
+
         for page in [all_beyond, last_beyond, late, short] {
             let narrow = after_a_wrong_page::<u8>(&page, 3, rows, 2);
             assert_eq!(narrow.codes, good);
@@ -127,6 +129,7 @@ fn a_panic_leaves_no_unchecked_code() {
             panic!("half-way")
         })
     }));
+
     assert!(appended.is_err());
     assert_eq!((codes.codes.as_slice(), codes.limit), (&[1][..], 2));
 }

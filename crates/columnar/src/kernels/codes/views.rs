@@ -1,4 +1,4 @@
-//! Dictionaries of strings or bytes turned into views, which point into the buffer of the dictionary's values.
+//! Casts dictionaries of strings or bytes to views, which point into the buffer of the dictionary's values.
 
 use std::{ptr, sync::Arc};
 
@@ -11,15 +11,15 @@ use parking_lot::Mutex;
 
 /// Length in bytes of the longest value that a view stores inline.
 const MAX_INLINE: usize = 12;
-/// Values of a dictionary whose views are kept for other rows: 4 MiB of views at most.
+/// Maximum values of a dictionary whose views are kept for other rows: 4 MiB of views.
 const MAX_KEPT: usize = 1 << 18;
 
-/// The views of all values of some dictionaries, made once for all rows that share them.
+/// Views of all values of dictionaries, made once for all rows that share them.
 #[derive(Debug, Default)]
 pub(crate) struct ViewTables(Mutex<Vec<(ArrayRef, Arc<[u128]>)>>);
 
 impl ViewTables {
-    /// Those of a dictionary's values; `make` makes them where they are not there. `None` where that gives none.
+    /// Returns the views of a dictionary's values, made by `make` if absent. `None` if that returns `None`.
     fn of(&self, values: &ArrayRef, make: impl FnOnce() -> Option<Arc<[u128]>>) -> Option<Arc<[u128]>> {
         let mut tables = self.0.lock();
         if let Some((_, views)) =
@@ -34,9 +34,9 @@ impl ViewTables {
     }
 }
 
-/// The rows of a dictionary array as views of `to`, without a copy of any long value; `None` for arrays that are not
-/// dictionaries of strings or bytes without nulls among their values. `tables` has the views of dictionaries that other
-/// rows share.
+/// Casts a dictionary array to views of type `to`, without copying long values. `None` for arrays other than
+/// dictionaries of strings or bytes without nulls among their values. `tables` holds the views of dictionaries that
+/// other rows share.
 pub(crate) fn string_views(array: &ArrayRef, to: &DataType, tables: Option<&ViewTables>) -> Option<ArrayRef> {
     if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
         of_dictionary(array, to, tables)
@@ -80,7 +80,8 @@ fn of_dictionary<K: ArrowDictionaryKeyType>(
     }
 }
 
-/// The views of all rows. `offsets` and `bytes` are those of the dictionary's values, whose offsets fit 32 bits.
+/// Returns the views of all rows. `offsets` and `bytes` are those of the dictionary's values, whose offsets fit 32
+/// bits.
 fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     array: &DictionaryArray<K>,
     offsets: &[O],
@@ -93,10 +94,13 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     }
 
     let view_of = |value: usize| {
-        let (start, end) = (offsets.get(value)?.as_usize(), offsets.get(value + 1)?.as_usize());
+        let start = offsets.get(value)?.as_usize();
+        let end = offsets.get(value + 1)?.as_usize();
         Some(make_view(bytes.get(start..end)?, 0, start as u32))
     };
-    let (keys, nulls) = (array.keys().values(), array.nulls());
+
+    let keys = array.keys().values();
+    let nulls = array.nulls();
     let values = array.values().len();
     let all = || (0..values).map(view_of).collect::<Option<Arc<[u128]>>>();
     let of_values = match tables.filter(|_| values <= MAX_KEPT) {
@@ -104,6 +108,7 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
         None if values <= keys.len() => Some(all()?),
         None => None,
     };
+
     let of_rows: Vec<u128> = match of_values {
         Some(of_values) => gathered(keys, nulls, |key| of_values.get(key.as_usize()).copied())?,
         None => gathered(keys, nulls, |key| view_of(key.as_usize()))?,
@@ -111,7 +116,9 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
 
     let longest = offsets.last().is_some_and(|end| end.as_usize() > MAX_INLINE);
     let buffers = if longest { vec![bytes.clone()] } else { Vec::new() };
-    let (of_rows, nulls) = (ScalarBuffer::from(of_rows), nulls.cloned());
+    let of_rows = ScalarBuffer::from(of_rows);
+    let nulls = nulls.cloned();
+
     // SAFETY: each view is empty, holds its value, or points to a value within the only buffer; values of an array of
     // strings are UTF-8. Without a buffer, all values together are no longer than a view holds.
     Some(match to {
@@ -120,13 +127,14 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     })
 }
 
-/// What `view_at` gives for each key; an empty view for nulls, whose keys may be any. `None` if it gives none for a key.
+/// Returns `view_at` of each key, and an empty view for nulls, whose keys are unspecified. `None` if it is `None` for a
+/// key.
 fn gathered<K>(
     keys: &[K],
     nulls: Option<&NullBuffer>,
     view_at: impl Fn(&K) -> Option<u128>,
 ) -> Option<Vec<u128>> {
-    // To collect options would not know how many there will be.
+    // Collecting options would lose the size hint.
     let mut is_whole = true;
     let mut view_or_empty = |key: &K| {
         view_at(key).unwrap_or_else(|| {
@@ -134,6 +142,7 @@ fn gathered<K>(
             0
         })
     };
+
     let views: Vec<u128> = match nulls {
         None => keys.iter().map(view_or_empty).collect(),
         Some(nulls) => {
@@ -141,6 +150,7 @@ fn gathered<K>(
             valid.map(|(key, is_valid)| if is_valid { view_or_empty(key) } else { 0 }).collect()
         }
     };
+
     is_whole.then_some(views)
 }
 
@@ -166,6 +176,7 @@ mod tests {
         let values: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
         let nulls = || Some(NullBuffer::from(vec![true, true, false, true, true]));
         let tables = ViewTables::default();
+
         for array in [
             coded::<u8>(&[3, 2, 0, 1, 2], nulls(), values.clone()),
             coded::<u16>(&[2, 2], None, values.clone()),

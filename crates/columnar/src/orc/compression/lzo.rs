@@ -1,28 +1,29 @@
-//! Decompression of LZO1X chunks, into no more room than there is.
+//! Decompresses LZO1X chunks, into bounded memory.
 
-/// Literals that came before an instruction, where they were too many to be counted in it.
+/// State after a run of literals that was too long to be encoded in an instruction.
 const MANY: usize = 4;
-/// Where far distances begin.
+/// Start of far distances.
 const FAR: usize = 1 << 14;
 
-/// Decompresses a chunk to the beginning of `out`; returns how many bytes came out.
+/// Decompresses a chunk to the beginning of `out`; returns the number of bytes.
 pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let most = out.len();
     LzoDecoder { chunk, out, len: 0 }.run().ok_or_else(|| format!("no LZO stream of at most {most} bytes"))
 }
 
 struct LzoDecoder<'a> {
-    /// What is to be read.
+    /// Remaining input.
     chunk: &'a [u8],
     out: &'a mut [u8],
-    /// What came out.
+    /// Bytes of output so far.
     len: usize,
 }
 
 impl LzoDecoder<'_> {
-    /// `None` where the stream ends too early or too late, goes back beyond its beginning, or does not fit.
+    /// Runs the decoder; `None` if the stream ends too early or too late, copies from before its beginning, or does not
+    /// fit.
     fn run(mut self) -> Option<usize> {
-        // How many literals the instruction before copied: what the smallest numbers mean depends on it.
+        // Literals that the previous instruction copied: the meaning of the smallest opcodes depends on it.
         let mut literals = 0;
         if let Some(count) =
             self.chunk.first().and_then(|first| first.checked_sub(17)).filter(|count| *count > 0)
@@ -31,6 +32,7 @@ impl LzoDecoder<'_> {
             self.literals(count.into())?;
             literals = usize::from(count).min(MANY);
         }
+
         loop {
             let code = self.byte()?;
             let (distance, length, after) = match code {
@@ -63,6 +65,7 @@ impl LzoDecoder<'_> {
                     ((self.byte()? << 2) + (code >> 2) + nearest, length, code & 3)
                 }
             };
+
             self.copy(distance, length)?;
             self.literals(after)?;
             literals = after;
@@ -75,11 +78,12 @@ impl LzoDecoder<'_> {
         Some(usize::from(*first))
     }
 
-    /// A length that is in the instruction, or where that is zero, in the bytes behind it.
+    /// Reads a length from the instruction, or from the bytes after it if that is zero.
     fn length(&mut self, given: usize, base: usize) -> Option<usize> {
         if given > 0 {
             return Some(given);
         }
+
         let mut length = base;
         loop {
             match self.byte()? {
@@ -89,7 +93,7 @@ impl LzoDecoder<'_> {
         }
     }
 
-    /// A distance and the literals that come after the copy.
+    /// Reads a distance, and the number of literals after the copy.
     fn distance(&mut self) -> Option<(usize, usize)> {
         let both = self.byte()? | self.byte()? << 8;
         Some((both >> 2, both & 3))
@@ -102,18 +106,20 @@ impl LzoDecoder<'_> {
         Some(())
     }
 
-    /// Appends what came out so many bytes ago; what is copied may itself be repeated.
+    /// Copies output from `distance` bytes back; the ranges may overlap.
     fn copy(&mut self, distance: usize, length: usize) -> Option<()> {
         let from = self.len.checked_sub(distance)?;
         let end = self.len + length;
         let out = self.out.get_mut(from..end)?;
         let mut done = distance;
+
         while done < out.len() {
             let count = done.min(out.len() - done);
             let (before, after) = out.split_at_mut(done);
             after.get_mut(..count)?.copy_from_slice(before.get(..count)?);
             done += count;
         }
+
         self.len = end;
         Some(())
     }
@@ -132,6 +138,7 @@ mod tests {
             };
             let mut text = Vec::new();
             let most = [20, 3_000, 70_000, 200_000][seed as usize % 4];
+
             while text.len() < most {
                 match next() % 4 {
                     0 => text.extend((0..next() % 500).map(|_| next() as u8)),
@@ -144,6 +151,7 @@ mod tests {
                     }
                 }
             }
+
             text
         })
     }
@@ -157,6 +165,7 @@ mod tests {
             assert_eq!(room, text);
             let mut less = vec![0; text.len() - 1];
             assert!(decompress(&chunk, &mut less).is_err());
+
             for end in (0..chunk.len()).step_by(chunk.len() / 50 + 1) {
                 assert!(decompress(&chunk[..end], &mut room).is_err());
             }
@@ -188,9 +197,10 @@ mod tests {
         assert_eq!(text(&[21, 1, 2, 3, 4, 17, 0, 0]).unwrap(), [1, 2, 3, 4]);
         // One literal, two bytes from one back, and a literal after them.
         assert_eq!(text(&[18, 1, 1, 0, 9, 17, 0, 0]).unwrap(), [1, 1, 1, 9]);
-        // One literal that is repeated 35 times by the length behind the instruction.
+        // One literal that is repeated 35 times by the length after the instruction.
         let repeated = text(&[18, 1, 32, 2, 0, 0, 17, 0, 0]).unwrap();
         assert_eq!(repeated, [1; 36]);
+
         for wrong in [&[][..], &[17, 0, 0, 0], &[18, 1, 1, 1, 17, 0, 0], &[21, 1, 2, 3, 4], &[0, 0, 0, 0]] {
             assert!(text(wrong).is_err(), "{wrong:?}");
         }

@@ -1,21 +1,21 @@
-//! Bytes and bits in run-length encoding, and which rows of a column have a value.
+//! Decodes run-length encoded bytes and bits, and the validity of a column.
 
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 
 use super::reached::{DecodedPosition, skippable};
 use crate::orc::{bytes::StripeStreams, fault::OrcReadError, stream::OrcStreamReader, stripe::StreamKind};
 
-/// Room made for values before there are any.
+/// Capacity reserved for values before any is decoded.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// A stream of bytes.
+/// Decoder of a byte stream.
 #[derive(Debug)]
 pub(super) struct ByteRleDecoder {
     stream: OrcStreamReader,
     left: usize,
-    /// The byte that the run repeats; `None` where its bytes follow one by one.
+    /// Byte that the run repeats; `None` for literals.
     repeated: Option<u8>,
-    /// How many bytes come before the first that is wanted.
+    /// Bytes to skip before the first requested one.
     before: u64,
 }
 
@@ -25,7 +25,7 @@ impl ByteRleDecoder {
         Self { stream, left: 0, repeated: None, before }
     }
 
-    /// How far they have been read.
+    /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.read(0)?;
         Ok(DecodedPosition { place: self.stream.place(), run: self.left, bits: 0 })
@@ -46,6 +46,7 @@ impl ByteRleDecoder {
             }
             self.left -= now;
         }
+
         Ok(values)
     }
 
@@ -70,14 +71,14 @@ impl ByteRleDecoder {
     }
 }
 
-/// A stream of bits, the highest of each byte first.
+/// Decoder of a bit stream, highest bit of each byte first.
 #[derive(Debug)]
 pub(super) struct BooleanRleDecoder {
     bytes: ByteRleDecoder,
-    /// Bits that were read and not yet handed out: the lowest `have`.
+    /// Bits read and not yet returned: the lowest `have`.
     bits: u16,
     have: u32,
-    /// How many bits come before the first that is wanted, in the byte of that.
+    /// Bits to skip in the first requested byte.
     before: u64,
 }
 
@@ -89,13 +90,13 @@ impl BooleanRleDecoder {
         Self { bytes, bits: 0, have: 0, before: before.bits }
     }
 
-    /// How far they have been read.
+    /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
         Ok(DecodedPosition { bits: self.have, ..self.bytes.reached()? })
     }
 
-    /// Goes to the first bit that is wanted.
+    /// Skips to the first requested bit.
     fn begin(&mut self) -> Result<(), OrcReadError> {
         self.bytes.read(0)?;
         if self.before > 0 {
@@ -111,10 +112,11 @@ impl BooleanRleDecoder {
         self.begin()?;
         let mut packed = self.bytes.read(len / 8)?;
         for byte in &mut packed {
-            // Those that wait come first, and as many of these wait afterwards.
+            // Pending bits come first, and as many of these are pending afterwards.
             self.bits = self.bits << 8 | u16::from(*byte);
             *byte = ((self.bits >> self.have) as u8).reverse_bits();
         }
+
         let left = (len % 8) as u32;
         if left > 0 {
             if self.have < left {
@@ -122,23 +124,24 @@ impl BooleanRleDecoder {
                 self.have += 8;
             }
             self.have -= left;
-            // Those handed out before are shifted out to the left, those that follow are cut off on the right.
+            // Bits returned before are shifted out to the left; those after are cut off on the right.
             let next = (self.bits >> self.have << (8 - left)) as u8;
             packed.push(next.reverse_bits());
         }
+
         Ok(BooleanBuffer::new(Buffer::from_vec(packed), 0, len))
     }
 }
 
-/// Which rows of a column have a value.
+/// Decoder of a column's validity.
 #[derive(Debug)]
 pub(super) struct PresentStreamDecoder(Option<BooleanRleDecoder>);
 
-/// The rows of one batch.
+/// Validity of a batch.
 #[derive(Debug)]
 pub(super) struct BatchValidity {
     pub(super) len: usize,
-    /// `None` where all have a value.
+    /// `None` if all rows have a value.
     pub(super) nulls: Option<NullBuffer>,
 }
 
@@ -147,12 +150,12 @@ impl PresentStreamDecoder {
         Self(streams.find(column, StreamKind::Present).map(BooleanRleDecoder::new))
     }
 
-    /// How far it has been read, if there is a stream of it.
+    /// Returns the position reached, if there is a stream.
     pub(super) fn reached(&mut self) -> Result<Option<DecodedPosition>, OrcReadError> {
         self.0.as_mut().map(BooleanRleDecoder::reached).transpose()
     }
 
-    /// The next `len` rows. The stream says nothing of rows that the column's parent has not.
+    /// Reads the next `len` rows. The stream omits rows that the column's parent lacks.
     pub(super) fn read(
         &mut self,
         len: usize,
@@ -166,35 +169,40 @@ impl PresentStreamDecoder {
                 let own = bits.read(len - parent.null_count())?;
                 let mut merged = MutableBuffer::from_len_zeroed(len.div_ceil(8));
                 let bytes = merged.as_slice_mut();
+
                 for (row, present) in parent.valid_indices().zip(own.iter()) {
                     if let Some(byte) = bytes.get_mut(row / 8) {
                         *byte |= u8::from(present) << (row % 8);
                     }
                 }
+
                 Some(NullBuffer::new(BooleanBuffer::new(merged.into(), 0, len)))
             }
         };
+
         Ok(BatchValidity { len, nulls: nulls.filter(|nulls| nulls.null_count() > 0) })
     }
 }
 
 impl BatchValidity {
-    /// How many rows have a value.
+    /// Returns the number of rows with a value.
     pub(super) fn values(&self) -> usize {
         self.len - self.nulls.as_ref().map_or(0, NullBuffer::null_count)
     }
 
-    /// Puts each value in its row; rows without get the default.
+    /// Scatters values to their rows; rows without one get the default.
     pub(super) fn spread<T: Copy + Default>(&self, values: Vec<T>) -> Vec<T> {
         let Some(nulls) = &self.nulls else { return values };
         let mut rows = Vec::with_capacity(self.len);
         let mut left = values.as_slice();
+
         for (start, end) in nulls.valid_slices() {
             rows.resize(start, T::default());
             let (run, rest) = left.split_at(left.len().min(end - start));
             rows.extend_from_slice(run);
             left = rest;
         }
+
         rows.resize(self.len, T::default());
         rows
     }
@@ -203,11 +211,13 @@ impl BatchValidity {
         let Some(nulls) = &self.nulls else { return values };
         let mut rows = MutableBuffer::from_len_zeroed(self.len.div_ceil(8));
         let bytes = rows.as_slice_mut();
+
         for (row, value) in nulls.valid_indices().zip(values.iter()) {
             if let Some(byte) = bytes.get_mut(row / 8) {
                 *byte |= u8::from(value) << (row % 8);
             }
         }
+
         BooleanBuffer::new(rows.into(), 0, self.len)
     }
 }
@@ -242,6 +252,7 @@ mod tests {
             }
             assert_eq!(read, all, "pieces of {piece}");
         }
+
         assert!(BooleanRleDecoder::new(stream(&bytes)).read(41).is_err());
     }
 }

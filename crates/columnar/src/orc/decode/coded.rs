@@ -1,4 +1,4 @@
-//! Strings that a stripe has a dictionary for, as codes and values; or expanded, where nobody can take them so.
+//! Decodes strings with a stripe dictionary as dictionary arrays, or expands them for callers that cannot take those.
 
 use std::marker::PhantomData;
 
@@ -21,10 +21,10 @@ use crate::{
     orc::{bytes::StripeStreams, fault::OrcReadError, stripe::StreamKind, tree::OrcType},
 };
 
-/// Codes that room is made for before there are any.
-const MOST_AHEAD: usize = 4 << 20;
+/// Maximum codes that capacity is reserved for in advance.
+const MAX_AHEAD: usize = 4 << 20;
 
-/// All rows of a column of strings as a dictionary array; `None` where the stripe has no dictionary for it.
+/// Decodes all rows of a string column as a dictionary array; `None` if the stripe has no dictionary for it.
 pub(in crate::orc) fn dictionary(
     column: &OrcType,
     streams: &StripeStreams,
@@ -40,7 +40,7 @@ pub(in crate::orc) fn dictionary(
     decoded().map_err(|fault: OrcReadError| fault.of_column(&column.path).at(streams.offset(column.id)))
 }
 
-/// Makes dictionary arrays of a column; `None` where the stripe has no dictionary for it.
+/// Returns a reader of dictionary arrays of a column; `None` if the stripe has no dictionary for it.
 pub(super) fn codes(
     column: &OrcType,
     streams: &StripeStreams,
@@ -53,7 +53,9 @@ pub(super) fn codes(
         let data = streams.get(column.id, StreamKind::DictionaryData);
         values(count, ints(StreamKind::Length), data)
     })?;
-    let (presence, codes) = (PresentStreamDecoder::of(column.id, streams), ints(StreamKind::Data));
+    let presence = PresentStreamDecoder::of(column.id, streams);
+    let codes = ints(StreamKind::Data);
+
     Ok(Some(match CodeWidth::of(values.len()) {
         CodeWidth::U8 => Box::new(DictionaryStringReader::<u8> { presence, codes, values, of: PhantomData }),
         CodeWidth::U16 => {
@@ -65,7 +67,7 @@ pub(super) fn codes(
     }))
 }
 
-/// Numbers of values in a dictionary, as narrow as these allow.
+/// Reader of dictionary codes, as narrow as the number of values allows.
 struct DictionaryStringReader<T> {
     presence: PresentStreamDecoder,
     codes: IntRleDecoder,
@@ -77,20 +79,23 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let values = self.values.len();
-        let mut present: Codes<T> = Codes::with_capacity(rows.values().min(MOST_AHEAD));
+        let mut present: Codes<T> = Codes::with_capacity(rows.values().min(MAX_AHEAD));
         let mut narrow: Vec<u32> = Vec::new();
         self.codes.each(rows.values(), |codes| {
-            // Negative ones are the largest so.
+            // Negative codes are the largest as unsigned ones.
             if codes.iter().fold(0, |most: u64, code| most.max(*code as u64)) >= values as u64 {
                 let lost = codes.iter().find(|code| **code as u64 >= values as u64);
                 let lost = lost.copied().unwrap_or_default();
                 return Err(OrcReadError::corrupt(format!("value {lost} of a dictionary of {values}")));
             }
+
             narrow.clear();
             narrow.extend(codes.iter().map(|code| *code as u32));
             present.extend(&narrow);
+
             Ok(())
         })?;
+
         let codes = match &rows.nulls {
             None => present,
             Some(nulls) => {
@@ -99,6 +104,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
                 codes
             }
         };
+
         codes.into_array(rows.nulls, self.values.clone()).map_err(OrcReadError::corrupt)
     }
 
@@ -109,7 +115,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
     }
 }
 
-/// What another makes as dictionary arrays, value by value.
+/// Expands the dictionary arrays of another reader.
 pub(super) struct DictionaryExpandingReader(pub(super) Box<dyn OrcColumnReader>);
 
 impl OrcColumnReader for DictionaryExpandingReader {

@@ -1,4 +1,4 @@
-//! Whole numbers in either version of run-length encoding.
+//! Decodes integers in either version of run-length encoding.
 
 use super::{
     reached::{DecodedPosition, skippable},
@@ -11,40 +11,41 @@ use crate::orc::{
     widths::{closest_width, decoded_width},
 };
 
-/// Decoded ahead of being asked for: the longest run there is.
+/// Maximum numbers of a run, which is decoded as a whole.
 const MAX_RUN: usize = 512;
-/// Room made for values before there are any.
+/// Capacity reserved for values before any is decoded.
 pub(super) const FIRST_ROOM: usize = 64 << 10;
 
-/// A stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
+/// Decoder of a stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
 #[derive(Debug)]
 pub(in crate::orc) struct IntRleDecoder {
     stream: OrcStreamReader,
     signed: bool,
     second_version: bool,
     run: Vec<i64>,
-    /// How many of the run have been handed out.
+    /// Numbers of the run that were returned.
     used: usize,
-    /// Of the run, where it has some.
+    /// Patches of the run, if any.
     patches: Vec<i64>,
-    /// How many numbers come before the first that is wanted.
+    /// Numbers to skip before the first requested one.
     before: u64,
 }
 
 impl IntRleDecoder {
     pub(in crate::orc) fn new(mut stream: OrcStreamReader, signed: bool, second_version: bool) -> Self {
         let before = stream.take_before().values;
-        let (run, patches) = (Vec::with_capacity(MAX_RUN), Vec::new());
+        let run = Vec::with_capacity(MAX_RUN);
+        let patches = Vec::new();
         Self { stream, signed, second_version, run, used: 0, patches, before }
     }
 
-    /// How far they have been read.
+    /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
         Ok(DecodedPosition { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
     }
 
-    /// The next `len` numbers.
+    /// Reads the next `len` numbers.
     pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, OrcReadError> {
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
         self.each(len, |piece| {
@@ -54,7 +55,7 @@ impl IntRleDecoder {
         Ok(values)
     }
 
-    /// Hands out the next `len` numbers, run after run, while they are near the processor.
+    /// Emits the next `len` numbers, run by run, while they are in the CPU cache.
     pub(super) fn each(
         &mut self,
         len: usize,
@@ -69,7 +70,7 @@ impl IntRleDecoder {
         self.begin()
     }
 
-    /// The next numbers of the run, `most` at most and 1 at least.
+    /// Returns the next numbers of the run: at most `most`, and at least 1.
     pub(super) fn piece(&mut self, most: usize) -> Result<&[i64], OrcReadError> {
         self.begin()?;
         self.fill()?;
@@ -79,7 +80,7 @@ impl IntRleDecoder {
         Ok(piece)
     }
 
-    /// Goes to the first number that is wanted.
+    /// Skips to the first requested number.
     fn begin(&mut self) -> Result<(), OrcReadError> {
         let mut before = skippable(std::mem::take(&mut self.before))?;
         while before > 0 {
@@ -91,7 +92,7 @@ impl IntRleDecoder {
         Ok(())
     }
 
-    /// Decodes the next run if nothing is left of the one before.
+    /// Decodes the next run if the current one is exhausted.
     fn fill(&mut self) -> Result<(), OrcReadError> {
         if self.used == self.run.len() {
             self.run.clear();
@@ -106,7 +107,7 @@ impl IntRleDecoder {
         Ok(if self.signed { unzigzag(value) } else { value as i64 })
     }
 
-    /// A run or literals of the first version.
+    /// Decodes a run or literals of version 1.
     fn first_run(&mut self) -> Result<(), OrcReadError> {
         let control = self.stream.byte()? as i8;
         if control < 0 {
@@ -120,15 +121,17 @@ impl IntRleDecoder {
             self.run
                 .extend((0..i64::from(control) + 3).map(|step| base.wrapping_add(delta.wrapping_mul(step))));
         }
+
         Ok(())
     }
 
-    /// A run of the second version: its two highest bits say which of four kinds.
+    /// Decodes a run of version 2: its two highest bits are its kind.
     fn second_run(&mut self) -> Result<(), OrcReadError> {
         let header = self.stream.byte()?;
         if header >> 6 == 0 {
             return self.short_repeat(header);
         }
+
         let len = (usize::from(header & 1) << 8 | usize::from(self.stream.byte()?)) + 1;
         let width = (header >> 1) & 0x1f;
         match header >> 6 {
@@ -153,18 +156,20 @@ impl IntRleDecoder {
         Ok(())
     }
 
-    /// Numbers above a base, most of them in few bits; the high bits of those few that need more follow as
-    /// patches.
+    /// Decodes numbers above a base, most of them in few bits; the high bits of those that need more follow as patches.
     fn patched_base(&mut self, width: u32, len: usize) -> Result<(), OrcReadError> {
-        let (third, fourth) = (self.stream.byte()?, self.stream.byte()?);
+        let third = self.stream.byte()?;
+        let fourth = self.stream.byte()?;
         let base_bytes = usize::from(third >> 5) + 1;
         let patch_width = decoded_width(third & 0x1f);
         let gap_width = u32::from(fourth >> 5) + 1;
         let patches = usize::from(fourth & 0x1f);
+
         if patch_width + gap_width > 64 {
             return Err(OrcReadError::corrupt("patches of more than 64 bits"));
         }
-        // The highest bit is the sign, the others are the amount: whether the numbers are signed or not.
+        // Sign and magnitude, whether or not the numbers are signed.
+
         let base = self.big_endian(base_bytes)?;
         let sign = 1_u64 << (base_bytes * 8 - 1);
         let base = if base & sign == 0 { base as i64 } else { ((base & !sign) as i64).wrapping_neg() };
@@ -175,11 +180,12 @@ impl IntRleDecoder {
         let bytes = self.stream.take_ahead(packed_bytes(width_of_patch, patches))?;
         unpack(bytes, width_of_patch, patches, &mut self.patches);
         let mut at = 0;
+
         for entry in &self.patches {
             let entry = *entry as u64;
             at += entry.checked_shr(patch_width).unwrap_or(0) as usize;
             let patch = if patch_width < 64 { entry & ((1 << patch_width) - 1) } else { entry };
-            // A patch of nothing only makes the way to the next one longer.
+            // An empty patch only extends the gap to the next one.
             if patch != 0 {
                 let value = self
                     .run
@@ -188,6 +194,7 @@ impl IntRleDecoder {
                 *value |= patch.checked_shl(width).unwrap_or(0) as i64;
             }
         }
+
         self.run.iter_mut().for_each(|value| *value = value.wrapping_add(base));
         Ok(())
     }
@@ -199,19 +206,23 @@ impl IntRleDecoder {
             self.run.extend((0..len as i64).map(|step| value.wrapping_add(first.wrapping_mul(step))));
             return Ok(());
         }
+
         let Some(more) = len.checked_sub(2) else {
             return Err(OrcReadError::corrupt("a run of differences with no place for them"));
         };
+
         let second = value.wrapping_add(first);
         self.run.extend([value, second]);
         self.unpack(width, more)?;
-        // Behind these two are the differences for now: those after the first have no sign of their own.
+        // At first only the differences follow these two: those after the first have no sign.
         let falls = first < 0;
         value = second;
+
         for place in self.run.iter_mut().skip(2) {
             value = if falls { value.wrapping_sub(*place) } else { value.wrapping_add(*place) };
             *place = value;
         }
+
         Ok(())
     }
 
@@ -228,7 +239,7 @@ impl IntRleDecoder {
     }
 }
 
-/// Bytes of so many numbers of `width` bits each, the last byte filled up.
+/// Returns the bytes of `len` numbers of `width` bits each, with the last byte padded.
 fn packed_bytes(width: u32, len: usize) -> usize {
     (len * width as usize).div_ceil(8)
 }
@@ -255,6 +266,7 @@ mod tests {
         assert_eq!(read(&[0x0a, 0x27, 0x10], false, true, 5), [10_000; 5]);
         let direct = [0x5e, 0x03, 0x5c, 0xa1, 0xab, 0x1e, 0xde, 0xad, 0xbe, 0xef];
         assert_eq!(read(&direct, false, true, 4), [23_713, 43_806, 57_005, 48_879]);
+
         let patched = [
             0x8e, 0x13, 0x2b, 0x21, 0x07, 0xd0, 0x1e, 0x00, 0x14, 0x70, 0x28, 0x32, 0x3c, 0x46, 0x50, 0x5a,
             0x64, 0x6e, 0x78, 0x82, 0x8c, 0x96, 0xa0, 0xaa, 0xb4, 0xbe, 0xfc, 0xe8,

@@ -1,9 +1,8 @@
 //! Decodes the columns of a stripe, batch by batch.
 //!
-//! `orc-rust` has decoders too, and none of them is called: those of version 0.9 give wrong timestamps before
-//! 1970 where the writer is the C++ library, and after 2099 where the writer has summer time, refuse runs of
-//! numbers that overflow by design, cannot leave fields of a struct out, and allocate whatever a corrupt
-//! length claims.
+//! The decoders of `orc-rust` are not used: those of version 0.9 return wrong timestamps before 1970 if the writer is
+//! the C++ library, and after 2099 if the writer's zone has daylight saving time; reject runs of numbers that overflow
+//! by design; cannot skip fields of a struct; and allocate whatever a corrupt length claims.
 
 mod bits;
 mod coded;
@@ -53,24 +52,23 @@ use super::{
 };
 use crate::Result;
 
-/// Makes arrays of a column's streams.
+/// Decoder of a column's streams into arrays.
 trait OrcColumnReader: Send {
-    /// The next `len` rows; those that the parent has not are null, and the streams say nothing of them.
+    /// Decodes the next `len` rows; those that the parent lacks are null, and the streams omit them.
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError>;
 
-    /// Appends how far each stream has been read.
+    /// Appends the position reached in each stream.
     fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError>;
 }
 
-/// A column on the way, and what it is called when something is wrong with it.
+/// Column decoder, with the column's name for errors.
 struct StripeColumnDecoder {
     path: Arc<str>,
     offset: Option<u64>,
     decoder: Box<dyn OrcColumnReader>,
 }
 
-/// The batches of a stripe: one array per column, in the order that they were asked for. It ends after an
-/// error.
+/// Batches of a stripe: one array per column, in the requested order. Ends after an error.
 pub(crate) struct OrcBatches {
     object: Arc<str>,
     stripe: usize,
@@ -106,7 +104,7 @@ impl OrcBatches {
         Ok(arrays)
     }
 
-    /// How far each stream has been read, always in the same order.
+    /// Returns the position reached in each stream, always in the same order.
     pub(super) fn reached(&mut self) -> Result<Vec<DecodedPosition>, OrcReadError> {
         let mut reached: Vec<DecodedPosition> = self.root.reached()?.into_iter().collect();
         for column in &mut self.columns {
@@ -123,8 +121,8 @@ impl Iterator for OrcBatches {
         if self.rows_left == 0 {
             return None;
         }
-        // Nothing is known to panic; should an arrow constructor do so for bytes from outside, they are at
-        // fault.
+        // No panic is known; should an Arrow constructor panic on bytes from outside, they are corrupt.
+
         let batch = catch_unwind(AssertUnwindSafe(|| self.batch()))
             .unwrap_or_else(|_| Err(OrcReadError::corrupt("the decoder failed")))
             .map_err(|fault| fault.into_error(&self.object, Some(self.stripe)));
@@ -136,15 +134,16 @@ impl Iterator for OrcBatches {
 }
 
 impl StripeColumnDecoder {
-    /// A column that is not within another: as a dictionary where the stripe has one and `dictionaries` keeps them.
+    /// Returns the decoder of a top-level column: as a dictionary if the stripe has one and `dictionaries` keeps them.
     fn top(
         column: &OrcType,
         streams: &StripeStreams,
         dictionaries: &mut StripeDictionaries,
     ) -> Result<Self, OrcReadError> {
-        let decoder = match dictionaries.keeps && column.is_text() {
-            true => codes(column, streams, dictionaries).transpose(),
-            false => None,
+        let decoder = if dictionaries.keeps && column.is_text() {
+            codes(column, streams, dictionaries).transpose()
+        } else {
+            None
         };
         match decoder {
             Some(decoder) => Self::of(column, streams, decoder),
@@ -189,9 +188,11 @@ fn decoder(
     let encoding = streams.encoding(column.id)?;
     let ints = |kind, signed| IntRleDecoder::new(get(kind), signed, encoding.second_version);
     let direct = |is_text| {
-        let (presence, data) = (PresentStreamDecoder::of(column.id, streams), get(StreamKind::Data));
+        let presence = PresentStreamDecoder::of(column.id, streams);
+        let data = get(StreamKind::Data);
         Box::new(DirectStringReader { presence, lengths: ints(StreamKind::Length, false), data, is_text })
     };
+
     Ok(match column.kind {
         OrcTypeKind::Boolean => {
             Box::new(BooleanColumnReader { presence, bits: BooleanRleDecoder::new(get(StreamKind::Data)) })
@@ -227,7 +228,7 @@ fn decoder(
             scale,
         }),
         OrcTypeKind::ShortDecimal(precision, scale) => {
-            // These are in the second version whatever the column's encoding is.
+            // These use version 2, whatever the column's encoding is.
             let ints = IntRleDecoder::new(get(StreamKind::Data), true, true);
             Box::new(ShortDecimalColumnReader { presence, ints, precision, scale })
         }
@@ -241,7 +242,9 @@ fn decoder(
             let zone = if instant { None } else { timestamps::zone(streams.zone())? };
             let calendar = column.calendar;
             let labelled = instant.then(|| Arc::from("UTC"));
-            let (seconds, nanoseconds) = (ints(StreamKind::Data, true), ints(StreamKind::Secondary, false));
+            let seconds = ints(StreamKind::Data, true);
+            let nanoseconds = ints(StreamKind::Secondary, false);
+
             if unit == TimeUnit::Microsecond {
                 let of = PhantomData::<fn() -> TimestampMicrosecondType>;
                 Box::new(TimestampColumnReader {
@@ -278,7 +281,8 @@ fn decoder(
                 return Err(OrcReadError::corrupt("a list without items"));
             };
             let lengths = ints(StreamKind::Length, false);
-            let (field, item) = (item.field(), StripeColumnDecoder::new(item, streams, dictionaries)?);
+            let field = item.field();
+            let item = StripeColumnDecoder::new(item, streams, dictionaries)?;
             Box::new(ListColumnReader { presence, lengths, field, item })
         }
         OrcTypeKind::Map => {
@@ -287,11 +291,13 @@ fn decoder(
                     "a map is read with both its keys and its values, or not at all",
                 ));
             };
+
             let lengths = ints(StreamKind::Length, false);
             let entries = column.entries();
             let DataType::Struct(fields) = entries.data_type() else {
                 return Err(OrcReadError::corrupt("a map without entries"));
             };
+
             let key = StripeColumnDecoder::new(key, streams, dictionaries)?;
             let value = StripeColumnDecoder::new(value, streams, dictionaries)?;
             Box::new(MapColumnReader { presence, lengths, fields: fields.clone(), entries, key, value })
@@ -303,9 +309,11 @@ fn decoder(
                     "a union of {variants} types, not of 1 to {MAX_VARIANTS}"
                 )));
             }
+
             let DataType::Union(fields, _) = column.data_type() else {
                 return Err(OrcReadError::corrupt("a union without variants"));
             };
+
             let variants =
                 column.children.iter().map(|child| StripeColumnDecoder::new(child, streams, dictionaries));
             let variants = variants.collect::<Result<_, _>>()?;

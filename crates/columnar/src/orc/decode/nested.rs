@@ -1,4 +1,4 @@
-//! Columns that have others in them: structs, lists, maps and unions.
+//! Decodes columns with children: structs, lists, maps and unions.
 
 use std::sync::Arc;
 
@@ -82,10 +82,12 @@ impl OrcColumnReader for MapColumnReader {
         if keys.null_count() > 0 {
             return Err(OrcReadError::unsupported("a map with a key that is null"));
         }
+
         let values = self.value.next(end(&offsets), None)?;
         let corrupt = |error: arrow::error::ArrowError| OrcReadError::corrupt(error.to_string());
         let entries = StructArray::try_new(self.fields.clone(), vec![keys, values], None).map_err(corrupt)?;
         let array = MapArray::try_new(self.entries.clone(), offsets, entries, rows.nulls, false);
+
         Ok(Arc::new(array.map_err(corrupt)?))
     }
 
@@ -98,11 +100,11 @@ impl OrcColumnReader for MapColumnReader {
     }
 }
 
-/// Rows of one of several types each, as sparse unions: every variant has all rows, and those of other variants are
-/// null in it. Arrow's unions have no nulls of their own: a row without a value is a null of the first variant.
+/// Decoder of unions, as sparse ones: every variant has all rows, and those of other variants are null in it. Arrow's
+/// unions have no nulls of their own: a row without a value is a null of the first variant.
 pub(super) struct UnionColumnReader {
     pub(super) presence: PresentStreamDecoder,
-    /// The number of each row's variant.
+    /// Variant of each row.
     pub(super) tags: ByteRleDecoder,
     pub(super) fields: UnionFields,
     pub(super) variants: Vec<StripeColumnDecoder>,

@@ -1,4 +1,4 @@
-//! Columns of booleans, whole numbers, floating-point numbers, dates and decimals.
+//! Decodes columns of booleans, integers, floating-point numbers, dates and decimals.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::orc::{calendar::Calendar, fault::OrcReadError, stream::OrcStreamReader};
 
-/// Ten to the power of the largest precision.
+/// Exponent of the largest power of ten, which is the maximum precision.
 const MAX_POWER: u32 = 38;
-/// Floating-point numbers that are made of bytes at a time.
+/// Floating-point numbers that are converted from bytes at a time.
 const TOGETHER: usize = 1024;
 
 pub(super) struct BooleanColumnReader {
@@ -61,14 +61,14 @@ impl OrcColumnReader for ByteColumnReader {
     }
 }
 
-/// Whole numbers and dates.
+/// Decoder of integers and dates.
 pub(super) struct IntColumnReader<T> {
     pub(super) presence: PresentStreamDecoder,
     pub(super) ints: IntRleDecoder,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
-/// Dates of a file that counts early ones by the Julian calendar.
+/// Decoder of dates in a file that counts early ones by the Julian calendar.
 pub(super) struct HybridDateColumnReader(pub(super) IntColumnReader<Date32Type>);
 
 impl OrcColumnReader for HybridDateColumnReader {
@@ -87,9 +87,9 @@ impl OrcColumnReader for HybridDateColumnReader {
     }
 }
 
-/// A number of up to 64 bits.
+/// Integer of up to 64 bits.
 pub(super) trait OrcNativeInt: Copy + Into<i64> {
-    /// The lowest bits.
+    /// Truncates to the lowest bits.
     fn lowest(number: i64) -> Self;
 }
 
@@ -122,6 +122,7 @@ where
             let large = piece.iter().find(|number| !is_itself(number)).copied().unwrap_or_default();
             Err(OrcReadError::corrupt(format!("{large} is too large for {}", T::DATA_TYPE)))
         })?;
+
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
 
@@ -132,14 +133,14 @@ where
     }
 }
 
-/// Floating-point numbers: `SIZE` bytes each, the lowest first.
+/// Decoder of floating-point numbers: `SIZE` little-endian bytes each.
 pub(super) struct FloatColumnReader<T, const SIZE: usize> {
     pub(super) presence: PresentStreamDecoder,
     pub(super) stream: OrcStreamReader,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
-/// A number that is stored as its bytes.
+/// Number that is stored as its bytes.
 pub(super) trait FromLeBytes<const SIZE: usize> {
     fn from_bytes(bytes: [u8; SIZE]) -> Self;
 }
@@ -178,7 +179,7 @@ where
     }
 }
 
-/// Decimals: the digits of each, and how many of them lie behind the point.
+/// Decoder of decimals: unscaled values, and the scale of each.
 pub(super) struct DecimalColumnReader {
     pub(super) presence: PresentStreamDecoder,
     pub(super) digits: OrcStreamReader,
@@ -191,23 +192,27 @@ impl OrcColumnReader for DecimalColumnReader {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
-        // The bits that any of them has, which tells of nearly all columns that no value is too large.
+        // Union of all bits, which proves for nearly all columns that no value is too large.
         let mut any = 0;
-        let (digits, scale) = (&mut self.digits, i64::from(self.scale));
+        let digits = &mut self.digits;
+        let scale = i64::from(self.scale);
         self.scales.each(rows.values(), |scales| {
             let before = values.len();
             any |= digits.wide_zigzags(scales.len(), &mut values)?;
             if scales.iter().fold(true, |same, of| same & (*of == scale)) {
                 return Ok(());
             }
+
             any = u128::MAX;
             for (digits, from) in values.iter_mut().skip(before).zip(scales) {
                 *digits = rescaled(*digits, *from, scale).ok_or_else(|| {
                     OrcReadError::corrupt(format!("{digits} of scale {from} cannot have a scale of {scale}"))
                 })?;
             }
+
             Ok(())
         })?;
+
         decimals(rows, values, any, self.precision, self.scale)
     }
 
@@ -219,7 +224,7 @@ impl OrcColumnReader for DecimalColumnReader {
     }
 }
 
-/// Decimals of up to 18 digits, all of the column's scale.
+/// Decoder of decimals of up to 18 digits, all of the column's scale.
 pub(super) struct ShortDecimalColumnReader {
     pub(super) presence: PresentStreamDecoder,
     pub(super) ints: IntRleDecoder,
@@ -245,7 +250,7 @@ impl OrcColumnReader for ShortDecimalColumnReader {
     }
 }
 
-/// The rows, none of whose values has other bits than `any` when its sign is the lowest.
+/// Returns the rows, given the union of the bits of all zigzag-encoded values in `any`.
 fn decimals(
     rows: BatchValidity,
     values: Vec<i128>,
@@ -259,12 +264,13 @@ fn decimals(
     if let Some(value) = large.next() {
         return Err(OrcReadError::corrupt(format!("{value} has more than {precision} digits")));
     }
+
     let array = Decimal128Array::new(rows.spread(values).into(), rows.nulls);
     let array = array.with_precision_and_scale(precision, scale);
     Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
 }
 
-/// The same number with other digits behind the point; `None` where digits would be lost.
+/// Returns the value with another scale; `None` if digits would be lost.
 fn rescaled(digits: i128, from: i64, to: i64) -> Option<i128> {
     let power = |digits: i64| 10_i128.checked_pow(u32::try_from(digits).ok()?);
     match to.checked_sub(from)? {

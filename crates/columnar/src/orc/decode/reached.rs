@@ -1,41 +1,41 @@
-//! How far the streams of a column have been read: what was decoded from the middle of a stripe is believed only if it
-//! ends where the next row group begins.
+//! Positions reached in the streams of a column: rows decoded from the middle of a stripe are trusted only if they end
+//! where the next row group begins.
 
 use crate::orc::{
     fault::OrcReadError,
     stream::{OrcStreamCursor, OrcStreamReader},
 };
 
-/// More values of a run than this never lie before a position: writers hold back no more of them.
-const MOST_BEFORE: u64 = 1024;
+/// Maximum values of a run before a position: writers buffer no more of them.
+const MAX_BEFORE: u64 = 1024;
 
-/// How far one stream has been read. It is the same however it came there: a run that is known but not handed out is
-/// read already.
+/// Position reached in a stream. It does not depend on the path to it: a run that is decoded but not returned counts as
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::orc) struct DecodedPosition {
     pub(super) place: OrcStreamCursor,
-    /// Values of the run that were not handed out yet.
+    /// Values of the run that were not returned yet.
     pub(super) run: usize,
-    /// Bits of the last byte that were not handed out yet.
+    /// Bits of the last byte that were not returned yet.
     pub(super) bits: u32,
 }
 
 impl DecodedPosition {
-    /// Of a stream that is bytes and nothing else.
+    /// Returns the position in a stream of plain bytes.
     pub(super) fn of(stream: &OrcStreamReader) -> Self {
         Self { place: stream.place(), run: 0, bits: 0 }
     }
 
-    /// Whether there is no value more; bits that fill up the last byte are none.
+    /// Returns whether no value is left; padding bits of the last byte do not count.
     pub(in crate::orc) fn is_end(&self) -> bool {
         self.place.is_end && self.run == 0
     }
 }
 
-/// How many values are to be read before the first that is wanted.
+/// Checks the number of values to skip before the first requested one.
 pub(super) fn skippable(before: u64) -> Result<usize, OrcReadError> {
     match usize::try_from(before) {
-        Ok(values) if before <= MOST_BEFORE => Ok(values),
+        Ok(values) if before <= MAX_BEFORE => Ok(values),
         _ => Err(OrcReadError::corrupt(format!("a position {before} values behind the beginning of a run"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Columns of strings and bytes whose values lie one after another, and the values of dictionaries, which do too.
+//! Decodes columns of strings and bytes without a dictionary, and the values of dictionaries.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,15 +18,15 @@ use crate::{
     orc::{fault::OrcReadError, stream::OrcStreamReader},
 };
 
-/// Bytes that room is made for before there are any.
-const MOST_AHEAD: usize = 64 << 20;
+/// Maximum bytes that capacity is reserved for in advance.
+const MAX_AHEAD: usize = 64 << 20;
 
-/// Values one after another.
+/// Decoder of consecutive values.
 pub(super) struct DirectStringReader {
     pub(super) presence: PresentStreamDecoder,
     pub(super) lengths: IntRleDecoder,
     pub(super) data: OrcStreamReader,
-    /// Whether they are strings.
+    /// True for strings.
     pub(super) is_text: bool,
 }
 
@@ -50,20 +50,20 @@ impl OrcColumnReader for DirectStringReader {
     }
 }
 
-/// The dictionaries of a stripe that were decoded, by column: all of its row groups share them.
+/// Decoded dictionaries of a stripe, by column: all of its row groups share them.
 pub(in crate::orc) struct StripeDictionaries {
     known: HashMap<u32, ArrayRef>,
-    /// Whether top-level columns come out as what they are in the stripe, and not value by value.
+    /// True if top-level columns keep the stripe's dictionaries instead of being expanded.
     pub(super) keeps: bool,
 }
 
 impl StripeDictionaries {
-    /// Of columns that come out as they are in the stripe.
+    /// Creates it for columns that keep the stripe's dictionaries.
     pub(in crate::orc) fn kept() -> Self {
         Self { known: HashMap::new(), keeps: true }
     }
 
-    /// Of columns that come out value by value.
+    /// Creates it for columns that are expanded.
     pub(in crate::orc) fn expanded() -> Self {
         Self { keeps: false, ..Self::kept() }
     }
@@ -82,7 +82,7 @@ impl StripeDictionaries {
     }
 }
 
-/// The values of a dictionary.
+/// Returns the values of a dictionary.
 pub(super) fn values(
     len: u32,
     mut lengths: IntRleDecoder,
@@ -93,15 +93,15 @@ pub(super) fn values(
     Ok(Arc::new(bytes.into_strings(offsets, None).map_err(OrcReadError::corrupt)?))
 }
 
-/// The bytes of all values together.
+/// Reads the bytes of all values.
 fn bytes(data: &mut OrcStreamReader, offsets: &OffsetBuffer<i32>) -> Result<Utf8Values, OrcReadError> {
     let len = end(offsets);
-    let mut text = Utf8Values::with_capacity(len.min(MOST_AHEAD));
+    let mut text = Utf8Values::with_capacity(len.min(MAX_AHEAD));
     data.each_piece(len, |piece| text.extend(piece))?;
     Ok(text)
 }
 
-/// Where the value of each row begins, and where the last ends.
+/// Reads the offsets of the rows' values, and the end of the last.
 pub(super) fn offsets(
     lengths: &mut IntRleDecoder,
     rows: &BatchValidity,
@@ -110,28 +110,31 @@ pub(super) fn offsets(
     offsets.push(0);
     lengths.each(rows.values(), |lengths| append(lengths, &mut offsets))?;
     let Some(nulls) = &rows.nulls else { return Ok(OffsetBuffer::new(ScalarBuffer::from(offsets))) };
-    // Rows without a value end where they begin.
+    // Rows without a value have an empty range.
+
     let mut spread = Vec::with_capacity(rows.len + 1);
     spread.push(0);
     let mut left = offsets.get(1..).unwrap_or_default();
+
     for (start, end) in nulls.valid_slices() {
         spread.resize(start + 1, spread.last().copied().unwrap_or_default());
         let (run, rest) = left.split_at(left.len().min(end - start));
         spread.extend_from_slice(run);
         left = rest;
     }
+
     spread.resize(rows.len + 1, spread.last().copied().unwrap_or_default());
     Ok(OffsetBuffer::new(ScalarBuffer::from(spread)))
 }
 
-/// Appends where values of these lengths end.
+/// Appends the end offsets of values with these lengths.
 fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), OrcReadError> {
     let too_long = || {
         OrcReadError::unsupported(
             "the values of one batch are longer than 2 GiB, or more than 2 billion in lists",
         )
     };
-    // As many bits as any of them has: negative ones have the highest.
+    // Union of the bits of all lengths: negative ones have the highest.
     let any = lengths.iter().fold(0, |any, length| any | *length as u64);
     if any > i32::MAX as u64 {
         let negative = lengths.iter().find(|length| **length < 0);
@@ -139,11 +142,13 @@ fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), OrcReadError> {
             OrcReadError::corrupt(format!("a length of {}", *length as u64))
         }));
     }
+
     let mut end = offsets.last().copied().unwrap_or_default();
     let sum = lengths.iter().fold(0, |sum, length| sum + *length as u64);
     if sum > (i32::MAX - end) as u64 {
         return Err(too_long());
     }
+
     offsets.extend(lengths.iter().map(|length| {
         end += *length as i32;
         end
@@ -151,7 +156,7 @@ fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), OrcReadError> {
     Ok(())
 }
 
-/// How much there is of all values together.
+/// Returns the bytes of all values.
 pub(super) fn end(offsets: &OffsetBuffer<i32>) -> usize {
     offsets.last().map_or(0, |end| *end as usize)
 }

@@ -1,4 +1,4 @@
-//! Columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
+//! Decodes columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -18,24 +18,24 @@ use crate::orc::{
 
 /// 2015-01-01T00:00:00 in UTC.
 const EPOCH: i64 = 1_420_070_400;
-/// Nanoseconds above this were cut off towards zero from seconds before 1970.
+/// Seconds before 1970 were truncated towards zero if their nanoseconds exceed this.
 const CUT_OFF: i64 = 999_999;
-/// The tables of zones end with this year.
+/// Last year of the time zone database.
 const LAST_YEAR: i32 = 2099;
 
 pub(super) struct TimestampColumnReader<T> {
     pub(super) presence: PresentStreamDecoder,
     pub(super) seconds: IntRleDecoder,
     pub(super) nanoseconds: IntRleDecoder,
-    /// The clock that is to be shown; `None` for UTC.
+    /// Time zone of the clock to show; `None` for UTC.
     pub(super) zone: Option<TimeZoneClock>,
     pub(super) calendar: Calendar,
-    /// What the Arrow type says.
+    /// Time zone of the Arrow type.
     pub(super) labelled: Option<Arc<str>>,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
-/// The zone of timestamps without zone; an error where its name means nothing.
+/// Returns the zone of timestamps without zone; an error if its name is unknown.
 pub(super) fn zone(zone: &WriterTimeZone) -> Result<Option<TimeZoneClock>, OrcReadError> {
     match zone {
         WriterTimeZone::Utc => Ok(None),
@@ -71,7 +71,7 @@ impl<T: ArrowTimestampType> TimestampColumnReader<T> {
         let nanoseconds = nanoseconds(coded)?;
         let epoch = self.zone.as_ref().map_or(EPOCH, |clock| clock.epoch);
         let mut since_1970 = seconds.checked_add(epoch).ok_or_else(out_of_range)?;
-        // Writers cut fractions off towards zero, but for those of less than a millisecond.
+        // Writers truncate fractions towards zero, except those of less than a millisecond.
         if since_1970 < 0 && nanoseconds > CUT_OFF {
             since_1970 = since_1970.checked_sub(1).ok_or_else(out_of_range)?;
         }
@@ -80,6 +80,7 @@ impl<T: ArrowTimestampType> TimestampColumnReader<T> {
             since_1970 = since_1970.checked_add(i64::from(offset)).ok_or_else(out_of_range)?;
         }
         let since_1970 = self.calendar.second(since_1970);
+
         in_unit::<T>(since_1970, nanoseconds).ok_or_else(|| {
             let unit = T::UNIT;
             OrcReadError::unsupported(format!(
@@ -89,7 +90,7 @@ impl<T: ArrowTimestampType> TimestampColumnReader<T> {
     }
 }
 
-/// Seconds that a clock is ahead of UTC at a second since 1970.
+/// Returns the seconds that a clock is ahead of UTC at a second since 1970.
 fn offset(clock: &TimeZoneClock, since_1970: i64) -> Option<i32> {
     let utc = DateTime::from_timestamp(since_1970, 0)?;
     match clock.before_1900 {
@@ -98,8 +99,8 @@ fn offset(clock: &TimeZoneClock, since_1970: i64) -> Option<i32> {
     }
 }
 
-/// A time of the same calendar in a year that the tables of zones still cover: their rules are those of
-/// weekdays in months, and the calendars of 28 years without a turn of the century are all that there are.
+/// Returns a time with the same calendar in a year that the time zone database covers: its rules are those of weekdays
+/// in months, and 28 years without a turn of the century cover all calendars.
 fn ruled(time: NaiveDateTime) -> NaiveDateTime {
     let calendar = |year| NaiveDate::from_yo_opt(year, 1).map(|first| (first.weekday(), first.leap_year()));
     if time.year() <= LAST_YEAR {
@@ -109,7 +110,7 @@ fn ruled(time: NaiveDateTime) -> NaiveDateTime {
     same.and_then(|year| time.with_year(year)).unwrap_or(time)
 }
 
-/// The last three bits say how many zeros, and one more, were left out at the end.
+/// Decodes nanoseconds: the last three bits are the number of trailing zeros removed, minus one.
 fn nanoseconds(coded: i64) -> Result<i64, OrcReadError> {
     let zeros = (coded & 7) as u32;
     let digits = coded >> 3;
@@ -121,7 +122,7 @@ fn nanoseconds(coded: i64) -> Result<i64, OrcReadError> {
         .ok_or_else(|| OrcReadError::corrupt(format!("a second of {digits} nanoseconds and {zeros} zeros")))
 }
 
-/// Seconds and nanoseconds in the unit; `None` where it cannot express them exactly.
+/// Returns seconds and nanoseconds in the unit; `None` if it cannot express them exactly.
 fn in_unit<T: ArrowTimestampType>(seconds: i64, nanoseconds: i64) -> Option<i64> {
     let (per_second, nanoseconds_each) = match T::UNIT {
         TimeUnit::Second => (1, 1_000_000_000),
@@ -132,6 +133,7 @@ fn in_unit<T: ArrowTimestampType>(seconds: i64, nanoseconds: i64) -> Option<i64>
     if nanoseconds % nanoseconds_each != 0 {
         return None;
     }
+
     let value = i128::from(seconds) * per_second + i128::from(nanoseconds / nanoseconds_each);
     i64::try_from(value).ok()
 }
@@ -165,6 +167,7 @@ mod tests {
             assert_eq!((offset(year, 1, 15), offset(year, 7, 15)), (-8, -7), "{year}");
         }
         // The second Sunday in March: the 14th of 2100, the 13th of 2101.
+
         assert_eq!((offset(2100, 3, 13), offset(2100, 3, 14)), (-8, -7));
         assert_eq!((offset(2101, 3, 12), offset(2101, 3, 13)), (-8, -7));
         assert_eq!(offset(2104, 2, 29), -8);

@@ -1,11 +1,11 @@
-//! Unpacks whole numbers of a few bits each, highest bit first: eight at a time, which take as many bytes as one takes
-//! bits, by loads and shifts that are known when this is compiled.
+//! Unpacks integers of a few bits each, highest bit first: eight at a time, which take as many bytes as one takes bits,
+//! by loads and shifts that are constant at compile time.
 
 /// Numbers that are unpacked together.
 const TOGETHER: usize = 8;
 
-/// Appends `count` numbers of `width` bits each, of which `bytes` has all. What lies behind them is not used, but makes
-/// it faster if it is there. Widths are those that have a code.
+/// Appends `count` numbers of `width` bits each, all within `bytes`. Bytes after them are not used, but allow the
+/// faster path. Only widths with a code are valid.
 pub(super) fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<i64>) {
     macro_rules! by_width {
         ($($width:literal)*) => {
@@ -18,17 +18,20 @@ pub(super) fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<i64>)
             }
         };
     }
+
     by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 26 28 30 32 40 48 56)
 }
 
-/// Bytes that are looked at for some numbers: eight from where the last of them begins.
+/// Returns the bytes loaded for some numbers: eight from the start of the last of them.
 const fn window(width: usize) -> usize {
     (TOGETHER - 1) * width / 8 + 8
 }
 
 fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usize, out: &mut Vec<i64>) {
     out.reserve(count);
-    let (mut rest, mut left) = (bytes, count);
+    let mut rest = bytes;
+    let mut left = count;
+
     while left >= TOGETHER
         && let Some(window) = rest.first_chunk::<WINDOW>()
     {
@@ -52,7 +55,7 @@ fn some<const WIDTH: usize, const WINDOW: usize>(window: &[u8; WINDOW]) -> [i64;
         let bit = at * WIDTH;
         let word =
             window.get(bit / 8..).and_then(|from| from.first_chunk::<8>()).copied().unwrap_or_default();
-        // Widths above 32 bits are of whole bytes, so that eight bytes always hold a number.
+        // Widths above 32 bits are whole bytes, so that eight bytes always hold a number.
         (u64::from_be_bytes(word) << (bit % 8) >> (64 - WIDTH)) as i64
     })
 }
@@ -80,6 +83,7 @@ mod tests {
                         u8::from_str_radix(&format!("{:0<8}", str::from_utf8(bits).unwrap()), 2).unwrap()
                     })
                     .collect();
+
                 for _ in 0..70 {
                     let mut out = vec![5];
                     unpack(&bytes, width, count, &mut out);

@@ -1,4 +1,4 @@
-//! Whether a bloom filter of a row group rules a value out: values are hashed as all writers of ORC do it.
+//! Tests values against a row group's bloom filters, with the hashes that all ORC writers use.
 
 use orc_rust::proto::BloomFilter;
 
@@ -15,24 +15,24 @@ use crate::{
 
 /// Nanoseconds of a millisecond.
 const PER_MILLISECOND: i128 = 1_000_000;
-/// Digits that the power of ten of a decimal of 128 bits may have.
-const MOST_ZEROS: u32 = 38;
+/// Maximum exponent of the power of ten of a 128-bit decimal.
+const MAX_ZEROS: u32 = 38;
 
-/// The hashes of a value as it may be in the filters of a column: it is not there if none of them is. `None` where
-/// writers do not agree.
+/// Returns the hashes that a value may have in a column's filters: it is absent if none of them is set. `None` if
+/// writers disagree.
 pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
     let whole = |value: i128, least: i64, most: i64| {
         let value = i64::try_from(value).ok().filter(|value| (least..=most).contains(value))?;
         Some(vec![mixed(value)])
     };
     match (kind, literal) {
-        // The library in C++ hashes bytes after it wrote other ones over them.
+        // The C++ library hashes bytes after overwriting them.
         (OrcTypeKind::Byte, _) => None,
         (OrcTypeKind::Short, Literal::Integer(value)) => whole(*value, i16::MIN.into(), i16::MAX.into()),
         (OrcTypeKind::Int, Literal::Integer(value)) => whole(*value, i32::MIN.into(), i32::MAX.into()),
         (OrcTypeKind::Long, Literal::Integer(value)) => whole(*value, i64::MIN, i64::MAX),
         (OrcTypeKind::Date, Literal::Date(days)) => Some(vec![mixed(i64::from(*days))]),
-        // Zeros differ in their sign, and what is not a number in more than that.
+        // Zeros differ in their sign, and NaNs in more than that.
         (OrcTypeKind::Float | OrcTypeKind::Double, Literal::Float(value))
             if *value == 0.0 || value.is_nan() =>
         {
@@ -44,19 +44,20 @@ pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
         }
         (OrcTypeKind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
         (OrcTypeKind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
-        // Those that are stored as whole numbers are hashed as such by some.
+        // Some hash those that are stored as integers as such.
         (OrcTypeKind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
-            let (of, scale) = (u32::try_from(of).ok()?, u32::from(*scale));
+            let of = u32::try_from(of).ok()?;
+            let scale = u32::from(*scale);
             let unscaled = rescaled(*unscaled, scale, of)?;
             let short = decimal(unscaled, of);
-            // Without the zeros that end its fraction, as it is to be, or with them.
+            // With and without trailing zeros of the fraction: the specification demands the latter.
             let (digits, fraction) = short.split_once('.').unwrap_or((&short, ""));
             let long = format!("{digits}.{fraction:0<width$}", width = of as usize);
             Some(vec![murmur3(short.as_bytes()), murmur3(long.as_bytes())])
         }
         (OrcTypeKind::Timestamp(_) | OrcTypeKind::Instant(_), Literal::Timestamp(nanoseconds)) => {
             let milliseconds = i64::try_from(nanoseconds.div_euclid(PER_MILLISECOND)).ok()?;
-            // Before 1970, and in the second after, fractions are cut off this way or the other, and seconds counted
+            // Before 1970, and in the second after, writers truncate fractions in either direction, and count seconds
             // from either side.
             let others: &[i64] = if milliseconds < 1000 { &[0, 1, -1000, -999, 1000, 1001] } else { &[0] };
             others.iter().map(|more| Some(mixed(milliseconds.checked_add(*more)?))).collect()
@@ -65,26 +66,29 @@ pub(crate) fn hashes(literal: &Literal, kind: OrcTypeKind) -> Option<Vec<u64>> {
     }
 }
 
-/// Whether any of the hashes may be in the filter; `None` where it is none.
+/// Returns whether any of the hashes may be in the filter; `None` if the filter is invalid.
 pub(crate) fn may_contain(filter: &BloomFilter, hashes: &[u64]) -> Option<bool> {
-    let (set, functions) = (filter.utf8bitset.as_ref()?, filter.num_hash_functions?);
+    let set = filter.utf8bitset.as_ref()?;
+    let functions = filter.num_hash_functions?;
     let size = u32::try_from(set.len()).ok()?.checked_mul(u8::BITS)?;
     let functions =
-        i32::try_from(functions).ok().filter(|functions| (1..=MOST_FUNCTIONS).contains(functions))?;
+        i32::try_from(functions).ok().filter(|functions| (1..=MAX_FUNCTIONS).contains(functions))?;
+
     if size == 0 || !size.is_multiple_of(u64::BITS) || i32::try_from(size).is_err() {
         return None;
     }
-    // Words are little-endian: the bytes are in the order of their bits.
+    // Words are little-endian, so bytes are in the order of their bits.
+
     let is_set = |bit: u32| set.get(bit as usize / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
     Some(hashes.iter().any(|hash| bits(*hash, functions, size).all(is_set)))
 }
 
-/// More bits than these are looked for by no filter.
-const MOST_FUNCTIONS: i32 = 256;
+/// Maximum number of hash functions of a valid filter.
+const MAX_FUNCTIONS: i32 = 256;
 
-/// The same number with other digits behind the point; `None` where digits would be lost.
+/// Returns the value with another scale; `None` if digits would be lost.
 fn rescaled(unscaled: i128, from: u32, to: u32) -> Option<i128> {
-    let power = |digits: u32| 10_i128.checked_pow(digits.min(MOST_ZEROS + 1));
+    let power = |digits: u32| 10_i128.checked_pow(digits.min(MAX_ZEROS + 1));
     match to.checked_sub(from) {
         Some(more) => unscaled.checked_mul(power(more)?),
         None => {
@@ -127,6 +131,7 @@ mod tests {
         ] {
             assert_eq!(hashes(&literal, kind), None, "{literal:?}");
         }
+
         let kind = OrcTypeKind::Timestamp(TimeUnit::Nanosecond);
         assert_eq!(hashes(&Literal::Timestamp(1_000_999_999), kind).unwrap(), [mixed(1000)]);
         assert!(hashes(&Literal::Timestamp(-1), kind).unwrap().contains(&mixed(-1)));
@@ -142,6 +147,7 @@ mod tests {
         assert_eq!(may_contain(&filter(3, &[0; 8]), &[1]), Some(false));
         assert_eq!(may_contain(&filter(3, &[255; 16]), &[1]), Some(true));
         assert_eq!(may_contain(&filter(3, &[0; 8]), &[]), Some(false));
+
         for wrong in [filter(0, &[0; 8]), filter(u32::MAX, &[0; 8]), filter(3, &[]), filter(3, &[0; 7])] {
             assert_eq!(may_contain(&wrong, &[1]), None);
         }

@@ -1,9 +1,8 @@
-//! Where row groups begin in the streams of a column, as its row index lists it.
+//! Parses the positions of row groups in the streams of a column, as its row index lists them.
 //!
-//! A list has, for each stream in a fixed order: where its chunk begins and how many bytes of the chunk lie before, or
-//! where the bytes begin if nothing is compressed; for runs, how many of their values lie before; for bits, how many of
-//! their byte do. Streams of a dictionary's values are not in it, nor is a stream that says which rows have a value if
-//! all have one.
+//! A list has, for each stream in a fixed order: the start of its chunk and the bytes of the chunk before the position,
+//! or the offset if nothing is compressed; for runs, the values of the run before it; for bits, the bits of the byte
+//! before it. Streams of dictionary values are not listed, nor is the validity stream if all rows have a value.
 
 use std::ops::Range;
 
@@ -14,20 +13,20 @@ use crate::orc::{
     tree::{OrcType, OrcTypeKind},
 };
 
-/// No run takes more bytes: 512 numbers of 64 bits, and what is said of them and patched.
-const MOST_OF_RUN: u64 = 5 << 10;
+/// Maximum bytes of a run: 512 numbers of 64 bits, with its header and patches.
+const MAX_RUN_BYTES: u64 = 5 << 10;
 
-/// What a stream is made of.
+/// Layout of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrcStreamLayout {
     Bytes,
-    /// Numbers of 7 bits a byte.
+    /// Varints.
     Varints,
     Runs,
     Bits,
 }
 
-/// The streams that a column's positions speak of, in their order, but for the one that says which rows have a value.
+/// Returns the streams that a column's positions refer to, in their order, except the validity stream.
 fn streams(
     kind: OrcTypeKind,
     encoding: OrcColumnEncoding,
@@ -54,8 +53,8 @@ fn streams(
     })
 }
 
-/// For each stream of a column that row groups begin in, where each of them does; `None` where the lists are not what
-/// they should be. `lists` has one for each row group, the first of which begins where the streams do.
+/// Returns the positions of row groups in each stream of a column; `None` if the lists are invalid. `lists` has one per
+/// row group; the first begins at the start of the streams.
 pub(crate) fn of_column(
     column: &OrcType,
     encoding: OrcColumnEncoding,
@@ -67,6 +66,7 @@ pub(crate) fn of_column(
     let streams = presence.into_iter().chain(streams(column.kind, encoding)?.iter().copied());
     let mut positions: Vec<(StreamKind, OrcStreamLayout, Vec<RowIndexPosition>)> =
         streams.map(|(kind, shape)| (kind, shape, Vec::with_capacity(lists.len()))).collect();
+
     for (group, list) in lists.iter().enumerate() {
         let mut list = list.iter().copied();
         for (_, shape, positions) in &mut positions {
@@ -78,10 +78,12 @@ pub(crate) fn of_column(
             }
             positions.push(position);
         }
+
         if list.next().is_some() {
             return None;
         }
     }
+
     Some(positions)
 }
 
@@ -98,8 +100,8 @@ fn position(
     Some(RowIndexPosition { chunk, offset, before: RunSkip { values, bits } })
 }
 
-/// Which bytes of a stream of `len` bytes hold some of the row groups, and what is needed to see that they end where the
-/// next begins.
+/// Returns the bytes of a stream of `len` bytes that hold some row groups, and those needed to verify that they end
+/// where the next begins.
 pub(crate) fn span(
     positions: &[RowIndexPosition],
     groups: &Range<usize>,
@@ -108,32 +110,33 @@ pub(crate) fn span(
     len: u64,
 ) -> Option<Range<u64>> {
     let start = positions.get(groups.start)?.chunk;
-    // The byte before tells whether a number begins there; in a chunk it is there anyway.
+    // The byte before tells whether a varint begins there; in a chunk it is present anyway.
     let before = u64::from(shape == OrcStreamLayout::Varints && codec.is_none());
     let start = start.saturating_sub(before);
     let later = positions.get(groups.end..)?;
     let end = match later.first() {
         None => len,
         Some(next) => {
-            let run = if next.before == RunSkip::default() { 0 } else { MOST_OF_RUN };
+            let run = if next.before == RunSkip::default() { 0 } else { MAX_RUN_BYTES };
             let needed = next.offset.checked_add(run)?;
             match codec {
                 None => next.chunk.checked_add(needed)?,
                 Some(codec) => {
                     let chunks = needed.div_ceil(codec.block() as u64);
                     let most = chunks.checked_mul((HEADER + codec.block()) as u64)?;
-                    // As many chunks as that end before as many later ones begin.
+                    // That many chunks end before as many later ones begin.
                     let ends = after(later, usize::try_from(chunks).ok()?).unwrap_or(len);
                     next.chunk.checked_add(most)?.min(ends)
                 }
             }
         }
     };
+
     let end = end.min(len);
     (start <= end).then_some(start..end)
 }
 
-/// Where the chunk begins that is so many behind the first, as far as positions tell: it may be a later one.
+/// Returns the start of the chunk `chunks` after the first, or of a later one if positions skip it.
 fn after(positions: &[RowIndexPosition], chunks: usize) -> Option<u64> {
     let mut starts = positions.iter().map(|position| position.chunk).collect::<Vec<_>>();
     starts.dedup();
@@ -161,7 +164,7 @@ mod tests {
         let plain = [at(0, 0, 0), at(100, 0, 0), at(200, 0, 7), at(9_000, 0, 0)];
         let span = |groups| span(&plain, &groups, OrcStreamLayout::Runs, None, 10_000);
         assert_eq!(span(0..1), Some(0..100));
-        assert_eq!(span(1..2), Some(100..200 + MOST_OF_RUN));
+        assert_eq!(span(1..2), Some(100..200 + MAX_RUN_BYTES));
         assert_eq!(span(2..3), Some(200..9_000));
         assert_eq!(span(1..4), Some(100..10_000));
         assert_eq!(span(3..9), None);

@@ -1,4 +1,4 @@
-//! What a stripe says of its row groups: statistics and bloom filters of the columns whose index was read.
+//! Row groups of a stripe: statistics and bloom filters of the columns whose index was read.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::{
     predicate::Literal,
 };
 
-/// The row groups of a stripe.
+/// Row groups of a stripe.
 pub(crate) struct StripeRowGroups {
-    /// How many rows each has.
+    /// Rows of each.
     pub(crate) rows: Vec<u64>,
-    /// What is said of some columns, by their numbers.
+    /// Indexes of some columns, by column number.
     pub(crate) columns: Vec<(usize, Arc<OrcColumnIndex>)>,
     pub(crate) footer: Arc<StripeFooter>,
 }
 
 impl StripeRowGroups {
-    /// What is said of a column in a row group.
+    /// Returns the statistics of a column in a row group.
     pub(crate) fn statistics(&self, group: usize, column: &OrcType) -> Option<ColumnStatistics> {
         self.index(column)?.statistics(group)
     }
 
-    /// Whether each row group may have any of the literals in a column.
+    /// Returns whether each row group may have any of the literals in a column.
     pub(crate) fn may_contain(
         &self,
         column: &OrcType,
@@ -40,16 +40,18 @@ impl StripeRowGroups {
         let is_trusted = match column.kind {
             OrcTypeKind::Decimal(..) | OrcTypeKind::ShortDecimal(..) => trust.decimals,
             OrcTypeKind::Instant(_) => trust.timestamps && self.filters_in_utc(column),
-            // What a clock showed elsewhere was turned into UTC by some and left as it was by others.
+            // Some writers converted local clock times to UTC, and others did not.
             OrcTypeKind::Timestamp(_) => {
                 let is_utc = matches!(self.footer.zone, WriterTimeZone::Utc);
                 trust.timestamps && is_utc && self.filters_in_utc(column)
             }
             _ => true,
         };
+
         if !is_trusted || !trust.bloom_filters {
             return None;
         }
+
         let index = self.index(column).filter(|index| index.has_filters())?;
         let is_kept = |literal: &Literal| match literal {
             Literal::Date(day) => column.calendar.keeps_day(i64::from(*day)),
@@ -59,10 +61,12 @@ impl StripeRowGroups {
             }
             _ => true,
         };
+
         let hashes =
             literals.iter().map(|literal| bloom::hashes(literal, column.kind).filter(|_| is_kept(literal)));
         let hashes = hashes.collect::<Option<Vec<_>>>()?.concat();
         let groups = 0..self.rows.len();
+
         Some(groups.map(|group| bloom::may_contain(&index.filter(group)?, &hashes)).collect())
     }
 

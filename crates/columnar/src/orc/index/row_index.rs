@@ -1,6 +1,6 @@
-//! The row index and bloom filters of a column in a stripe: what is said of each row group, and where it begins.
+//! Row index and bloom filters of a column in a stripe: statistics and positions of each row group.
 //!
-//! What cannot be read here is taken as absent: an index makes a scan cheaper, and never decides whether it succeeds.
+//! An index that cannot be read is taken as absent: it makes a scan cheaper, and never decides whether it succeeds.
 
 use std::ops::Range;
 
@@ -23,22 +23,21 @@ use crate::{
     predicate::Column,
 };
 
-/// Bytes of an index that are read at most.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum bytes of an index that are read.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// What a stripe says of the row groups of one column, in the form that it is in the file: it is parsed as it is asked
-/// for.
+/// Row index of one column, in its encoded form: parsed on request.
 #[derive(Debug, Default)]
 pub(crate) struct OrcColumnIndex {
-    /// One for each row group, or none.
+    /// One message per row group, or none.
     groups: Vec<Bytes>,
-    /// The same.
+    /// The same for bloom filters.
     filters: Vec<Bytes>,
     bytes: usize,
 }
 
 impl OrcColumnIndex {
-    /// Of the streams as they are in the file.
+    /// Parses the raw streams.
     pub(crate) fn parse(
         row_index: Option<Bytes>,
         filters: Option<Bytes>,
@@ -50,46 +49,49 @@ impl OrcColumnIndex {
             let stream = stream?;
             let most = most_of_message(stream.len());
             let message = OrcStreamReader::new(stream, codec).read_all(most).ok()?;
-            // A piece of its own: what was read together is much more.
+            // Copied, since the bytes that were read together are many more.
             let message = Bytes::copy_from_slice(&message);
             let each = entries(&message).collect::<Option<Vec<_>>>()?;
+
             if each.len() as u64 != groups {
                 return None;
             }
+
             bytes += message.len() + each.len() * size_of::<Bytes>();
             Some(each)
         };
+
         let groups = each(row_index).unwrap_or_default();
         let filters = each(filters).unwrap_or_default();
         Self { groups, filters, bytes }
     }
 
-    /// Bytes in memory, about.
+    /// Returns an estimate of the bytes in memory.
     pub(crate) fn weight(&self) -> u64 {
         (self.bytes + size_of::<Self>()) as u64
     }
 
-    /// Whether it says anything.
+    /// Returns whether it has neither statistics nor filters.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.filters.is_empty()
     }
 
-    /// What is said of the values of a row group.
+    /// Returns the statistics of a row group.
     pub(crate) fn statistics(&self, group: usize) -> Option<ColumnStatistics> {
         RowIndexEntry::decode(self.groups.get(group)?.clone()).ok()?.statistics
     }
 
-    /// Whether there are bloom filters.
+    /// Returns whether there are bloom filters.
     pub(crate) fn has_filters(&self) -> bool {
         !self.filters.is_empty()
     }
 
-    /// The bloom filter of a row group.
+    /// Returns the bloom filter of a row group.
     pub(crate) fn filter(&self, group: usize) -> Option<BloomFilter> {
         BloomFilter::decode(self.filters.get(group)?.clone()).ok()
     }
 
-    /// Where each row group begins in the column's streams; `None` if that is not known of all of them.
+    /// Returns the positions of each row group in the column's streams; `None` unless all are known.
     pub(crate) fn positions(&self) -> Option<Vec<Vec<u64>>> {
         let positions =
             self.groups.iter().map(|group| Some(RowIndexEntry::decode(group.clone()).ok()?.positions));
@@ -98,14 +100,14 @@ impl OrcColumnIndex {
 }
 
 impl OrcFile {
-    /// How many row groups a stripe has; 0 where there is no row index.
+    /// Returns the number of row groups of a stripe; 0 if there is no row index.
     pub(crate) fn groups(&self, unit: usize) -> u64 {
         let rows = self.unit_rows(unit);
         if self.tail.stride == 0 { 0 } else { rows.div_ceil(self.tail.stride) }
     }
 
-    /// The columns whose index may be of use to a filter over these, each with whether its bloom filter may be: that is,
-    /// whether the column is compared for equality.
+    /// Returns the columns whose index may be useful to a filter over these, each with whether its bloom filter may be:
+    /// that is, whether the column is compared for equality.
     pub(crate) fn indexed_columns<'a>(
         &self,
         unit: usize,
@@ -123,14 +125,16 @@ impl OrcFile {
                     | OrcTypeKind::Union
                     | OrcTypeKind::Unknown(_)
             );
+
             let filter = equality && trust.bloom_filters;
-            // Of a row group that is all of the stripe, the stripe's statistics say the same.
+            // The statistics of a stripe's only row group are those of the stripe.
             (is_leaf && (groups > 1 || groups == 1 && filter)).then_some((column.id as usize, filter))
         };
+
         if trust.bounds { columns.filter_map(indexed).collect() } else { Vec::new() }
     }
 
-    /// What there is of the index of these columns, each with its bloom filters if that is asked for.
+    /// Reads the indexes of these columns, each with its bloom filters if requested, as far as they exist.
     pub(crate) async fn read_indexes(
         &self,
         object: &OpenObject,
@@ -140,18 +144,20 @@ impl OrcFile {
         let nothing = || columns.iter().map(|_| OrcColumnIndex::default()).collect();
         let footer = match self.footer(object, unit).await {
             Ok(footer) => footer,
-            // What is wrong with it will show when the stripe is read.
+            // Errors will surface when the stripe is read.
             Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
                 return Ok(nothing());
             }
             Err(error) => return Err(error),
         };
+
         let streams: Vec<_> = columns.iter().map(|column| index_streams(&footer, *column)).collect();
         let mut ranges: Vec<Range<u64>> =
             streams.iter().flat_map(|(index, filters)| [index, filters]).flatten().cloned().collect();
         if ranges.is_empty() {
             return Ok(nothing());
         }
+
         ranges.sort_unstable_by_key(|range| range.start);
         let ranges = bytes::merged(ranges);
         let read = object.read(&ranges).await?;
@@ -159,10 +165,11 @@ impl OrcFile {
         let parse = |(index, filters)| {
             OrcColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(unit))
         };
+
         Ok(streams.into_iter().map(parse).collect())
     }
 
-    /// The columns whose row index tells where row groups of these begin: all of them, and those in them.
+    /// Returns the columns whose row index locates row groups of these: all of them, and their descendants.
     pub(crate) fn columns_of(&self, fields: &[ProjectedColumn]) -> Vec<usize> {
         let mut ids = vec![0];
         let mut add = |column: &OrcType| ids.push(column.id as usize);
@@ -173,14 +180,14 @@ impl OrcFile {
     }
 }
 
-/// Where the index of a column lies, and its bloom filters if they are asked for.
+/// Returns the range of a column's row index, and of its bloom filters if requested.
 fn index_streams(
     footer: &StripeFooter,
     (column, filter): (usize, bool),
 ) -> (Option<Range<u64>>, Option<Range<u64>>) {
     let find = |kind| {
         let range = footer.index(u32::try_from(column).ok()?, kind)?;
-        (range.start < range.end && range.end - range.start <= MOST_BYTES).then(|| range.clone())
+        (range.start < range.end && range.end - range.start <= MAX_BYTES).then(|| range.clone())
     };
     (find(StreamKind::RowIndex), if filter { find(StreamKind::BloomFilter) } else { None })
 }
@@ -207,6 +214,7 @@ mod tests {
         assert_eq!(parsed.positions(), Some(vec![vec![0, 0], vec![8, 2]]));
         assert_eq!(parsed.statistics(1).unwrap().number_of_values, Some(7));
         assert!(parsed.statistics(2).is_none() && parsed.filter(0).is_none() && !parsed.is_empty());
+
         for groups in [0, 1, 3, u64::MAX] {
             assert!(parse(groups).is_empty(), "{groups}");
             assert_eq!(parse(groups).positions(), None);

@@ -1,4 +1,4 @@
-//! Files that were cut off or changed on their way: an error or the right number of rows, and never a panic.
+//! Truncated or corrupted files: an error or the right number of rows, and never a panic.
 
 use bytes::Bytes;
 use orc_rust::proto::{ColumnEncoding, Encryption, stream::Kind as Streams, r#type::Kind};
@@ -70,7 +70,7 @@ fn bytes_at_random_are_an_error() {
     }
 }
 
-/// A list of ints of which each row claims so many.
+/// Returns a list column whose rows claim these lengths.
 fn claiming(lengths_claimed: &[u64]) -> Bytes {
     let types = vec![parent(Kind::Struct, &[1], &["l"]), parent(Kind::List, &[2], &[]), leaf(Kind::Int)];
     let streams = vec![(1, Streams::Length, lengths(lengths_claimed)), (2, Streams::Data, ints(&[1, 2, 3]))];
@@ -141,6 +141,7 @@ fn what_the_footer_says_must_fit_together() {
         let circle = vec![parent(Kind::Struct, subtypes, &names[..subtypes.len()]), leaf(Kind::Int)];
         assert!(open(&SampleOrcFile::new(circle).file()).is_err(), "{subtypes:?}");
     }
+
     let deep = (1..1000).map(|child| parent(Kind::List, &[child + 1], &[])).chain([leaf(Kind::Int)]);
     let deep = [parent(Kind::Struct, &[1], &["deep"])].into_iter().chain(deep).collect();
     assert!(open(&SampleOrcFile::new(deep).file()).is_err());
@@ -179,6 +180,7 @@ fn a_postscript_of_the_first_writers_has_no_magic() {
     let file = sample.file();
     assert!(!is_orc_tail(&file) && may_be_postscript(&file));
     assert!(open(&file).is_ok());
+
     for file in files() {
         assert!(!may_be_postscript(&file));
     }

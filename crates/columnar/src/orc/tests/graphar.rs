@@ -1,4 +1,4 @@
-//! The sample of a social network that others wrote in ORC and in Parquet: both say the same.
+//! Sample of a social network, written by others in ORC and in Parquet: both have the same rows.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::{cast, read_all};
 use crate::orc::tail::is_orc_tail;
 
-/// Beside the repository; `None` where it is not, which only a machine that builds releases takes for an
-/// error.
+/// Returns the folder beside the repository; `None` if absent, which is an error only on a machine that builds
+/// releases.
 fn sample() -> Option<PathBuf> {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar/ldbc_sample");
     if sample.is_dir() {
@@ -34,12 +34,15 @@ fn each_file_of_the_sample_is_what_its_twin_in_parquet_is() {
     let Some(sample) = sample() else { return };
     let mut found = Vec::new();
     files(&sample.join("orc"), &mut found);
-    let (mut files, mut rows) = (0, 0);
+    let mut files = 0;
+    let mut rows = 0;
+
     for path in found {
         let file = Bytes::from(std::fs::read(&path).unwrap());
         if !is_orc_tail(&file) {
             continue;
         }
+
         let read = read_all(&file, 100).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let twin = sample.join("parquet").join(path.strip_prefix(sample.join("orc")).unwrap());
         if let Ok(twin) = std::fs::File::open(&twin) {
@@ -52,5 +55,6 @@ fn each_file_of_the_sample_is_what_its_twin_in_parquet_is() {
             rows += read.num_rows();
         }
     }
+
     assert!(files > 50 && rows > 10_000, "{files} files with {rows} rows");
 }

@@ -1,4 +1,4 @@
-//! Types that no writer at hand writes: nested ones, decimals, dictionaries, clocks of other zones, unions.
+//! Types that no available writer produces: nested ones, decimals, dictionaries, clocks of other zones, unions.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{Error, file::schema::ProjectedColumn};
 
-/// A struct of an int and a struct of a string and a list of ints, and a map of strings to ints; with nulls
-/// at each level.
+/// Returns a struct of an int and a struct of a string and a list of ints, and a map of strings to ints; with nulls at
+/// each level.
 pub(super) fn nested() -> Bytes {
     let types = vec![
         parent(Kind::Struct, &[1, 7], &["outer", "map"]),
@@ -34,6 +34,7 @@ pub(super) fn nested() -> Bytes {
         leaf(Kind::String),
         leaf(Kind::Int),
     ];
+
     let streams = vec![
         (1, Streams::Present, bits(&[true, false, true, true])),
         (2, Streams::Present, bits(&[true, false, true])),
@@ -51,10 +52,11 @@ pub(super) fn nested() -> Bytes {
         (9, Streams::Present, bits(&[true, false, true])),
         (9, Streams::Data, ints(&[5, 6])),
     ];
+
     SampleOrcFile::new(types).stripe(4, streams).file()
 }
 
-/// Decimals, timestamps with and without zone, and a dictionary.
+/// Returns decimals, timestamps with and without zone, and a dictionary.
 pub(super) fn others() -> Bytes {
     let types = vec![
         parent(Kind::Struct, &[1, 2, 3, 4], &["decimal", "clock", "instant", "string"]),
@@ -63,6 +65,7 @@ pub(super) fn others() -> Bytes {
         leaf(Kind::TimestampInstant),
         leaf(Kind::String),
     ];
+
     let times = |column| {
         [
             (column, Streams::Data, ints(&[0, -1_420_070_402, 1])),
@@ -76,6 +79,7 @@ pub(super) fn others() -> Bytes {
         (4, Streams::DictionaryData, b"longs".to_vec()),
         (4, Streams::Length, lengths(&[4, 1])),
     ];
+
     streams.extend([times(2), times(3)].concat());
     let mut sample = SampleOrcFile::new(types).stripe(3, streams);
     sample.stripes[0].encodings[4] =
@@ -96,6 +100,7 @@ fn nulls_at_every_level_are_where_they_were() {
         assert_eq!(inner.column(0).as_ref(), &StringArray::from(vec![Some("a"), None, Some("c"), None]));
         let list = inner.column(1).as_list::<i32>();
         assert_eq!(list.value(0).as_ref(), &Int32Array::from(vec![Some(10), None]));
+
         assert_eq!(
             (list.is_null(1), list.is_valid(2), list.value_length(2), list.is_null(3)),
             (true, true, 0, true)
@@ -115,6 +120,7 @@ fn leaves_of_a_struct_are_read_without_the_others() {
     let opened = open(&file).unwrap();
     let root = opened.schema().field(0).clone();
     // Leaves of the first column: number, inner.text, inner.list.item.
+
     for leaves in [vec![0], vec![1], vec![2], vec![0, 2], vec![0, 1, 2]] {
         let field = ProjectedColumn { root: 0, leaves: Some(leaves.clone().into()) };
         let arrays =
@@ -123,6 +129,7 @@ fn leaves_of_a_struct_are_read_without_the_others() {
         assert_eq!(arrays[0].null_count(), 1);
         assert_eq!(arrays[1].data_type(), opened.schema().field(1).data_type());
     }
+
     let only = ProjectedColumn { root: 0, leaves: Some([1].into()) };
     let text = Field::new("text", DataType::Utf8, true);
     let arrays = decode(&file, &opened, std::slice::from_ref(&only), 10).unwrap().remove(0);
@@ -261,6 +268,7 @@ fn columns_that_cannot_be_read_leave_the_others_readable() {
     assert_eq!(opened.schema().fields().len(), 3);
     let good = decode(&file, &opened, &[ProjectedColumn::whole(0)], 10).unwrap().remove(0);
     assert_eq!(good[0].as_ref(), &Int32Array::from(vec![1, 2]));
+
     for (root, name) in [(1, "empty"), (2, "future")] {
         let error = decode(&file, &opened, &[ProjectedColumn::whole(root)], 10).unwrap_err();
         assert!(
@@ -268,10 +276,11 @@ fn columns_that_cannot_be_read_leave_the_others_readable() {
             "{error}"
         );
     }
+
     assert!(decode(&file, &opened, &all_fields(&opened), 10).is_err());
 }
 
-/// Rows of an int, a string, nothing, a null int, a string that is null, and again an int.
+/// Returns rows of an int, a string, nothing, a null int, a null string, and an int.
 fn union_file(tags: &[u8]) -> Bytes {
     let types = vec![
         parent(Kind::Struct, &[1, 2], &["row", "either"]),
@@ -280,6 +289,7 @@ fn union_file(tags: &[u8]) -> Bytes {
         leaf(Kind::Int),
         leaf(Kind::String),
     ];
+
     let tags = [&[(tags.len() as u8).wrapping_neg()], tags].concat();
     let streams = vec![
         (1, Streams::Data, ints(&[0, 1, 2, 3, 4, 5])),
@@ -291,6 +301,7 @@ fn union_file(tags: &[u8]) -> Bytes {
         (4, Streams::Data, b"text".to_vec()),
         (4, Streams::Length, lengths(&[4])),
     ];
+
     SampleOrcFile::new(types).stripe(6, streams).file()
 }
 

@@ -1,4 +1,4 @@
-//! Files that are decoded in memory: written by another library, byte by byte, or by others long ago.
+//! Files that are decoded in memory: from another library, built byte by byte, or written long ago.
 
 mod damage;
 mod graphar;
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{Result, file::schema::ProjectedColumn};
 
-/// What [`OrcFile::open`] does, of bytes in memory.
+/// Opens bytes in memory like [`OrcFile::open`].
 pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
     let size = file.len() as u64;
     let mut len = size.min(FIRST_READ);
@@ -49,7 +49,7 @@ pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
     }
 }
 
-/// What [`OrcFile::read`] and [`OrcFile::decode`] do, of bytes in memory and for all stripes.
+/// Reads and decodes all stripes in memory like [`OrcFile::read`] and [`OrcFile::decode`].
 fn decode(
     file: &Bytes,
     opened: &OrcFile,
@@ -59,7 +59,7 @@ fn decode(
     decode_by(file, opened, fields, |unit, bytes| opened.decode(unit, fields, bytes, batch_rows))
 }
 
-/// What [`OrcFile::read`] and [`OrcFile::decode_coded`] do, of all columns.
+/// Reads and decodes all columns in memory like [`OrcFile::read`] and [`OrcFile::decode_coded`].
 pub(in crate::orc) fn decode_coded(
     file: &Bytes,
     opened: &OrcFile,
@@ -83,10 +83,12 @@ fn decode_by(
         let wanted = StripeReadPlan::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
         let read: Vec<Bytes> = wanted.ranges.iter().map(cut).collect();
         let bytes = wanted.cut(footer, &read).map_err(error)?;
+
         for batch in decode(unit, bytes)? {
             batches.push(batch?);
         }
     }
+
     Ok(batches)
 }
 
@@ -94,7 +96,7 @@ fn all_fields(file: &OrcFile) -> Vec<ProjectedColumn> {
     (0..file.schema().fields().len()).map(ProjectedColumn::whole).collect()
 }
 
-/// The file in a folder, opened through a store; the folder goes when it is dropped.
+/// Stores the file in a folder and opens it through a store; the folder is removed when dropped.
 async fn object_of(file: &Bytes) -> (tempfile::TempDir, OpenObject) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x.orc"), file).unwrap();
@@ -105,7 +107,7 @@ async fn object_of(file: &Bytes) -> (tempfile::TempDir, OpenObject) {
     (folder, object)
 }
 
-/// All columns and rows, as one batch.
+/// Reads all columns and rows, as one batch.
 pub(in crate::orc) fn read_all(file: &Bytes, batch_rows: usize) -> Result<RecordBatch> {
     let opened = open(file)?;
     let schema = opened.schema();
@@ -114,7 +116,7 @@ pub(in crate::orc) fn read_all(file: &Bytes, batch_rows: usize) -> Result<Record
     Ok(concat_batches(schema, &batches.collect::<Vec<_>>()).unwrap())
 }
 
-/// A batch with a column of each type that the other library writes, `rows` rows, some of them null.
+/// Returns a batch with a column of each type that the other library writes: `rows` rows, some of them null.
 fn simple_batch(rows: usize) -> RecordBatch {
     fn some<T>(rows: usize, value: impl Fn(i64) -> T) -> Vec<Option<T>> {
         (0..rows as i64).map(|row| (row % 5 != 3).then(|| value(row * 7919 % 1000))).collect()
@@ -136,6 +138,7 @@ fn simple_batch(rows: usize) -> RecordBatch {
             Arc::new(TimestampMillisecondArray::from(some(rows, |it| it * 86_400_000)).with_timezone("UTC")),
         ),
     ];
+
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .unwrap()
 }
@@ -150,15 +153,17 @@ fn write(batches: &[RecordBatch], compression: Option<CompressionType>) -> Bytes
         }
     }
     .unwrap();
+
     for batch in batches {
         writer.write(batch).unwrap();
         writer.flush_stripe().unwrap();
     }
+
     writer.close().unwrap();
     file.into()
 }
 
-/// The columns of another schema, as those of ours: nanoseconds for all timestamps.
+/// Casts the columns to another schema: nanoseconds for all timestamps.
 pub(in crate::orc) fn cast(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns =

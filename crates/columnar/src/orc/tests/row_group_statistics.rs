@@ -1,4 +1,4 @@
-//! What is said of row groups: their bounds hold their values, and their bloom filters know them; and who is not believed.
+//! Statistics of row groups: bounds hold their values, bloom filters contain them, and untrusted writers are ignored.
 
 use std::sync::Arc;
 
@@ -30,12 +30,13 @@ use crate::{
     predicate::{Column, Literal},
 };
 
-/// Each value of a column as a literal; `None` where it is null, or nobody looks for it.
+/// Returns a value of a column as a literal; `None` if it is null, or no filter compares such values.
 fn literal(array: &ArrayRef, row: usize) -> Option<Literal> {
     use arrow::datatypes::*;
     if array.is_null(row) {
         return None;
     }
+
     let whole = |value: i64| Some(Literal::Integer(i128::from(value)));
     match array.data_type() {
         DataType::Int8 => whole(array.as_primitive::<Int8Type>().value(row).into()),
@@ -65,7 +66,7 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
         OTHERS.iter().map(|(name, bytes)| ((*name).to_owned(), Bytes::from_static(bytes))).collect();
     for (name, bytes) in OTHERS {
         let whole = read_all(&Bytes::from_static(bytes), 8192).unwrap();
-        // Without what is said of the columns, which the writer may refuse.
+        // Without the statistics of the columns, which the writer may refuse.
         let fields = whole.schema_ref().fields().iter().zip(whole.columns());
         let flat = fields.filter(|(field, _)| !field.data_type().is_nested());
         let flat = flat.map(|(field, column)| (field.name(), column.clone(), true));
@@ -76,6 +77,7 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
             write(&[whole], options.with_stripe_size(ByteSize::mib(4))).await.unwrap().0,
         ));
     }
+
     let mut wrong = Vec::new();
     for (name, bytes) in files {
         let stored = StoredOrcFile::new(&bytes).await;
@@ -87,7 +89,9 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
             let Some((ranges, statistics)) = stored.file.row_groups(0, indexes) else { continue };
             let array = stored.whole.column(root);
             let values: Vec<Option<Literal>> = (0..array.len()).map(|row| literal(array, row)).collect();
-            let (mut asked, mut ruled_out) = (0, 0);
+            let mut asked = 0;
+            let mut ruled_out = 0;
+
             for value in values.iter().flatten().step_by(7) {
                 let Some(may) = statistics.may_contain(&column, std::slice::from_ref(value)) else {
                     continue;
@@ -103,13 +107,16 @@ async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_fe
                     ruled_out += usize::from(!may.value(group));
                 }
             }
+
             columns += usize::from(asked > 0);
             if ruled_out * 10 < asked * 8 {
                 wrong.push(format!("{name}: {ruled_out} of {asked} of {}", field.name()));
             }
         }
+
         assert!(columns >= 9, "{name}: {columns} columns");
     }
+
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
 }
 
@@ -125,7 +132,9 @@ async fn bounds_of_row_groups_hold_their_values() {
             let (ranges, statistics) = stored.file.row_groups(0, indexes).unwrap();
             let array = stored.whole.column(root);
             let nulls = statistics.null_counts(&column).unwrap();
-            let (min, max) = (statistics.min(&column), statistics.max(&column));
+            let min = statistics.min(&column);
+            let max = statistics.max(&column);
+
             for (group, range) in ranges.iter().enumerate() {
                 let part = array.slice(range.start as usize, (range.end - range.start) as usize);
                 assert_eq!(nulls.value(group) as usize, part.null_count(), "{name}, {}", field.name());
@@ -133,6 +142,7 @@ async fn bounds_of_row_groups_hold_their_values() {
                 if min.is_null(group) {
                     continue;
                 }
+
                 bounded += 1;
                 let within =
                     |bound: &ArrayRef, op: fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>| {
@@ -146,8 +156,8 @@ async fn bounds_of_row_groups_hold_their_values() {
     }
 }
 
-/// A stripe of two row groups of ten rows each, of which the first has 1 to 5 and the second 6 to 9; both have bloom
-/// filters of that.
+/// Returns a stripe of two row groups of ten rows each: the first has 1 to 5 and the second 6 to 9; both have matching
+/// bloom filters.
 fn two_groups(kind: Kind, filters: Streams) -> SampleOrcFile {
     let said = |minimum, maximum| {
         let bounds = IntegerStatistics { minimum: Some(minimum), maximum: Some(maximum), sum: None };
@@ -158,6 +168,7 @@ fn two_groups(kind: Kind, filters: Streams) -> SampleOrcFile {
         };
         RowIndexEntry { statistics: Some(said), ..RowIndexEntry::default() }
     };
+
     let index = RowIndex { entry: vec![said(1, 5), said(6, 9)] }.encode_to_vec();
     let filter = |values: std::ops::Range<i64>| {
         let mut bloom = OrcBloomFilterBuilder::new(0.0001);
@@ -170,10 +181,11 @@ fn two_groups(kind: Kind, filters: Streams) -> SampleOrcFile {
     let mut sample =
         SampleOrcFile::new(types).stripe(20, vec![(1, Streams::RowIndex, index), (1, filters, filter)]);
     sample.footer.row_index_stride = Some(10);
+
     sample
 }
 
-/// Which row groups may have a value, by their bloom filters.
+/// Returns the row groups that may have a value, by their bloom filters.
 fn asked(sample: SampleOrcFile, literal: Literal) -> Option<Vec<bool>> {
     let file = sample.file();
     let opened = open(&file).unwrap();
@@ -187,6 +199,7 @@ fn asked(sample: SampleOrcFile, literal: Literal) -> Option<Vec<bool>> {
     let (ranges, statistics) = opened.row_groups(0, vec![(1, Arc::new(index))]).unwrap();
     assert_eq!(ranges, [0..10, 10..20]);
     let may = statistics.may_contain(&Column::new("c"), &[literal])?;
+
     Some(may.iter().map(Option::unwrap).collect())
 }
 
@@ -201,6 +214,7 @@ fn bloom_filters_are_believed_where_their_writer_hashed_as_others_do() {
     let second = Some(vec![false, true]);
     assert_eq!(of(Streams::BloomFilterUtf8, None, None), second);
     assert_eq!(of(Streams::BloomFilter, None, None), None, "filters of the first kind");
+
     for (version, known) in [
         (None, false),
         (Some("1.6.11"), false),
@@ -224,9 +238,10 @@ fn bloom_filters_of_timestamps_are_believed_where_they_are_in_utc() {
         sample.stripes[0].encodings[1] =
             ColumnEncoding { bloom_encoding: encoding, ..ColumnEncoding::default() };
         sample.stripes[0].zone = Some(zone.to_owned());
-        // The eighth second after 1970, so that no fraction is in doubt.
+        // The eighth second after 1970, so that no fraction is ambiguous.
         asked(sample, Literal::Timestamp(7_000_000_000))
     };
+
     let neither = Some(vec![false, false]);
     assert_eq!(of(Kind::Timestamp, Some(1), "UTC"), neither);
     assert_eq!(of(Kind::TimestampInstant, Some(1), "Asia/Tokyo"), neither);
@@ -246,7 +261,7 @@ fn an_index_is_asked_for_where_it_may_help_and_can_be_believed() {
     assert_eq!(of(&|_| {}, false), [(1, false)]);
     assert_eq!(of(&|_| {}, true), [(1, true)]);
     assert_eq!(of(&|sample| sample.footer.row_index_stride = None, true), []);
-    // One row group is the stripe: only its filter may say more.
+    // The only row group is the stripe: just its filter may tell more.
     assert_eq!(of(&|sample| sample.footer.row_index_stride = Some(20), false), []);
     assert_eq!(of(&|sample| sample.footer.row_index_stride = Some(20), true), [(1, true)]);
     assert_eq!(of(&|sample| sample.postscript.writer_version = Some(0), true), []);

@@ -1,5 +1,5 @@
-//! Row groups that are read alone: they are what they are within the whole stripe, or an error, whatever their row index
-//! says.
+//! Row groups that are read alone: they equal those of the whole stripe, or are an error, whatever their row index
+//! claims.
 
 use std::{ops::Range, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// A file behind a store, and all that is in it.
+/// File in a store, and its contents.
 pub(super) struct StoredOrcFile {
     _folder: tempfile::TempDir,
     object: OpenObject,
@@ -57,7 +57,7 @@ impl StoredOrcFile {
         self.indexes(unit, &columns).await
     }
 
-    /// The rows of row groups within the whole file.
+    /// Returns the rows of row groups within the whole file.
     fn rows(&self, unit: usize, groups: &Range<usize>) -> Range<usize> {
         let before: u64 = (0..unit).map(|unit| self.file.unit_rows(unit)).sum();
         let row = |group: usize| {
@@ -66,7 +66,7 @@ impl StoredOrcFile {
         row(groups.start)..row(groups.end)
     }
 
-    /// Reads row groups; `None` where the index does not say where they are.
+    /// Reads row groups; `None` if the index does not locate them.
     async fn read(
         &self,
         unit: usize,
@@ -79,6 +79,7 @@ impl StoredOrcFile {
         let rows: Vec<_> = rows.map(|rows| (rows.start - first) as u64..(rows.end - first) as u64).collect();
         let selected = self.file.select(unit, fields, &rows, indexes)?;
         let selected = self.file.read_selected(&self.object, selected).await.unwrap();
+
         Some(self.file.decode_selected(&selected, 700).map(|batches| {
             let column = |at: usize| {
                 let arrays = batches.iter().map(|(arrays, _)| expand(&arrays[at]).unwrap());
@@ -98,10 +99,11 @@ impl StoredOrcFile {
             let slices: Vec<ArrayRef> = slices.collect();
             concat(&slices.iter().map(|slice| slice.as_ref()).collect::<Vec<_>>()).unwrap()
         };
+
         fields.iter().map(column).collect()
     }
 
-    /// Row groups at random are what they are in the whole.
+    /// Checks that random row groups equal those of the whole.
     async fn assert_groups_are_found(&self, random: &mut StdRng, fields: &[ProjectedColumn], what: &str) {
         for unit in 0..self.file.units() {
             let indexes = self.indexes_of(unit, fields).await;
@@ -115,7 +117,7 @@ impl StoredOrcFile {
     }
 }
 
-/// Ranges of row groups, ascending and apart, and at least one.
+/// Returns ranges of row groups, ascending and disjoint, and at least one.
 fn some_groups(random: &mut StdRng, count: usize) -> Vec<Range<usize>> {
     let share = random.random_range(0.1..0.6);
     let mut groups: Vec<Range<usize>> = Vec::new();
@@ -125,6 +127,7 @@ fn some_groups(random: &mut StdRng, count: usize) -> Vec<Range<usize>> {
             _ => groups.push(group..group + 1),
         }
     }
+
     if groups.is_empty() {
         let group = random.random_range(0..count);
         groups.push(group..group + 1);
@@ -159,6 +162,7 @@ async fn row_groups_of_any_column_are_found_by_their_positions() {
         let options = options(&mut random, codec);
         let (bytes, _) = write(&[batch], options).await.unwrap();
         let stored = StoredOrcFile::new(&bytes).await;
+
         stored
             .assert_groups_are_found(&mut random, &all_fields(&stored.file), &format!("round {round}"))
             .await;
@@ -169,7 +173,7 @@ async fn row_groups_of_any_column_are_found_by_their_positions() {
     }
 }
 
-/// Files that other libraries wrote: see the programs beside them.
+/// Files of other libraries: see the programs beside them.
 pub(super) const OTHERS: [(&str, &[u8]); 3] = [
     ("pyarrow-plain", include_bytes!("files/pyarrow-plain.orc")),
     ("pyarrow-zstd", include_bytes!("files/pyarrow-zstd.orc")),
@@ -206,13 +210,14 @@ async fn few_row_groups_are_few_bytes() {
         let indexes = stored.indexes_of(0, &fields).await;
         let rows = std::slice::from_ref(&(50_000..51_000));
         let selected = stored.file.select(0, &fields, rows, &indexes).unwrap();
-        let (some, all) = (selected.bytes(), stored.file.estimated_bytes(0, &fields));
-        // A row group has 8 KB, and lies in one chunk or two; where it ends, another may begin.
+        let some = selected.bytes();
+        let all = stored.file.estimated_bytes(0, &fields);
+        // A row group has 8 KB, and lies in one chunk or two; another may begin where it ends.
         assert!((8_000..70_000).contains(&some) && all > 790_000, "{codec}: {some} of {all}");
     }
 }
 
-/// The index with other places.
+/// Returns the index with other positions.
 fn moved(index: &OrcColumnIndex, lists: Vec<Vec<u64>>) -> OrcColumnIndex {
     let groups = lists.len() as u64;
     let entry = |(group, positions): (usize, Vec<u64>)| RowIndexEntry {
@@ -226,7 +231,10 @@ fn moved(index: &OrcColumnIndex, lists: Vec<Vec<u64>>) -> OrcColumnIndex {
 #[tokio::test]
 async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
     let mut random = StdRng::seed_from_u64(24);
-    let (mut refused, mut failed, mut right) = (0, 0, 0);
+    let mut refused = 0;
+    let mut failed = 0;
+    let mut right = 0;
+
     for round in 0..60 {
         let rows = random.random_range(500..4000);
         let data_type = data_type(&mut random, 1);
@@ -238,6 +246,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
         let stored = StoredOrcFile::new(&bytes).await;
         let fields = [ProjectedColumn::whole(0)];
         let indexes = stored.indexes_of(0, &fields).await;
+
         for _ in 0..30 {
             let mut indexes = indexes.clone();
             let at = random.random_range(1..indexes.len());
@@ -246,6 +255,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
             let mut edges = groups.iter().flat_map(|groups| [groups.start, groups.end]).collect::<Vec<_>>();
             edges.retain(|edge| *edge < lists.len());
             let Some(list) = edges.choose(&mut random).map(|edge| &mut lists[*edge]) else { continue };
+
             match (random.random_range(0..8), list.choose_mut(&mut random)) {
                 (_, None) => list.push(0),
                 (0, Some(place)) => *place = random.random(),
@@ -257,6 +267,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
                     *place = place.wrapping_add_signed(*[-8, -1, 1, 2, 8].choose(&mut random).unwrap());
                 }
             }
+
             indexes[at].1 = Arc::new(moved(&indexes[at].1, lists));
             match stored.read(0, &fields, &groups, &indexes).await {
                 None => refused += 1,
@@ -269,6 +280,7 @@ async fn places_that_are_wrong_lead_to_no_rows_or_to_the_right_ones() {
             }
         }
     }
+
     assert!(refused > 100 && failed > 100 && right > 20, "{refused}, {failed}, {right}");
 }
 
@@ -289,6 +301,7 @@ async fn bytes_that_changed_are_an_error_or_as_many_rows() {
             let indexes = damaged.indexes_of(0, &fields).await;
             let groups = some_groups(&mut random, damaged.file.groups(0) as usize);
             let rows: usize = groups.iter().map(|groups| damaged.rows(0, groups).len()).sum();
+
             if let Some(Ok(read)) = damaged.read(0, &fields, &groups, &indexes).await {
                 assert!(read.iter().all(|column| column.len() == rows), "{name}, bit {bit}");
             }

@@ -1,4 +1,4 @@
-//! Writes ORC files for tests byte by byte: what no writer at hand writes, and what no writer should.
+//! Writes ORC files for tests byte by byte, for content that no available writer produces, or that none should.
 
 use bytes::Bytes;
 use orc_rust::proto::{
@@ -7,8 +7,7 @@ use orc_rust::proto::{
 };
 use prost::Message;
 
-/// A file in the making. What is not set otherwise is as plain as can be: no compression, encodings of the
-/// first version.
+/// Builder of a file. Unset parts are as plain as possible: no compression, encodings of version 1.
 pub(super) struct SampleOrcFile {
     pub(super) footer: Footer,
     pub(super) metadata: Metadata,
@@ -24,7 +23,7 @@ pub(super) struct SampleOrcStripe {
 }
 
 impl SampleOrcFile {
-    /// A file of these types, the first of which is the root.
+    /// Creates a file of these types; the first is the root.
     pub(super) fn new(types: Vec<Type>) -> Self {
         let postscript =
             PostScript { magic: Some("ORC".into()), writer_version: Some(9), ..PostScript::default() };
@@ -57,6 +56,7 @@ impl SampleOrcFile {
             let data_length = file.len() as u64 - offset;
             let footer = footer.encode_to_vec();
             file.extend(&footer);
+
             self.footer.stripes.push(StripeInformation {
                 offset: Some(offset),
                 index_length: Some(0),
@@ -66,12 +66,15 @@ impl SampleOrcFile {
                 ..StripeInformation::default()
             });
         }
+
         let rows = self.stripes.iter().map(|stripe| stripe.rows).sum();
         self.footer.number_of_rows.get_or_insert(rows);
-        let (metadata, footer) = (self.metadata.encode_to_vec(), self.footer.encode_to_vec());
+        let metadata = self.metadata.encode_to_vec();
+        let footer = self.footer.encode_to_vec();
         self.postscript.metadata_length = Some(metadata.len() as u64);
         self.postscript.footer_length = Some(footer.len() as u64);
         let postscript = self.postscript.encode_to_vec();
+
         [metadata, footer, postscript.clone(), vec![postscript.len() as u8]]
             .iter()
             .for_each(|it| file.extend(it));
@@ -79,7 +82,7 @@ impl SampleOrcFile {
     }
 }
 
-/// A type without fields.
+/// Returns a type without fields.
 pub(super) fn leaf(kind: Kind) -> Type {
     Type { kind: Some(kind.into()), ..Type::default() }
 }
@@ -88,7 +91,7 @@ pub(super) fn decimal(precision: u32, scale: u32) -> Type {
     Type { precision: Some(precision), scale: Some(scale), ..leaf(Kind::Decimal) }
 }
 
-/// A type with fields, named where it is a struct.
+/// Returns a type with fields, named if it is a struct.
 pub(super) fn parent(kind: Kind, subtypes: &[u32], names: &[&str]) -> Type {
     let field_names = names.iter().map(|name| (*name).to_owned()).collect();
     Type { subtypes: subtypes.to_vec(), field_names, ..leaf(kind) }
@@ -98,7 +101,7 @@ pub(super) fn ints(values: &[i64]) -> Vec<u8> {
     wide(&values.iter().map(|value| i128::from(*value)).collect::<Vec<_>>(), true)
 }
 
-/// The digits of decimals.
+/// Encodes the unscaled values of decimals.
 pub(super) fn digits(values: &[i128]) -> Vec<u8> {
     wide(values, false)
 }
@@ -127,6 +130,7 @@ fn varints(values: &[u128], runs: bool) -> Vec<u8> {
             out.push(rest as u8);
         }
     }
+
     out
 }
 

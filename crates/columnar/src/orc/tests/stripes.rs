@@ -18,7 +18,7 @@ use crate::{
     predicate::Column,
 };
 
-/// Three stripes of 10 rows of a column, of which the file says this.
+/// Returns three stripes of 10 rows of a column, with these statistics.
 fn file_of(types: Vec<orc_rust::proto::Type>, column: usize, said: [ColumnStatistics; 3]) -> SampleOrcFile {
     let columns = types.len();
     let mut sample = SampleOrcFile::new(types).stripe(10, vec![]).stripe(10, vec![]).stripe(10, vec![]);
@@ -47,7 +47,8 @@ fn integers(minimum: i64, maximum: i64) -> ColumnStatistics {
 #[test]
 fn bounds_and_nulls_are_those_of_the_stripes_asked_for() {
     let file = one(Kind::Int, [integers(1, 5), values(0), integers(i64::from(i32::MIN) - 1, 3)]);
-    let (statistics, column) = (file.statistics(&[0, 1, 2, 0, 9]), Column::new("c"));
+    let statistics = file.statistics(&[0, 1, 2, 0, 9]);
+    let column = Column::new("c");
     assert_eq!(statistics.parts(), 5);
     let min = Int32Array::from(vec![Some(1), None, None, Some(1), None]);
     assert_eq!(statistics.min(&column).unwrap().as_ref(), &min);
@@ -70,10 +71,12 @@ fn columns_within_structs_go_by_their_path_and_ambiguous_names_by_none() {
         leaf(Kind::Int),
         leaf(Kind::Int),
     ];
+
     let file = open(&file_of(types, 2, [integers(1, 2), integers(3, 4), values(0)]).file()).unwrap();
     let statistics = file.statistics(&[0, 1, 2]);
     let min = statistics.min(&Column::new("a.x")).unwrap();
     assert_eq!(min.as_ref(), &Int32Array::from(vec![Some(1), Some(3), None]));
+
     for unknown in ["a", "x", "b", "twice", "a.", ".x", "", "a.x.y"] {
         assert!(statistics.min(&Column::new(unknown)).is_none(), "{unknown}");
     }
@@ -91,8 +94,10 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
         };
         ColumnStatistics { string_statistics: Some(said), ..values(10) }
     };
+
     let said = [strings(Some("a"), None, "b"), strings(None, Some("c"), "d"), strings(None, None, "e")];
-    let (file, column) = (one(Kind::String, said), Column::new("c"));
+    let file = one(Kind::String, said);
+    let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert_eq!(
         statistics.min(&column).unwrap().as_ref(),
@@ -107,11 +112,12 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
         let said = DoubleStatistics { minimum: Some(minimum), maximum: Some(maximum), sum };
         ColumnStatistics { double_statistics: Some(said), ..values(10) }
     };
-    // Bounds beside a NaN leave out values, and only the sum tells.
+    // Bounds beside a NaN omit values, and only the sum reveals it.
     for sum in [None, Some(f64::NAN)] {
         let beside_nan = one(Kind::Double, [1.0, 2.0, 3.0].map(|value| summed(value, value, sum)));
         assert!(beside_nan.statistics(&[0, 1, 2]).min(&column).is_none());
     }
+
     let doubles = |minimum, maximum| summed(minimum, maximum, Some(minimum + maximum));
     let file = one(Kind::Double, [doubles(f64::NAN, 1.0), doubles(0.0, 0.0), doubles(-1.5, f64::INFINITY)]);
     let statistics = file.statistics(&[0, 1, 2]);
@@ -127,7 +133,8 @@ fn booleans_dates_and_decimals_have_bounds_too() {
         bucket_statistics: Some(BucketStatistics { count: vec![count] }),
         ..values(8)
     };
-    let (file, column) = (one(Kind::Boolean, [trues(0), trues(3), trues(8)]), Column::new("c"));
+    let file = one(Kind::Boolean, [trues(0), trues(3), trues(8)]);
+    let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert_eq!(statistics.min(&column).unwrap().as_ref(), &BooleanArray::from(vec![false, false, true]));
     assert_eq!(statistics.max(&column).unwrap().as_ref(), &BooleanArray::from(vec![false, true, true]));
@@ -160,22 +167,22 @@ fn bounds_of_timestamps_are_wider_than_the_file_says() {
     let times = TimestampStatistics { minimum_utc: Some(-1), maximum_utc: Some(1_000), ..Default::default() };
     let said = || ColumnStatistics { timestamp_statistics: Some(times.clone()), ..values(10) };
     for (kind, slack) in [(Kind::TimestampInstant, 2), (Kind::Timestamp, 26 * 3600)] {
-        let (file, column) = (one(kind, [said(), said(), said()]), Column::new("c"));
+        let file = one(kind, [said(), said(), said()]);
+        let column = Column::new("c");
         let statistics = file.statistics(&[0]);
-        let (min, max) = (statistics.min(&column).unwrap(), statistics.max(&column).unwrap());
+        let min = statistics.min(&column).unwrap();
+        let max = statistics.max(&column).unwrap();
         assert_eq!(min.data_type(), file.schema().field(0).data_type());
-        let (min, max) = (
-            min.as_primitive::<TimestampNanosecondType>().value(0),
-            max.as_primitive::<TimestampNanosecondType>().value(0),
-        );
+        let min = min.as_primitive::<TimestampNanosecondType>().value(0);
+        let max = max.as_primitive::<TimestampNanosecondType>().value(0);
         assert_eq!((min, max), (-1_000_000 - slack * 1_000_000_000, 1_000_000_000 + slack * 1_000_000_000));
     }
 }
 
 #[test]
 fn a_writer_that_counts_nothing_says_nothing() {
-    let (file, column) =
-        (one(Kind::Int, std::array::from_fn(|_| ColumnStatistics::default())), Column::new("c"));
+    let file = one(Kind::Int, std::array::from_fn(|_| ColumnStatistics::default()));
+    let column = Column::new("c");
     let statistics = file.statistics(&[0, 1, 2]);
     assert!(statistics.min(&column).is_none() && statistics.null_counts(&column).is_none());
     let zero = ColumnStatistics { number_of_values: Some(0), ..Default::default() };
@@ -191,11 +198,13 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
     let opened = OrcFile::open(&object).await.unwrap();
     let expected = read_all(file, 1000).unwrap();
     let mut rows = 0;
+
     for unit in 0..opened.units() {
         for fields in [vec![ProjectedColumn::whole(8), ProjectedColumn::whole(0)], all_fields(&opened)] {
             let bytes = opened.read(&object, unit, &fields).await.unwrap();
             let batches = opened.decode(unit, &fields, bytes, 1000).unwrap();
             let mut row = rows;
+
             for batch in batches {
                 let batch = batch.unwrap();
                 for (array, field) in batch.iter().zip(&fields) {
@@ -204,8 +213,10 @@ async fn through_a_store(file: &Bytes) -> (usize, usize) {
                 row += batch[0].len();
             }
         }
+
         rows += opened.unit_rows(unit) as usize;
     }
+
     assert_eq!(rows, expected.num_rows());
     (opened.units(), opened.weight())
 }
@@ -215,7 +226,7 @@ async fn a_file_is_read_through_a_store_as_it_is_from_memory() {
     let small = write(&[simple_batch(50)], None);
     let (units, weight) = through_a_store(&small).await;
     assert!(units == 1 && weight < 100_000, "{weight}");
-    // Larger than the first read, so that footers of stripes are read when they are needed.
+    // Larger than the first read, so that footers of stripes are read on demand.
     let batches: Vec<_> = (0..20).map(|_| simple_batch(3000)).collect();
     let large = write(&batches, None);
     assert!(large.len() > 200_000);

@@ -1,15 +1,15 @@
-//! Bloom filters of row groups: which values may occur there.
+//! Builds bloom filters of row groups.
 
 use orc_rust::proto::BloomFilter;
 
-/// The hashes of the values of a stripe's row groups, and how often their filters may be wrong.
+/// Hashes of the values of a stripe's row groups, and the false positive rate of their filters.
 pub(in crate::orc) struct OrcBloomFilterBuilder {
     false_positives: f64,
-    /// Of the row group that is being filled.
+    /// Hashes of the row group that is being filled.
     hashes: Vec<u64>,
-    /// The distinct ones of those that ended.
+    /// Distinct hashes of complete row groups.
     groups: Vec<Box<[u64]>>,
-    /// How many these are.
+    /// Number of these.
     ended: usize,
 }
 
@@ -27,11 +27,11 @@ impl OrcBloomFilterBuilder {
     }
 
     pub(super) fn add_float(&mut self, value: f64) {
-        // Either zero may be looked for.
+        // A search may be for either zero.
         if value == 0.0 {
             self.add_whole((-value).to_bits() as i64);
         }
-        // All that is not a number is one value to Java.
+        // All NaNs are one value to Java.
         let value = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() };
         self.add_whole(value as i64);
     }
@@ -45,14 +45,14 @@ impl OrcBloomFilterBuilder {
         self.hashes.clear();
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         let ended = self.ended + self.groups.capacity() * 2;
         (self.hashes.capacity() + ended) * size_of::<u64>()
     }
 
-    /// The filters of the row groups that ended: all of one size, so that they can be merged, which is as large as the
-    /// most distinct values need.
+    /// Returns the filters of complete row groups: all of the size that the most distinct values need, so that they can
+    /// be merged.
     pub(in crate::orc) fn filters(self) -> impl Iterator<Item = BloomFilter> {
         let values = self.groups.iter().map(|hashes| hashes.len()).max().unwrap_or_default().max(1) as f64;
         let ln_2 = std::f64::consts::LN_2;
@@ -60,27 +60,31 @@ impl OrcBloomFilterBuilder {
         let words = (bits / 64.0).ceil().clamp(1.0, f64::from(i32::MAX / 64)) as usize;
         let bits = words as u32 * u64::BITS;
         let functions = (f64::from(bits) / values * ln_2).round().clamp(1.0, 30.0) as u32;
+
         let filter = move |hashes: Box<[u64]>| {
             let mut set = vec![0_u8; words * 8];
             for bit in hashes.iter().flat_map(|hash| self::bits(*hash, functions as i32, bits)) {
-                // Words are little-endian: the bytes are in the order of their bits.
+                // Words are little-endian, so bytes are in the order of their bits.
                 if let Some(byte) = set.get_mut(bit as usize / 8) {
                     *byte |= 1 << (bit % 8);
                 }
             }
+
             BloomFilter {
                 num_hash_functions: Some(functions),
                 utf8bitset: Some(set),
                 ..BloomFilter::default()
             }
         };
+
         self.groups.into_iter().map(filter)
     }
 }
 
-/// The bits that a hash sets in a filter of so many bits.
+/// Returns the bits that a hash sets in a filter of `bits` bits.
 pub(in crate::orc) fn bits(hash: u64, functions: i32, bits: u32) -> impl Iterator<Item = u32> {
-    let (first, second) = (hash as i32, (hash >> 32) as i32);
+    let first = hash as i32;
+    let second = (hash >> 32) as i32;
     (1..=functions).map(move |function| {
         let combined = first.wrapping_add(function.wrapping_mul(second));
         let combined = if combined < 0 { !combined } else { combined };
@@ -88,7 +92,7 @@ pub(in crate::orc) fn bits(hash: u64, functions: i32, bits: u32) -> impl Iterato
     })
 }
 
-/// Thomas Wang's hash of a whole number, as the specification has it.
+/// Hashes an integer by Thomas Wang's function, as specified.
 pub(in crate::orc) fn mixed(value: i64) -> u64 {
     let mut key = value;
     key = (!key).wrapping_add(key << 21);
@@ -100,17 +104,19 @@ pub(in crate::orc) fn mixed(value: i64) -> u64 {
     key.wrapping_add(key << 31) as u64
 }
 
-/// The 64 bits of Murmur3 that the specification has, which are the first half of its 128 only for up to 8 bytes.
+/// Returns the specified 64 bits of Murmur3, which are the first half of its 128 only for up to 8 bytes.
 pub(in crate::orc) fn murmur3(bytes: &[u8]) -> u64 {
     const FACTORS: [u64; 2] = [0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f];
     const SEED: u64 = 104_729;
     let scrambled = |word: u64| word.wrapping_mul(FACTORS[0]).rotate_left(31).wrapping_mul(FACTORS[1]);
     let (words, rest) = bytes.as_chunks::<8>();
     let mut hash = SEED;
+
     for word in words {
         hash ^= scrambled(u64::from_le_bytes(*word));
         hash = hash.rotate_left(27).wrapping_mul(5).wrapping_add(0x52dc_e729);
     }
+
     if !rest.is_empty() {
         hash ^= scrambled(rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
     }
@@ -136,6 +142,7 @@ mod tests {
         ] {
             assert_eq!(mixed(value) as i64, hash, "{value}");
         }
+
         let times = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age \
                      of foolishness, it was the epoch of belief, it was the epoch of incredulity, it was the season \
                      of Light, it was the season of Darkness, it was the spring of hope, it was the winter of \
@@ -159,6 +166,7 @@ mod tests {
             (0..10_000).for_each(|at| bloom.add_whole(at % 7));
             bloom.end_group();
         });
+
         let sizes: Vec<usize> = filters.iter().map(|filter| filter.utf8bitset().len()).collect();
         assert!((119..=128).contains(&sizes[0]) && sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
         assert!(filters.iter().all(|filter| filter.num_hash_functions == filters[0].num_hash_functions));

@@ -1,9 +1,9 @@
-//! The least and the greatest text of some rows, as statistics say them.
+//! Minimum and maximum text in statistics.
 
-/// Bounds of more bytes than these are cut.
-const MOST_BYTES: usize = 1024;
+/// Maximum bytes of a bound; longer ones are truncated.
+const MAX_BYTES: usize = 1024;
 
-/// The least or greatest text, cut where it is long.
+/// Bound of texts, truncated if it is long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OrcStringBound {
     pub(super) text: Vec<u8>,
@@ -18,11 +18,12 @@ impl OrcStringBound {
         }
     }
 
-    /// Of what is cut off, the last character that is left becomes the next.
+    /// Returns an upper bound: the last remaining character of a truncated text is incremented.
     pub(super) fn upper(text: &[u8]) -> Self {
         let start = cut(text).and_then(|start| std::str::from_utf8(start).ok());
         let Some(start) = start else { return Self { text: text.to_vec(), is_cut: false } };
         let mut kept = start.to_owned();
+
         while let Some(last) = kept.pop() {
             let next = (u32::from(last) + 1..).take(0x801).find_map(char::from_u32);
             if let Some(next) = next {
@@ -30,13 +31,14 @@ impl OrcStringBound {
                 return Self { text: kept.into_bytes(), is_cut: true };
             }
         }
+
         Self { text: text.to_vec(), is_cut: false }
     }
 }
 
-/// The characters that fit, where not all do.
+/// Returns the characters that fit, unless all do.
 fn cut(text: &[u8]) -> Option<&[u8]> {
-    let most = text.get(..MOST_BYTES).filter(|_| text.len() > MOST_BYTES)?;
+    let most = text.get(..MAX_BYTES).filter(|_| text.len() > MAX_BYTES)?;
     match std::str::from_utf8(most) {
         Ok(whole) => Some(whole.as_bytes()),
         Err(error) => most.get(..error.valid_up_to()),
@@ -50,17 +52,19 @@ mod tests {
     #[test]
     fn long_texts_are_cut_between_characters_and_still_bound() {
         let long = "ä".repeat(600);
-        let (lower, upper) = (OrcStringBound::lower(long.as_bytes()), OrcStringBound::upper(long.as_bytes()));
+        let lower = OrcStringBound::lower(long.as_bytes());
+        let upper = OrcStringBound::upper(long.as_bytes());
         assert!(lower.is_cut && upper.is_cut);
         assert!(*lower.text <= *long.as_bytes() && *upper.text > *long.as_bytes());
         assert!(std::str::from_utf8(&upper.text).unwrap().ends_with('å'));
         let last = format!("{}x", "\u{10ffff}".repeat(300));
+
         assert_eq!(
             OrcStringBound::upper(last.as_bytes()),
             OrcStringBound { text: last.clone().into_bytes(), is_cut: false }
         );
         let before_surrogates = "\u{d7ff}".repeat(400);
         assert!(*OrcStringBound::upper(before_surrogates.as_bytes()).text > *before_surrogates.as_bytes());
-        assert!(!OrcStringBound::lower(&[b'x'; MOST_BYTES]).is_cut);
+        assert!(!OrcStringBound::lower(&[b'x'; MAX_BYTES]).is_cut);
     }
 }

@@ -1,4 +1,4 @@
-//! Codecs of streams, by the names that people give them, and the compression of one chunk.
+//! Codecs of streams and their names, and the compression of one chunk.
 
 use std::{fmt, str::FromStr};
 
@@ -7,16 +7,16 @@ use lz4_flex::block::CompressTable;
 use orc_rust::proto::CompressionKind;
 use parking_lot::Mutex;
 
-/// How streams are compressed. Reads and writes itself as `none`, `zlib(6)`, `snappy`, `lz4`, `zstd(3)`.
+/// Compression of streams. Parses and displays as `none`, `zlib(6)`, `snappy`, `lz4`, `zstd(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrcCompression {
-    /// Not at all.
+    /// No compression.
     None,
     /// Deflate with a level from 0 to 9; 6 is usual.
     Zlib(u32),
-    /// Snappy: quick.
+    /// Snappy: fast.
     Snappy,
-    /// LZ4: quick.
+    /// LZ4: fast.
     Lz4,
     /// Zstandard with a level from 1 to 22; 3 is usual.
     Zstd(i32),
@@ -29,7 +29,7 @@ impl Default for OrcCompression {
 }
 
 impl OrcCompression {
-    /// What the postscript calls it.
+    /// Returns the kind in the postscript.
     pub(super) fn kind(self) -> CompressionKind {
         match self {
             Self::None => CompressionKind::None,
@@ -40,21 +40,22 @@ impl OrcCompression {
         }
     }
 
-    /// Whether bytes that occur often take less than eight bits, so that numbers are best kept in whole bytes.
+    /// Returns whether frequent bytes take less than eight bits, so that numbers are best kept in whole bytes.
     pub(super) fn has_entropy_coding(self) -> bool {
         matches!(self, Self::Zlib(_) | Self::Zstd(_))
     }
 
-    /// Whether there is such a level.
+    /// Checks that the level exists.
     pub(super) fn check(self) -> Result<(), String> {
         let (level, levels) = match self {
             Self::Zlib(level) => (i64::from(level), 0..=9),
             Self::Zstd(level) => (i64::from(level), 1..=22),
             Self::None | Self::Snappy | Self::Lz4 => return Ok(()),
         };
-        match levels.contains(&level) {
-            true => Ok(()),
-            false => Err(format!("compression {self}: levels are {} to {}", levels.start(), levels.end())),
+        if levels.contains(&level) {
+            Ok(())
+        } else {
+            Err(format!("compression {self}: levels are {} to {}", levels.start(), levels.end()))
         }
     }
 }
@@ -71,7 +72,7 @@ impl fmt::Display for OrcCompression {
     }
 }
 
-/// What is no compression of ORC files.
+/// Error for an unknown compression of ORC files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no compression {0:?} of ORC files: none, zlib(0 to 9), snappy, lz4 or zstd(1 to 22)")]
 pub struct UnknownOrcCompressionError(pub String);
@@ -95,11 +96,12 @@ impl FromStr for OrcCompression {
             ("zstd", _) => Self::Zstd(i32::try_from(number(3)?).map_err(|_| unknown())?),
             _ => return Err(unknown()),
         };
+
         compression.check().map(|()| compression).map_err(|_| unknown())
     }
 }
 
-/// Compressors that nobody uses: as many as threads ever worked at a time, however many columns there are.
+/// Idle compressors: as many as threads ever worked at a time, however many columns there are.
 pub(super) struct OrcCompressorPool {
     compression: OrcCompression,
     idle: Mutex<Vec<OrcChunkCompressor>>,
@@ -110,7 +112,7 @@ impl OrcCompressorPool {
         Self { compression, idle: Mutex::default() }
     }
 
-    /// Lends a compressor.
+    /// Lends a compressor to `work`.
     pub(super) fn with<T, E: From<String>>(
         &self,
         run: impl FnOnce(&mut OrcChunkCompressor) -> Result<T, E>,
@@ -123,10 +125,10 @@ impl OrcCompressorPool {
     }
 }
 
-/// Compresses chunks, one after another with the same memory.
+/// Compressor of chunks, one after another with the same memory.
 pub(super) struct OrcChunkCompressor {
     codec: OrcCompressorCodec,
-    /// Of the memory that chunks are made in.
+    /// Buffer of compressed chunks.
     out: Vec<u8>,
 }
 
@@ -153,15 +155,16 @@ impl OrcChunkCompressor {
                 OrcCompressorCodec::Zstd(Box::new(compressor))
             }
         };
+
         Ok(Self { codec, out: Vec::new() })
     }
 
-    /// Whether streams are made of chunks at all.
+    /// Returns whether streams are made of chunks at all.
     pub(super) fn is_some(&self) -> bool {
         !matches!(self.codec, OrcCompressorCodec::None)
     }
 
-    /// The chunk compressed; `None` where it is not shorter for that.
+    /// Returns the chunk compressed; `None` if that is not shorter.
     pub(super) fn compress(&mut self, chunk: &[u8]) -> Result<Option<&[u8]>, String> {
         let room = chunk.len() + chunk.len() / 6 + 64;
         if self.out.len() < room {
@@ -187,6 +190,7 @@ impl OrcChunkCompressor {
                 compressor.compress_to_buffer(chunk, out.as_mut_slice()).map_err(|error| error.to_string())?
             }
         };
+
         Ok(out.get(..len).filter(|compressed| compressed.len() < chunk.len()))
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a file: the statistics of its stripes, the footer and the postscript.
+//! Encodes the tail of a file: stripe statistics, footer and postscript.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use super::{
     stream,
 };
 
-/// What a file begins with.
+/// Magic at the start of a file.
 pub(super) const MAGIC: &[u8; 3] = b"ORC";
-/// The version of the format: that of Hive 0.12.
+/// Version of the format: that of Hive 0.12.
 const VERSION: [u32; 2] = [0, 12];
-/// Stands for us among the writers of such files. None is registered; readers take a number that they do not know for
-/// a writer without the faults that early ones had.
+/// Writer number of this implementation. It is not registered; readers treat an unknown number as a writer without the
+/// bugs of early ones.
 const WRITER: u32 = 0x5354;
-/// The first version of writers other than the first.
+/// First version of writers other than the first.
 const WRITER_VERSION: u32 = 6;
-/// What the software version begins with.
+/// Prefix of the software version.
 pub(super) const SOFTWARE: &str = "stylobate ";
 
-/// What is known of the file so far.
+/// Stripes written so far.
 pub(super) struct OrcFooterBuilder {
     types: Vec<proto::Type>,
     statistics: Vec<OrcStatsAccumulator>,
@@ -56,7 +56,7 @@ impl OrcFooterBuilder {
         }
     }
 
-    /// The bytes behind the stripes, which end at `body`.
+    /// Returns the bytes after the stripes, which end at `body`.
     pub(super) fn bytes(
         self,
         body: u64,
@@ -84,6 +84,7 @@ impl OrcFooterBuilder {
             calendar: Some(CalendarKind::ProlepticGregorian.into()),
             software_version: Some(format!("{SOFTWARE}{}", env!("CARGO_PKG_VERSION"))),
         };
+
         let statistics = proto::Metadata { stripe_stats: self.stripe_statistics };
         let statistics = stream::message(statistics.encode_to_vec(), chunk, compressor)?;
         let footer = stream::message(footer.encode_to_vec(), chunk, compressor)?;
@@ -97,15 +98,17 @@ impl OrcFooterBuilder {
             magic: Some("ORC".to_owned()),
             ..proto::PostScript::default()
         };
+
         let postscript = postscript.encode_to_vec();
         let mut bytes = [statistics.pieces.concat(), footer.pieces.concat(), postscript].concat();
         let length = bytes.len() as u64 - statistics.len - footer.len;
         bytes.push(u8::try_from(length).map_err(|_| "its postscript is too long".to_owned())?);
+
         Ok(bytes)
     }
 }
 
-/// Statistics of no rows of a column and those in it.
+/// Appends statistics of no rows for a column and its descendants.
 fn append_empty(plan: &OrcColumnPlan, statistics: &mut Vec<OrcStatsAccumulator>) {
     statistics
         .push(OrcStatsAccumulator { bytes: Some(0), ..OrcStatsAccumulator::new(column::detail(plan.kind)) });

@@ -3,15 +3,15 @@
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> streams of the stripe -> sink
 //!              presence   which rows have a value
-//!              runs       whole numbers, bytes and bits in run-length encoding
+//!              runs       integers, bytes and bits in run-length encoding
 //!              codes      texts as codes of a dictionary, as long as they repeat
 //! ```
 //!
-//! A stream is compressed chunk by chunk while it grows, so that a stripe takes the memory of its encoded bytes. Where
-//! in its streams a row group begins is kept in bytes before compression, and becomes what the row index says of it
-//! when the stripe ends.
+//! A stream is compressed chunk by chunk while it grows, so that a stripe takes the memory of its encoded bytes. The
+//! position of a row group is kept in bytes before compression, and becomes an entry of the row index when the stripe
+//! ends.
 //!
-//! After the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
+//! Follows the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
 
 pub(super) mod bloom;
 mod bound;

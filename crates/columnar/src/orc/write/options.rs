@@ -1,4 +1,4 @@
-//! How an ORC file is written: for all columns, and for some of them otherwise.
+//! Write options of an ORC file: for all columns, and overrides for some.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use stylobate_storage::ByteSize;
 use super::compression::OrcCompression;
 use crate::{Error, Result, file::bloom_rate};
 
-/// Bytes of a stripe, encoded.
+/// Default encoded bytes of a stripe.
 const STRIPE_SIZE: ByteSize = ByteSize::mib(64);
-/// Bytes of a chunk before it is compressed.
+/// Default bytes of a chunk before compression.
 const CHUNK_SIZE: ByteSize = ByteSize::kib(256);
-/// The largest chunk whose length its header can hold.
-const MOST_CHUNK: u64 = (1 << 23) - 1;
-/// Rows of a row group.
+/// Maximum bytes of a chunk: its header has 23 bits for the length.
+const MAX_CHUNK: u64 = (1 << 23) - 1;
+/// Default rows of a row group.
 const ROW_INDEX_STRIDE: usize = 10_000;
-/// What readers can count.
-const MOST_STRIDE: usize = i32::MAX as usize;
-/// Distinct values by rows with a value, up to which a column of texts has a dictionary.
+/// Maximum rows of a row group that readers can count.
+const MAX_STRIDE: usize = i32::MAX as usize;
+/// Default maximum ratio of distinct values to rows with a value, up to which a text column has a dictionary.
 const DICTIONARY_THRESHOLD: f64 = 0.8;
-/// Bytes of a dictionary's values.
+/// Default maximum bytes of a dictionary's values.
 const DICTIONARY_SIZE: ByteSize = ByteSize::mib(16);
-/// Memory of a writer.
+/// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 
-/// How one column is written, where that is not as the others are.
+/// Options of one column; unset ones are those of all columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrcColumnOptions {
     dictionary_threshold: Option<f64>,
@@ -32,22 +32,21 @@ pub struct OrcColumnOptions {
 }
 
 impl OrcColumnOptions {
-    /// Texts are written as a dictionary in stripes where they have at most so many distinct values for
-    /// each row with a value: 0 is never, 1 is always. Default: as of the other columns.
+    /// Sets the maximum ratio of distinct values to rows with a value, up to which a stripe has a dictionary of texts:
+    /// 0 is never, 1 is always. Default: as for the other columns.
     pub fn with_dictionary_threshold(mut self, threshold: f64) -> Self {
         self.dictionary_threshold = Some(threshold);
         self
     }
 
-    /// A bloom filter for each row group that is wrong about so large a share of values that are not there, such as
-    /// 0.01. Default: none.
+    /// Adds a bloom filter for each row group, with this rate of false positives, such as 0.01. Default: none.
     pub fn with_bloom_filter(mut self, false_positives: f64) -> Self {
         self.bloom_filter = Some(false_positives);
         self
     }
 }
 
-/// How an ORC file is written.
+/// Write options of an ORC file.
 #[derive(Clone, Debug)]
 pub struct OrcOptions {
     all: OrcColumnOptions,
@@ -60,7 +59,7 @@ pub struct OrcOptions {
     pub(super) metadata: BTreeMap<String, Vec<u8>>,
     pub(crate) memory: ByteSize,
     pub(super) threads: usize,
-    /// Bytes of rows that are encoded at a time at most.
+    /// Maximum bytes of rows that are encoded at a time.
     pub(super) encoded_at_once: usize,
 }
 
@@ -83,45 +82,45 @@ impl Default for OrcOptions {
 }
 
 impl OrcOptions {
-    /// How all columns are written that have no options of their own. Default: a dictionary threshold of 0.8, no
-    /// bloom filters.
+    /// Sets the options of all columns without their own. Default: a dictionary threshold of 0.8, no bloom filters.
     pub fn with_all_columns(mut self, options: OrcColumnOptions) -> Self {
         self.all = options;
         self
     }
 
-    /// How one column is written, with all fields that it has; or a field of one, such as `address.city`.
+    /// Sets the options of one column, with all its fields; or of a field, such as `address.city`.
     pub fn with_column(mut self, name: impl Into<String>, options: OrcColumnOptions) -> Self {
         self.columns.insert(name.into(), options);
         self
     }
 
-    /// How streams and the file's footer are compressed. Default: zstd(3).
+    /// Sets the compression of streams and the file's footer. Default: zstd(3).
     pub fn with_compression(mut self, compression: OrcCompression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Bytes that are compressed together, and that readers decompress together: 1 byte to 8 MiB. Default: 256 KiB.
+    /// Sets the bytes that are compressed together, and that readers decompress together: 1 byte to 8 MiB. Default: 256
+    /// KiB.
     pub fn with_chunk_size(mut self, size: ByteSize) -> Self {
         self.chunk_size = size;
         self
     }
 
-    /// Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
+    /// Sets the encoded bytes of a stripe after which the next begins. Default: 64 MiB.
     pub fn with_stripe_size(mut self, size: ByteSize) -> Self {
         self.stripe_size = size;
         self
     }
 
-    /// Rows of a row group: what a reader can leave out by the row index. 0 is a file without row index. Default:
+    /// Sets the rows of a row group, the unit that readers skip by the row index. 0 writes no row index. Default:
     /// 10,000.
     pub fn with_row_index_stride(mut self, rows: usize) -> Self {
-        self.row_index_stride = rows.min(MOST_STRIDE);
+        self.row_index_stride = rows.min(MAX_STRIDE);
         self
     }
 
-    /// Bytes of a dictionary's values, above which a stripe has none. Default: 16 MiB.
+    /// Sets the maximum bytes of a dictionary's values; above it a stripe has none. Default: 16 MiB.
     pub fn with_dictionary_size(mut self, size: ByteSize) -> Self {
         self.dictionary_size = size;
         self
@@ -133,13 +132,13 @@ impl OrcOptions {
         self
     }
 
-    /// Memory that the writer may take: a stripe that needs more ends early. Default: 256 MiB.
+    /// Sets the memory limit of the writer: a stripe that needs more ends early. Default: 256 MiB.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Threads that encode columns. Default: as many as the machine has cores.
+    /// Sets the threads that encode columns. Default: the number of cores.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -150,7 +149,7 @@ impl OrcOptions {
         self
     }
 
-    /// For files that lack some of the columns.
+    /// Removes the options of columns that the file lacks.
     pub(crate) fn without_columns(mut self, columns: &[String]) -> Self {
         let is_within = |path: &str, column: &String| {
             path.strip_prefix(column.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -159,13 +158,13 @@ impl OrcOptions {
         self
     }
 
-    /// That options have values that mean something.
+    /// Checks that the options are valid.
     pub(super) fn check(&self) -> Result<()> {
         self.check_one(None, &self.all)?;
         self.columns.iter().try_for_each(|(column, own)| self.check_one(Some(column), own))
     }
 
-    /// The columns with options of their own, and whether they are to have bloom filters.
+    /// Returns the columns with options of their own, and whether they request bloom filters.
     pub(super) fn asked(&self) -> impl Iterator<Item = (&str, bool)> {
         self.columns.iter().map(|(column, own)| (column.as_str(), own.bloom_filter.is_some()))
     }
@@ -176,6 +175,7 @@ impl OrcOptions {
         if options.bloom_filter.is_some() && self.row_index_stride == 0 {
             return wrong("bloom filters are those of row groups, and there is no row index".to_owned());
         }
+
         match options.dictionary_threshold {
             Some(threshold) if !(0.0..=1.0).contains(&threshold) => {
                 wrong(format!("a dictionary threshold of {threshold}: a share from 0 to 1 is needed"))
@@ -184,7 +184,7 @@ impl OrcOptions {
         }
     }
 
-    /// The options of a column, which is within one that has those `above` it, or within none.
+    /// Returns the options of a column; `above` are those of its parent, if any.
     pub(super) fn of(&self, path: &str, above: Option<&OrcColumnOptions>) -> OrcColumnOptions {
         let above = above.unwrap_or(&self.all);
         let own = self.columns.get(path).unwrap_or(above);
@@ -194,7 +194,7 @@ impl OrcOptions {
         }
     }
 
-    /// How a column with these options is encoded.
+    /// Returns the encoder options of a column with these options.
     pub(super) fn plan(&self, column: &OrcColumnOptions) -> OrcEncoderOptions {
         OrcEncoderOptions {
             dictionary_threshold: column.dictionary_threshold.unwrap_or(DICTIONARY_THRESHOLD),
@@ -205,19 +205,19 @@ impl OrcOptions {
         }
     }
 
-    /// Bytes of a chunk before it is compressed.
+    /// Returns the bytes of a chunk before compression.
     pub(super) fn chunk(&self) -> usize {
-        self.chunk_size.as_u64().clamp(1, MOST_CHUNK) as usize
+        self.chunk_size.as_u64().clamp(1, MAX_CHUNK) as usize
     }
 }
 
-/// What the encoder of a column needs to know.
+/// Options of a column's encoder.
 #[derive(Clone, Debug)]
 pub(super) struct OrcEncoderOptions {
     pub(super) dictionary_threshold: f64,
     pub(super) dictionary_size: usize,
     pub(super) bloom_filter: Option<f64>,
     pub(super) chunk: usize,
-    /// Whether packed numbers take whole bytes, or whole parts of one.
+    /// True if packed numbers take whole bytes, or even fractions of one.
     pub(super) aligned: bool,
 }

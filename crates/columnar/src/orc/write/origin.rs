@@ -1,4 +1,4 @@
-//! Tells by the footer of an ORC file whether it was written as part of a data set.
+//! Tells from the footer of an ORC file whether it was written as part of a data set.
 
 use bytes::Bytes;
 use orc_rust::proto::{Footer, PostScript};
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What the last bytes of a file say about its writer. Bytes that are not the end of an ORC file are foreign.
+/// Returns the writer that the last bytes of a file name. Bytes that are not the end of an ORC file are foreign.
 pub(crate) fn origin(end: &Bytes) -> TailOrigin {
     parse(end).unwrap_or(TailOrigin::Foreign)
 }
@@ -23,6 +23,7 @@ fn parse(end: &Bytes) -> Option<TailOrigin> {
     if !is_orc_tail(end) {
         return None;
     }
+
     let (&length, before) = end.split_last()?;
     let postscript_start = before.len().checked_sub(usize::from(length))?;
     let postscript = PostScript::decode(before.get(postscript_start..)?).ok()?;
@@ -36,5 +37,6 @@ fn parse(end: &Bytes) -> Option<TailOrigin> {
     let footer = Footer::decode(footer.read_all(most_of_message(footer_length)).ok()?).ok()?;
     let is_own = footer.software_version.as_deref().is_some_and(|writer| writer.starts_with(SOFTWARE));
     let mark = footer.metadata.iter().find(|item| item.name.as_deref() == Some(DATASET_KEY));
+
     Some(TailOrigin::of(is_own, mark.and_then(|item| item.value.as_deref())))
 }

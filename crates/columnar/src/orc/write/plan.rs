@@ -1,14 +1,14 @@
-//! What each Arrow column becomes in the file.
+//! Maps Arrow columns to ORC types.
 //!
 //! | Arrow | ORC |
 //! |---|---|
 //! | booleans; nulls | boolean |
-//! | whole numbers | tinyint, smallint, int, bigint; unsigned ones the next larger |
+//! | integers | tinyint, smallint, int, bigint; unsigned ones the next larger |
 //! | floats; half floats | float, double; float |
 //! | decimals of up to 38 digits | decimal |
 //! | dates | date |
 //! | timestamps without and with zone | timestamp; timestamp with local time zone |
-//! | texts, views of them | string, or what the field's metadata says |
+//! | texts, views of them | string, or the type in the field's metadata |
 //! | bytes of any or fixed length, views of them | binary |
 //! | lists, maps, structs | list, map, struct |
 //! | dictionaries, run-end encoded arrays | as their values |
@@ -24,26 +24,26 @@ use crate::{
     orc::tree::{FIELD_TYPE, MAX_DEPTH},
 };
 
-/// Digits of a decimal.
-const MOST_DIGITS: u8 = 38;
-/// What the keys begin with that say which extension type a field has.
+/// Maximum digits of a decimal.
+const MAX_DIGITS: u8 = 38;
+/// Prefix of the metadata keys of a field's extension type.
 const EXTENSION: &str = "ARROW:extension:";
 
-/// A column and those in it.
+/// Column and its descendants.
 #[derive(Clone, Debug)]
 pub(super) struct OrcColumnPlan {
-    /// The number that its streams and statistics go by.
+    /// Number of the column in streams and statistics.
     pub(super) id: u32,
-    /// All names down to it, with dots between.
+    /// Names from the top down, separated by dots.
     pub(super) path: Arc<str>,
     pub(super) kind: OrcTargetType,
-    /// What arrays are cast to before they are encoded.
+    /// Type that arrays are cast to before they are encoded.
     pub(super) cast: Option<DataType>,
     pub(super) children: Vec<OrcColumnPlan>,
     pub(super) options: OrcEncoderOptions,
 }
 
-/// That columns are there which have options of their own, and can have what is asked for.
+/// Checks that columns with options of their own exist, and support what is requested.
 pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Result<()> {
     for (column, bloom_filter) in options.asked() {
         let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
@@ -55,11 +55,12 @@ pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Re
             return Err(Error::Option { column: Some(column.to_owned()), reason });
         }
     }
+
     Ok(())
 }
 
 impl OrcColumnPlan {
-    /// The column of this name: this one, or one in it.
+    /// Returns the column of this path: this one, or a descendant.
     fn find(&self, path: &str) -> Option<&Self> {
         if *self.path == *path {
             return Some(self);
@@ -67,15 +68,15 @@ impl OrcColumnPlan {
         self.children.iter().find_map(|child| child.find(path))
     }
 
-    /// Whether there are bloom filters for it, or for columns in it.
+    /// Returns whether it, or a descendant, can have bloom filters.
     fn has_bloom_filter(&self) -> bool {
-        // Nulls alone need none.
+        // Columns of nulls need none.
         let is_null = self.kind == OrcTargetType::Boolean && self.cast.is_some();
         is_null || self.kind.has_bloom_filter() || self.children.iter().any(Self::has_bloom_filter)
     }
 }
 
-/// How a column is encoded.
+/// Encoding of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrcTargetType {
     Boolean,
@@ -86,7 +87,7 @@ pub(super) enum OrcTargetType {
     Float,
     Double,
     Date,
-    /// Digits, and how many of them lie behind the point.
+    /// Precision and scale.
     Decimal(u8, u32),
     Timestamp(TimeUnit),
     Text(OrcTextLength),
@@ -96,19 +97,19 @@ pub(super) enum OrcTargetType {
     Struct,
 }
 
-/// How many characters a text has.
+/// Length of a text in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrcTextLength {
     Any,
     AtMost(u32),
-    /// Shorter ones are filled up with spaces.
+    /// Shorter ones are padded with spaces.
     Exactly(u32),
 }
 
-/// A type that the file cannot have, and the column that has it.
+/// Path of a column with an unsupported type, and the reason.
 pub(super) type OrcUnsupportedColumn = (String, String);
 
-/// Plans of all columns, and the types of the file, the first of which is the root.
+/// Returns the plans of all columns, and the types of the file; the first is the root.
 pub(super) fn plan(
     fields: &[FieldRef],
     options: &OrcOptions,
@@ -133,7 +134,7 @@ pub(super) fn plan(
     Ok((plans, planner.types))
 }
 
-/// That readers can tell the columns of the file, or the fields of the struct that is called `path`.
+/// Checks that the columns of the file, or the fields of the struct at `path`, have distinct names.
 fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(), OrcUnsupportedColumn> {
     let mut known = HashSet::new();
     for name in names {
@@ -150,6 +151,7 @@ fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(
             );
         }
     }
+
     Ok(())
 }
 
@@ -194,6 +196,7 @@ impl OrcColumnPlanner<'_> {
             DataType::Struct(fields) => fields.iter().map(|field| (field.clone(), "")).collect(),
             _ => Vec::new(),
         };
+
         if kind == OrcTargetType::Struct {
             check_names(fields.iter().map(|(field, _)| field.name().as_str()), path)?;
         }
@@ -233,8 +236,8 @@ impl OrcColumnPlanner<'_> {
     }
 }
 
-/// The field's metadata, but for what the type says itself, and but for an extension type that has another storage in
-/// the file.
+/// Returns the field's metadata, without what the type itself expresses, and without an extension type whose storage
+/// differs in the file.
 fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
     let is_other = is_cast || comes_back_as_another(field.data_type());
     let is_kept = |key: &str| key != FIELD_TYPE && !(is_other && key.starts_with(EXTENSION));
@@ -248,7 +251,7 @@ fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
     own.into_iter().map(pair).collect()
 }
 
-/// Whether what is read again has another type, though no array is cast.
+/// Returns whether the type read back differs, though no array is cast.
 fn comes_back_as_another(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(_)
@@ -262,7 +265,7 @@ fn comes_back_as_another(data_type: &DataType) -> bool {
     }
 }
 
-/// What a type becomes, and the type that its arrays are cast to first.
+/// Returns the ORC type, and the type that arrays are cast to first.
 fn kind(data_type: &DataType) -> Result<(OrcTargetType, Option<DataType>), String> {
     let same = |kind| Ok((kind, None));
     let cast = |kind, to| Ok((kind, Some(to)));
@@ -283,28 +286,27 @@ fn kind(data_type: &DataType) -> Result<(OrcTargetType, Option<DataType>), Strin
         DataType::Date64 => cast(OrcTargetType::Date, DataType::Date32),
         DataType::Decimal128(precision, scale) if *scale >= 0 => {
             let scale = scale.unsigned_abs();
-            // Of a decimal that has zeros behind its point, ORC counts them.
-            match *precision < scale {
-                true => cast(
-                    OrcTargetType::Decimal(scale, scale.into()),
-                    DataType::Decimal128(scale, scale as i8),
-                ),
-                false => same(OrcTargetType::Decimal(*precision, scale.into())),
+            // ORC counts leading zeros after the point as digits.
+            if *precision < scale {
+                cast(OrcTargetType::Decimal(scale, scale.into()), DataType::Decimal128(scale, scale as i8))
+            } else {
+                same(OrcTargetType::Decimal(*precision, scale.into()))
             }
         }
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
         | DataType::Decimal256(precision, scale) => {
-            // Digits before the point that are not there become zeros.
+            // A negative scale becomes trailing zeros.
             let (precision, scale) = match *scale {
                 ..0 => (precision.saturating_add(scale.unsigned_abs()), 0),
                 _ => ((*precision).max(scale.unsigned_abs()), *scale),
             };
-            let precision = precision.min(MOST_DIGITS);
+            let precision = precision.min(MAX_DIGITS);
             if scale.unsigned_abs() > precision {
-                return Err(format!("ORC has no {data_type}: a decimal has up to {MOST_DIGITS} digits"));
+                return Err(format!("ORC has no {data_type}: a decimal has up to {MAX_DIGITS} digits"));
             }
+
             let to = DataType::Decimal128(precision, scale);
             cast(OrcTargetType::Decimal(precision, u32::from(scale.unsigned_abs())), to)
         }
@@ -339,7 +341,7 @@ fn kind(data_type: &DataType) -> Result<(OrcTargetType, Option<DataType>), Strin
 }
 
 impl OrcTargetType {
-    /// Whether bloom filters of its values are written.
+    /// Returns whether bloom filters of its values are written.
     pub(super) fn has_bloom_filter(self) -> bool {
         !matches!(self, Self::Boolean | Self::List | Self::Map | Self::Struct)
     }
@@ -369,12 +371,13 @@ impl OrcTargetType {
 }
 
 impl OrcTextLength {
-    /// Of `string`, `varchar(10)` or `char(10)`.
+    /// Parses `string`, `varchar(10)` or `char(10)`.
     fn parse(text: &str) -> Result<Self, String> {
         let unknown = || format!("{FIELD_TYPE} is {text:?}: string, varchar(n) or char(n) are known");
         if text == "string" {
             return Ok(Self::Any);
         }
+
         let (name, length) =
             text.strip_suffix(')').and_then(|text| text.split_once('(')).ok_or_else(unknown)?;
         let length: u32 = length.trim().parse().ok().filter(|length| *length > 0).ok_or_else(unknown)?;

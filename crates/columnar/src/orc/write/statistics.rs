@@ -1,4 +1,4 @@
-//! What is said of the values of a column in a row group, a stripe and the file.
+//! Collects statistics of a column in a row group, a stripe and the file.
 
 use arrow::{array::ArrowNativeTypeOp, datatypes::TimeUnit};
 use orc_rust::proto::{
@@ -14,7 +14,7 @@ const PER_MILLISECOND: i64 = 1_000_000;
 /// Statistics of some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OrcStatsAccumulator {
-    /// Rows that have a value.
+    /// Number of rows with a value.
     pub(super) values: u64,
     pub(super) has_null: bool,
     /// Bytes of the column's own streams; known of stripes and files.
@@ -22,11 +22,11 @@ pub(super) struct OrcStatsAccumulator {
     pub(super) detail: OrcTypeStatistics,
 }
 
-/// What is said beyond how many there are.
+/// Statistics that depend on the type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OrcTypeStatistics {
     Nothing,
-    /// How many are true.
+    /// Number of true values.
     Booleans(u64),
     Whole {
         bounds: Option<(i64, i64)>,
@@ -34,7 +34,7 @@ pub(super) enum OrcTypeStatistics {
     },
     Floats {
         bounds: Option<(f64, f64)>,
-        /// Not a number where a value is none: then there are no bounds.
+        /// NaN if a value is: then there are no bounds.
         sum: f64,
     },
     Texts {
@@ -44,7 +44,7 @@ pub(super) enum OrcTypeStatistics {
     Bytes(u64),
     Decimals {
         bounds: Option<(i128, i128)>,
-        /// `None` where it is more than a decimal holds.
+        /// `None` if it exceeds a decimal.
         sum: Option<i128>,
         scale: u32,
     },
@@ -60,12 +60,12 @@ pub(super) enum OrcTypeStatistics {
 }
 
 impl OrcTypeStatistics {
-    /// Whether the least and greatest text are of interest.
+    /// Returns whether the minimum and maximum text are collected.
     pub(super) fn has_text_bounds(&self) -> bool {
         matches!(self, Self::Texts { .. })
     }
 
-    /// The same of no values.
+    /// Returns the same for no values.
     pub(super) fn emptied(&self) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -123,13 +123,13 @@ impl OrcTypeStatistics {
                 widen(bounds, *others);
                 *total += more;
             }
-            // Columns do not change their kind.
+            // Columns do not change their type.
             (mine, _) => *mine = Self::Nothing,
         }
     }
 }
 
-/// Bounds of both.
+/// Widens bounds by others.
 pub(super) fn widen<T: PartialOrd + Copy>(bounds: &mut Option<(T, T)>, others: Option<(T, T)>) {
     let Some((other_min, other_max)) = others else { return };
     let (min, max) = bounds.get_or_insert((other_min, other_max));
@@ -156,14 +156,17 @@ impl OrcStatsAccumulator {
         self.detail.merge(&other.detail);
     }
 
-    /// Takes whole numbers into account.
+    /// Adds integers.
     #[inline]
     pub(super) fn note_whole<T: Copy + Into<i64>>(&mut self, values: &[T]) {
         let OrcTypeStatistics::Whole { bounds, sum } = &mut self.detail else { return };
         let Some(&first) = values.first() else { return };
-        let (mut min, mut max): (i64, i64) = (first.into(), first.into());
-        // The sum of 64 bits may need more: its halves do not.
-        let (mut low, mut high) = (0_u64, 0_i64);
+        let mut min: i64 = first.into();
+        let mut max: i64 = first.into();
+        // The sum of 64-bit values may overflow; those of their halves do not.
+        let mut low = 0_u64;
+        let mut high = 0_i64;
+
         for &value in values {
             let value: i64 = value.into();
             min = min.min(value);
@@ -171,23 +174,27 @@ impl OrcStatsAccumulator {
             low = low.wrapping_add(value as u64 & 0xffff_ffff);
             high = high.wrapping_add(value >> 32);
         }
+
         widen(bounds, Some((min, max)));
         *sum += (i128::from(high) << 32) + i128::from(low);
     }
 
     pub(super) fn note_floats<T: Copy + Into<f64>>(&mut self, values: &[T]) {
         let OrcTypeStatistics::Floats { bounds, sum } = &mut self.detail else { return };
-        let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut min = f64::INFINITY;
+        let mut max = f64::NEG_INFINITY;
+
         for &value in values {
             let value: f64 = value.into();
             min = if value < min { value } else { min };
             max = if value > max { value } else { max };
             *sum += value;
         }
-        match sum.is_nan() {
-            true => *bounds = None,
-            false if values.is_empty() => {}
-            false => widen(bounds, Some((min, max))),
+
+        if sum.is_nan() {
+            *bounds = None;
+        } else if !values.is_empty() {
+            widen(bounds, Some((min, max)));
         }
     }
 
@@ -196,7 +203,7 @@ impl OrcStatsAccumulator {
         widen(bounds, bounds_of(days));
     }
 
-    /// Takes the bounds and bytes of texts into account.
+    /// Adds the bounds and bytes of texts.
     pub(super) fn note_texts(&mut self, texts: Option<(&[u8], &[u8])>, length: u64) {
         match &mut self.detail {
             OrcTypeStatistics::Bytes(bytes) => *bytes += length,
@@ -219,7 +226,7 @@ impl OrcStatsAccumulator {
         }
     }
 
-    /// As it is in the file.
+    /// Encodes the statistics.
     pub(super) fn message(&self) -> ColumnStatistics {
         let mut message = ColumnStatistics {
             number_of_values: Some(self.values),
@@ -276,11 +283,12 @@ impl OrcStatsAccumulator {
                 });
             }
         }
+
         message
     }
 }
 
-/// The least and greatest of numbers.
+/// Returns the minimum and maximum of numbers.
 pub(super) fn bounds_of<T: Copy + Ord>(values: &[T]) -> Option<(T, T)> {
     let first = *values.first()?;
     Some(values.iter().fold((first, first), |(min, max), value| (min.min(*value), max.max(*value))))
@@ -290,7 +298,7 @@ fn fits_decimal(value: i128) -> bool {
     value.unsigned_abs() < 10_u128.pow(38)
 }
 
-/// A decimal as text, without zeros that end its fraction.
+/// Formats a decimal, without trailing zeros of the fraction.
 pub(in crate::orc) fn decimal(value: i128, scale: u32) -> String {
     let digits = value.unsigned_abs().to_string();
     let scale = scale as usize;
@@ -303,13 +311,14 @@ pub(in crate::orc) fn decimal(value: i128, scale: u32) -> String {
     }
 }
 
-/// Milliseconds since 1970 and, where they are known so well, the nanoseconds beyond these.
+/// Returns milliseconds since 1970 and, if known, the nanoseconds beyond.
 fn time_statistics(bounds: Option<(i64, i64)>, unit: TimeUnit) -> TimestampStatistics {
     let split = |value: i64| milliseconds(value, unit);
     let Some((min, max)) = bounds.and_then(|(min, max)| split(min).zip(split(max))) else {
         return TimestampStatistics::default();
     };
-    // Nanoseconds are counted from 1; where they are not said, they are taken for the outermost.
+    // Nanoseconds are counted from 1; if absent, readers assume the outermost.
+
     TimestampStatistics {
         minimum_utc: Some(min.0),
         maximum_utc: Some(max.0),
@@ -319,7 +328,7 @@ fn time_statistics(bounds: Option<(i64, i64)>, unit: TimeUnit) -> TimestampStati
     }
 }
 
-/// Milliseconds, and the nanoseconds beyond; `None` where there are more than 64 bits of them.
+/// Returns milliseconds, and the nanoseconds beyond; `None` if they exceed 64 bits.
 pub(super) fn milliseconds(value: i64, unit: TimeUnit) -> Option<(i64, i32)> {
     match unit {
         TimeUnit::Second => Some((value.mul_checked(1_000).ok()?, 0)),
@@ -335,14 +344,17 @@ fn text_statistics(bounds: Option<&(OrcStringBound, OrcStringBound)>, bytes: u64
     let mut statistics = StringStatistics { sum: i64::try_from(bytes).ok(), ..StringStatistics::default() };
     let Some((min, max)) = bounds else { return statistics };
     let text = |bound: &OrcStringBound| String::from_utf8(bound.text.clone()).ok();
-    match min.is_cut {
-        true => statistics.lower_bound = text(min),
-        false => statistics.minimum = text(min),
+    if min.is_cut {
+        statistics.lower_bound = text(min);
+    } else {
+        statistics.minimum = text(min);
     }
-    match max.is_cut {
-        true => statistics.upper_bound = text(max),
-        false => statistics.maximum = text(max),
+    if max.is_cut {
+        statistics.upper_bound = text(max);
+    } else {
+        statistics.maximum = text(max);
     }
+
     statistics
 }
 

@@ -1,48 +1,48 @@
-//! The bytes of one stream on their way into a stripe, in chunks that are compressed one by one.
+//! Compresses the bytes of one stream in chunks, as they are written.
 
 use super::compression::OrcChunkCompressor;
 
-/// Flag and length of a chunk.
+/// Bytes of a chunk's flag and length.
 const HEADER: usize = 3;
 
-/// A stream. What was given to it lies in `raw` until it is compressed.
+/// Stream writer. Bytes stay in `raw` until they are compressed.
 pub(super) struct OrcStreamWriter {
     pub(super) raw: Vec<u8>,
-    /// Bytes that were compressed already, and are no longer in `raw`.
+    /// Bytes compressed already, and no longer in `raw`.
     before: u64,
     chunk: usize,
     written: OrcEncodedStream,
 }
 
-/// The bytes of a stream as they are in the file.
+/// Encoded bytes of a stream.
 #[derive(Default)]
 pub(super) struct OrcEncodedStream {
     pub(super) pieces: Vec<Vec<u8>>,
     pub(super) len: u64,
-    /// Where each compressed chunk begins; none where nothing is compressed.
+    /// Start of each compressed chunk; empty if nothing is compressed.
     starts: Vec<u64>,
     chunk: u64,
     is_compressed: bool,
 }
 
 impl OrcStreamWriter {
-    /// A stream whose chunks have so many bytes before they are compressed.
+    /// Creates a stream whose chunks have `chunk` bytes before compression.
     pub(super) fn new(chunk: usize) -> Self {
         let written = OrcEncodedStream { chunk: chunk as u64, ..OrcEncodedStream::default() };
         Self { raw: Vec::new(), before: 0, chunk, written }
     }
 
-    /// How many bytes were given so far.
+    /// Returns the bytes written so far.
     pub(super) fn position(&self) -> u64 {
         self.before + self.raw.len() as u64
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         self.raw.capacity() + self.written.len as usize
     }
 
-    /// Bytes that it will have, about: what is not compressed yet is taken for what was.
+    /// Estimates its encoded bytes: the rest is assumed to compress like the part that was.
     pub(super) fn encoded(&self) -> usize {
         let rest = self.raw.len();
         let rest = match self.before {
@@ -52,11 +52,12 @@ impl OrcStreamWriter {
         self.written.len as usize + rest
     }
 
-    /// Compresses what is enough for a chunk.
+    /// Compresses full chunks.
     pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         if !compressor.is_some() || self.raw.len() < self.chunk {
             return Ok(());
         }
+
         let chunks = self.raw.chunks_exact(self.chunk);
         let rest = chunks.remainder().len();
         for chunk in chunks {
@@ -65,10 +66,11 @@ impl OrcStreamWriter {
         let done = self.raw.len() - rest;
         self.raw.drain(..done);
         self.before += done as u64;
+
         Ok(())
     }
 
-    /// All of it, as it will be in the file.
+    /// Compresses the rest, and returns the encoded stream.
     pub(super) fn finish(mut self, compressor: &mut OrcChunkCompressor) -> Result<OrcEncodedStream, String> {
         if compressor.is_some() {
             self.squeeze(compressor)?;
@@ -80,6 +82,7 @@ impl OrcStreamWriter {
             self.written.len = self.raw.len() as u64;
             self.written.pieces.push(self.raw);
         }
+
         Ok(self.written)
     }
 }
@@ -97,25 +100,27 @@ impl OrcEncodedStream {
         self.starts.push(self.len);
         self.len += piece.len() as u64;
         self.pieces.push(piece);
+
         Ok(())
     }
 
-    /// Appends what a row index says of the place after so many bytes of the stream: where its chunk begins and how
-    /// many bytes of it lie before, or just these where nothing is compressed.
+    /// Appends the row index position after `position` bytes of the stream: the start of its chunk and the bytes of it
+    /// before, or just the latter if nothing is compressed.
     pub(super) fn place(&self, position: u64, positions: &mut Vec<u64>) {
         if !self.is_compressed {
             positions.push(position);
             return;
         }
+
         match self.starts.get((position / self.chunk) as usize) {
             Some(start) => positions.extend([*start, position % self.chunk]),
-            // Whoever is to read nothing more.
+            // At the end of the stream there is nothing more to read.
             None => positions.extend([self.len, 0]),
         }
     }
 }
 
-/// A message compressed like a stream.
+/// Compresses a message like a stream.
 pub(super) fn message(
     bytes: Vec<u8>,
     chunk: usize,
@@ -140,6 +145,7 @@ mod tests {
         stream.raw.extend((0..50).map(|at: u8| at.wrapping_mul(77)));
         let written = stream.finish(&mut compressor).unwrap();
         let lengths: Vec<u64> = written.pieces.iter().map(|piece| piece.len() as u64).collect();
+
         let places: Vec<Vec<u64>> = [0, 99, 100, 299, 300]
             .into_iter()
             .map(|position| {
@@ -148,7 +154,9 @@ mod tests {
                 place
             })
             .collect();
-        let (second, third) = (lengths[0], lengths[0] + lengths[1]);
+
+        let second = lengths[0];
+        let third = lengths[0] + lengths[1];
         let expected = [vec![0, 0], vec![0, 99], vec![second, 0], vec![third, 99], vec![written.len, 0]];
         assert_eq!(places, expected);
     }

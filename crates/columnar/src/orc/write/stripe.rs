@@ -1,4 +1,4 @@
-//! A stripe: the index of all columns, their data, and a footer that says what lies where.
+//! Assembles a stripe: the index of all columns, their data, and a footer that locates the streams.
 
 use orc_rust::proto::{self, RowIndex, RowIndexEntry, stream::Kind as StreamKind};
 use prost::Message;
@@ -10,27 +10,27 @@ use super::{
     stream::{self, OrcEncodedStream},
 };
 
-/// The clock that timestamps without zone are read off.
+/// Time zone of timestamps without zone.
 const ZONE: &str = "UTC";
 
-/// A stripe as it will be in the file.
+/// Encoded stripe.
 pub(super) struct EncodedStripe {
-    /// In their order: index, data, footer.
+    /// In order: index, data, footer.
     pub(super) pieces: Vec<Vec<u8>>,
     pub(super) information: proto::StripeInformation,
     /// Of all columns, the root's first.
     pub(super) statistics: Vec<OrcStatsAccumulator>,
 }
 
-/// Which parts of a stripe are to be made.
+/// Parts of a stripe to write.
 pub(super) struct StripeAssembler {
-    /// Rows of a row group; 0 where there is no row index.
+    /// Rows of a row group; 0 if there is no row index.
     pub(super) stride: usize,
     pub(super) chunk: usize,
 }
 
 impl StripeAssembler {
-    /// Puts the columns of a stripe together, which begins at `offset`.
+    /// Assembles the columns of a stripe that begins at `offset`.
     pub(super) fn stripe(
         &self,
         columns: Vec<EncodedColumn>,
@@ -39,7 +39,8 @@ impl StripeAssembler {
         compressor: &mut OrcChunkCompressor,
     ) -> Result<EncodedStripe, String> {
         let (root, mut statistics) = self.root(rows, compressor)?;
-        let (mut pieces, mut streams) = (Vec::new(), Vec::new());
+        let mut pieces = Vec::new();
+        let mut streams = Vec::new();
         let mut push = |column: u32, kind: StreamKind, written: OrcEncodedStream| {
             streams.push(proto::Stream {
                 kind: Some(kind.into()),
@@ -49,12 +50,14 @@ impl StripeAssembler {
             pieces.extend(written.pieces);
             written.len
         };
+
         let mut index_length = 0;
         let mut data = Vec::with_capacity(columns.len());
         let mut encodings = vec![proto::ColumnEncoding::default()];
         if self.stride > 0 {
             index_length += push(0, StreamKind::RowIndex, root);
         }
+
         for column in columns {
             if self.stride > 0 {
                 index_length += push(column.id, StreamKind::RowIndex, column.row_index);
@@ -66,12 +69,14 @@ impl StripeAssembler {
             statistics.push(column.statistics);
             data.push((column.id, column.streams));
         }
+
         let mut data_length = 0;
         for (id, streams) in data {
             for (kind, written) in streams {
                 data_length += push(id, kind, written);
             }
         }
+
         let footer = proto::StripeFooter {
             streams,
             columns: encodings,
@@ -87,11 +92,12 @@ impl StripeAssembler {
             number_of_rows: Some(rows),
             ..proto::StripeInformation::default()
         };
+
         pieces.extend(footer.pieces);
         Ok(EncodedStripe { pieces, information, statistics })
     }
 
-    /// The row index of the root, which has no streams, and its statistics.
+    /// Appends the row index of the root, which has no streams, and its statistics.
     fn root(
         &self,
         rows: u64,

@@ -1,4 +1,4 @@
-//! A top-level column: its rows are cut into row groups, and it begins anew with each stripe.
+//! Encodes a top-level column: splits its rows into row groups, and starts afresh with each stripe.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
     plan::OrcColumnPlan,
 };
 
-/// Rows after which what is enough for chunks is compressed: values may be many times longer than what they arrive as.
+/// Rows after which full chunks are compressed: values may be many times longer than they arrive.
 const PIECE: usize = 16_384;
 
 pub(super) struct TopLevelColumnEncoder {
@@ -18,9 +18,9 @@ pub(super) struct TopLevelColumnEncoder {
     /// Rows of a row group.
     stride: usize,
     compressors: Arc<OrcCompressorPool>,
-    /// None before the stripe's first row.
+    /// `None` before the stripe's first row.
     column: Option<StripeColumnEncoder>,
-    /// Of the row group that is being filled.
+    /// Rows of the current row group.
     rows: usize,
 }
 
@@ -49,20 +49,21 @@ impl TopLevelColumnEncoder {
             let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
             squeezed.map_err(|reason| OrcColumnError { column: self.plan.path.to_string(), reason })?;
         }
+
         Ok(())
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         self.column.as_ref().map_or(0, StripeColumnEncoder::memory)
     }
 
-    /// Bytes that it will have in the stripe, about.
+    /// Returns an estimate of its bytes in the stripe.
     pub(super) fn encoded(&self) -> usize {
         self.column.as_ref().map_or(0, StripeColumnEncoder::encoded)
     }
 
-    /// The columns of the stripe, this one first.
+    /// Returns the columns of the stripe, this one first.
     pub(super) fn end_stripe(&mut self) -> Result<Vec<EncodedColumn>, OrcColumnError> {
         let Some(mut column) = self.column.take() else { return Ok(Vec::new()) };
         if std::mem::take(&mut self.rows) > 0 {

@@ -1,4 +1,4 @@
-//! An ORC file that is being written.
+//! Writes an ORC file.
 
 use std::{fmt, sync::Arc};
 
@@ -26,18 +26,18 @@ use crate::{
     parallel::side_by_side::{ParallelError, side_by_side},
 };
 
-/// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
+/// Bytes of rows that are encoded at a time, without dictionaries: enough that threads rarely synchronize.
 const ENCODED_AT_ONCE: usize = 8 << 20;
-/// Bytes that wait with their dictionaries at most.
-const MOST_AT_ONCE: usize = 512 << 20;
-/// Rows of a slice at least, unless they have more bytes than these.
-const FEWEST_ROWS: usize = 1024;
-const FEWEST_ROWS_BYTES: usize = 4 << 20;
+/// Maximum bytes that wait, with their dictionaries.
+const MAX_AT_ONCE: usize = 512 << 20;
+/// Minimum rows of a slice, unless they exceed [`MIN_ROWS_BYTES`].
+const MIN_ROWS: usize = 1024;
+const MIN_ROWS_BYTES: usize = 4 << 20;
 
-/// Writes record batches to an ORC file. Dropped before it is finished, it leaves nothing behind.
+/// Writer of record batches to an ORC file. Dropped before it is finished, it leaves no file.
 ///
-/// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their values;
-/// columns of nulls alone are of booleans. Texts are strings, unless the metadata of their field says `varchar(n)` or
+/// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their
+/// values; columns of nulls become booleans. Texts are strings, unless the metadata of their field has `varchar(n)` or
 /// `char(n)` under `orc.type`; other metadata of fields become attributes of the file's types. Times of day, durations,
 /// intervals and unions are errors, and so are values that the file's type cannot hold.
 pub struct OrcWriter {
@@ -46,33 +46,33 @@ pub struct OrcWriter {
     schema: SchemaRef,
     options: OrcOptions,
     columns: Vec<TopLevelColumnEncoder>,
-    /// Bytes in memory of what is said of each row group.
+    /// Bytes in memory of the statistics and positions of each row group.
     group_bytes: usize,
     compressors: Arc<OrcCompressorPool>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// The same without their dictionaries.
+    /// The same without dictionaries.
     waiting_rows: usize,
     rows_in_stripe: u64,
     footer: OrcFooterBuilder,
     rows: u64,
-    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
 }
 
-/// An ORC file that was written.
+/// Result of writing an ORC file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrcWritten {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its stripes.
+    /// Number of stripes.
     pub stripes: usize,
 }
 
 impl OrcWriter {
-    /// A file with the columns of `schema`. `name` is what errors call it. Must be used within a tokio runtime.
+    /// Creates a file with the columns of `schema`. `name` is used in errors. Must be called within a tokio runtime.
     pub fn new(
         sink: Box<dyn Sink>,
         name: impl Into<String>,
@@ -86,6 +86,7 @@ impl OrcWriter {
         let footer = OrcFooterBuilder::new(types, &plans);
         let top = |plan| TopLevelColumnEncoder::new(plan, options.row_index_stride, compressors.clone());
         let columns = plans.into_iter().map(top).collect();
+
         Ok(Self {
             sink,
             name,
@@ -104,7 +105,7 @@ impl OrcWriter {
         })
     }
 
-    /// What is wrong with the types of columns or with options.
+    /// Checks the types of columns and the options.
     pub(crate) fn check_options(name: &str, schema: &SchemaRef, options: &OrcOptions) -> Result<()> {
         Self::begin(name, schema, options).map(drop)
     }
@@ -124,35 +125,36 @@ impl OrcWriter {
         let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
         check_options(&plans, options)?;
         options.compression.check().map_err(|reason| wrong(None, reason))?;
+
         Ok((plans, types))
     }
 
-    /// Rows that were given so far.
+    /// Returns the rows accepted so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes that are on their way to the file so far.
+    /// Returns the bytes handed to the sink so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
     }
 
-    /// Bytes that the stripe will have which is being filled, about; what waits to be encoded is not counted.
+    /// Estimates the bytes of the current stripe, without rows that wait to be encoded.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(TopLevelColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Bytes in memory: encoded columns, and rows that wait.
+    /// Returns the bytes in memory: encoded columns, and rows that wait.
     pub(crate) fn memory_used(&self) -> usize {
         self.columns.iter().map(TopLevelColumnEncoder::memory).sum::<usize>() + self.waiting_bytes
     }
 
-    /// Bytes that are on their way to the file.
+    /// Returns the bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
 
-    /// Encodes the rows that wait; if then more memory is used than this, ends the stripe.
+    /// Encodes the rows that wait; if more than `to` bytes are used then, ends the stripe.
     pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
@@ -164,8 +166,8 @@ impl OrcWriter {
         Ok(())
     }
 
-    /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
-    /// other error, and where this is dropped before it ends, there will be no file.
+    /// Appends a batch, whose columns must have the types of the schema. A batch of other types changes nothing; after
+    /// any other error, or if the future is dropped, there will be no file.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
@@ -181,19 +183,22 @@ impl OrcWriter {
         let rows_at_once =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
         let rows_at_once = rows_at_once.min(self.options.encoded_at_once);
-        let all_at_once = MOST_AT_ONCE.min(self.options.memory.as_usize() / 2);
-        // What is to be said of short row groups may be more than their rows.
+        let all_at_once = MAX_AT_ONCE.min(self.options.memory.as_usize() / 2);
+        // The statistics of short row groups may be larger than their rows.
         let index_bytes = self.group_bytes * batch.num_rows() / self.options.row_index_stride.max(1);
-        let (all_bytes, rows_bytes) = (weight(batch) + index_bytes, weight_of_rows(batch) + index_bytes);
+        let all_bytes = weight(batch) + index_bytes;
+        let rows_bytes = weight_of_rows(batch) + index_bytes;
+
         let part = |bytes: usize, count: usize| {
             (bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize
         };
         let fitting = |most: usize, bytes: usize| {
             (most as u128 * batch.num_rows() as u128 / bytes.max(1) as u128) as usize
         };
-        let fewest = fitting(FEWEST_ROWS_BYTES, rows_bytes).clamp(1, FEWEST_ROWS);
+        let fewest = fitting(MIN_ROWS_BYTES, rows_bytes).clamp(1, MIN_ROWS);
         let fitting = fitting(rows_at_once, rows_bytes).min(fitting(all_at_once, all_bytes));
         let mut start = 0;
+
         while start < batch.num_rows() {
             let count = fitting.max(fewest).min(batch.num_rows() - start);
             self.waiting_bytes += part(all_bytes, count);
@@ -202,6 +207,7 @@ impl OrcWriter {
             self.rows_in_stripe += count as u64;
             self.rows += count as u64;
             start += count;
+
             if self.waiting_rows >= rows_at_once || self.waiting_bytes >= all_at_once {
                 self.encode().await?;
                 if self.is_large() {
@@ -209,10 +215,11 @@ impl OrcWriter {
                 }
             }
         }
+
         Ok(())
     }
 
-    /// Writes what is left and the footer, and gives the file its name.
+    /// Writes the rest and the footer, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<OrcWritten> {
         let (written, sink) = self.end().await?;
@@ -220,7 +227,7 @@ impl OrcWriter {
         Ok(written)
     }
 
-    /// Writes what is left and the footer: nothing is missing but the name.
+    /// Writes the rest and the footer; only the name is missing.
     pub(crate) async fn seal(self) -> Result<(OrcWritten, Sealed)> {
         let (written, sink) = self.end().await?;
         Ok((written, sink.seal().await?))
@@ -233,8 +240,10 @@ impl OrcWriter {
         let body = self.sink.position();
         let stripes = self.footer.stripes();
         let Self { mut sink, name, options, rows, footer, compressors, schema, .. } = self;
-        let (kind, chunk) = (options.compression.kind(), options.chunk());
+        let kind = options.compression.kind();
+        let chunk = options.chunk();
         let mut metadata = options.metadata;
+
         for (key, value) in schema.metadata().iter().filter(|(key, _)| *key != DATASET_KEY) {
             metadata.entry(key.clone()).or_insert_with(|| value.clone().into_bytes());
         }
@@ -245,10 +254,11 @@ impl OrcWriter {
         let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
         sink.write(&footer).await?;
         let written = OrcWritten { rows, bytes: sink.position(), stripes };
+
         Ok((written, sink))
     }
 
-    /// Whether the stripe should end here.
+    /// Returns whether the stripe should end here.
     fn is_large(&self) -> bool {
         let encoded: usize = self.columns.iter().map(TopLevelColumnEncoder::encoded).sum();
         let memory: usize = self.columns.iter().map(TopLevelColumnEncoder::memory).sum();
@@ -257,9 +267,10 @@ impl OrcWriter {
     }
 
     fn check_whole(&self) -> Result<()> {
-        match self.is_broken {
-            true => Err(self.unwritable(None, "an earlier write failed or was given up".to_owned())),
-            false => Ok(()),
+        if self.is_broken {
+            Err(self.unwritable(None, "an earlier write failed or was given up".to_owned()))
+        } else {
+            Ok(())
         }
     }
 
@@ -289,6 +300,7 @@ impl OrcWriter {
         if self.waiting.is_empty() {
             return Ok(());
         }
+
         let batches = std::mem::take(&mut self.waiting);
         (self.waiting_bytes, self.waiting_rows) = (0, 0);
         let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
@@ -302,6 +314,7 @@ impl OrcWriter {
         let size = |(_, arrays): &(TopLevelColumnEncoder, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
         let encoded = side_by_side(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|failed| self.failed(failed))?;
+
         Ok(())
     }
 
@@ -311,21 +324,25 @@ impl OrcWriter {
         if rows == 0 {
             return Ok(());
         }
+
         let columns = std::mem::take(&mut self.columns);
         let end = |mut column: TopLevelColumnEncoder| column.end_stripe().map(|encoded| (column, encoded));
         let ended = side_by_side(self.options.threads, columns, TopLevelColumnEncoder::memory, end).await;
         let ended: Vec<(TopLevelColumnEncoder, Vec<EncodedColumn>)> =
             ended.map_err(|failed| self.failed(failed))?;
         let mut encoded = Vec::new();
+
         for (column, columns) in ended {
             self.columns.push(column);
             encoded.extend(columns);
         }
+
         self.begin_file().await?;
         let layout = StripeAssembler { stride: self.options.row_index_stride, chunk: self.options.chunk() };
         let offset = self.sink.position();
         let stripe = self.compressors.with(|compressor| layout.stripe(encoded, rows, offset, compressor));
         let stripe = stripe.map_err(|reason: String| self.unwritable(None, reason))?;
+
         for piece in &stripe.pieces {
             self.sink.write(piece).await?;
         }

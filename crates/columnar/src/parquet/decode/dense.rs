@@ -1,4 +1,4 @@
-//! Chunks that are no dictionary, decoded by the parquet crate.
+//! Decodes chunks without a dictionary through the parquet crate.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     parquet::{ParquetBytes, ParquetFile, pages::chunk_bytes::OneChunk},
 };
 
-/// All rows of a column, in segments.
+/// Decodes all rows of a column, in segments.
 pub(crate) fn decode(
     file: &ParquetFile,
     unit: usize,
@@ -34,41 +34,45 @@ pub(crate) fn decode(
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
-    // Memory is taken for as many rows as are asked for at a time.
+    // Memory is reserved for as many rows as are requested at a time.
     let segment = SEGMENT_ROWS.min(rows.max(1));
     let reader =
         reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
     let mut segments: Vec<ArrayRef> = Vec::new();
+
     for batch in reader {
         let batch = batch.map_err(|error| wrong(&error))?;
         let decoded = batch.columns().first().ok_or_else(|| wrong(&"a batch without a column"))?;
-        segments.push(match file.has_intervals() {
-            true => file.restored(column, decoded).map_err(|error| wrong(&error))?,
-            false => decoded.clone(),
+        segments.push(if file.has_intervals() {
+            file.restored(column, decoded).map_err(|error| wrong(&error))?
+        } else {
+            decoded.clone()
         });
     }
+
     if segments.iter().map(|segment| segment.len()).sum::<usize>() != rows {
         return Err(wrong(&"its pages have fewer rows than the row group"));
     }
     if representation == ChunkRepresentation::Dictionary {
         return as_dictionary(&segments).map_err(|error| wrong(&error));
     }
+
     Ok(Chunk::Dense(segments.into()))
 }
 
-/// The slow way to a dictionary, for encodings that only a general reader knows.
+/// Builds a dictionary from plain values: the slow path, for encodings that only the general reader knows.
 fn as_dictionary(segments: &[ArrayRef]) -> Result<Chunk, ArrowError> {
     let Some(first) = segments.first() else { return Ok(Chunk::Dense(Arc::new([]))) };
     let whole = arrow::compute::concat(&segments.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?;
     let dictionary = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(first.data_type().clone()));
     match arrow::compute::cast(&whole, &dictionary) {
         Ok(array) => Ok(Chunk::Dictionary(array)),
-        // Types without a dictionary stay what they are.
+        // Types without a dictionary stay as they are.
         Err(_) => Ok(Chunk::Dense(segments.to_vec().into())),
     }
 }
 
-/// Batches of some columns, in the order of the file's columns.
+/// Returns a reader of some columns, in the order of the file's columns.
 pub(crate) fn reader(
     file: &ParquetFile,
     unit: usize,
@@ -79,6 +83,7 @@ pub(crate) fn reader(
     if file.has_encrypted(unit, columns) {
         return file.decrypting_reader(unit, columns, file.chunks_of(unit, columns, bytes)?, batch_rows);
     }
+
     let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
     let descriptor = &file.decoded;
     let mask = ProjectionMask::leaves(descriptor, leaves);

@@ -1,4 +1,4 @@
-//! Decodes strings and bytes that are no dictionary, or gave up on theirs.
+//! Decodes strings and bytes without a dictionary, and those of chunks that fell back from one.
 
 use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
 use parquet::basic::{Encoding, Type as PhysicalType};
@@ -18,24 +18,24 @@ use crate::{
     },
 };
 
-/// Where the values of a page come from, in order.
+/// Source of the values of a page, in order.
 enum BytesPageValues<'a> {
-    /// Each behind its length.
+    /// Each value after its length.
     Plain(&'a [u8]),
-    /// In the dictionary, where a code says.
+    /// Codes into the dictionary.
     Codes { codes: std::slice::Iter<'a, u32>, dictionary: &'a BytesDictionary },
 }
 
-/// The values of the chunk's dictionary.
+/// Values of the chunk's dictionary.
 #[derive(Default)]
 struct BytesDictionary {
     bytes: Vec<u8>,
-    /// Where each begins, and how long it is.
+    /// Offset and length of each value.
     spans: Vec<(u32, u32)>,
 }
 
 impl FlatChunk<'_> {
-    /// The chunk's values in segments, or `None` where its type or an encoding wants a general reader.
+    /// Decodes the chunk's values in segments; `None` if its type or an encoding needs the general reader.
     pub(crate) fn decode_bytes(
         &self,
         bytes: &ParquetBytes,
@@ -67,14 +67,17 @@ impl FlatChunk<'_> {
         let mut segment = ByteSegment::default();
         let mut codes: Codes<u32> = Codes::with_capacity(0);
         let mut rows = 0;
+
         while let Some(page) = pages.next()? {
             let FlatPage::Data(page) = page else {
                 return Err("a dictionary behind the first page".to_owned());
             };
+
             rows += page.rows;
             if rows > self.rows() {
                 return Err("its pages have more rows than the row group".to_owned());
             }
+
             let valid = Self::valid(&page)?;
             let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
             let mut values = match page.encoding {
@@ -85,34 +88,39 @@ impl FlatChunk<'_> {
                         Some((width, packed)) => {
                             codes::append_hybrid(packed, *width, count, dictionary.spans.len(), &mut codes)?;
                         }
-                        // A page of nulls only may leave out even the width.
+                        // A page of nulls alone may omit even the width.
                         None if count == 0 => {}
                         None => return Err("a page of codes is empty".to_owned()),
                     }
+
                     BytesPageValues::Codes { codes: codes.iter(), dictionary: &dictionary }
                 }
                 _ => return Ok(None),
             };
+
             let average = values.average_bytes(count);
             let mut done = 0;
             while done < page.rows {
                 if segment.rows() == 0 {
                     let left = self.rows().saturating_sub(segments.len() * SEGMENT_ROWS).min(SEGMENT_ROWS);
-                    // A little more than it takes by average, so that most segments need not grow.
+                    // Slightly more than the average, so that most segments do not reallocate.
                     segment = ByteSegment::with_capacity(left, (average * left as f64 * 1.02) as usize);
                 }
                 let taken = (SEGMENT_ROWS - segment.rows()).min(page.rows - done);
                 let valid = valid.as_ref().map(|valid| valid.slice(done, taken));
                 values.append_to(&mut segment, valid.as_ref(), taken)?;
                 done += taken;
+
                 if segment.rows() == SEGMENT_ROWS {
                     segments.push(std::mem::take(&mut segment).into_array(data_type)?);
                 }
             }
         }
+
         if rows != self.rows() {
             return Err(format!("its pages have {rows} rows of the row group's {}", self.rows()));
         }
+
         if segment.rows() > 0 {
             segments.push(segment.into_array(data_type)?);
         }
@@ -130,13 +138,14 @@ impl BytesDictionary {
             rest = behind.get(length as usize..)?;
             Some((start, length))
         };
+
         let spans: Option<Vec<_>> = (0..count).map(span).collect();
         Ok(Self { bytes: plain.to_vec(), spans: spans.ok_or("its dictionary ends early")? })
     }
 }
 
 impl BytesPageValues<'_> {
-    /// About how many bytes a value has, of the `count` values of a page.
+    /// Estimates the mean bytes of a value, given the `count` values of a page.
     fn average_bytes(&self, count: usize) -> f64 {
         let (bytes, of) = match self {
             Self::Plain(rest) => (rest.len(), count),
@@ -145,7 +154,7 @@ impl BytesPageValues<'_> {
         (bytes as f64 / of.max(1) as f64 - 4.0).max(0.0)
     }
 
-    /// Appends the next rows, of which those that `valid` says have a value.
+    /// Appends the next rows; those set in `valid` have a value.
     fn append_to(
         &mut self,
         segment: &mut ByteSegment,
@@ -172,10 +181,14 @@ impl BytesPageValues<'_> {
         match self {
             Self::Plain(plain) => {
                 let mut rest = *plain;
-                let next = || match is_valid() {
-                    true => split_plain(&mut rest).map(Some).ok_or_else(ends_early),
-                    false => Ok(Some(ByteSegment::NULL)),
+                let next = || {
+                    if is_valid() {
+                        split_plain(&mut rest).map(Some).ok_or_else(ends_early)
+                    } else {
+                        Ok(Some(ByteSegment::NULL))
+                    }
                 };
+
                 segment.append(rows, next)?;
                 *plain = rest;
                 Ok(())
@@ -186,10 +199,14 @@ impl BytesPageValues<'_> {
                     let span = dictionary.spans.get(*code as usize)?;
                     Some((dictionary.bytes.get(span.0 as usize..)?, span.1 as usize))
                 };
-                segment.append(rows, || match is_valid() {
-                    true => codes.next().and_then(value).map(Some).ok_or_else(lost),
-                    false => Ok(Some(ByteSegment::NULL)),
+                segment.append(rows, || {
+                    if is_valid() {
+                        codes.next().and_then(value).map(Some).ok_or_else(lost)
+                    } else {
+                        Ok(Some(ByteSegment::NULL))
+                    }
                 })?;
+
                 Ok(())
             }
         }

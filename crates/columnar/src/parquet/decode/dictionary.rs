@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Rows that memory is taken for before any were read: a footer may claim any number.
-const MOST_ROWS_AHEAD: usize = 1 << 24;
+/// Rows that memory is reserved for before any is read: a footer may claim any number.
+const MAX_ROWS_AHEAD: usize = 1 << 24;
 
-/// A chunk of a column that is neither nested nor repeated.
+/// Chunk of a column that is neither nested nor repeated.
 pub(crate) struct FlatChunk<'a> {
     pub(crate) file: &'a ParquetFile,
     pub(crate) unit: usize,
@@ -35,18 +35,18 @@ pub(crate) struct FlatChunk<'a> {
     pub(crate) chunk: &'a ColumnChunkMetaData,
 }
 
-/// The codes of a chunk, with the values that they stand for.
+/// Codes of a chunk, with the values that they stand for.
 struct DecodedDictionary<T> {
     codes: Codes<T>,
     nulls: Option<NullBuffer>,
     values: ArrayRef,
 }
 
-/// What a chunk's codes stand for.
+/// Values of a chunk's codes.
 enum ChunkDictionary<'d> {
-    /// As many values, as the file has them.
+    /// Fixed number of values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
-    /// To these, values are added that are new.
+    /// Values to which new ones are added.
     Growing(&'d mut ValueInterner),
 }
 
@@ -60,9 +60,8 @@ impl ChunkDictionary<'_> {
 }
 
 impl FlatChunk<'_> {
-    /// The chunk as a dictionary array, or `None` where a page is encoded otherwise. With `insist`, values of such
-    /// pages are looked up in the dictionary and added to it where they are new; then `None` means an encoding that
-    /// only a general reader knows.
+    /// Decodes the chunk as a dictionary array; `None` if a page is not dictionary-encoded. With `insist`, values of
+    /// such pages are interned into the dictionary; then `None` means an encoding that only the general reader knows.
     pub(crate) fn decode(
         &self,
         bytes: &ParquetBytes,
@@ -81,6 +80,7 @@ impl FlatChunk<'_> {
         if insist {
             return self.grown(bytes, scratch);
         }
+
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let mut strings = PlainStringDecoder::of(self.file, self.column, self.descriptor);
         let page = pages.dictionary(|some| strings.as_mut().map_or(Ok(()), |strings| strings.take(some)))?;
@@ -93,6 +93,7 @@ impl FlatChunk<'_> {
             }
             None => self.values(page.values, count)?,
         };
+
         let dictionary = ChunkDictionary::Fixed { values, count };
         match CodeWidth::of(count) {
             CodeWidth::U8 => Self::coded(self.codes::<u8>(pages, dictionary)?),
@@ -101,19 +102,20 @@ impl FlatChunk<'_> {
         }
     }
 
-    /// With a dictionary to which values are added.
+    /// Decodes with a dictionary that grows.
     fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, String> {
         let room = std::mem::take(&mut scratch.distinct);
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
-        let (count, most) = (page.count, page.count.saturating_add(self.rows()));
+        let count = page.count;
+        let most = page.count.saturating_add(self.rows());
         let mut distinct = ValueInterner::within(room, self.descriptor, page.values, count, most)?;
         let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut distinct));
         scratch.distinct = distinct.into_room();
         coded?.map(Self::narrowest).transpose()
     }
 
-    /// Rows of the row group.
+    /// Returns the rows of the row group.
     pub(crate) fn rows(&self) -> usize {
         self.file.unit_rows(self.unit) as usize
     }
@@ -123,7 +125,7 @@ impl FlatChunk<'_> {
         Ok(Some(codes.into_array(nulls, values)?))
     }
 
-    /// Codes of a dictionary that grew while it was read are as narrow as it allows in the end.
+    /// Narrows the codes of a dictionary that grew while it was read to the smallest key type that holds them.
     fn narrowest(
         DecodedDictionary { codes, nulls, values }: DecodedDictionary<u32>,
     ) -> Result<ArrayRef, String> {
@@ -140,9 +142,10 @@ impl FlatChunk<'_> {
         mut dictionary: ChunkDictionary<'_>,
     ) -> Result<Option<DecodedDictionary<T>>, String> {
         let rows = self.rows();
-        let mut codes: Codes<T> = Codes::with_capacity(rows.min(MOST_ROWS_AHEAD));
+        let mut codes: Codes<T> = Codes::with_capacity(rows.min(MAX_ROWS_AHEAD));
         let mut validity: Option<BooleanBufferBuilder> = None;
         let mut present: Codes<T> = Codes::with_capacity(0);
+
         while let Some(page) = pages.next()? {
             let page = match page {
                 FlatPage::Data(page) => page,
@@ -151,6 +154,7 @@ impl FlatChunk<'_> {
             if page.rows > rows - codes.len() {
                 return Err("its pages have more rows than the row group".to_owned());
             }
+
             let valid = self.page_validity(&page, codes.len(), &mut validity)?;
             let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
             let into = if valid.is_some() { &mut present } else { &mut codes };
@@ -159,7 +163,7 @@ impl FlatChunk<'_> {
                     Some((width, packed)) => {
                         codes::append_hybrid(packed, *width, count, dictionary.len(), into)?;
                     }
-                    // A page of nulls only may leave out even the width.
+                    // A page of nulls alone may omit even the width.
                     None if count == 0 => {}
                     None => return Err("a page of codes is empty".to_owned()),
                 },
@@ -168,14 +172,17 @@ impl FlatChunk<'_> {
                 }
                 _ => return Ok(None),
             }
+
             if let Some(valid) = valid {
                 codes.spread(&present, &valid);
                 present.clear();
             }
         }
+
         if codes.len() != rows {
             return Err(format!("its pages have {} rows of the row group's {rows}", codes.len()));
         }
+
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
             ChunkDictionary::Fixed { values, .. } => values,
@@ -184,6 +191,7 @@ impl FlatChunk<'_> {
                 self.values(distinct.as_plain(), count)?
             }
         };
+
         Ok(Some(DecodedDictionary { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
     }
 
@@ -191,15 +199,15 @@ impl FlatChunk<'_> {
         plain::values(self.file, self.column, self.descriptor, plain, count)
     }
 
-    /// Which rows of the page have values; `None` for all of them.
+    /// Returns the validity of the page's rows; `None` if all have a value.
     pub(crate) fn valid(page: &DataPage<'_>) -> Result<Option<BooleanBuffer>, String> {
         let Some(levels) = page.levels else { return Ok(None) };
-        let mut bits = BooleanBufferBuilder::new(page.rows.min(MOST_ROWS_AHEAD));
+        let mut bits = BooleanBufferBuilder::new(page.rows.min(MAX_ROWS_AHEAD));
         let set = levels::append(levels, page.rows, &mut bits)?;
         Ok((set < page.rows).then(|| bits.finish()))
     }
 
-    /// The same; the chunk's validity begins with the first page that has a null.
+    /// Returns the same; the chunk's validity begins with the first page that has a null.
     fn page_validity(
         &self,
         page: &DataPage<'_>,
@@ -210,7 +218,7 @@ impl FlatChunk<'_> {
         match (&valid, &mut *validity) {
             (Some(valid), _) => {
                 let validity = validity.get_or_insert_with(|| {
-                    let mut validity = BooleanBufferBuilder::new(self.rows().min(MOST_ROWS_AHEAD));
+                    let mut validity = BooleanBufferBuilder::new(self.rows().min(MAX_ROWS_AHEAD));
                     validity.append_n(before, true);
                     validity
                 });
@@ -219,6 +227,7 @@ impl FlatChunk<'_> {
             (None, Some(validity)) => validity.append_n(page.rows, true),
             (None, None) => {}
         }
+
         Ok(valid)
     }
 }

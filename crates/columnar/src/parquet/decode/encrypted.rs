@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The bytes of some column chunks of one row group.
+/// Bytes of some column chunks of one row group.
 pub(crate) struct EncryptedChunks(Vec<(Range<u64>, EncryptedChunkSource)>);
 
 enum EncryptedChunkSource {
@@ -39,18 +39,18 @@ enum EncryptedChunkSource {
 }
 
 impl ParquetFile {
-    /// Whether the file was opened with keys, and is encrypted.
+    /// Returns whether the file is encrypted and was opened with keys.
     pub(crate) fn is_decrypted(&self) -> bool {
         self.decrypted
     }
 
-    /// Whether a chunk of these columns is encrypted.
+    /// Returns whether a chunk of these columns is encrypted.
     pub(crate) fn has_encrypted(&self, unit: usize, columns: &[ProjectedColumn]) -> bool {
         let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
         leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(footer::is_encrypted))
     }
 
-    /// Batches of some columns of a row group, in the order of the file's columns, some of which are encrypted.
+    /// Returns batches of some columns of a row group, some of them encrypted, in the order of the file's columns.
     pub(crate) fn decrypting_reader(
         &self,
         unit: usize,
@@ -61,6 +61,7 @@ impl ParquetFile {
         if !self.decrypted {
             return Err(ParquetError::General("it is encrypted, and there are no keys".to_owned()));
         }
+
         let mask = ProjectionMask::leaves(
             self.metadata.file_metadata().schema_descr(),
             columns.iter().flat_map(|column| self.wanted(column)),
@@ -72,7 +73,7 @@ impl ParquetFile {
             .build()
     }
 
-    /// The metadata as the parquet crate's reader takes it, with the types of [`Self::schema`].
+    /// Returns the metadata as the parquet crate's reader takes it, with the types of [`Self::schema`].
     fn reader_metadata(&self) -> ParquetResult<ArrowReaderMetadata> {
         let own = ArrowReaderMetadata::try_new(self.metadata.clone(), ArrowReaderOptions::new())?;
         if own.schema().fields() == self.schema.fields() {
@@ -82,7 +83,7 @@ impl ParquetFile {
         ArrowReaderMetadata::try_new(self.metadata.clone(), options)
     }
 
-    /// The chunks of some columns, of which a window at a time is read.
+    /// Returns the chunks of some columns, read a window at a time.
     pub(crate) fn windows(
         &self,
         unit: usize,
@@ -94,7 +95,7 @@ impl ParquetFile {
         })
     }
 
-    /// The chunks of some columns, which were read or are read as they are decoded.
+    /// Returns the chunks of some columns, either in memory or read as they are decoded.
     pub(crate) fn chunks_of(
         &self,
         unit: usize,

@@ -1,8 +1,8 @@
-//! Chooses the unit of INT96 columns: nanoseconds where the years of all values allow it, else a coarser one.
+//! Chooses the unit of INT96 columns: nanoseconds if all values are in range, else a coarser one.
 //!
-//! INT96 has nanoseconds and any year, and no type of Arrow has both. The footer does not say which of them a file uses:
-//! INT96 has no statistics that can be relied on. Where the writer does not tell either, the values are looked at once,
-//! when the file is opened.
+//! INT96 has nanoseconds and any year, and no Arrow type has both. The footer does not tell which of them a file uses,
+//! and INT96 statistics cannot be relied on. Unless the writer is known, the values are scanned once, when the file is
+//! opened.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -20,14 +20,14 @@ use crate::{
     parquet::{DecodeScratch, ParquetFile, footer::has_arrow_schema},
 };
 
-/// What Spark leaves in footers. It has microseconds, of any year.
+/// Key prefix that Spark leaves in footers. It writes microseconds, of any year.
 const SPARK: &str = "org.apache.spark.";
-/// Units from the finest, each with how many seconds since 1970 it reaches.
+/// Units from the finest, each with the seconds from 1970 that it reaches.
 const REACH: [(TimeUnit, i64); 2] =
     [(TimeUnit::Nanosecond, i64::MAX / 1_000_000_000 - 1), (TimeUnit::Microsecond, i64::MAX / 1_000_000 - 1)];
 
 impl ParquetFile {
-    /// The file with units that have all values of its INT96 columns.
+    /// Returns the file with units that hold all values of its INT96 columns.
     pub(crate) async fn with_units_of_int96(self, object: &OpenObject) -> Result<Self> {
         let columns = self.open_units();
         if columns.is_empty() {
@@ -37,23 +37,22 @@ impl ParquetFile {
         let mut units = vec![None; self.leaves.len()];
         let pairs = self.metadata.file_metadata().key_value_metadata();
         let spark = pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key.starts_with(SPARK)));
-        // Seconds have the years of all values.
+        // Seconds hold the years of all values.
         let seconds = self.with_units(&units_of(&columns, units.len(), TimeUnit::Second));
+
         for root in columns {
-            let unit = match spark {
-                true => TimeUnit::Microsecond,
-                false => seconds.finest_unit(object, root).await?,
-            };
+            let unit = if spark { TimeUnit::Microsecond } else { seconds.finest_unit(object, root).await? };
             if let Some(known) = units.get_mut(root) {
                 *known = Some(unit);
             }
         }
+
         let mut file = self.with_units(&units);
         file.has_chosen_unit = units.iter().map(Option::is_some).collect();
         Ok(file)
     }
 
-    /// Top-level INT96 columns whose unit the file's Arrow schema does not state.
+    /// Returns the top-level INT96 columns whose unit the file's Arrow schema does not state.
     fn open_units(&self) -> Vec<usize> {
         if has_arrow_schema(&self.metadata) {
             return Vec::new();
@@ -65,7 +64,7 @@ impl ParquetFile {
         roots.filter(|(_, leaves)| (*leaves).clone().any(is_int96)).map(|(root, _)| root).collect()
     }
 
-    /// The file with another unit for the timestamps in nanoseconds of some top-level columns.
+    /// Returns the file with another unit for the nanosecond timestamps of some top-level columns.
     fn with_units(&self, units: &[Option<TimeUnit>]) -> Self {
         let with_units = |fields: &Fields| -> Fields {
             let each = fields.iter().zip(units);
@@ -77,12 +76,13 @@ impl ParquetFile {
         Self { schema, written: with_units(&self.written), ..self.clone() }
     }
 
-    /// The finest unit that has all values of a column, which is read in seconds here. A column that cannot be read has
-    /// any.
+    /// Returns the finest unit that holds all values of a column, which is read in seconds here. Any unit will do for a
+    /// column that cannot be read.
     async fn finest_unit(&self, object: &OpenObject, root: usize) -> Result<TimeUnit> {
         let column = ProjectedColumn::whole(root);
         let mut scratch = DecodeScratch::default();
         let mut span = 0..=0;
+
         for unit in 0..self.units() {
             let bytes = self.read(object, unit, std::slice::from_ref(&column)).await?;
             let decoded = self.decode(unit, &column, &bytes, ChunkRepresentation::Native, &mut scratch);
@@ -93,6 +93,7 @@ impl ParquetFile {
                 Err(_) => break,
             }
         }
+
         let fits = |reach: i64| span.start().saturating_neg() <= reach && *span.end() <= reach;
         let finest = REACH.iter().find(|(_, reach)| fits(*reach));
         Ok(finest.map_or(TimeUnit::Millisecond, |(unit, _)| *unit))
@@ -103,7 +104,7 @@ fn units_of(columns: &[usize], count: usize, unit: TimeUnit) -> Vec<Option<TimeU
     (0..count).map(|root| columns.contains(&root).then_some(unit)).collect()
 }
 
-/// The field with all its timestamps of nanoseconds in another unit.
+/// Returns the field with all its nanosecond timestamps in another unit.
 fn in_unit(field: &Field, unit: TimeUnit) -> Field {
     let inner = |field: &Field| Arc::new(in_unit(field, unit));
     let data_type = match field.data_type() {
@@ -115,10 +116,11 @@ fn in_unit(field: &Field, unit: TimeUnit) -> Field {
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         other => other.clone(),
     };
+
     field.clone().with_data_type(data_type)
 }
 
-/// Widens the span by all timestamps of seconds in an array.
+/// Widens the span by all timestamps, in seconds, of an array.
 fn widen(span: &mut RangeInclusive<i64>, array: &ArrayRef) {
     if let Some(times) = array.as_primitive_opt::<TimestampSecondType>() {
         let least = arrow::compute::min(times).unwrap_or(0).min(*span.start());

@@ -1,5 +1,5 @@
-//! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
-//! its bytes, one page and one batch.
+//! Reads a row group page by page, if whole column chunks do not fit in memory: each column holds a window of its
+//! bytes, one page and one batch.
 
 use std::collections::HashMap;
 
@@ -52,11 +52,12 @@ impl ParquetFile {
             let from = ChunkWindowSource::Object { object: object.clone(), runtime: runtime.clone() };
             self.decrypting_reader(unit, columns, self.windows(unit, columns, &from)?, batch_rows)
         };
+
         self.batches_of(unit, columns, &open)
     }
 
-    /// The rows of some columns of a row group, all or those that are selected, few at a time. A reader knows a
-    /// top-level column once only: where several parts of one are wanted, as many readers go side by side.
+    /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes each
+    /// top-level column only once: if several parts of one are requested, several readers run side by side.
     pub(crate) fn batches(
         &self,
         unit: usize,
@@ -69,7 +70,7 @@ impl ParquetFile {
         self.batches_of(unit, columns, &open)
     }
 
-    /// The same, where `open` makes the readers.
+    /// Returns the same, from readers that `open` makes.
     fn batches_of(
         &self,
         unit: usize,
@@ -86,6 +87,7 @@ impl ParquetFile {
             }
             *times += 1;
         }
+
         let layer = |places: Vec<usize>| {
             let columns: Vec<ProjectedColumn> =
                 places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
@@ -93,6 +95,7 @@ impl ParquetFile {
         };
         let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
         let count = columns.len();
+
         Ok(std::iter::from_fn(move || {
             let mut side_by_side = vec![None; count];
             let mut rows = None;
@@ -108,11 +111,12 @@ impl ParquetFile {
                     }
                 }
             }
+
             Some(Ok((side_by_side.into_iter().flatten().collect(), rows?)))
         }))
     }
 
-    /// Batches of some columns, whose bytes `group` has.
+    /// Returns a reader of some columns, whose bytes `group` has.
     fn reader(
         &self,
         columns: &[ProjectedColumn],
@@ -126,19 +130,19 @@ impl ParquetFile {
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
     }
 
-    /// The rows of columns of which each is another top-level column.
+    /// Returns the rows of distinct top-level columns.
     fn layer(
         &self,
         unit: usize,
         columns: &[ProjectedColumn],
         open: &BatchReaderFactory<'_>,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
-        // An error of an encrypted column is not one of those beside it.
+        // An error of an encrypted column must not be attributed to its neighbours.
         let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
         let first = first.or(columns.first()).cloned().unwrap_or_else(|| ProjectedColumn::whole(0));
         let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
         let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;
-        // Whole errors are made beforehand, so that the batches outlive the file's metadata.
+        // Complete errors are built in advance, so that the batches outlive the file's metadata.
         let wrong = self.corrupt(unit, &first, "");
         let wrong = move |reason: String| match wrong.clone() {
             crate::Error::Decryption { object, .. } => {
@@ -149,12 +153,14 @@ impl ParquetFile {
             }
             other => other,
         };
+
         let fields = columns.iter().filter_map(|column| {
             let field = self.schema.fields().get(column.root)?;
             Some(column.field(field).data_type().clone())
         });
         let types: Vec<DataType> = if self.has_intervals() { fields.collect() } else { Vec::new() };
         let mut reader = Some(reader);
+
         Ok(std::iter::from_fn(move || {
             let batch = guarded(|| reader.as_mut()?.next());
             let batch = match batch {
@@ -168,6 +174,7 @@ impl ParquetFile {
                 }
                 Ok((decoded, batch.num_rows()))
             });
+
             if batch.is_err() {
                 reader = None;
             }

@@ -1,7 +1,7 @@
-//! The columns of a file as Arrow has them.
+//! Maps the columns of a file to Arrow.
 //!
-//! An Arrow schema in the file that cannot be decoded is taken as absent. A column that no type of Arrow holds does not keep
-//! others from being read: it has a type of its own, which nothing reads.
+//! An Arrow schema in the file that cannot be decoded is taken as absent. A column that no Arrow type holds does not
+//! prevent others from being read: it gets a placeholder type and is never decoded.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,7 +31,7 @@ use crate::{file::schema::leaf_count, parallel::guarded::guarded, parquet::inter
 pub(crate) struct ArrowColumns {
     pub(crate) fields: Vec<FieldRef>,
     pub(crate) leaves: Vec<Range<usize>>,
-    /// Why some of them cannot be read.
+    /// Reasons why some of them cannot be read.
     pub(crate) unreadable: BTreeMap<usize, String>,
     pub(crate) metadata: HashMap<String, String>,
 }
@@ -54,6 +54,7 @@ impl ArrowColumns {
                 (columns, false)
             }
         };
+
         if has_schema {
             columns.fields = with_zones(&columns.fields, metadata);
         } else {
@@ -68,14 +69,17 @@ impl ArrowColumns {
         let fields = schema.fields().to_vec();
         let mut leaves = Vec::with_capacity(fields.len());
         let mut next = 0;
+
         for field in &fields {
             let count = leaf_count(field.data_type());
             leaves.push(next..next + count);
             next += count;
         }
+
         if next != metadata.file_metadata().schema_descr().num_columns() {
             return Err("the schema has fields without columns".to_owned());
         }
+
         let mut said = schema.metadata().clone();
         if said.is_empty() {
             said = pairs(metadata);
@@ -83,7 +87,7 @@ impl ArrowColumns {
         Ok(Self { fields, leaves, unreadable: BTreeMap::new(), metadata: said })
     }
 
-    /// Each column by itself, so that one that cannot be read does not hide others.
+    /// Converts each column by itself, so that an unreadable one does not hide others.
     fn one_by_one(metadata: &ParquetMetaData) -> Result<Self, String> {
         let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
         let mut columns = Self {
@@ -93,6 +97,7 @@ impl ArrowColumns {
             metadata: pairs(metadata),
         };
         let mut next = 0;
+
         for root in roots {
             let count = leaves_of(root);
             let field = match alone(root) {
@@ -105,16 +110,18 @@ impl ArrowColumns {
                     Arc::new(Field::new(root.name(), DataType::Null, true))
                 }
             };
+
             columns.fields.push(field);
             columns.leaves.push(next..next + count);
             next += count;
         }
+
         Ok(columns)
     }
 }
 
-/// The fields with the time zones that the Arrow schema gives them in another unit: seconds, which the format does not
-/// have, or nanoseconds in files that were to have none. The parquet crate leaves both out.
+/// Returns the fields with the time zones that the Arrow schema gives them in another unit: seconds, which the format
+/// lacks, or nanoseconds in files that were to have none. The parquet crate omits both.
 fn with_zones(fields: &[FieldRef], metadata: &ParquetMetaData) -> Vec<FieldRef> {
     if !fields.iter().any(|field| is_in_utc(field.data_type())) {
         return fields.to_vec();
@@ -138,7 +145,7 @@ fn is_in_utc(data_type: &DataType) -> bool {
     }
 }
 
-/// The Arrow schema that the file was written with.
+/// Returns the Arrow schema that the file was written with.
 fn arrow_schema(metadata: &ParquetMetaData) -> Option<Schema> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let text = pairs.iter().find(|pair| pair.key == ARROW_SCHEMA_META_KEY)?.value.as_ref()?;
@@ -163,10 +170,11 @@ fn with_zone(field: &FieldRef, written: &FieldRef) -> FieldRef {
         (DataType::Map(own, sorted), DataType::Map(entries, _)) => DataType::Map(both(own, entries), *sorted),
         _ => return field.clone(),
     };
+
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// The field of one column, as if there were no other.
+/// Converts one column, as if there were no other.
 fn alone(root: &TypePtr) -> Result<Option<FieldRef>, String> {
     let convert = || {
         let schema = Type::group_type_builder("schema").with_fields(vec![root.clone()]).build()?;
@@ -177,13 +185,10 @@ fn alone(root: &TypePtr) -> Result<Option<FieldRef>, String> {
 }
 
 fn leaves_of(root: &Type) -> usize {
-    match root.is_primitive() {
-        true => 1,
-        false => root.get_fields().iter().map(|field| leaves_of(field)).sum(),
-    }
+    if root.is_primitive() { 1 } else { root.get_fields().iter().map(|field| leaves_of(field)).sum() }
 }
 
-/// What the file says of itself, less the Arrow schema.
+/// Returns the key-value metadata of the file, except the Arrow schema.
 fn pairs(metadata: &ParquetMetaData) -> HashMap<String, String> {
     let pairs = metadata.file_metadata().key_value_metadata().map(Vec::as_slice).unwrap_or_default();
     let pairs = pairs.iter().filter(|pair| pair.key != ARROW_SCHEMA_META_KEY);

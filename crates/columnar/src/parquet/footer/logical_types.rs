@@ -1,5 +1,5 @@
-//! Keeps logical types that Arrow has no type for in the metadata of fields, as extension types: variants, geometries and
-//! geographies come out as they are stored, and still say what they are.
+//! Keeps logical types that Arrow lacks as extension types in the metadata of fields: variants, geometries and
+//! geographies are read in their storage type.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use parquet::{
 };
 use serde_json::{Map, Value};
 
-/// Where a field says which extension type it has, and with what metadata.
+/// Metadata keys of a field's extension type: its name and its metadata.
 const NAME_KEY: &str = "ARROW:extension:name";
 const METADATA_KEY: &str = "ARROW:extension:metadata";
-const VARIANT: &str = "arrow.parquet.variant";
+pub(crate) const VARIANT: &str = "arrow.parquet.variant";
 /// See <https://geoarrow.org/extension-types.html>.
-const GEO: &str = "geoarrow.wkb";
-/// What the coordinates refer to where nothing is said of it: longitude and latitude.
-const DEFAULT_CRS: &str = "OGC:CRS84";
+pub(crate) const GEO: &str = "geoarrow.wkb";
+/// CRS of coordinates without one: longitude and latitude.
+pub(crate) const DEFAULT_CRS: &str = "OGC:CRS84";
 
-/// Adds what the file says of the logical types of top-level columns, and of fields and elements within them.
+/// Annotates top-level columns, and the fields and elements within them, with the file's logical types.
 pub(crate) fn annotated(fields: &[FieldRef], metadata: &ParquetMetaData) -> Vec<FieldRef> {
     let file = metadata.file_metadata();
     let roots = file.schema_descr().root_schema().get_fields();
@@ -54,11 +54,12 @@ fn annotate(field: &FieldRef, parquet: &TypePtr, pairs: &[KeyValue]) -> FieldRef
     Arc::new(annotated)
 }
 
-/// The type with annotated fields; `None` where they are not found in the Parquet type.
+/// Returns the type with annotated fields; `None` if they are not found in the Parquet type.
 fn annotated_type(data_type: &DataType, parquet: &TypePtr, pairs: &[KeyValue]) -> Option<DataType> {
     if parquet.is_primitive() {
         return None;
     }
+
     let inner = parquet.get_fields();
     Some(match data_type {
         DataType::Struct(fields) if fields.len() == inner.len() => {
@@ -67,20 +68,30 @@ fn annotated_type(data_type: &DataType, parquet: &TypePtr, pairs: &[KeyValue]) -
         }
         DataType::List(item) => DataType::List(annotate(item, element_of(inner)?, pairs)),
         DataType::LargeList(item) => DataType::LargeList(annotate(item, element_of(inner)?, pairs)),
+        DataType::ListView(item) => DataType::ListView(annotate(item, element_of(inner)?, pairs)),
+        DataType::LargeListView(item) => DataType::LargeListView(annotate(item, element_of(inner)?, pairs)),
+        DataType::FixedSizeList(item, size) => {
+            DataType::FixedSizeList(annotate(item, element_of(inner)?, pairs), *size)
+        }
+        DataType::Map(entries, is_sorted) => match inner {
+            [key_value] => DataType::Map(annotate(entries, key_value, pairs), *is_sorted),
+            _ => return None,
+        },
         _ => return None,
     })
 }
 
-/// The element of a list of three levels.
+/// Returns the element of a three-level list.
 fn element_of(fields: &[TypePtr]) -> Option<&TypePtr> {
     let [repeated] = fields else { return None };
-    match repeated.is_group() {
-        true => repeated.get_fields().first().filter(|_| repeated.get_fields().len() == 1),
-        false => None,
+    if repeated.is_group() {
+        repeated.get_fields().first().filter(|_| repeated.get_fields().len() == 1)
+    } else {
+        None
     }
 }
 
-/// The name and metadata of the extension type that stands for a logical type.
+/// Returns the name and metadata of the extension type that stands for a logical type.
 fn extension_of(parquet: &Type, pairs: &[KeyValue]) -> Option<(&'static str, String)> {
     match parquet.get_basic_info().logical_type_ref()? {
         LogicalType::Variant(_) => Some((VARIANT, String::new())),
@@ -99,8 +110,8 @@ fn extension_of(parquet: &Type, pairs: &[KeyValue]) -> Option<(&'static str, Str
     }
 }
 
-/// The metadata of GeoArrow: what coordinates refer to, and how points are joined.
-fn geo_metadata(crs: Option<&str>, edges: Option<&str>, pairs: &[KeyValue]) -> String {
+/// Returns GeoArrow metadata: the CRS of coordinates, and the interpolation of edges.
+pub(crate) fn geo_metadata(crs: Option<&str>, edges: Option<&str>, pairs: &[KeyValue]) -> String {
     let text = |text: &str| Value::String(text.to_owned());
     let mut said = Map::new();
     match crs.filter(|crs| !crs.is_empty()) {
@@ -120,12 +131,14 @@ fn geo_metadata(crs: Option<&str>, edges: Option<&str>, pairs: &[KeyValue]) -> S
                 let object = serde_json::from_str(crs).ok().filter(Value::is_object);
                 (object.unwrap_or_else(|| text(crs)), None)
             };
+
             said.insert("crs".to_owned(), value);
             if let Some(kind) = kind {
                 said.insert("crs_type".to_owned(), text(kind));
             }
         }
     }
+
     if let Some(edges) = edges {
         said.insert("edges".to_owned(), text(edges));
     }
@@ -134,7 +147,58 @@ fn geo_metadata(crs: Option<&str>, edges: Option<&str>, pairs: &[KeyValue]) -> S
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Field;
+    use parquet::basic::{Repetition, Type as PhysicalType};
+
     use super::*;
+
+    #[test]
+    fn elements_of_every_kind_of_list_and_values_of_maps_are_annotated() {
+        let group = |name: &str, repetition: Repetition, fields: Vec<TypePtr>| {
+            let group = Type::group_type_builder(name).with_repetition(repetition).with_fields(fields);
+            Arc::new(group.build().unwrap())
+        };
+        let leaf = |name: &str, logical: LogicalType| {
+            let leaf = Type::primitive_type_builder(name, PhysicalType::BYTE_ARRAY);
+            let leaf = leaf.with_repetition(Repetition::OPTIONAL).with_logical_type(Some(logical));
+            Arc::new(leaf.build().unwrap())
+        };
+        let shape = || leaf("element", LogicalType::geometry(None));
+        let repeated = |fields| group("repeated", Repetition::REPEATED, fields);
+        let list = group("l", Repetition::OPTIONAL, vec![repeated(vec![shape()])]);
+        let entry = vec![leaf("key", LogicalType::String), shape()];
+        let map = group("m", Repetition::OPTIONAL, vec![repeated(entry)]);
+
+        let element = || Arc::new(Field::new("element", DataType::Binary, true));
+        let key = Arc::new(Field::new("key", DataType::Utf8, false));
+        let entries = Field::new("entries", DataType::Struct(vec![key, element()].into()), false);
+        let cases = [
+            (DataType::List(element()), &list),
+            (DataType::LargeList(element()), &list),
+            (DataType::ListView(element()), &list),
+            (DataType::LargeListView(element()), &list),
+            (DataType::FixedSizeList(element(), 2), &list),
+            (DataType::Map(Arc::new(entries), false), &map),
+        ];
+
+        for (data_type, parquet) in cases {
+            let annotated = annotated_type(&data_type, parquet, &[]).unwrap();
+            let field = match &annotated {
+                DataType::List(item)
+                | DataType::LargeList(item)
+                | DataType::ListView(item)
+                | DataType::LargeListView(item)
+                | DataType::FixedSizeList(item, 2) => item,
+                DataType::Map(entries, false) => match entries.data_type() {
+                    DataType::Struct(fields) => &fields[1],
+                    other => panic!("{other}"),
+                },
+                other => panic!("{other}"),
+            };
+
+            assert_eq!(field.extension_type_name(), Some(GEO), "{annotated}");
+        }
+    }
 
     #[test]
     fn what_coordinates_refer_to_is_said_as_geoarrow_does() {
@@ -148,6 +212,7 @@ mod tests {
             (Some(r#"{"type":"x"}"#), r#"{"crs":{"type":"x"}}"#),
             (Some("EPSG:4326"), r#"{"crs":"EPSG:4326"}"#),
         ];
+
         for (crs, wanted) in cases {
             assert_eq!(geo_metadata(crs, None, &pairs), wanted);
         }

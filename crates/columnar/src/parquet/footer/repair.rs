@@ -1,27 +1,27 @@
-//! Repairs footers that others read and the parquet crate refuses: what is odd in them is left out or put right, and what
-//! nothing can be made of stays as it is.
+//! Repairs footers that other readers accept and the parquet crate refuses: odd fields are dropped or corrected, and
+//! those beyond repair stay as they are.
 //!
-//! Follows `parquet.thrift` of the Parquet format, whose numbers the fields have.
+//! Field numbers follow `parquet.thrift` of the Parquet format.
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
 
 use super::thrift_tree::{I32, I64, STRUCT, ThriftStruct, ThriftValue};
 
-/// Row groups of one footer: the parquet crate numbers them in 16 bits.
+/// Maximum row groups of a footer: the parquet crate numbers them in 16 bits.
 const MAX_ROW_GROUPS: usize = i16::MAX as usize;
-/// Encodings that have a number, but for 1, which was never used.
+/// Largest encoding number; 1 was never used.
 const MAX_ENCODING: i64 = 9;
-/// Codecs that have a number.
+/// Largest codec number.
 const MAX_CODEC: i64 = 7;
-/// The codec that no reader has; it stands for all that are unknown.
+/// Codec that no reader supports; it stands for all unknown ones.
 const LZO: i64 = 3;
-/// Kinds of pages that have a number.
+/// Largest page type number.
 const MAX_PAGE_TYPE: i64 = 3;
-/// Converted types that have a number.
+/// Largest converted type number.
 const MAX_CONVERTED_TYPE: i64 = 21;
 const DECIMAL: i64 = 5;
 
-/// Decodes a footer once it is repaired; `None` if it still cannot be decoded.
+/// Decodes a footer after repairing it; `None` if it still cannot be decoded.
 pub(crate) fn decode_repaired(footer: &[u8], options: &ParquetMetaDataOptions) -> Option<ParquetMetaData> {
     let mut footer = ThriftStruct::read(footer)?;
     let leaves = repair_schema(&mut footer);
@@ -42,6 +42,7 @@ pub(crate) fn decode_repaired(footer: &[u8], options: &ParquetMetaDataOptions) -
     if parts.is_empty() {
         parts.push(Vec::new());
     }
+
     for part in parts {
         footer.set(4, ThriftValue::List(STRUCT, part));
         let next =
@@ -56,6 +57,7 @@ pub(crate) fn decode_repaired(footer: &[u8], options: &ParquetMetaDataOptions) -
             }
         });
     }
+
     decoded
 }
 
@@ -71,12 +73,13 @@ fn repair_schema(footer: &mut ThriftStruct<'_>) -> Vec<i64> {
             leaves.push(physical);
         }
     }
+
     leaves
 }
 
 fn repair_element(element: &mut ThriftStruct<'_>) {
     let Some(physical) = element.number(1) else {
-        // A group, which only lists and maps have something to say of.
+        // A group: only the converted types of lists and maps apply.
         if element.number(6).is_some_and(|converted| !(1..=3).contains(&converted)) {
             element.remove(6);
         }
@@ -85,14 +88,14 @@ fn repair_element(element: &mut ThriftStruct<'_>) {
 
     let converted = element.number(6);
     let fits = converted.is_none_or(|converted| can_annotate(converted, physical, element.number(2)));
-    // The newer way to say it is enough.
+    // The newer logical type is enough.
     if !fits || element.get(10).is_some() {
         element.remove(6);
     }
     repair_decimal(element);
 }
 
-/// A decimal without a scale is one of whole numbers. What the newer of both ways to say it says is what holds.
+/// Gives a decimal without a scale the scale 0. If the logical type differs from the older fields, it wins.
 fn repair_decimal(element: &mut ThriftStruct<'_>) {
     let logical = element.struct_mut(10).and_then(|logical| logical.struct_mut(DECIMAL));
     let said = logical.map(|decimal| {
@@ -107,13 +110,14 @@ fn repair_decimal(element: &mut ThriftStruct<'_>) {
         }
         None => return,
     };
+
     element.set(7, ThriftValue::Int(I32, scale));
     if let Some(precision) = precision {
         element.set(8, ThriftValue::Int(I32, precision));
     }
 }
 
-/// Whether values of a physical type may have a converted type.
+/// Returns whether values of a physical type may have a converted type.
 fn can_annotate(converted: i64, physical: i64, length: Option<i64>) -> bool {
     const INT32: i64 = 1;
     const INT64: i64 = 2;
@@ -128,17 +132,18 @@ fn can_annotate(converted: i64, physical: i64, length: Option<i64>) -> bool {
         // TIME_MICROS, TIMESTAMP_MILLIS, TIMESTAMP_MICROS, and whole numbers of 64 bits.
         8..=10 | 14 | 18 => physical == INT64,
         MAX_CONVERTED_TYPE => physical == FIXED_LEN_BYTE_ARRAY && length == Some(12),
-        // MAP, MAP_KEY_VALUE and LIST are of groups, and the others are unknown.
+        // MAP, MAP_KEY_VALUE and LIST annotate groups, and the others are unknown.
         _ => false,
     }
 }
 
-/// The row groups, repaired, less those without rows that do not have the columns of the schema.
+/// Takes the repaired row groups, except empty ones that lack the columns of the schema.
 fn take_row_groups<'a>(footer: &mut ThriftStruct<'a>, leaves: &[i64]) -> Vec<ThriftValue<'a>> {
     let Some(ThriftValue::List(_, mut groups)) = footer.remove(4) else { return Vec::new() };
     groups.retain_mut(|group| {
         let ThriftValue::Struct(inner) = group else { return true };
-        // The number of a row group is its place.
+        // The number of a row group is its position.
+
         inner.remove(7);
         let total = inner.number(2).unwrap_or_default();
         inner.set(2, ThriftValue::Int(I64, total));
@@ -148,13 +153,16 @@ fn take_row_groups<'a>(footer: &mut ThriftStruct<'a>, leaves: &[i64]) -> Vec<Thr
         let count = inner.list_mut(1).map_or(0, |columns| columns.len());
         let is_empty = inner.number(3).unwrap_or_default() == 0;
         let columns = inner.list_mut(1).map(|columns| columns.iter_mut()).into_iter().flatten();
+
         for (chunk, physical) in columns.zip(leaves) {
             if let ThriftValue::Struct(chunk) = chunk {
                 repair_chunk(chunk, *physical);
             }
         }
+
         count == leaves.len() || !is_empty
     });
+
     groups
 }
 
@@ -183,7 +191,7 @@ fn repair_chunk(chunk: &mut ThriftStruct<'_>, physical: i64) {
         repair_statistics(statistics, physical);
     }
 
-    // Incomplete page encoding statistics would be misleading: they are dropped.
+    // Incomplete page encoding statistics would be misleading, so they are dropped.
     let is_whole = |stats: &ThriftValue<'_>| match stats {
         ThriftValue::Struct(stats) => {
             stats.number(1).is_some_and(|page| (0..=MAX_PAGE_TYPE).contains(&page))
@@ -191,18 +199,20 @@ fn repair_chunk(chunk: &mut ThriftStruct<'_>, physical: i64) {
         }
         _ => false,
     };
+
     if metadata.list_mut(13).is_some_and(|stats| !stats.iter().all(is_whole)) {
         metadata.remove(13);
     }
 }
 
-/// Leaves out numbers below 0 and bounds of another length than their type.
+/// Drops negative counts and bounds whose length is not that of their type.
 fn repair_statistics(statistics: &mut ThriftStruct<'_>, physical: i64) {
     for count in [3, 4] {
         if statistics.number(count).is_some_and(|count| count < 0) {
             statistics.remove(count);
         }
     }
+
     let length = match physical {
         0 => 1,
         1 | 4 => 4,
@@ -210,6 +220,7 @@ fn repair_statistics(statistics: &mut ThriftStruct<'_>, physical: i64) {
         3 => 12,
         _ => return,
     };
+
     for bound in [1, 2, 5, 6] {
         if statistics.binary(bound).is_some_and(|bytes| bytes.len() != length) {
             statistics.remove(bound);
@@ -248,6 +259,7 @@ mod tests {
             (9, ThriftValue::Int(I64, 4)),
             (12, ThriftValue::Struct(statistics)),
         ]);
+
         fields([(3, ThriftValue::Struct(metadata))])
     }
 

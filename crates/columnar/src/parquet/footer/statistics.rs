@@ -1,4 +1,4 @@
-//! What a footer says of the values in its row groups.
+//! Row group statistics from the footer.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array},
@@ -41,9 +41,9 @@ impl<'a> RowGroupStatistics<'a> {
         self.groups.iter().map(|group| group.columns().get(leaf)).collect()
     }
 
-    /// The bounds that can be relied on; the others are not known.
+    /// Keeps the bounds that can be relied on; the others become null.
     fn reliable(&self, column: &Column, bounds: ArrayRef) -> Option<ArrayRef> {
-        // Old writers compared bytes as if they were signed, whatever the type.
+        // Old writers compared bytes as signed, for every type.
         let old = |chunk: &&ColumnChunkMetaData| {
             chunk.statistics().is_some_and(|statistics| statistics.is_min_max_deprecated())
         };
@@ -54,7 +54,7 @@ impl<'a> RowGroupStatistics<'a> {
     }
 }
 
-/// Whether the number of nulls agrees with what else is said of the chunk.
+/// Returns whether the number of nulls agrees with the rest of the chunk's statistics.
 fn has_sensible_nulls(chunk: &ColumnChunkMetaData) -> bool {
     let Some(statistics) = chunk.statistics() else { return true };
     let Some(nulls) = statistics.null_count_opt() else { return true };
@@ -67,21 +67,23 @@ fn has_sensible_nulls(chunk: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// The leaf that the column is, reached through structs only.
+/// Returns the leaf of a column that is reached through structs only.
 pub(crate) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usize, &'a Field)> {
     let mut fields = file.schema.fields();
     let mut name = column.name();
     let mut leaf = None;
+
     loop {
         let (at, rest) = best_match(fields, name)?;
         let before = fields.iter().take(at).map(|field| leaf_count(field.data_type()));
         let first = match leaf {
-            // What comes before a top-level column is known.
+            // A top-level column's first leaf is known.
             None => file.leaves.get(at)?.start,
             Some(first) => first + before.sum::<usize>(),
         };
         leaf = Some(first);
         let field: &'a FieldRef = fields.get(at)?;
+
         match (field.data_type(), rest) {
             (DataType::Struct(inner), Some(rest)) => {
                 fields = inner;
@@ -93,20 +95,20 @@ pub(crate) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usi
     }
 }
 
-/// `None` for INT96, whose bounds writers compared as if they were bytes.
+/// Returns `None` for INT96, whose bounds writers compared as bytes.
 pub(crate) fn is_ordered(file: &ParquetFile, column: &Column) -> Option<()> {
     let (leaf, _) = leaf_of(file, column)?;
     let leaf = file.metadata.file_metadata().schema_descr().columns().get(leaf)?;
     (leaf.physical_type() != PhysicalType::INT96).then_some(())
 }
 
-/// The bounds that are numbers; the others are not known.
+/// Keeps the bounds that are numbers; NaN becomes null.
 pub(crate) fn numbers(bounds: &ArrayRef) -> Option<ArrayRef> {
     let mask: BooleanArray = (0..bounds.len()).map(|row| Some(is_nan(bounds, row))).collect();
     nullif(bounds, &mask).ok()
 }
 
-/// The field that the name, or the part of it before a dot, is; and what lies behind the dot.
+/// Finds the field of a name, or of its longest prefix before a dot; returns it with the rest after the dot.
 fn best_match<'n>(fields: &arrow::datatypes::Fields, name: &'n str) -> Option<(usize, Option<&'n str>)> {
     if let Some((at, _)) = fields.find(name) {
         return Some((at, None));
@@ -121,6 +123,7 @@ fn is_nan(bounds: &ArrayRef, row: usize) -> bool {
     if bounds.is_null(row) {
         return false;
     }
+
     match bounds.data_type() {
         DataType::Float16 => bounds.as_primitive::<Float16Type>().value(row).is_nan(),
         DataType::Float32 => bounds.as_primitive::<Float32Type>().value(row).is_nan(),

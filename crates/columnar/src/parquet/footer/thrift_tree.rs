@@ -1,22 +1,23 @@
-//! Structs of Thrift's compact protocol as trees, whatever their fields mean: read, changed and written again.
+//! Parses structs of Thrift's compact protocol into trees, independent of their schema: read, changed and written
+//! again.
 //!
 //! Source: the compact protocol of Apache Thrift.
 
 use std::mem::take;
 
-/// Structs and lists may nest so deep at most.
+/// Maximum nesting of structs and lists.
 const MAX_DEPTH: usize = 32;
 
-/// A value, borrowed from the bytes that it was read from.
+/// Value that borrows from the bytes it was read from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ThriftValue<'a> {
     Bool(bool),
     Byte(u8),
-    /// A number of 16, 32 or 64 bits, as the code of its type says.
+    /// Number of 16, 32 or 64 bits, by its type code.
     Int(u8, i64),
     Double([u8; 8]),
     Binary(&'a [u8]),
-    /// The code of the type of all elements, and these.
+    /// Type code of all elements, and the elements.
     List(u8, Vec<Self>),
     Struct(ThriftStruct<'a>),
 }
@@ -25,7 +26,7 @@ pub(crate) enum ThriftValue<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ThriftStruct<'a>(Vec<(i64, ThriftValue<'a>)>);
 
-/// Codes of types.
+/// Type codes.
 pub(crate) const I32: u8 = 5;
 pub(crate) const I64: u8 = 6;
 pub(crate) const STRUCT: u8 = 12;
@@ -33,12 +34,12 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 
 impl<'a> ThriftStruct<'a> {
-    /// Reads the struct that the bytes begin with; `None` if they are none.
+    /// Reads the struct at the start of the bytes; `None` if they are none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         ThriftReader { rest: bytes }.read_struct(0)
     }
 
-    /// The struct in the compact protocol.
+    /// Encodes the struct in the compact protocol.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.write(&mut bytes);
@@ -97,6 +98,7 @@ impl<'a> ThriftStruct<'a> {
         let mut fields: Vec<&(i64, ThriftValue<'a>)> = self.0.iter().collect();
         fields.sort_by_key(|(field, _)| *field);
         let mut last = 0;
+
         for (field, value) in fields {
             match u8::try_from(field.wrapping_sub(last)) {
                 Ok(step @ 1..=15) => into.push(step << 4 | value.code()),
@@ -105,12 +107,14 @@ impl<'a> ThriftStruct<'a> {
                     write_varint(zigzag(*field), into);
                 }
             }
+
             last = *field;
-            // A field that is a truth has no bytes of its own.
+            // A boolean field has no bytes of its own.
             if !matches!(value, ThriftValue::Bool(_)) {
                 value.write(into);
             }
         }
+
         into.push(0);
     }
 }
@@ -163,6 +167,7 @@ impl<'a> ThriftReader<'a> {
         if depth > MAX_DEPTH {
             return None;
         }
+
         let mut fields = Vec::new();
         let mut last = 0_i64;
         loop {
@@ -170,6 +175,7 @@ impl<'a> ThriftReader<'a> {
             if head == 0 {
                 return Some(ThriftStruct(fields));
             }
+
             let field = match head >> 4 {
                 0 => self.number()?,
                 step => last.checked_add(i64::from(step))?,
@@ -200,10 +206,11 @@ impl<'a> ThriftReader<'a> {
                     15 => usize::try_from(self.varint()?).ok()?,
                     count => usize::from(count),
                 };
-                // Each has one byte at least.
+                // Each element has at least one byte.
                 if count > self.rest.len() || depth > MAX_DEPTH {
                     return None;
                 }
+
                 let element = head & 0x0f;
                 let values: Option<Vec<_>> = (0..count).map(|_| self.value(element, depth + 1)).collect();
                 ThriftValue::List(element, values?)
@@ -237,6 +244,7 @@ impl<'a> ThriftReader<'a> {
                 return Some(number);
             }
         }
+
         None
     }
 }
@@ -268,6 +276,7 @@ mod tests {
         outer.set(3, ThriftValue::Int(I64, i64::MIN));
         outer.set(5, ThriftValue::Binary(b"text"));
         outer.set(9, ThriftValue::List(I32, vec![ThriftValue::Int(I32, 1), ThriftValue::Int(I32, -1)]));
+
         outer
     }
 
@@ -286,6 +295,7 @@ mod tests {
         }
         assert_eq!(ThriftStruct::read(&[0x1c; 1_000]), None, "nested without end");
         let mut state = 1_u64;
+
         for _ in 0..100_000 {
             let mut bytes = bytes.clone();
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,5 @@
-//! Whether the page index and bloom filter of a column chunk agree with themselves and with the footer. What does not is
-//! taken as absent: it would hide rows.
+//! Checks that the page index and bloom filter of a column chunk agree with themselves and with the footer. Those that
+//! do not are taken as absent: they would hide rows.
 
 use bytes::Bytes;
 use parquet::{
@@ -13,10 +13,10 @@ use parquet::{
 
 use crate::parquet::{footer, pages::header::bloom_filter_lengths};
 
-/// Bytes of a block of a bloom filter.
+/// Bytes of a bloom filter block.
 const BLOCK: usize = 32;
 
-/// Whether the pages are all of their chunk, in order, and both halves of the index agree with the footer.
+/// Returns whether the pages are all of their chunk, in order, and both halves of the index agree with the footer.
 pub(crate) fn is_sound(
     values: Option<&ColumnIndexMetaData>,
     locations: &[PageLocation],
@@ -34,7 +34,7 @@ pub(crate) fn is_sound(
     }
 }
 
-/// Whether the bytes begin with a bloom filter of the length that the footer and the filter's own header give.
+/// Returns whether the bytes begin with a bloom filter of the length that the footer and the filter's own header give.
 pub(crate) fn has_length_of_footer(bytes: &Bytes, chunk: &ColumnChunkMetaData) -> bool {
     let Ok(Some((header, bits))) = bloom_filter_lengths(bytes) else { return false };
     let length = header.saturating_add(bits);
@@ -45,8 +45,8 @@ pub(crate) fn has_length_of_footer(bytes: &Bytes, chunk: &ColumnChunkMetaData) -
     is_whole && bits > 0 && bits % BLOCK == 0
 }
 
-/// The rows of each page; `None` unless the pages follow one another from the first data page to the end of the chunk, and
-/// from the first row to the last.
+/// Returns the rows of each page; `None` unless the pages follow one another from the first data page to the end of the
+/// chunk, and from the first row to the last.
 fn rows_of_pages(locations: &[PageLocation], chunk: &ColumnChunkMetaData, rows: u64) -> Option<Vec<u64>> {
     let mut next_byte = u64::try_from(chunk.data_page_offset()).ok()?;
     for page in locations {
@@ -60,11 +60,12 @@ fn rows_of_pages(locations: &[PageLocation], chunk: &ColumnChunkMetaData, rows: 
     let ends = starts.iter().skip(1).copied().chain([rows]);
     let counts = starts.iter().zip(ends).map(|(start, end)| end.checked_sub(*start).filter(|rows| *rows > 0));
     let counts: Vec<u64> = counts.collect::<Option<_>>()?;
+
     (starts.first() == Some(&0) && next_byte == footer::range(chunk).end).then_some(counts)
 }
 
-/// Whether no column without nulls has some, no page has more than its rows, and all pages together have as many as the
-/// footer says.
+/// Returns whether a column without nulls has none, no page has more nulls than rows, and all pages together have as
+/// many as the footer claims.
 fn has_nulls_of_footer(values: &ColumnIndexMetaData, rows: &[u64], chunk: &ColumnChunkMetaData) -> bool {
     let descriptor = chunk.column_descr();
     let is_required = descriptor.max_def_level() == 0;
@@ -87,6 +88,7 @@ fn has_nulls_of_footer(values: &ColumnIndexMetaData, rows: &[u64], chunk: &Colum
         if is_flat && nulls.is_some_and(|nulls| nulls > *rows || (nulls == *rows) != is_null) {
             return false;
         }
+
         total = total.zip(nulls).and_then(|(total, nulls)| total.checked_add(nulls));
     }
 
@@ -96,13 +98,14 @@ fn has_nulls_of_footer(values: &ColumnIndexMetaData, rows: &[u64], chunk: &Colum
     let all = u64::try_from(chunk.num_values()).ok();
     let only_nulls = of_footer.is_some() && of_footer == all;
     let same_nulls = !is_flat || total.zip(of_footer).is_none_or(|(total, of_footer)| total == of_footer);
+
     same_nulls && (has_values || !has_bounds) && !(is_flat && has_values && only_nulls)
 }
 
-/// Whether the least and the greatest value of all pages are those of the footer, as far as both are exact.
+/// Returns whether the minimum and maximum of all pages are those of the footer, as far as both are exact.
 fn has_bounds_of_footer(values: &ColumnIndexMetaData, chunk: &ColumnChunkMetaData) -> bool {
     let order = chunk.column_descr().sort_order();
-    // Old writers compared all as if they were signed.
+    // Old writers compared everything as signed.
     let is_old = chunk.statistics().is_some_and(Statistics::is_min_max_deprecated);
     match (values, chunk.statistics()) {
         (ColumnIndexMetaData::INT32(index), Some(Statistics::Int32(of_footer))) => match order {
@@ -132,7 +135,7 @@ fn has_bounds_of_footer(values: &ColumnIndexMetaData, chunk: &ColumnChunkMetaDat
         (ColumnIndexMetaData::BYTE_ARRAY(index), Some(Statistics::ByteArray(of_footer)))
             if order == SortOrder::UNSIGNED && !is_old =>
         {
-            // Bounds of pages may be cut off, which makes them wider.
+            // Bounds of pages may be truncated, which makes them wider.
             let least = index.min_values_iter().flatten().min();
             let greatest = index.max_values_iter().flatten().max();
             let min = of_footer.min_opt().filter(|_| of_footer.min_is_exact());
@@ -158,7 +161,7 @@ fn has_bounds<'a, T: 'a, K: PartialOrd>(
         && greatest.zip(max).is_none_or(|(greatest, max)| greatest == max)
 }
 
-/// Whether a value is one that others can be compared with.
+/// Returns whether a value is comparable: not NaN.
 fn is_number<K: PartialOrd>(value: &K) -> bool {
     value.partial_cmp(value).is_some()
 }

@@ -1,4 +1,4 @@
-//! What the page index and bloom filters of a row group say of its rows.
+//! Statistics of row ranges, from the page index and bloom filters of a row group.
 
 use std::{ops::Range, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     predicate::{Column, Literal},
 };
 
-/// Statistics of ranges of rows, so cut that no page of any of the leaves begins within one.
+/// Statistics of ranges of rows, split so that no page of any leaf begins within one.
 pub(crate) struct PageStatistics<'a> {
     file: &'a ParquetFile,
     rows: u64,
@@ -43,7 +43,7 @@ impl<'a> PageStatistics<'a> {
         Self { file, rows: file.unit_rows(unit), leaves, starts }
     }
 
-    /// The ranges of rows.
+    /// Returns the ranges of rows.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let ends = self.starts.iter().skip(1).copied().chain([self.rows]);
         self.starts.iter().copied().zip(ends).map(|(start, end)| start..end)
@@ -53,7 +53,7 @@ impl<'a> PageStatistics<'a> {
         self.leaves.iter().find(|(known, _)| *known == leaf).map(|(_, index)| index.as_ref())
     }
 
-    /// What a page says, for each range of rows within it.
+    /// Expands a per-page statistic to each range of rows within the page.
     fn of_pages(
         &self,
         column: &Column,
@@ -66,9 +66,11 @@ impl<'a> PageStatistics<'a> {
         let schema = schema.ok()?;
         let converter = StatisticsConverter::from_column_index(0, field, &schema).ok()?;
         let values = of(&converter.with_missing_null_counts_as_zero(false), pages)?;
+
         if values.len() != pages.locations().len() {
             return None;
         }
+
         let firsts: Vec<u64> = pages.starts().collect();
         let page_of = |start: &u64| firsts.partition_point(|first| first <= start).saturating_sub(1) as u32;
         let pages: UInt32Array = self.starts.iter().map(page_of).collect::<Vec<_>>().into();
@@ -95,13 +97,14 @@ impl PruningStatistics for PageStatistics<'_> {
         })
     }
 
-    /// Known where a page has none, or nothing else.
+    /// Returns null counts where a page has none, or nothing but nulls.
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
         let shares = self.of_pages(column, |_, pages| {
             let index = pages.values.first()?.first()?;
             if matches!(index, ColumnIndexMetaData::NONE) {
                 return None;
             }
+
             let share = |page: usize| match index.null_count(page) {
                 _ if index.is_null_page(page) => Some(true),
                 Some(0) => Some(false),
@@ -109,6 +112,7 @@ impl PruningStatistics for PageStatistics<'_> {
             };
             Some(Arc::new((0..pages.locations().len()).map(share).collect::<BooleanArray>()))
         })?;
+
         let shares = shares.as_any().downcast_ref::<BooleanArray>()?;
         let count = |(share, rows): (Option<bool>, Range<u64>)| {
             share.map(|all| if all { rows.end - rows.start } else { 0 })
@@ -129,10 +133,10 @@ impl PruningStatistics for PageStatistics<'_> {
     }
 }
 
-/// Whether the filter may have a value, hashed as the file holds it; `None` where that is not certain.
+/// Returns whether the filter may contain a value, hashed as the file stores it; `None` if that is uncertain.
 fn contains(bloom: &Sbbf, leaf: &ColumnDescriptor, literal: &Literal) -> Option<bool> {
     let whole = |value: i128| match leaf.physical_type() {
-        // What is beyond the type is not in the column, whatever its sign.
+        // A value out of the type's range is not in the column, whatever its sign.
         PhysicalType::INT32 => {
             let bits =
                 i32::try_from(value).ok().or_else(|| u32::try_from(value).ok().map(|bits| bits as i32));
@@ -145,6 +149,7 @@ fn contains(bloom: &Sbbf, leaf: &ColumnDescriptor, literal: &Literal) -> Option<
         }
         _ => None,
     };
+
     match literal {
         Literal::Integer(value) => whole(*value),
         Literal::Date(days) => whole(i128::from(*days)),

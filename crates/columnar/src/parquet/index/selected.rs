@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Which pages of some columns hold the wanted rows; and their bytes, once they were read.
+/// Pages of some columns that hold the requested rows, and their bytes once read.
 pub(crate) struct SelectedPages {
     unit: usize,
     columns: Vec<ProjectedColumn>,
@@ -35,20 +35,20 @@ pub(crate) struct SelectedPages {
     pieces: FetchedPages,
 }
 
-/// Pages that were read, each with where it begins. Cheap to clone.
+/// Pages in memory, each with its offset. Cheap to clone.
 #[derive(Clone, Default)]
 struct FetchedPages(Arc<[(u64, Bytes)]>);
 
 impl SelectedPages {
-    /// Bytes that have to be read.
+    /// Returns the bytes that have to be read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 }
 
 impl ParquetFile {
-    /// The pages of `columns` that hold `rows`, which are ascending and apart; `None` if the index of a leaf does not
-    /// say where its pages are. Columns are ascending; `leaves` has the index of each of their leaves.
+    /// Returns the pages of `columns` that hold `rows`, which are ascending and disjoint; `None` if the index of a leaf
+    /// does not locate its pages. Columns are ascending; `leaves` has the index of each of their leaves.
     pub(crate) fn select(
         &self,
         unit: usize,
@@ -60,18 +60,21 @@ impl ParquetFile {
         let wanted = rows.iter().map(|range| range.start as usize..range.end as usize);
         let selection = RowSelection::from_consecutive_ranges(wanted, total);
         let mut ranges = Vec::new();
+
         for (leaf, index) in &leaves {
             let locations = index.pages.as_ref()?.locations();
             let chunk = self.column_chunk(unit, *leaf).ok()?;
             if chunk.byte_range().0 != footer::range(chunk).start {
                 return None;
             }
+
             let chunk = footer::range(chunk);
             let first = u64::try_from(locations.first()?.offset).ok()?;
-            // What lies before the first page is the dictionary.
+            // The bytes before the first page are the dictionary.
             ranges.extend((chunk.start < first).then_some(chunk.start..first));
             ranges.extend(selection.scan_ranges(locations));
         }
+
         ranges.sort_unstable_by_key(|range| range.start);
         let pieces = FetchedPages::default();
         Some(SelectedPages { unit, columns: columns.to_vec(), selection, leaves, ranges, pieces })
@@ -88,7 +91,7 @@ impl ParquetFile {
         Ok(pages)
     }
 
-    /// The wanted rows, few at a time, of pages that were read.
+    /// Returns the requested rows of the pages in memory, in small batches.
     pub(crate) fn selected_rows(
         &self,
         pages: &SelectedPages,

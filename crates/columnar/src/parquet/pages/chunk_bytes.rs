@@ -1,4 +1,4 @@
-//! The bytes of column chunks in memory, as the parquet crate's page reader wants them.
+//! Bytes of column chunks in memory, as the parquet crate's page reader takes them.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,19 +20,19 @@ use super::{
 };
 use crate::parquet::footer;
 
-/// The bytes of some columns of one row group. Cheap to clone.
+/// Bytes of some columns of one row group. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum ParquetBytes {
     /// In memory, in the order of leaves.
     Held(Arc<[ChunkBytes]>),
-    /// In a file that is read as it is decoded.
+    /// A file that is read as it is decoded.
     File { file: Arc<LocalFile>, object: OpenObject },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkBytes {
     leaf: usize,
-    /// Where they begin in the file.
+    /// Offset in the file.
     start: u64,
     bytes: Bytes,
 }
@@ -45,7 +45,7 @@ impl ParquetBytes {
         )
     }
 
-    /// Whether all that was read is of the version that was opened.
+    /// Checks that all bytes read are of the version that was opened.
     pub(crate) async fn check(&self) -> crate::Result<()> {
         match self {
             Self::Held(_) => Ok(()),
@@ -53,7 +53,7 @@ impl ParquetBytes {
         }
     }
 
-    /// The pages of a leaf without nesting.
+    /// Returns the pages of a flat leaf.
     pub(crate) fn flat_pages<'a>(
         &self,
         leaf: usize,
@@ -68,10 +68,11 @@ impl ParquetBytes {
                 FlatPageSource::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
             }
         };
+
         FlatPageReader::new(source, chunk, scratch)
     }
 
-    /// The bytes of a leaf that was read.
+    /// Returns the bytes of a leaf that was read.
     pub(crate) fn held(&self, leaf: usize) -> Result<ChunkBytes> {
         let chunks = match self {
             Self::Held(chunks) => &chunks[..],
@@ -82,7 +83,7 @@ impl ParquetBytes {
         bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))
     }
 
-    /// The pages of any leaf, for a general reader.
+    /// Returns the pages of any leaf, for the general reader.
     pub(crate) fn pages(&self, leaf: usize, chunk: &ColumnChunkMetaData) -> Result<Box<dyn PageReader>> {
         let chunks = match self {
             Self::Held(chunks) => chunks,
@@ -91,9 +92,11 @@ impl ParquetBytes {
                 return Ok(Box::new(ChunkPageReader::sequential(window, chunk)?));
             }
         };
+
         let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
         let bytes = at.ok().and_then(|at| chunks.get(at));
         let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
+
         Ok(Box::new(ChunkPageReader::sequential(bytes.clone(), chunk)?))
     }
 }
@@ -134,7 +137,7 @@ impl ChunkReader for ChunkBytes {
     }
 }
 
-/// One column's pages as an iterator over row groups, of which there is one.
+/// Pages of one column as an iterator over its only row group.
 pub(crate) struct OneChunk(pub(crate) Option<Box<dyn PageReader>>);
 
 impl Iterator for OneChunk {
@@ -147,7 +150,7 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// Pages that are in memory already.
+/// Pages in memory.
 pub(crate) struct ReadyPages(pub(crate) std::vec::IntoIter<Page>);
 
 impl Iterator for ReadyPages {

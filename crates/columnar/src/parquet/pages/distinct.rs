@@ -1,8 +1,8 @@
-//! Values of pages that gave up on the dictionary, looked up in it, and added where they are new.
+//! Interns values of PLAIN fallback pages into the chunk's dictionary.
 //!
-//! Many values are looked up together, one step for all of them after the other: hash, bucket, bytes of the value that
-//! may be the same. What the next step reads is fetched meanwhile, where a value at a time would wait for memory twice.
-//! A bucket says all that leads to the bytes, which lie in one line of the processor's cache where they fit.
+//! Values are looked up in batches, one step for all of them after the other: hash, bucket, bytes of the candidate. The
+//! data of the next step is prefetched meanwhile; a lookup per value would wait for memory twice. A bucket holds all
+//! that locates the bytes, which lie in one cache line if they fit.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -14,32 +14,32 @@ use crate::kernels::prefetch::prefetch;
 
 /// Values looked up together.
 const BATCH: usize = 128;
-/// Fewer of them where they have more bytes.
+/// Maximum bytes of a batch.
 const BATCH_BYTES: usize = 64 << 10;
-/// Bytes that room is made for at a time.
-const MOST_RESERVED: usize = 32 << 20;
-/// Bytes of a line of the processor's cache.
+/// Maximum bytes reserved at a time.
+const MAX_RESERVED: usize = 32 << 20;
+/// Bytes of a cache line.
 const LINE: usize = 64;
 /// Memory that is kept for the next chunk.
-const MOST_KEPT: usize = 32 << 20;
+const MAX_KEPT: usize = 32 << 20;
 
-/// The distinct values of a chunk, each with its code: its place in the order of arrival.
+/// Distinct values of a chunk; a value's code is its position in the order of arrival.
 pub(crate) struct ValueInterner {
-    /// The values, with gaps so that none lies in more lines than it must.
+    /// Bytes of the values, with gaps so that none spans more cache lines than it must.
     bytes: Vec<u8>,
-    /// Where each begins in them, and how long it is.
+    /// Offset and length of each value.
     spans: Vec<(u32, u32)>,
-    /// Bytes that they have in the encoding PLAIN.
+    /// Bytes of the values in PLAIN.
     plain_bytes: usize,
-    /// Of all values, or of none.
+    /// Index of all values, or empty.
     table: ValueHashTable,
-    /// All values in the encoding PLAIN, once asked for.
+    /// All values in PLAIN, once requested.
     plain: Vec<u8>,
     hasher: DefaultHashBuilder,
     layout: PlainValueLayout,
 }
 
-/// Memory that the values of one chunk after another lie in: what is fresh, the system clears first.
+/// Memory that successive chunks reuse: the system zeroes fresh memory first.
 #[derive(Default)]
 pub(crate) struct InternerScratch {
     bytes: Vec<u8>,
@@ -52,12 +52,12 @@ pub(crate) struct InternerScratch {
 enum PlainValueLayout {
     /// Four bytes of length before each value.
     Prefixed,
-    /// So many bytes each.
+    /// Fixed number of bytes per value.
     Fixed(usize),
 }
 
 impl PlainValueLayout {
-    /// Bytes in front of a value.
+    /// Returns the bytes before a value.
     fn prefix(self) -> usize {
         match self {
             Self::Prefixed => size_of::<u32>(),
@@ -65,7 +65,7 @@ impl PlainValueLayout {
         }
     }
 
-    /// The first value and what lies behind it.
+    /// Returns the first value and the rest.
     #[inline(always)]
     fn split(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         match self {
@@ -79,13 +79,13 @@ impl PlainValueLayout {
 }
 
 impl ValueInterner {
-    /// No values yet.
+    /// Creates an interner without values.
     pub(crate) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
         Self::within(InternerScratch::default(), descriptor, &[], 0, 0)
     }
 
-    /// The values of a dictionary, whose codes stay what they are, even where it has a value twice. There will be no more
-    /// than `most` of them.
+    /// Creates an interner with the values of a dictionary, whose codes stay the same even if a value occurs twice. It
+    /// will hold at most `most` values.
     pub(crate) fn within(
         room: InternerScratch,
         descriptor: &ColumnDescPtr,
@@ -103,7 +103,8 @@ impl ValueInterner {
             }
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
-        // A count that the bytes cannot hold is found out below.
+        // A count that exceeds the bytes is detected below.
+
         let values = count.min(dictionary.len());
         let InternerScratch { mut bytes, mut spans, table, plain } = room;
         bytes.clear();
@@ -114,6 +115,7 @@ impl ValueInterner {
         let hasher = DefaultHashBuilder::default();
         let mut distinct = Self { bytes, spans, plain_bytes: 0, table, plain, hasher, layout };
         let mut rest = dictionary;
+
         for _ in 0..count {
             let (value, behind) = layout.split(rest).ok_or("the dictionary ends early")?;
             rest = behind;
@@ -121,50 +123,52 @@ impl ValueInterner {
             let is_new = distinct.find(value, hash).is_none();
             distinct.add(value, hash, is_new)?;
         }
+
         Ok(distinct)
     }
 
-    /// Its memory, for other values.
+    /// Returns its memory for reuse.
     pub(crate) fn into_room(self) -> InternerScratch {
         let Self { bytes, spans, table, plain, .. } = self;
         let room = InternerScratch { bytes, spans, table: table.into_room(), plain };
         let spans = room.spans.capacity() * size_of::<(u32, u32)>();
         let kept = room.bytes.capacity() + spans + room.table.memory() + room.plain.capacity();
-        if kept > MOST_KEPT { InternerScratch::default() } else { room }
+        if kept > MAX_KEPT { InternerScratch::default() } else { room }
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// The bytes of the value with this code.
+    /// Returns the bytes of the value with this code.
     pub(crate) fn value(&self, code: u32) -> &[u8] {
         let (start, length) = self.spans.get(code as usize).copied().unwrap_or_default();
         self.bytes.get(start as usize..start as usize + length as usize).unwrap_or_default()
     }
 
-    /// Bytes of all values in the encoding PLAIN.
+    /// Returns the bytes of all values in PLAIN.
     pub(crate) fn bytes(&self) -> usize {
         self.plain_bytes
     }
 
-    /// Makes room for more values of so many bytes in all. What is not used then costs address space only.
+    /// Reserves room for more values of `bytes` bytes in all. Unused room costs address space only.
     pub(crate) fn reserve(&mut self, values: usize, bytes: usize) {
-        self.bytes.reserve((bytes + bytes / 8).min(MOST_RESERVED));
-        self.spans.reserve(values.min(MOST_RESERVED / size_of::<(u32, u32)>()));
+        self.bytes.reserve((bytes + bytes / 8).min(MAX_RESERVED));
+        self.spans.reserve(values.min(MAX_RESERVED / size_of::<(u32, u32)>()));
     }
 
-    /// Gives back the memory that values are found by: it is made anew when the next is looked up.
+    /// Frees the hash table, which is rebuilt on the next lookup.
     pub(crate) fn rest(&mut self) {
         self.table = ValueHashTable::for_values(0);
     }
 
-    /// Makes the table anew, if it was given back.
+    /// Rebuilds the hash table, if it was freed.
     fn wake(&mut self) {
         if !self.table.is_empty() || self.spans.is_empty() {
             return;
         }
+
         self.table = ValueHashTable::for_values(self.len());
         for (code, (start, length)) in (1..).zip(&self.spans) {
             let value = self.value(code - 1);
@@ -175,19 +179,20 @@ impl ValueInterner {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<(u32, u32)>() + self.table.memory()
     }
 
-    /// Hands out the codes of the `count` values in `page`, some at a time and in order.
+    /// Emits the codes of the `count` values in `page`, in batches and in order.
     pub(crate) fn append(
         &mut self,
         page: &[u8],
         count: usize,
         append: impl FnMut(&[u32]),
     ) -> Result<(), String> {
-        let (mut rest, layout) = (page, self.layout);
+        let mut rest = page;
+        let layout = self.layout;
         let next = || {
             let (value, behind) = layout.split(rest).ok_or("a page of values ends early")?;
             rest = behind;
@@ -196,8 +201,8 @@ impl ValueInterner {
         self.append_each::<false>(count, usize::MAX, next, append).map(|_| ())
     }
 
-    /// The same with values that come one after another, `count` of them or until the known ones have more bytes than
-    /// `most`, where that is `BOUNDED`; returns how many.
+    /// Emits the codes of `count` values from an iterator, or stops once the interned values have more bytes than
+    /// `most`, if `BOUNDED`; returns how many were consumed.
     #[inline(always)]
     pub(crate) fn append_each<'v, const BOUNDED: bool>(
         &mut self,
@@ -211,6 +216,7 @@ impl ValueInterner {
         let mut values = [([].as_slice(), 0); BATCH];
         let mut near = [ValueSlot::default(); BATCH];
         let mut codes = [0; BATCH];
+
         while left > 0 && (!BOUNDED || self.plain_bytes <= most) {
             let mut together = 0;
             let mut bytes = 0;
@@ -218,6 +224,7 @@ impl ValueInterner {
                 if BOUNDED && bytes > BATCH_BYTES {
                     break;
                 }
+
                 let value = next()?;
                 together += 1;
                 bytes += value.len();
@@ -225,12 +232,14 @@ impl ValueInterner {
                 self.table.prefetch(hash);
                 *place = (value, hash);
             }
+
             left -= together;
             let values = values.iter().take(together);
             for (near, (_, hash)) in near.iter_mut().zip(values.clone()) {
                 *near = self.table.near(*hash);
                 prefetch(&self.bytes, near.start as usize);
             }
+
             for ((code, (value, hash)), near) in codes.iter_mut().zip(values).zip(&near) {
                 *code = match near.code.checked_sub(1) {
                     Some(code) if self.is(near, value) => code,
@@ -240,8 +249,10 @@ impl ValueInterner {
                     },
                 };
             }
+
             append(codes.get(..together).unwrap_or_default());
         }
+
         Ok(count - left)
     }
 
@@ -252,7 +263,7 @@ impl ValueInterner {
         (hasher.finish() >> 32) as u32
     }
 
-    /// Whether the known value has these bytes.
+    /// Returns whether the interned value has these bytes.
     #[inline(always)]
     fn is(&self, known: &ValueSlot, value: &[u8]) -> bool {
         let start = known.start as usize;
@@ -264,7 +275,7 @@ impl ValueInterner {
         self.table.find(hash, |known| self.is(known, value)).map(|known| known.code - 1)
     }
 
-    /// Gives a value the next code. It is found by its bytes if it is new: of equal ones the first is.
+    /// Gives a value the next code. Only a new value is added to the table: the first of equal ones is found.
     fn add(&mut self, value: &[u8], hash: u32, is_new: bool) -> Result<u32, String> {
         let code = u32::try_from(self.spans.len()).ok().filter(|code| *code < u32::MAX);
         let code = code.ok_or("more values than a dictionary can have")?;
@@ -275,23 +286,25 @@ impl ValueInterner {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
         u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
-        let (start, length) = (start as u32, value.len() as u32);
+        let start = start as u32;
+        let length = value.len() as u32;
         self.spans.push((start, length));
         self.plain_bytes += self.layout.prefix() + value.len();
+
         if is_new {
             self.table.insert(ValueSlot { hash, code: code + 1, start, length });
         }
         Ok(code)
     }
 
-    /// The values in the order of their codes, in the encoding PLAIN.
+    /// Returns the values in the order of their codes, PLAIN-encoded.
     pub(crate) fn plain(&self) -> Vec<u8> {
         let mut plain = Vec::new();
         self.append_plain(&mut plain);
         plain
     }
 
-    /// The same, in memory of its own.
+    /// Returns the same, in memory of its own.
     pub(crate) fn as_plain(&mut self) -> &[u8] {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
@@ -361,10 +374,12 @@ mod tests {
         let mut distinct = distinct(&plain([])).unwrap();
         let codes = codes(&mut distinct, &page).unwrap();
         let mut seen: std::collections::HashMap<&str, u32> = std::collections::HashMap::new();
+
         for (text, code) in texts.iter().zip(&codes) {
             let next = seen.len() as u32;
             assert_eq!(seen.entry(text).or_insert(next), code, "{text}");
         }
+
         assert_eq!(distinct.len(), seen.len());
     }
 

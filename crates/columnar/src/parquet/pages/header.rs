@@ -1,29 +1,29 @@
-//! The header of a page, in Thrift's compact protocol, as far as reading a column chunk needs it.
+//! Parses page headers in Thrift's compact protocol, as far as reading a column chunk needs them.
 //!
-//! Follows `parquet.thrift` of the Parquet format, and the compact protocol of Apache Thrift. What is not known is
+//! Follows `parquet.thrift` of the Parquet format, and the compact protocol of Apache Thrift. Unknown fields are
 //! skipped; bytes that are no header are an error.
 
 use parquet::basic::Encoding;
 
-/// Fields may nest so deep at most.
-const MOST_NESTING: usize = 16;
+/// Maximum nesting of fields.
+const MAX_NESTING: usize = 16;
 
-/// Why values of a page cannot be read which a later version of the format may allow.
+/// Error for an encoding that a later version of the format may define.
 pub(crate) const UNKNOWN_ENCODING: &str = "values in an unknown encoding";
 
-/// What a page says of itself.
+/// Parsed page header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageHeader {
     pub(crate) kind: PageKind,
-    /// Bytes of the page once decompressed, levels of version 2 included.
+    /// Bytes of the decompressed page, including levels of version 2.
     pub(crate) uncompressed: usize,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     pub(crate) compressed: usize,
-    /// Of the bytes behind the header.
+    /// Checksum of the bytes after the header.
     pub(crate) crc: Option<u32>,
 }
 
-/// What a page is.
+/// Type of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageKind {
     Dictionary {
@@ -33,28 +33,28 @@ pub(crate) enum PageKind {
     Data {
         rows: usize,
         encoding: Encoding,
-        /// Of definition levels.
+        /// Encoding of definition levels.
         levels: Encoding,
-        /// Of repetition levels.
+        /// Encoding of repetition levels.
         repetition: Encoding,
     },
     DataV2 {
         rows: usize,
-        /// Rows of a column whose values are repeated, if that is known.
+        /// Rows of a column with repeated values, if known.
         records: Option<usize>,
         encoding: Encoding,
         definition: usize,
         repetition: usize,
         compressed: bool,
     },
-    /// Of no interest to a reader.
+    /// Page type that readers skip.
     Other,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are no header.
 pub(crate) type PageHeaderError = &'static str;
 
-/// A value of a field, as far as headers have them.
+/// Value of a field, as far as headers need it.
 #[derive(Clone, Copy)]
 enum ThriftFieldType {
     True,
@@ -72,14 +72,14 @@ struct PageHeaderReader<'a> {
     rest: &'a [u8],
 }
 
-/// Fields of a struct of the header, by number.
+/// Fields of a header struct, by number.
 #[derive(Default)]
 struct PageHeaderFields {
     numbers: [Option<i64>; 16],
 }
 
 impl PageHeader {
-    /// The header that `bytes` begin with, and how long it is; `None` if they end within it.
+    /// Parses the header at the start of `bytes` and returns it with its length; `None` if they end within it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, PageHeaderError> {
         let mut reader = PageHeaderReader { rest: bytes };
         let mut inner = None;
@@ -92,7 +92,7 @@ impl PageHeader {
                 rows: inner.count(1)?,
                 encoding: inner.encoding(2)?,
                 levels: inner.encoding(3)?,
-                // Of no interest where nothing is repeated.
+                // Irrelevant if nothing is repeated.
                 repetition: inner.encoding(4).unwrap_or(Encoding::RLE),
             },
             (Some(3), Some((8, inner))) => PageKind::DataV2 {
@@ -107,13 +107,16 @@ impl PageHeader {
             (Some(_), _) => PageKind::Other,
             (None, _) => return Err("a page without a type"),
         };
+
         let crc = fields.get(4).map(|crc| crc as u32);
-        let (uncompressed, compressed) = (fields.count(2)?, fields.count(3)?);
+        let uncompressed = fields.count(2)?;
+        let compressed = fields.count(3)?;
+
         Ok(Some((Self { kind, uncompressed, compressed, crc }, bytes.len() - reader.rest.len())))
     }
 }
 
-/// The lengths of the header that a bloom filter begins with, and of the bits after it; `None` if the bytes end within it.
+/// Returns the lengths of a bloom filter's header and of its bitset; `None` if the bytes end within the header.
 pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, PageHeaderError> {
     let mut reader = PageHeaderReader { rest: bytes };
     let Some(fields) = reader.numbers()? else { return Ok(None) };
@@ -149,7 +152,7 @@ impl PageHeaderFields {
 }
 
 impl PageHeaderReader<'_> {
-    /// The numbers of the header, and of the one struct in it that says what the page is.
+    /// Reads the fields of the header, and of its one struct that describes the page.
     fn header(
         &mut self,
         inner: &mut Option<(usize, PageHeaderFields)>,
@@ -173,7 +176,7 @@ impl PageHeaderReader<'_> {
         }
     }
 
-    /// The numbers of a struct; what else it has is skipped.
+    /// Reads the numbers of a struct, and skips its other fields.
     fn numbers(&mut self) -> Result<Option<PageHeaderFields>, PageHeaderError> {
         let mut fields = PageHeaderFields::default();
         let mut field = 0;
@@ -190,7 +193,7 @@ impl PageHeaderReader<'_> {
         }
     }
 
-    /// Keeps a number, and skips any other value; `None` where the bytes end.
+    /// Keeps a number, and skips any other value; `None` if the bytes end.
     fn keep(
         &mut self,
         kind: ThriftFieldType,
@@ -206,18 +209,21 @@ impl PageHeaderReader<'_> {
             },
             other => return self.skip(other, 0),
         };
+
         if let Some(kept) = fields.numbers.get_mut(field) {
             *kept = Some(number);
         }
         Ok(Some(()))
     }
 
-    /// The next field: its kind, with its number in `field`; within it `None` at the end of the struct.
+    /// Reads the next field header: returns its type, and updates `field` to its number; the inner `None` is the end of
+    /// the struct.
     fn field(&mut self, field: &mut usize) -> Result<Option<Option<ThriftFieldType>>, PageHeaderError> {
         let Some(head) = self.byte() else { return Ok(None) };
         if head == 0 {
             return Ok(Some(None));
         }
+
         match head >> 4 {
             0 => {
                 let Some(number) = self.varint()? else { return Ok(None) };
@@ -225,13 +231,15 @@ impl PageHeaderReader<'_> {
             }
             step => *field = field.saturating_add(usize::from(step)),
         }
+
         Ok(Some(Some(kind(head & 0x0f)?)))
     }
 
     fn skip(&mut self, value: ThriftFieldType, depth: usize) -> Result<Option<()>, PageHeaderError> {
-        if depth > MOST_NESTING {
+        if depth > MAX_NESTING {
             return Err("a header that nests too deep");
         }
+
         match value {
             ThriftFieldType::True | ThriftFieldType::False => {}
             ThriftFieldType::Byte => return Ok(self.take(1)),
@@ -250,6 +258,7 @@ impl PageHeaderReader<'_> {
                     },
                     count => u64::from(count),
                 };
+
                 let element = kind(head & 0x0f)?;
                 return self.skip_many(&[element], count, depth);
             }
@@ -275,6 +284,7 @@ impl PageHeaderReader<'_> {
                 }
             }
         }
+
         Ok(Some(()))
     }
 
@@ -286,7 +296,7 @@ impl PageHeaderReader<'_> {
     ) -> Result<Option<()>, PageHeaderError> {
         for _ in 0..count {
             for kind in kinds {
-                // A truth in a list has a byte of its own.
+                // A boolean in a list has a byte of its own.
                 let kind = if matches!(kind, ThriftFieldType::True | ThriftFieldType::False) {
                     ThriftFieldType::Byte
                 } else {
@@ -297,6 +307,7 @@ impl PageHeaderReader<'_> {
                 }
             }
         }
+
         Ok(Some(()))
     }
 
@@ -320,6 +331,7 @@ impl PageHeaderReader<'_> {
                 return Ok(Some(value));
             }
         }
+
         Err("a number that is too long")
     }
 }
@@ -360,7 +372,8 @@ mod tests {
         bytes.extend([0, 1, 2, 3]);
         let (header, length) = PageHeader::read(&bytes).unwrap().unwrap();
         assert_eq!(length, DATA.len() + 1);
-        let (encoding, rle) = (Encoding::RLE_DICTIONARY, Encoding::RLE);
+        let encoding = Encoding::RLE_DICTIONARY;
+        let rle = Encoding::RLE;
         let kind = PageKind::Data { rows: 7, encoding, levels: rle, repetition: rle };
         assert_eq!(header, PageHeader { kind, uncompressed: 100, compressed: 60, crc: None });
     }

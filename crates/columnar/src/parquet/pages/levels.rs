@@ -1,17 +1,18 @@
-//! Definition levels of a column that is not nested: one bit per row, set where there is a value.
+//! Definition levels of a flat column as a bitmap: one bit per row, set if there is a value.
 
 use arrow::array::BooleanBufferBuilder;
 
 use crate::kernels::codes::read_varint;
 
-/// Appends the `count` levels that `data` holds in Parquet's hybrid of runs and packed bits, and returns how many of
-/// them are set. A packed run of single bits is a bitmap already.
+/// Appends the `count` levels of `data`, in Parquet's RLE/bit-packed hybrid, and returns how many are set. A packed run
+/// of single bits is a bitmap already.
 pub(crate) fn append(
     mut data: &[u8],
     count: usize,
     out: &mut BooleanBufferBuilder,
 ) -> Result<usize, &'static str> {
-    let (mut left, mut set) = (count, 0);
+    let mut left = count;
+    let mut set = 0;
     while left > 0 {
         let header = read_varint(&mut data).ok_or("a run of levels has no header")?;
         let length = (header >> 1) as usize;
@@ -39,6 +40,7 @@ pub(crate) fn append(
             left -= taken;
         }
     }
+
     Ok(set)
 }
 
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn runs_and_packed_bits_become_one_bitmap() {
-        // A run of five set, then eight packed bits of which three rows are wanted.
+        // A run of five set, then eight packed bits; three rows are needed.
         let mut bits = BooleanBufferBuilder::new(0);
         assert_eq!(append(&[5 << 1, 1, 1 << 1 | 1, 0b1111_0101], 8, &mut bits), Ok(7));
         assert_eq!(

@@ -1,14 +1,15 @@
-//! LZ4 as Hadoop's codec writes it: blocks that say how long they are, each of one or more compressed pieces.
+//! Decompresses LZ4 as Hadoop's codec writes it: length-prefixed blocks, each of one or more compressed pieces.
 //!
-//! Source: `BlockCompressorStream` of Apache Hadoop. The Parquet format calls this codec LZ4 and does not say how its pages
-//! are framed; others wrote frames or bare blocks under the same name.
+//! Source: `BlockCompressorStream` of Apache Hadoop. The Parquet format calls this codec LZ4 and does not specify its
+//! framing; others wrote frames or bare blocks under the same name.
 
 use std::mem::take;
 
 /// Decompresses a page into `into`, and returns its length. `None` if the page is framed differently or does not fill
 /// `into` exactly.
 pub(crate) fn decompress_blocks(page: &[u8], into: &mut [u8]) -> Option<usize> {
-    let (mut rest, mut made) = (page, 0_usize);
+    let mut rest = page;
+    let mut made = 0_usize;
     while !rest.is_empty() {
         let mut left = length(&mut rest)?;
         while left > 0 {
@@ -20,10 +21,11 @@ pub(crate) fn decompress_blocks(page: &[u8], into: &mut [u8]) -> Option<usize> {
             left = left.checked_sub(here)?;
         }
     }
+
     (made == into.len()).then_some(made)
 }
 
-/// The number that the bytes begin with, which are left with what follows it.
+/// Takes a length prefix off the front of the bytes.
 fn length(rest: &mut &[u8]) -> Option<usize> {
     let (number, after) = take(rest).split_first_chunk::<4>()?;
     *rest = after;
@@ -47,7 +49,9 @@ mod tests {
 
     #[test]
     fn a_page_has_any_number_of_blocks_and_pieces() {
-        let (a, b, c) = ([1_u8; 1000], [2_u8; 70], b"some other bytes".to_vec());
+        let a = [1_u8; 1000];
+        let b = [2_u8; 70];
+        let c = b"some other bytes".to_vec();
         let page = [block(&[&a]), block(&[&b, &c]), block(&[])].concat();
         let mut made = vec![0; 1000 + 70 + c.len()];
         assert_eq!(decompress_blocks(&page, &mut made), Some(made.len()));
@@ -59,6 +63,7 @@ mod tests {
         let page = block(&[&[1; 1000]]);
         assert_eq!(decompress_blocks(&page, &mut [0; 999]), None, "longer than the page");
         assert_eq!(decompress_blocks(&page, &mut [0; 1001]), None, "shorter than the page");
+
         for end in 1..page.len() {
             assert_eq!(decompress_blocks(&page[..end], &mut [0; 1000]), None, "{end}");
         }

@@ -1,4 +1,4 @@
-//! Values in the encoding PLAIN, which is what dictionaries are in, as arrays.
+//! Decodes PLAIN-encoded values, such as dictionaries, into arrays.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ use crate::{
     parquet::{ParquetFile, intervals::restored},
 };
 
-/// As many values in the encoding PLAIN as an array of the column's type: read as the one page of a column without
-/// nulls, so that a dictionary's values are just what the same values in a dense column would be.
+/// Decodes PLAIN-encoded values into an array of the column's type: they are read as the only page of a column without
+/// nulls, so that a dictionary's values equal those of a dense column.
 pub(crate) fn values(
     file: &ParquetFile,
     column: &ProjectedColumn,
@@ -42,11 +42,13 @@ pub(crate) fn values(
         strings.take(&DictionaryPage { values: plain, count, length: plain.len() })?;
         return strings.finish();
     }
+
     let wrong = |error: &dyn ToString| format!("its dictionary: {}", error.to_string());
     let field = file.schema().fields().get(column.root).ok_or_else(|| wrong(&"no such column"))?;
     if count == 0 {
         return Ok(new_empty_array(field.data_type()));
     }
+
     let values = read(file, descriptor, plain, count, field.data_type()).map_err(|error| wrong(&error))?;
     if values.len() != count {
         return Err(wrong(&"it ends early"));
@@ -54,24 +56,25 @@ pub(crate) fn values(
     if values.data_type() == field.data_type() {
         return Ok(values);
     }
+
     match field.data_type() {
         DataType::Interval(_) => restored(&values, field.data_type()).map_err(|error| wrong(&error)),
         other => arrow::compute::cast(&values, other).map_err(|error| wrong(&error)),
     }
 }
 
-/// Strings or bytes, each with its length before it, that are taken as they come.
+/// Incremental decoder of length-prefixed strings or bytes.
 pub(crate) struct PlainStringDecoder {
     segment: ByteSegment,
     data_type: DataType,
-    /// Values that are still to come.
+    /// Remaining values.
     left: usize,
-    /// Bytes that were taken.
+    /// Bytes consumed.
     taken: usize,
 }
 
 impl PlainStringDecoder {
-    /// For the dictionary of a column, if its values are strings or bytes.
+    /// Returns the decoder for a column's dictionary, if its values are strings or bytes.
     pub(crate) fn of(
         file: &ParquetFile,
         column: &ProjectedColumn,
@@ -83,10 +86,10 @@ impl PlainStringDecoder {
         fits.then(|| Self { segment: ByteSegment::default(), data_type, left: 0, taken: 0 })
     }
 
-    /// Takes the values that are there to their ends; `page` begins as it did before.
+    /// Consumes the values that are complete; `page` begins as it did before.
     pub(crate) fn take(&mut self, page: &DictionaryPage<'_>) -> Result<(), String> {
         if self.taken == 0 {
-            // No dictionary has more values than bytes for their lengths.
+            // A dictionary has no more values than its bytes allow lengths.
             let rows = page.count.min(page.length / 4);
             self.segment = ByteSegment::with_capacity(rows, page.length - rows * 4);
             self.left = page.count;
@@ -95,10 +98,11 @@ impl PlainStringDecoder {
         let mut rest = new;
         self.left -= self.segment.append(self.left, || Ok(split_plain(&mut rest)))?;
         self.taken += new.len() - rest.len();
+
         Ok(())
     }
 
-    /// The array, once all was taken. The values are checked to be UTF-8 all at once.
+    /// Returns the array, once everything was consumed. Values are validated as UTF-8 all at once.
     pub(crate) fn finish(self) -> Result<ArrayRef, String> {
         let whole = if self.left == 0 {
             self.segment.into_array(&self.data_type)
@@ -127,6 +131,7 @@ fn read(
         rep_level_encoding: Encoding::RLE,
         statistics: None,
     };
+
     let group = PlainValuesRowGroup { file, page, count };
     let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, count, None)?;
     let batch = reader.next().ok_or_else(|| ParquetError::EOF("no values".to_owned()))??;
@@ -134,7 +139,7 @@ fn read(
     values.ok_or_else(|| ParquetError::General("no column of values".to_owned()))
 }
 
-/// A schema of one column, of the same type as another and without nulls.
+/// Returns a schema of one column, of the same type and without nulls.
 pub(crate) fn required_column(descriptor: &ColumnDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let leaf = Type::primitive_type_builder("v", descriptor.physical_type())
         .with_repetition(Repetition::REQUIRED)
@@ -147,6 +152,7 @@ pub(crate) fn required_column(descriptor: &ColumnDescriptor) -> Result<SchemaDes
         .with_precision(descriptor.type_precision())
         .with_scale(descriptor.type_scale())
         .build()?;
+
     let root = Type::group_type_builder("schema").with_fields(vec![Arc::new(leaf)]).build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }

@@ -1,8 +1,8 @@
 //! Pages of a column chunk for the parquet crate's general reader.
 //!
-//! Codecs, levels and counts are treated as [`Pages`](super::Pages) treats those of flat columns, so that a column
-//! comes out the same whichever of both reads it: LZ4 in any number of Hadoop's blocks, pages without rows, pages of
-//! version 2 whose number of nulls is unknown.
+//! Codecs, levels and counts are treated as in [`FlatPageReader`](super::FlatPageReader), so that both readers return
+//! the same column: LZ4 in any number of Hadoop's blocks, pages without rows, pages of version 2 with an unknown number
+//! of nulls.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -23,16 +23,16 @@ use crate::parquet::footer;
 
 /// Bytes that most headers fit in.
 const FEW: usize = 1 << 10;
-/// No page has a longer header, statistics with long strings included.
+/// Maximum bytes of a page header, statistics with long strings included.
 const MAX_HEADER: usize = 16 << 20;
 
-/// The bytes of a column chunk, by their place in the file.
+/// Bytes of a column chunk, by their offset in the file.
 pub(crate) trait ChunkSource: Send {
-    /// The bytes from `start` on: at least `length` of them, if the chunk or the part of it that was read has as many.
+    /// Returns at least `length` bytes from `start`, if the chunk, or its part in memory, has as many.
     fn bytes_from(&self, start: u64, length: usize) -> Result<Bytes>;
 }
 
-/// Reads the pages of one column chunk.
+/// Reader of the pages of one column chunk.
 pub(crate) struct ChunkPageReader<S> {
     source: S,
     remaining: RemainingPages,
@@ -42,35 +42,36 @@ pub(crate) struct ChunkPageReader<S> {
     has_repetition_levels: bool,
 }
 
-/// The pages that are still to be read.
+/// Pages that are still to be read.
 enum RemainingPages {
     /// All up to the end of the chunk.
     Sequential {
         bytes: Range<u64>,
-        /// Levels of the pages to come: what lies after the last is padding.
+        /// Remaining levels: bytes after the last page are padding.
         levels: u64,
-        /// The header of the next page, whose body begins the bytes.
+        /// Header of the next page, whose body begins the bytes.
         header: Option<PageHeader>,
     },
-    /// Those that an offset index names.
+    /// Pages located by an offset index.
     Located(VecDeque<LocatedPage>),
 }
 
 struct LocatedPage {
     bytes: Range<u64>,
-    /// `None` for the dictionary.
+    /// Rows of the page; `None` for the dictionary.
     rows: Option<usize>,
 }
 
 impl<S: ChunkSource> ChunkPageReader<S> {
-    /// All pages of the chunk.
+    /// Creates a reader of all pages of the chunk.
     pub(crate) fn sequential(source: S, chunk: &ColumnChunkMetaData) -> Result<Self> {
         let levels = chunk.num_values().max(0) as u64;
         let remaining = RemainingPages::Sequential { bytes: footer::range(chunk), levels, header: None };
         Self::new(source, chunk, remaining)
     }
 
-    /// The dictionary, if there is one, and the data pages at these locations of a row group with `total` rows.
+    /// Creates a reader of the dictionary, if any, and of the data pages at these locations of a row group with `total`
+    /// rows.
     pub(crate) fn located(
         source: S,
         chunk: &ColumnChunkMetaData,
@@ -79,7 +80,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
     ) -> Result<Self> {
         let start = footer::range(chunk).start;
         let first = locations.first().map_or(start, |page| page.offset.max(0) as u64);
-        // What lies before the first data page is the dictionary.
+        // The bytes before the first data page are the dictionary.
         let dictionary = (start < first).then_some(LocatedPage { bytes: start..first, rows: None });
         let nexts = locations.iter().skip(1).map(|page| page.first_row_index.max(0) as usize).chain([total]);
         let data = locations.iter().zip(nexts).map(|(page, next)| {
@@ -89,6 +90,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
                 rows: Some(next.saturating_sub(page.first_row_index.max(0) as usize)),
             }
         });
+
         let pages = dictionary.into_iter().chain(data).collect();
         Self::new(source, chunk, RemainingPages::Located(pages))
     }
@@ -106,7 +108,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         })
     }
 
-    /// The header of the next page that is read one after another, if there is one.
+    /// Returns the header of the next sequential page, if any.
     fn next_header(&mut self) -> Result<Option<PageHeader>> {
         let RemainingPages::Sequential { bytes, levels, header } = &mut self.remaining else {
             return Ok(None);
@@ -126,10 +128,11 @@ impl<S: ChunkSource> ChunkPageReader<S> {
                 _ => *header = Some(next),
             }
         }
+
         Ok(*header)
     }
 
-    /// Goes to the page after the next one.
+    /// Moves past the next page.
     fn advance(&mut self, page: &PageHeader) {
         if let RemainingPages::Sequential { bytes, levels, header } = &mut self.remaining {
             *header = None;
@@ -140,7 +143,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         }
     }
 
-    /// The next page as it is in the file: its header, and the bytes after it.
+    /// Returns the header and the raw body of the next page.
     fn next_body(&mut self) -> Result<Option<(PageHeader, Bytes)>> {
         if let RemainingPages::Located(pages) = &mut self.remaining {
             let Some(page) = pages.pop_front() else { return Ok(None) };
@@ -156,6 +159,7 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         let RemainingPages::Sequential { bytes, .. } = &self.remaining else { return Ok(None) };
         let body = body(&self.source, bytes.start, header.compressed)?;
         self.advance(&header);
+
         Ok(Some((header, body)))
     }
 
@@ -194,12 +198,13 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         Ok(page.into())
     }
 
-    /// The page as version 1 has it, decompressed: there, the number of nulls does not matter, which some writers do not
-    /// know.
+    /// Decompresses the page in the layout of version 1, which does not need the number of nulls: some writers do not
+    /// know it.
     fn as_version_1(&mut self, header: &PageHeader, body: Bytes) -> Result<Bytes> {
         let PageKind::DataV2 { definition, repetition, compressed, .. } = header.kind else {
             return Err(wrong("a page of another version"));
         };
+
         let levels = definition.saturating_add(repetition);
         let (head, values) =
             body.split_at_checked(levels).ok_or_else(|| wrong("a page ends within its levels"))?;
@@ -207,8 +212,9 @@ impl<S: ChunkSource> ChunkPageReader<S> {
             head.split_at_checked(repetition).ok_or_else(|| wrong("a page ends within its levels"))?;
         let length = header.uncompressed.checked_sub(levels);
         let length = length.ok_or_else(|| wrong("a page shorter than its levels"))?;
-        // Some writers say of an empty page that it is compressed.
+        // Some writers mark an empty page as compressed.
         let compressed = compressed && self.codec.is_some() && !values.is_empty();
+
         if !compressed && !self.has_definition_levels && !self.has_repetition_levels {
             return Ok(body.slice(levels..));
         }
@@ -227,10 +233,11 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         } else {
             page.extend_from_slice(values);
         }
+
         Ok(page.into())
     }
 
-    /// Appends what the bytes decompress to.
+    /// Appends the decompressed bytes.
     fn decompress(&mut self, from: &[u8], length: usize, into: &mut Vec<u8>) -> Result<()> {
         let Some(codec) = &mut self.codec else { return Err(wrong("a page without a codec")) };
         let before = into.len();
@@ -243,13 +250,15 @@ impl<S: ChunkSource> ChunkPageReader<S> {
             into.truncate(before);
         }
 
-        // A page of nulls only has nothing to decompress to.
+        // A page of nulls alone has nothing to decompress.
+
         if length > 0 {
             codec.decompress(from, into, Some(length))?;
         }
-        match into.len() - before == length {
-            true => Ok(()),
-            false => Err(wrong("a page that is longer or shorter than it says")),
+        if into.len() - before == length {
+            Ok(())
+        } else {
+            Err(wrong("a page that is longer or shorter than it says"))
         }
     }
 }
@@ -306,9 +315,9 @@ impl<S: ChunkSource> PageReader for ChunkPageReader<S> {
 
     fn at_record_boundary(&mut self) -> Result<bool> {
         match &self.remaining {
-            // No page that an index names begins within a row.
+            // A page of an offset index never begins within a row.
             RemainingPages::Located(_) => Ok(true),
-            // Nor does one of version 2.
+            // Nor does a page of version 2.
             RemainingPages::Sequential { .. } => {
                 Ok(self.peek_next_page()?.is_none_or(|page| page.num_rows.is_some()))
             }
@@ -333,7 +342,7 @@ fn data_page(
     }
 }
 
-/// The header that begins the bytes, and its length.
+/// Reads the header at the start of the bytes; returns it with its length.
 fn read_header(source: &impl ChunkSource, bytes: &Range<u64>) -> Result<(PageHeader, usize)> {
     let available = usize::try_from(bytes.end.saturating_sub(bytes.start)).unwrap_or(usize::MAX);
     let mut wanted = available.min(FEW);
@@ -346,6 +355,7 @@ fn read_header(source: &impl ChunkSource, bytes: &Range<u64>) -> Result<(PageHea
         if read.len() >= available.min(MAX_HEADER) || read.len() < wanted {
             return Err(wrong("a page's header ends early"));
         }
+
         wanted = read.len().max(wanted).saturating_mul(8).min(available);
     }
 }
@@ -388,7 +398,7 @@ mod tests {
         }
     }
 
-    /// A page of version 2 with one byte of levels.
+    /// Encodes a page of version 2 with one byte of levels.
     fn page(rows: u8, nulls: u8, values: &[u8], uncompressed: u8) -> Vec<u8> {
         let compressed = values.len() as u8 + 2;
         let mut bytes = vec![0x15, 6, 0x15, (uncompressed + 2) << 1, 0x15, compressed << 1, 0x5c];

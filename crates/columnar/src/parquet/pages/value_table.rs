@@ -1,72 +1,72 @@
-//! Where values are found by their hashes: a table of buckets, each one line of the processor's cache.
+//! Hash table from value hashes to codes: its buckets are one cache line each.
 
 use crate::kernels::prefetch::prefetch;
 
-/// Places of a bucket.
+/// Slots of a bucket.
 const PLACES: usize = 4;
-/// Places of the smallest table.
-const LEAST: usize = 128;
-/// A table is made anew where more than this share of its places would be taken.
-const MOST_TAKEN: (usize, usize) = (1, 2);
+/// Slots of the smallest table.
+const MIN_PLACES: usize = 128;
+/// Maximum load factor, as a fraction: above it the table is rebuilt.
+const MAX_TAKEN: (usize, usize) = (1, 2);
 
-/// Open addressing: a value is in its home bucket, or behind it with no bucket in between that has a free place.
+/// Open-addressing table: a value is in its home bucket, or in a later one with no free slot in between.
 pub(crate) struct ValueHashTable {
     buckets: Vec<ValueBucket>,
     taken: usize,
-    /// The home of a hash is in its highest bits.
+    /// Right shift that leaves the home bucket, from the highest bits of a hash.
     shift: u32,
 }
 
-/// Memory of a table.
+/// Memory of a table, for reuse.
 #[derive(Default)]
 pub(crate) struct ValueTableScratch(Vec<ValueBucket>);
 
-/// The places are taken one after the other.
+/// Bucket whose slots are filled in order.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct ValueBucket([ValueSlot; PLACES]);
 
-/// A value that is known, and where its bytes are.
+/// Known value, and the location of its bytes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ValueSlot {
     pub(crate) hash: u32,
-    /// The code and one, or 0 where there is none.
+    /// Code plus one, or 0 if the slot is free.
     pub(crate) code: u32,
     pub(crate) start: u32,
     pub(crate) length: u32,
 }
 
 impl ValueBucket {
-    /// The first value with this hash, if there is one.
+    /// Returns the first value with this hash, if any.
     #[inline(always)]
     fn first(&self, hash: u32) -> ValueSlot {
-        // All are looked at, and the first wins: cheaper than to stop at one that cannot be foreseen.
+        // All slots are compared, and the first match wins: cheaper than an unpredictable early exit.
         let places = self.0.iter().enumerate().rev();
         let at = places.fold(PLACES, |found, (at, known)| if known.hash == hash { at } else { found });
         self.0.get(at).copied().unwrap_or_default()
     }
 }
 
-/// Buckets of a table for so many values, a power of two.
+/// Returns the buckets of a table for `values` values, a power of two.
 fn buckets(values: usize) -> usize {
-    let places = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(LEAST, 1 << 31);
+    let places = values.saturating_mul(MAX_TAKEN.1).div_ceil(MAX_TAKEN.0).clamp(MIN_PLACES, 1 << 31);
     (places / PLACES).next_power_of_two()
 }
 
 impl ValueTableScratch {
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         self.0.capacity() * size_of::<ValueBucket>()
     }
 }
 
 impl ValueHashTable {
-    /// With room for as many values.
+    /// Creates a table with room for `values` values.
     pub(crate) fn for_values(values: usize) -> Self {
         Self::of(vec![ValueBucket::default(); buckets(values)])
     }
 
-    /// The same in memory that is there already, all of it where `most` values would need it: then it need not grow.
+    /// Creates the same in existing memory, using all of it if `most` values would need it: then it does not grow.
     pub(crate) fn within(ValueTableScratch(mut room): ValueTableScratch, values: usize, most: usize) -> Self {
         if room.capacity() == 0 {
             return Self::for_values(values);
@@ -83,50 +83,51 @@ impl ValueHashTable {
         Self { buckets, taken: 0, shift }
     }
 
-    /// Its memory, for another one.
+    /// Returns its memory for reuse.
     pub(crate) fn into_room(self) -> ValueTableScratch {
         ValueTableScratch(self.buckets)
     }
 
-    /// Whether there is no value in it.
+    /// Returns whether it has no value.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         self.buckets.len() * size_of::<ValueBucket>()
     }
 
-    /// Whether one more value is one too many.
+    /// Returns whether one more value exceeds the load factor.
     fn is_full(&self) -> bool {
-        (self.taken + 1).saturating_mul(MOST_TAKEN.1)
-            > (self.buckets.len() * PLACES).saturating_mul(MOST_TAKEN.0)
+        (self.taken + 1).saturating_mul(MAX_TAKEN.1)
+            > (self.buckets.len() * PLACES).saturating_mul(MAX_TAKEN.0)
     }
 
     fn home(&self, hash: u32) -> usize {
         (hash >> self.shift) as usize
     }
 
-    /// Says that this hash will be looked for soon.
+    /// Prefetches the home bucket of a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u32) {
         prefetch(&self.buckets, self.home(hash));
     }
 
-    /// The value with this hash in its home bucket, if there is one.
+    /// Returns the value with this hash in its home bucket, if any.
     #[inline(always)]
     pub(crate) fn near(&self, hash: u32) -> ValueSlot {
         self.buckets.get(self.home(hash)).map(|bucket| bucket.first(hash)).unwrap_or_default()
     }
 
-    /// The buckets that a hash may be in: its home, and all others behind it.
+    /// Returns the probe sequence of a hash: its home bucket, and all others after it.
     fn places(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
-        let (home, last) = (self.home(hash), self.buckets.len() - 1);
+        let home = self.home(hash);
+        let last = self.buckets.len() - 1;
         (home..=home + last).map(move |at| at & last)
     }
 
-    /// The first value from the home of a hash on of which something holds, up to the first free place.
+    /// Returns the first value from the home bucket on that satisfies the predicate, up to the first free slot.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u32, is: impl Fn(&ValueSlot) -> bool) -> Option<ValueSlot> {
         for at in self.places(hash) {
@@ -139,10 +140,11 @@ impl ValueHashTable {
                 }
             }
         }
+
         None
     }
 
-    /// Puts a value into the first free place from its home on.
+    /// Puts a value into the first free slot from its home bucket on.
     pub(crate) fn insert(&mut self, value: ValueSlot) {
         if self.is_full() {
             let mut larger = Self::for_values(self.taken * 4);

@@ -1,4 +1,4 @@
-//! A column chunk that is read as its pages are asked for: only a window of its bytes is in memory.
+//! Reads a column chunk on demand: only a window of its bytes is in memory.
 
 use std::{
     io::{self, Read},
@@ -17,21 +17,21 @@ use tokio::runtime::Handle;
 
 use super::reader::ChunkSource;
 
-/// Bytes that are read ahead of a column's pages: few enough to stay near the processor.
+/// Bytes read ahead of a column's pages: few enough to stay in the CPU cache.
 const WINDOW: u64 = 256 << 10;
-/// No page has a longer header, statistics with long strings included.
+/// Bytes that a window holds for the header of a page, statistics with long strings included.
 const HEADER: u64 = 64 << 10;
 
-/// Where a window's bytes come from.
+/// Source of a window's bytes.
 #[derive(Clone)]
 pub(crate) enum ChunkWindowSource {
-    /// A file that is open.
+    /// An open file.
     File(Arc<LocalFile>),
-    /// An object, read by the runtime while the calling thread waits.
+    /// An object, read by the runtime while the calling thread blocks.
     Object { object: OpenObject, runtime: Handle },
 }
 
-/// A column chunk of which a part is in memory.
+/// Column chunk with a window of its bytes in memory.
 pub(crate) struct ChunkWindow {
     source: ChunkWindowSource,
     range: Range<u64>,
@@ -51,16 +51,17 @@ impl ChunkWindowSource {
 }
 
 impl ChunkWindow {
-    /// The column chunk at `range`, of which nothing was read yet.
+    /// Creates a window on the column chunk at `range`, without reading.
     pub(crate) fn new(source: ChunkWindowSource, range: Range<u64>) -> Self {
         Self { source, range, held: Mutex::default() }
     }
 
-    /// At least `length` bytes from `start` on, if the chunk has as many; it blocks until they are there.
+    /// Returns at least `length` bytes from `start`, if the chunk has as many; blocks until they arrive.
     fn at(&self, start: u64, length: u64) -> ParquetResult<Bytes> {
         if !self.range.contains(&start) {
             return Err(ParquetError::EOF("a page outside its column chunk".to_owned()));
         }
+
         let mut held = self.held.lock();
         let (from, bytes) = &*held;
         if let Some(skip) = start.checked_sub(*from)
@@ -71,6 +72,7 @@ impl ChunkWindow {
         let end = start.saturating_add(length.max(WINDOW)).min(self.range.end);
         let bytes = self.source.read(start..end)?;
         *held = (start, bytes.clone());
+
         Ok(bytes)
     }
 }
@@ -103,7 +105,7 @@ impl ChunkReader for ChunkWindow {
     }
 }
 
-/// The bytes of a page's header, of which a window holds enough.
+/// Bytes of a page header, which a window holds entirely.
 pub(crate) struct PageHeaderBytes(Bytes);
 
 impl Read for PageHeaderBytes {

@@ -1,4 +1,4 @@
-//! The least and the greatest value of pages and of a chunk, found among the codes that occur in them.
+//! Tracks the minimum and maximum of pages and of a chunk, among the codes that occur in them.
 
 pub(super) mod page_index;
 pub(super) mod strings;
@@ -19,31 +19,31 @@ use self::{
 use super::{
     codebook::{
         Codebook,
-        order::{MOST_BYTES, PlainValueOrder},
+        order::{MAX_BYTES, PlainValueOrder},
         used::CodeSet,
     },
     column_options::StatisticsLevel,
 };
 
-/// Pages without a new value, after which the extremes of all are found out: they took as long to look at as that takes.
+/// Pages without a new value after which the extremes of all values are computed: by then they have cost as much.
 const STABLE: usize = 8;
 
-/// The codes of the least and the greatest value.
+/// Codes of the minimum and the maximum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageBounds {
     min: u32,
     max: u32,
 }
 
-/// Bounds of a chunk's pages, and of all of it.
+/// Bounds of a chunk's pages, and of the whole chunk.
 pub(super) struct ChunkBounds {
     physical: PhysicalType,
-    /// Values at the end of the last page, and pages since there were fewer.
+    /// Values at the end of the last page, and pages since the number last changed.
     values: usize,
     pages: usize,
     index: PageIndexBuilder,
     chunk: Option<PageBounds>,
-    /// A page has values, and none that could be a bound.
+    /// True if a page has values but no bounds.
     is_unbounded: bool,
 }
 
@@ -59,12 +59,13 @@ impl ChunkBounds {
         }
     }
 
-    /// The bounds of a page that uses these codes; `None` where there are none.
+    /// Returns the bounds of a page that uses these codes; `None` if it has none.
     pub(super) fn end_page(&mut self, codebook: &mut Codebook, used: &CodeSet) -> Option<PageBounds> {
         if codebook.order() == PlainValueOrder::None {
             return None;
         }
-        // While values are added, nothing is known of all of them for long.
+        // While values are added, the extremes of all of them do not stay valid for long.
+
         let before = std::mem::replace(&mut self.values, codebook.len());
         self.pages = if before == codebook.len() { self.pages + 1 } else { 0 };
         if self.pages == STABLE && codebook.extremes().is_none() {
@@ -76,6 +77,7 @@ impl ChunkBounds {
         });
         let bounds = extreme.or_else(|| bounds_of(codebook, used));
         self.is_unbounded |= bounds.is_none() && used.iter().next().is_some();
+
         bounds
     }
 
@@ -93,7 +95,7 @@ impl ChunkBounds {
         });
     }
 
-    /// What the footer says of the chunk, which has so many distinct values, and the index of its pages.
+    /// Returns the statistics of the chunk, which has `distinct` distinct values, and the index of its pages.
     pub(super) fn finish(
         self,
         codebook: &Codebook,
@@ -111,7 +113,7 @@ impl ChunkBounds {
         (Some(statistics), self.index.build())
     }
 
-    /// The same for pages of strings to come, which have no codes.
+    /// Returns the bounds for the pages of strings that follow, which have no codes.
     pub(super) fn of_strings(self, codebook: &Codebook) -> StringBounds {
         let values =
             |bounds: PageBounds| (codebook.value(bounds.min).to_vec(), codebook.value(bounds.max).to_vec());
@@ -121,21 +123,26 @@ impl ChunkBounds {
     fn statistics(&self, codebook: &Codebook, distinct: usize, nulls: u64) -> Statistics {
         let order = codebook.order();
         let value = |code: Option<u32>| code.map(|code| codebook.value(code));
-        let (min, max) = (value(self.chunk.map(|chunk| chunk.min)), value(self.chunk.map(|chunk| chunk.max)));
-        let (count, nulls) = (Some(distinct as u64), Some(nulls));
+        let min = value(self.chunk.map(|chunk| chunk.min));
+        let max = value(self.chunk.map(|chunk| chunk.max));
+        let count = Some(distinct as u64);
+        let nulls = Some(nulls);
         let signed = matches!(order, PlainValueOrder::Decimal | PlainValueOrder::Number { signed: true });
-        let min_of = |min: &[u8]| order.cut_min(min, MOST_BYTES).0;
-        let max_of = |max: &[u8]| order.cut_max(max, MOST_BYTES).0;
+        let min_of = |min: &[u8]| order.cut_min(min, MAX_BYTES).0;
+        let max_of = |max: &[u8]| order.cut_max(max, MAX_BYTES).0;
+
         match self.physical {
             PhysicalType::FLOAT => {
                 let number = |value: Vec<u8>| value.first_chunk().map(|bytes| f32::from_le_bytes(*bytes));
-                let (min, max) = (min.map(min_of).and_then(number), max.map(max_of).and_then(number));
+                let min = min.map(min_of).and_then(number);
+                let max = max.map(max_of).and_then(number);
                 let of = ValueStatistics::new(min, max, count, nulls, false);
                 Statistics::Float(of.with_backwards_compatible_min_max(true))
             }
             PhysicalType::DOUBLE => {
                 let number = |value: Vec<u8>| value.first_chunk().map(|bytes| f64::from_le_bytes(*bytes));
-                let (min, max) = (min.map(min_of).and_then(number), max.map(max_of).and_then(number));
+                let min = min.map(min_of).and_then(number);
+                let max = max.map(max_of).and_then(number);
                 let of = ValueStatistics::new(min, max, count, nulls, false);
                 Statistics::Double(of.with_backwards_compatible_min_max(true))
             }
@@ -153,12 +160,11 @@ impl ChunkBounds {
             }
             PhysicalType::BYTE_ARRAY => byte_array_statistics(order, min, max, count, nulls),
             _ => {
-                let (min, max) = (
-                    min.map(|min| order.cut_min(min, MOST_BYTES)),
-                    max.map(|max| order.cut_max(max, MOST_BYTES)),
-                );
+                let min = min.map(|min| order.cut_min(min, MAX_BYTES));
+                let max = max.map(|max| order.cut_max(max, MAX_BYTES));
                 let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
-                let (min, max) = (min.map(|min| min.0), max.map(|max| max.0));
+                let min = min.map(|min| min.0);
+                let max = max.map(|max| max.0);
                 let of = |bytes: Vec<u8>| FixedLenByteArray::from(bytes);
                 let of = ValueStatistics::new(min.map(of), max.map(of), count, nulls, false);
                 let of = of.with_min_is_exact(exact.0).with_max_is_exact(exact.1);
@@ -168,12 +174,15 @@ impl ChunkBounds {
     }
 }
 
-/// The bounds of the codes that are used, those left out that are between no bounds.
+/// Returns the bounds of the used codes, without those of unbounded values such as NaN.
 fn bounds_of(codebook: &Codebook, used: &CodeSet) -> Option<PageBounds> {
     let mut codes = used.iter().filter(|code| !codebook.is_unbounded(*code));
     let first = codes.next()?;
-    let (mut min, mut max) = (first, first);
-    let (mut min_key, mut max_key) = (codebook.key(first), codebook.key(first));
+    let mut min = first;
+    let mut max = first;
+    let mut min_key = codebook.key(first);
+    let mut max_key = codebook.key(first);
+
     for code in codes {
         let key = codebook.key(code);
         if key <= min_key && (key < min_key || codebook.is_less(code, min)) {
@@ -183,5 +192,6 @@ fn bounds_of(codebook: &Codebook, used: &CodeSet) -> Option<PageBounds> {
             (max, max_key) = (code, key);
         }
     }
+
     Some(PageBounds { min, max })
 }

@@ -1,9 +1,9 @@
-//! The dictionary of a column that is written: which code each value has, and how values compare.
+//! Builds the dictionary of a written column: the code of each value, and the order of values.
 //!
-//! Each code of an array is mapped to the code that its value has in the file. Only a value that occurs for the first
-//! time is looked at. Where the first rows need much of a dictionary, and where it has few values or an order, the file
-//! gets all of it at once: then codes are what they were, and categories that do not occur are kept. A row group that begins with the dictionary of the one before may go on with its codebook: then no
-//! value is looked at again, and the page of the dictionary is there already.
+//! Each code of an array is mapped to its value's code in the file. A value is looked at only when it first occurs. If
+//! the first rows use much of a dictionary, or it has few values or an order, the file gets all of it at once: then
+//! codes stay the same, and unused categories are kept. A row group that begins with the dictionary of the previous one
+//! may reuse its codebook: then no value is looked at again, and the dictionary page exists already.
 
 pub(super) mod order;
 pub(super) mod plain;
@@ -25,31 +25,31 @@ use crate::{
     parquet::pages::distinct::ValueInterner,
 };
 
-/// Stands in a map for a value that did not occur yet.
+/// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Rows that tell whether those behind them have values that are known.
+/// Leading rows that predict whether the rest has known values.
 const TELLING: usize = 4096;
-/// At most one in so many of them may be new.
+/// At most one in this many of them may be new.
 const NEW: usize = 16;
-/// So many of the least values and of the greatest are known.
+/// Number of smallest and of largest values that are tracked.
 const EXTREMES: usize = 64;
-/// One in so many values of a dictionary is much of it.
+/// One in this many values of a dictionary is much of it.
 const MUCH: usize = 2;
-/// A dictionary of at most that many values is one of categories: all of them and their order are kept.
+/// Maximum values of a dictionary of categories: all of them and their order are kept.
 const MAX_CATEGORIES: usize = 4096;
 const BEYOND: &str = "a code beyond its dictionary";
 
-/// The values of a file's dictionary, and the codes that they have.
+/// Values of a file's dictionary, and their codes.
 pub(super) struct Codebook {
     descriptor: ColumnDescPtr,
     distinct: ValueInterner,
     order: PlainValueOrder,
-    /// Of each value, eight bytes that ascend as values do.
+    /// Eight bytes per value that sort as values do.
     keys: Vec<u64>,
-    /// The values of the arrays that come now, and the file's code of each.
+    /// Values of the current arrays, and the file's code of each.
     current: Option<ArrayRef>,
     map: Vec<u32>,
-    /// Whether each is mapped to itself.
+    /// True if each is mapped to itself.
     is_identity: bool,
     /// Keys of values that occur for the first time.
     fresh: Vec<u64>,
@@ -57,10 +57,10 @@ pub(super) struct Codebook {
     extremes: CodebookExtremes,
 }
 
-/// The least values and the greatest.
+/// Smallest and largest values.
 #[derive(Default)]
 pub(super) struct CodebookExtremes {
-    /// Of so many values.
+    /// Number of values they were computed from.
     of: usize,
     /// Ascending.
     least: Vec<u32>,
@@ -68,7 +68,7 @@ pub(super) struct CodebookExtremes {
     greatest: Vec<u32>,
 }
 
-/// A page of all values, as it is in the file.
+/// Encoded page of all values.
 #[derive(Clone)]
 pub(super) struct EncodedDictionaryPage {
     /// Header and body.
@@ -94,23 +94,23 @@ impl Codebook {
         })
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.distinct.len()
     }
 
-    /// Bytes of all values.
+    /// Returns the bytes of all values.
     pub(super) fn bytes(&self) -> usize {
         self.distinct.bytes()
     }
 
-    /// Bytes in memory, without the map.
+    /// Returns the bytes in memory, without the map.
     pub(super) fn memory(&self) -> usize {
         let page = self.page.iter().flat_map(|page| &page.blobs).map(Bytes::len).sum::<usize>();
         self.distinct.memory() + self.keys.len() * 8 + page
     }
 
-    /// Bytes of the map, which is as long as the dictionary that rows come with.
+    /// Returns the bytes of the map, which is as long as the arriving dictionary.
     pub(super) fn map_bytes(&self) -> usize {
         self.map.len() * 4
     }
@@ -119,7 +119,7 @@ impl Codebook {
         self.distinct.value(code)
     }
 
-    /// The values in the order of their codes, in the encoding PLAIN.
+    /// Returns the values in the order of their codes, PLAIN-encoded.
     pub(super) fn plain(&self) -> Vec<u8> {
         self.distinct.plain()
     }
@@ -141,18 +141,18 @@ impl Codebook {
         self.compare(a, b) == Ordering::Less
     }
 
-    /// Whether a value is between no bounds.
+    /// Returns whether a value can be no bound.
     pub(super) fn is_unbounded(&self, code: u32) -> bool {
         self.order.is_unbounded(self.key(code))
     }
 
-    /// The codes of the least values, ascending, and of the greatest, descending, if they are known.
+    /// Returns the codes of the smallest values, ascending, and of the largest, descending, if known.
     pub(super) fn extremes(&self) -> Option<(&[u32], &[u32])> {
         let CodebookExtremes { of, least, greatest } = &self.extremes;
         (*of == self.len()).then_some((least, greatest))
     }
 
-    /// Finds them out.
+    /// Computes them.
     pub(super) fn find_extremes(&mut self) {
         let mut codes: Vec<u32> = (0..self.len() as u32).filter(|code| !self.is_unbounded(*code)).collect();
         let mut first = |compare: &dyn Fn(&u32, &u32) -> Ordering| -> Vec<u32> {
@@ -163,12 +163,13 @@ impl Codebook {
             first.sort_unstable_by(compare);
             first
         };
+
         let least = first(&|a, b| self.compare(*a, *b));
         let greatest = first(&|a, b| self.compare(*b, *a));
         self.extremes = CodebookExtremes { of: self.len(), least, greatest };
     }
 
-    /// The page of all values, if it was made.
+    /// Returns the page of all values, if it was built.
     pub(super) fn page(&self) -> Option<&EncodedDictionaryPage> {
         self.page.as_ref().filter(|page| page.values == self.len())
     }
@@ -178,36 +179,38 @@ impl Codebook {
         self.page = Some(page);
     }
 
-    /// Gives back the memory that is not needed while nothing new occurs.
+    /// Frees the memory that is not needed while no new value occurs.
     pub(super) fn rest(&mut self) {
         self.distinct.rest();
         self.fresh = Vec::new();
     }
 
-    /// Whether another chunk may have the dictionary of this one.
+    /// Returns whether another chunk may reuse this dictionary.
     pub(super) fn may_serve(&self) -> bool {
         self.current.is_some() && self.len() > 0
     }
 
-    /// Whether the first of some arrays has the dictionary of those before, and few of its first rows have a value that
-    /// did not occur in them. If it has categories, which may be in an order, their codes must be what they were.
+    /// Returns whether the first of some arrays has the current dictionary, and few of its first rows have a value that
+    /// has not occurred. If it has categories, which may be ordered, their codes must stay the same.
     pub(super) fn serves(&self, arrays: &[ArrayRef], is_ordered: bool) -> bool {
         let Some(first) = arrays.first() else { return true };
         let Some(any) = first.as_any_dictionary_opt() else { return false };
         if !self.may_serve() || !self.is_current(any.values()) {
             return false;
         }
+
         let is_in_order = || self.map.iter().zip(0..).all(|(code, at)| *code == at);
         if is_categories(any.values(), is_ordered) && !is_in_order() {
             return false;
         }
+
         let keys = keys_of(&first.slice(0, first.len().min(TELLING)));
         let is_new = |key: &&u32| self.map.get(**key as usize).is_none_or(|code| *code == UNKNOWN);
         keys.iter().filter(is_new).count() * NEW <= keys.len()
     }
 
-    /// Takes the dictionary of the first of some arrays, if it has no more than that many bytes, and its values are
-    /// categories or those that have it need much of it.
+    /// Takes the dictionary of the first of some arrays, if it has at most `most` bytes, and its values are categories
+    /// or the arrays use much of it.
     pub(super) fn take_dictionary(
         &mut self,
         arrays: &[ArrayRef],
@@ -227,16 +230,17 @@ impl Codebook {
         self.begin(&values);
         self.map = self.look_up(&values, None)?;
         self.is_identity = self.len() == values.len();
-        // Values that are there twice are no categories.
+        // Duplicate values are no categories.
         if !self.is_identity && !is_much_used(&values, arrays) {
             *self = Self::new(&self.descriptor)?;
             return Ok(());
         }
+
         self.find_extremes();
         Ok(())
     }
 
-    /// Begins a new map, unless the values are those that came before.
+    /// Begins a new map, unless the values are the current ones.
     pub(super) fn begin(&mut self, values: &ArrayRef) {
         if !self.is_current(values) {
             self.map.clear();
@@ -251,8 +255,8 @@ impl Codebook {
         self.current.as_ref().is_some_and(|current| is_same(current, values))
     }
 
-    /// Appends the codes of rows that all have a value, whose keys are given. What occurs for the first time has the
-    /// next code, unless the file has the value from another dictionary, or from another place in this one.
+    /// Appends the codes of rows without nulls, given their keys. A value that occurs for the first time gets the next
+    /// code, unless the file has it from another dictionary, or from another slot of this one.
     pub(super) fn append<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
@@ -264,16 +268,16 @@ impl Codebook {
                 most = most.max(key.as_usize());
                 key.as_usize() as u32
             }));
-            return match most < self.map.len() || keys.is_empty() {
-                true => Ok(()),
-                false => Err(BEYOND.to_owned()),
-            };
+            return if most < self.map.len() || keys.is_empty() { Ok(()) } else { Err(BEYOND.to_owned()) };
         }
+
         let known = self.len() as u32;
         let before = codes.len();
-        let (map, fresh) = (&mut self.map, &mut self.fresh);
+        let map = &mut self.map;
+        let fresh = &mut self.fresh;
         fresh.clear();
         let mut is_beyond = false;
+
         codes.extend(keys.iter().map(|key| match map.get_mut(key.as_usize()) {
             Some(code) => {
                 if *code == UNKNOWN {
@@ -287,19 +291,23 @@ impl Codebook {
                 UNKNOWN
             }
         }));
+
         if is_beyond {
             return Err(BEYOND.to_owned());
         }
-        match self.fresh.is_empty() {
-            true => Ok(()),
-            false => self.learn(known, codes.get_mut(before..).unwrap_or_default()),
+
+        if self.fresh.is_empty() {
+            Ok(())
+        } else {
+            self.learn(known, codes.get_mut(before..).unwrap_or_default())
         }
     }
 
-    /// Looks at values that occur for the first time, and mends the codes of those that the file has already.
+    /// Interns values that occur for the first time, and corrects the codes of those that the file has already.
     fn learn(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
         let Some(values) = &self.current else { return Ok(()) };
-        let (values, fresh) = (values.clone(), std::mem::take(&mut self.fresh));
+        let values = values.clone();
+        let fresh = std::mem::take(&mut self.fresh);
         let codes = self.look_up(&values, Some(&fresh))?;
         self.fresh = fresh;
         if codes.iter().zip(known..).any(|(code, given)| *code != given) {
@@ -308,16 +316,18 @@ impl Codebook {
                     *place = *code;
                 }
             }
+
             for given in given {
                 let code = given.checked_sub(known).and_then(|at| codes.get(at as usize));
                 *given = code.copied().unwrap_or(*given);
             }
         }
+
         Ok(())
     }
 
-    /// Appends the codes of an array's values, nulls left out, until those that are known have more bytes than `most`;
-    /// returns of how many values.
+    /// Appends the codes of an array's values without nulls, until the interned values have more than `most` bytes;
+    /// returns the number of values consumed.
     pub(super) fn append_values(
         &mut self,
         array: &ArrayRef,
@@ -337,11 +347,12 @@ impl Codebook {
                 self.append_plain(&valid.map_err(|error| error.to_string())?, codes)?
             }
         };
+
         self.learn_keys();
         Ok(done)
     }
 
-    /// The codes of values, or of some of them: those that the file has, and the next ones for those that are new.
+    /// Returns the codes of all or some values, interning the new ones.
     fn look_up(&mut self, values: &ArrayRef, some: Option<&[u64]>) -> Result<Vec<u32>, String> {
         let count = some.map_or(values.len(), <[u64]>::len);
         let mut codes: Vec<u32> = Vec::with_capacity(count);
@@ -356,16 +367,17 @@ impl Codebook {
                 self.append_plain(&taken.map_err(|error| error.to_string())?, &mut codes)?
             }
         };
+
         self.learn_keys();
         Ok(codes)
     }
 
-    /// Whether values are strings or bytes.
+    /// Returns whether values are strings or bytes.
     pub(super) fn is_bytes(&self) -> bool {
         self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY
     }
 
-    /// Appends the codes of strings or bytes in these rows, `count` of them or until there are `most` bytes.
+    /// Appends the codes of strings or bytes in these rows: `count` of them, or until there are `most` bytes.
     fn append_texts(
         &mut self,
         texts: &ArrayRef,
@@ -388,7 +400,7 @@ impl Codebook {
         )
     }
 
-    /// Appends the codes of other values, none of which is null.
+    /// Appends the codes of other values without nulls.
     fn append_plain(&mut self, values: &ArrayRef, codes: &mut Vec<u32>) -> Result<usize, String> {
         let append = |some: &[u32]| codes.extend_from_slice(some);
         self.distinct.append(&plain::values(values)?, values.len(), append)?;
@@ -407,12 +419,12 @@ fn dictionary_of(array: &ArrayRef) -> Option<ArrayRef> {
     array.as_any_dictionary_opt().map(|any| any.values().clone())
 }
 
-/// Whether all values of a dictionary and their order mean something.
+/// Returns whether unused values of a dictionary and their order carry meaning.
 fn is_categories(values: &ArrayRef, is_ordered: bool) -> bool {
     is_ordered || values.len() <= MAX_CATEGORIES
 }
 
-/// Whether the first of some arrays, which have the dictionary, need much of it.
+/// Returns whether the first of some arrays, which share the dictionary, use much of it.
 fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
     let sharing =
         arrays.iter().take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));
@@ -420,12 +432,13 @@ fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
     if rows < values.len() / MUCH {
         return false;
     }
+
     let mut used = CodeSet::default();
     sharing.for_each(|array| used.add(&keys_of(array), values.len()));
     used.count() >= values.len() / MUCH
 }
 
-/// The keys of rows that have one.
+/// Returns the keys of rows that are not null.
 fn keys_of(array: &ArrayRef) -> Vec<u32> {
     let nulls = array.logical_nulls();
     let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));

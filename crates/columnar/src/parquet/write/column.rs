@@ -1,4 +1,4 @@
-//! One top-level column on its way into a row group: which encoder has it.
+//! Encodes one top-level column, with the encoder that suits it.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use super::{
         strings::PlainStringEncoder,
     },
     general::GenericColumnEncoder,
+    logical_types::with_geo_types,
     options::{DICTIONARY_SIZE, ParquetEncoderOptions, ParquetOptions},
 };
 use crate::{
@@ -26,20 +27,20 @@ use crate::{
     kernels::{same::is_same, written_cast::written_cast},
 };
 
-/// How a column is encoded in every row group.
+/// Encoding of a column, the same in every row group.
 #[derive(Clone)]
 pub(super) struct ParquetColumnSpec {
     field: FieldRef,
-    /// The same with the type that is encoded.
+    /// The field, with the encoded type.
     encoded: FieldRef,
-    /// The same with bytes in the place of intervals.
+    /// The encoded field, with bytes in place of intervals.
     physical: FieldRef,
     encoder: ParquetChunkEncoderKind,
     plan: ParquetEncoderOptions,
     properties: WriterPropertiesPtr,
 }
 
-/// Encodes the chunks of one column in one row group.
+/// Encoder of one column's chunks in one row group.
 pub(super) struct ParquetColumnEncoder {
     kind: ParquetColumnSpec,
     encoder: ParquetChunkEncoder,
@@ -85,16 +86,18 @@ impl ParquetColumnSpec {
                 (encoded, kind)
             }
         };
+
         let encoded = Arc::new(Field::clone(field).with_data_type(encoded));
         let physical = Arc::new(Field::clone(&encoded).with_data_type(as_bytes_type(encoded.data_type())));
         let schema = Schema::new(vec![encoded.clone()]);
         let leaves = ArrowSchemaConverter::new().convert(&schema).map_err(|error| error.to_string())?;
         let properties = Arc::new(options.properties(field.name(), &leaves)?);
+
         Ok(Self { field: field.clone(), encoded, physical, encoder, plan, properties })
     }
 
-    /// The field as the file's Arrow schema has it. `values` is how many the dictionaries of all row groups have, where
-    /// that is known: readers that make one dictionary of several fail where its keys are too narrow.
+    /// Returns the field for the file's Arrow schema. `values` is the number of values in the dictionaries of all row
+    /// groups, if known: readers that merge dictionaries fail if the keys are too narrow.
     pub(super) fn stored(&self, values: Option<usize>) -> Field {
         let delta = self.encoder != ParquetChunkEncoderKind::Coded
             && (self.plan.version_2 || self.plan.encoding.is_some());
@@ -107,21 +110,25 @@ impl ParquetColumnSpec {
             }
             (_, stored) => stored,
         };
+
         Field::clone(&self.field).with_data_type(stored)
     }
 
-    /// The field as it is encoded.
+    /// Returns the field as it is encoded.
     pub(super) fn encoded(&self) -> &FieldRef {
         &self.encoded
     }
 
-    /// A chunk that comes behind one that had the `codebook`.
+    /// Begins a chunk, after one with the `codebook`.
     pub(super) fn begin(&self, codebook: Option<Codebook>) -> Result<ParquetColumnEncoder, String> {
         let descriptor = || {
             let schema = Schema::new(vec![self.encoded.clone()]);
-            let converted = ArrowSchemaConverter::new().convert(&schema);
+            let converted = ArrowSchemaConverter::new()
+                .convert(&schema)
+                .and_then(|converted| with_geo_types(converted, std::iter::once(&self.encoded)));
             converted.map(|converted| converted.column(0)).map_err(|error| error.to_string())
         };
+
         let plan = self.plan.clone();
         let encoder = match self.encoder {
             ParquetChunkEncoderKind::Coded => ParquetChunkEncoder::Coded(Box::new(
@@ -140,16 +147,17 @@ impl ParquetColumnSpec {
                 ParquetChunkEncoder::General(Box::new(general.map_err(|error| error.to_string())?))
             }
         };
+
         Ok(ParquetColumnEncoder { kind: self.clone(), encoder })
     }
 }
 
 impl ParquetChunkEncoderKind {
-    /// For values that need not have a dictionary.
+    /// Returns the encoder of values that need not have a dictionary.
     fn of_values(encoded: &DataType, plan: &ParquetEncoderOptions) -> Self {
         let is_plain = plan.encoding.is_none_or(|encoding| encoding == Encoding::Plain);
         match plan.dictionary {
-            // What a filter knows of values that are no codes is for the parquet crate.
+            // Bloom filters of values without codes are left to the parquet crate.
             _ if !is_text(encoded) || !is_plain || plan.bloom_filter.is_some() => Self::General,
             DictionaryEncoding::Off => Self::Strings,
             DictionaryEncoding::On | DictionaryEncoding::Auto => Self::Tried,
@@ -157,7 +165,7 @@ impl ParquetChunkEncoderKind {
     }
 }
 
-/// That the format has such a type, or one that stands for it.
+/// Checks that the format can store the type.
 fn check_type(data_type: &DataType) -> Result<(), String> {
     match data_type {
         DataType::Union(..) => {
@@ -176,21 +184,21 @@ fn check_type(data_type: &DataType) -> Result<(), String> {
     }
 }
 
-/// Whether a column with such values can be one of codes.
+/// Returns whether a column with such values can have a dictionary.
 fn may_be_coded(values: &DataType) -> bool {
     let without =
         matches!(values, DataType::Boolean | DataType::Null | DataType::Float16 | DataType::Interval(_));
     !without && !values.is_nested()
 }
 
-/// The type that is encoded: without units that the format does not have, which other readers would take for plain
-/// numbers; without dictionaries in nested types, of which the parquet crate takes not all; and with the names of
-/// nested fields that the format asks for.
+/// Returns the type that is encoded: without units that the format lacks, which other readers would take for plain
+/// numbers; without dictionaries in nested types, which the parquet crate does not fully support; and with the names of
+/// nested fields that the format requires.
 fn encoded_type(data_type: &DataType) -> DataType {
     replaced(data_type, &|_, values| encoded_type(values), true)
 }
 
-/// How many values keys of 8 or 16 bits tell apart; 0 for wider keys.
+/// Returns the number of values that keys of 8 or 16 bits can address; 0 for wider keys.
 fn most_values(keys: &DataType) -> usize {
     match keys {
         DataType::Int8 => i8::MAX as usize,
@@ -201,8 +209,8 @@ fn most_values(keys: &DataType) -> usize {
     }
 }
 
-/// The type that the file's Arrow schema gives a column. Readers restore dictionaries of strings and bytes only, nested
-/// ones with keys of 32 bits. From deltas some restore none, so there is none where values may be `delta`-encoded.
+/// Returns the type of a column in the file's Arrow schema. Readers restore dictionaries of strings and bytes only,
+/// nested ones with keys of 32 bits. Some restore none from deltas, so there is none if values may be `delta`-encoded.
 fn stored_type(data_type: &DataType, delta: bool) -> DataType {
     let dictionary = |_: &DataType, values: &DataType| match values {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary if !delta => {
@@ -213,7 +221,7 @@ fn stored_type(data_type: &DataType, delta: bool) -> DataType {
     replaced(data_type, &dictionary, false)
 }
 
-/// A type with something else in the place of each dictionary, given its keys and values.
+/// Replaces each dictionary of a type, given its keys and values.
 fn replaced(
     data_type: &DataType,
     dictionary: &impl Fn(&DataType, &DataType) -> DataType,
@@ -237,6 +245,7 @@ fn replaced(
                 }
                 _ => Fields::empty(),
             };
+
             let name = if is_encoded { "key_value" } else { entries.name() };
             let entries = Field::clone(entries).with_data_type(DataType::Struct(fields)).with_name(name);
             DataType::Map(Arc::new(entries), *sorted)
@@ -246,21 +255,18 @@ fn replaced(
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
-        // Polars takes the file's days for milliseconds where the Arrow schema says so.
+        // Polars takes the file's days for milliseconds if the Arrow schema says so.
         DataType::Date64 => DataType::Date32,
         other => other.clone(),
     }
 }
 
-/// The values in the type that is encoded; one that does not fit is an error, never null.
+/// Casts values to the encoded type; one that does not fit is an error, never null.
 fn as_encoded(array: &ArrayRef, encoded: &DataType) -> Result<ArrayRef, String> {
-    match array.data_type() == encoded {
-        true => Ok(array.clone()),
-        false => written_cast(array, encoded),
-    }
+    if array.data_type() == encoded { Ok(array.clone()) } else { written_cast(array, encoded) }
 }
 
-/// The same, where dictionaries that arrays share stay shared: `last` is the last one, as it was and as it is encoded.
+/// Casts the same, keeping dictionaries shared that arrays share: `last` is the last one, before and after the cast.
 fn with_values_as_encoded(
     array: &ArrayRef,
     encoded: &DataType,
@@ -271,6 +277,7 @@ fn with_values_as_encoded(
     if any.values().data_type() == of {
         return Ok(array.clone());
     }
+
     let values = match last {
         Some((before, values)) if is_same(before, any.values()) => values.clone(),
         _ => as_encoded(any.values(), of)?,
@@ -308,7 +315,7 @@ impl ParquetColumnEncoder {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         match &self.encoder {
             ParquetChunkEncoder::Coded(coded) => coded.memory(),
@@ -318,7 +325,7 @@ impl ParquetColumnEncoder {
         }
     }
 
-    /// Bytes that its chunks will have, about.
+    /// Returns an estimate of its chunks' bytes.
     pub(super) fn encoded(&self) -> usize {
         match &self.encoder {
             ParquetChunkEncoder::Coded(coded) => coded.encoded(),
@@ -328,7 +335,7 @@ impl ParquetColumnEncoder {
         }
     }
 
-    /// Whether no more rows should be added, lest the dictionary be larger than readers take.
+    /// Returns whether no more rows should be added, since the dictionary would exceed the limits of readers.
     pub(super) fn is_full(&self) -> bool {
         match &self.encoder {
             ParquetChunkEncoder::Coded(coded) => coded.is_full(),
@@ -337,7 +344,7 @@ impl ParquetColumnEncoder {
         }
     }
 
-    /// The chunks of its leaves, and the codebook for the next row group.
+    /// Returns the chunks of its leaves, and the codebook for the next row group.
     pub(super) fn finish(self) -> Result<(Vec<EncodedChunk>, Option<Codebook>), String> {
         match self.encoder {
             ParquetChunkEncoder::Coded(coded) => {

@@ -1,4 +1,4 @@
-//! How a column is written.
+//! Write options of a column.
 
 use std::{fmt, str::FromStr};
 
@@ -11,33 +11,33 @@ use stylobate_storage::ByteSize;
 
 use super::compression::Compression;
 
-/// Whether values are written as a dictionary and codes.
+/// Use of dictionary encoding.
 ///
-/// Booleans, half-precision floats and what is in lists, maps and structs never have more than the try of `Auto`.
+/// Booleans, half-precision floats, and values in lists, maps and structs never have more than the attempt of `Auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DictionaryEncoding {
-    /// A column that arrives as a dictionary is one, however many values it has. Other columns try, and give up where
-    /// the dictionary of a row group gets larger than 1 MiB.
+    /// A column that arrives as a dictionary stays one, whatever its size. Other columns try, and fall back if the
+    /// dictionary of a row group exceeds 1 MiB.
     #[default]
     Auto,
-    /// Always, also where values arrive one by one and do not repeat: each is looked up in the dictionary.
+    /// Always, even if values arrive one by one and do not repeat: each is looked up in the dictionary.
     On,
     /// Never.
     Off,
 }
 
-/// How values are encoded that are no dictionary.
+/// Encoding of values without a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As they are.
+    /// Values as they are.
     Plain,
-    /// Differences of whole numbers.
+    /// Differences of integers.
     DeltaBinaryPacked,
     /// Differences of lengths, then the bytes.
     DeltaLengthByteArray,
-    /// What differs from the value before.
+    /// Length of the prefix shared with the previous value, and the suffix.
     DeltaByteArray,
-    /// The bytes of numbers by their place.
+    /// Bytes of numbers, grouped by their position.
     ByteStreamSplit,
 }
 
@@ -64,19 +64,19 @@ impl Encoding {
     }
 }
 
-/// What is said of the values.
+/// Granularity of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatisticsLevel {
-    /// Nothing.
+    /// No statistics.
     None,
-    /// Bounds and nulls of each column chunk.
+    /// Bounds and null counts of each column chunk.
     Chunk,
-    /// And those of each page.
+    /// Those of each page as well.
     #[default]
     Page,
 }
 
-/// How one column is written, where that is not as the others are.
+/// Options of one column; unset ones are those of all columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColumnOptions {
     pub(super) compression: Option<Compression>,
@@ -87,33 +87,33 @@ pub struct ColumnOptions {
 }
 
 impl ColumnOptions {
-    /// How pages are compressed. Default: as of the other columns.
+    /// Sets the compression of pages. Default: as for the other columns.
     pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = Some(compression);
         self
     }
 
-    /// Whether values are written as a dictionary. Default: as of the other columns.
+    /// Sets the use of dictionary encoding. Default: as for the other columns.
     pub fn with_dictionary(mut self, dictionary: DictionaryEncoding) -> Self {
         self.dictionary = Some(dictionary);
         self
     }
 
-    /// How values are encoded that are no dictionary. A column that is given one has no dictionary, unless that is
-    /// asked for too: then it is for values that come after it was given up. Where it is given to all columns, those
-    /// whose values it fits have it. Default: plain.
+    /// Sets the encoding of values without a dictionary. It turns the column's dictionary off, unless one is requested
+    /// too: then it applies after the fallback. Given to all columns, it applies to those whose type it fits. Default:
+    /// plain.
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
         self
     }
 
-    /// What is said of the values. Default: as of the other columns.
+    /// Sets the granularity of statistics. Default: as for the other columns.
     pub fn with_statistics(mut self, statistics: StatisticsLevel) -> Self {
         self.statistics = Some(statistics);
         self
     }
 
-    /// A bloom filter that is wrong about so large a share of values that are not there, such as 0.01. Default: none.
+    /// Adds a bloom filter with this rate of false positives, such as 0.01. Default: none.
     pub fn with_bloom_filter(mut self, false_positives: f64) -> Self {
         self.bloom_filter = Some(false_positives);
         self
@@ -131,12 +131,12 @@ impl StatisticsLevel {
 }
 
 impl ColumnOptions {
-    /// These, and where they do not say, those of all columns.
+    /// Returns these options, with unset ones taken from those of all columns.
     pub(super) fn over(&self, all: &Self) -> Self {
         let own = self.clone();
         Self {
             compression: own.compression.or(all.compression),
-            // An encoding that a column is to have takes its dictionary away.
+            // An explicit encoding of a column turns its dictionary off.
             dictionary: own.dictionary.or(if own.encoding.is_some() { None } else { all.dictionary }),
             encoding: own.encoding.or(all.encoding),
             statistics: own.statistics.or(all.statistics),
@@ -169,6 +169,7 @@ impl ColumnOptions {
                 builder = builder.set_column_encoding(leaf.path().clone(), encoding.of_parquet());
             }
         }
+
         if let Some(rate) = self.bloom_filter {
             builder = builder.set_bloom_filter_enabled(true).set_bloom_filter_fpp(rate);
         }
@@ -180,7 +181,7 @@ pub(super) fn bytes(size: ByteSize) -> usize {
     usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
 }
 
-/// A name that an option does not have.
+/// Error for an unknown option name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is none of {known}")]
 pub struct UnknownOptionError {
@@ -207,7 +208,7 @@ fn named<T: Copy>(all: &[(&str, T)], given: &str) -> Result<T, UnknownOptionErro
     })
 }
 
-/// As it is written, in small letters: `delta_binary_packed`.
+/// Parses names in lower case: `delta_binary_packed`.
 impl FromStr for Encoding {
     type Err = UnknownOptionError;
 
@@ -223,7 +224,7 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// `none`, `chunk` or `page`.
+/// Parses `none`, `chunk` or `page`.
 impl FromStr for StatisticsLevel {
     type Err = UnknownOptionError;
 

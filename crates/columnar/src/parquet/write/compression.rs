@@ -1,15 +1,15 @@
-//! Codecs of pages, by the names that people give them.
+//! Codecs of pages, and their names.
 
 use std::{fmt, str::FromStr};
 
 use parquet::basic::{BrotliLevel, Compression as Codec, GzipLevel, ZstdLevel};
 
-/// How pages are compressed. Reads and writes itself as `none`, `snappy`, `lz4`, `zstd(3)`, `gzip(6)`, `brotli(4)`.
+/// Compression of pages. Parses and displays as `none`, `snappy`, `lz4`, `zstd(3)`, `gzip(6)`, `brotli(4)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// Snappy: quick.
+    /// Snappy: fast.
     #[default]
     Snappy,
     /// LZ4, raw blocks.
@@ -49,7 +49,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// What is no compression.
+/// Error for an unknown compression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no compression {0:?}: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11)")]
 pub struct UnknownCompressionError(pub String);
@@ -74,6 +74,7 @@ impl FromStr for Compression {
             ("brotli", _) => Self::Brotli(number(4)?),
             _ => return Err(unknown()),
         };
+
         compression.codec().map(|_| compression).map_err(|_| unknown())
     }
 }

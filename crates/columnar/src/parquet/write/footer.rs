@@ -1,4 +1,4 @@
-//! What a file says of itself at its end: row groups, indexes of pages, the Arrow schema.
+//! Builds the footer: row groups, page indexes, the Arrow schema.
 
 use std::io::{self, Write};
 
@@ -18,12 +18,12 @@ use parquet::{
 use super::chunk::EncodedChunk;
 
 const CREATED_BY: &str = concat!("stylobate version ", env!("CARGO_PKG_VERSION"));
-/// What [`CREATED_BY`] begins with in every version.
+/// Prefix of [`CREATED_BY`] in every version.
 pub(super) const WRITER: &str = "stylobate ";
-/// What is skipped at a time; at least as many that the parquet crate does not copy them.
+/// Bytes skipped at a time; enough that the parquet crate does not copy them.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// What is known of the row groups so far.
+/// Row groups written so far.
 pub(super) struct ParquetFooterBuilder {
     schema: SchemaDescPtr,
     sorting: Option<Vec<SortingColumn>>,
@@ -36,11 +36,13 @@ pub(super) struct ParquetFooterBuilder {
 
 impl ParquetFooterBuilder {
     pub(super) fn new(schema: SchemaDescPtr, sorting: Option<Vec<SortingColumn>>, version: i32) -> Self {
-        let (groups, column_indexes, offset_indexes) = (Vec::new(), Vec::new(), Vec::new());
+        let groups = Vec::new();
+        let column_indexes = Vec::new();
+        let offset_indexes = Vec::new();
         Self { schema, sorting, version, groups, column_indexes, offset_indexes, rows: 0 }
     }
 
-    /// Adds a row group, whose chunks lie where their offsets say; from `start` on.
+    /// Adds a row group that begins at `start`, with the chunks at their offsets.
     pub(super) fn push(
         &mut self,
         chunks: Vec<EncodedChunk>,
@@ -53,15 +55,20 @@ impl ParquetFooterBuilder {
                 chunk.rows
             )));
         }
+
         let uncompressed = chunks.iter().map(|chunk| chunk.metadata.uncompressed_size()).sum();
         let ordinal = i16::try_from(self.groups.len())
             .map_err(|_| ParquetError::General("more than 32,767 row groups: make them larger".to_owned()))?;
-        let (mut columns, mut column_index, mut offset_index) = (Vec::new(), Vec::new(), Vec::new());
+        let mut columns = Vec::new();
+        let mut column_index = Vec::new();
+        let mut offset_index = Vec::new();
+
         for chunk in chunks {
             columns.push(chunk.metadata);
             column_index.push(chunk.column_index.unwrap_or(ColumnIndexMetaData::NONE));
             offset_index.extend(chunk.offset_index);
         }
+
         let group = RowGroupMetaData::builder(self.schema.clone())
             .set_num_rows(rows as i64)
             .set_total_byte_size(uncompressed)
@@ -70,14 +77,16 @@ impl ParquetFooterBuilder {
             .set_ordinal(ordinal)
             .set_file_offset(start as i64)
             .build()?;
+
         self.groups.push(group);
         self.column_indexes.push(column_index);
         self.offset_indexes.push(offset_index);
         self.rows += rows as i64;
+
         Ok(())
     }
 
-    /// The bytes from `start` to the end of the file.
+    /// Returns the bytes from `start` to the end of the file.
     pub(super) fn bytes(self, start: u64, metadata: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
         let created_by = Some(CREATED_BY.to_owned());
         let file =
@@ -85,7 +94,7 @@ impl ParquetFooterBuilder {
         let leaves = self.schema.num_columns();
         let mut builder = ParquetMetaDataBuilder::new(file).set_row_groups(self.groups);
         builder = builder.set_column_index(Some(self.column_indexes));
-        // All or none: a reader takes it that all chunks have one.
+        // All or none: readers assume that all chunks have one.
         if self.offset_indexes.iter().all(|group| group.len() == leaves) {
             builder = builder.set_offset_index(Some(self.offset_indexes));
         }
@@ -93,17 +102,19 @@ impl ParquetFooterBuilder {
         let mut behind = SkipPrefixWriter { skip: start, bytes: Vec::new() };
         let mut tracked = TrackedWrite::new(&mut behind);
         let mut left = start;
+
         while left > 0 {
             let zeros = left.min(ZEROS.len() as u64);
             tracked.write_all(ZEROS.get(..zeros as usize).unwrap_or_default())?;
             left -= zeros;
         }
+
         ParquetMetaDataWriter::new_with_tracked(tracked, &metadata).finish()?;
         Ok(behind.bytes)
     }
 }
 
-/// Keeps what is written behind the bytes that are in the file already.
+/// Keeps the bytes written after those that are in the file already.
 struct SkipPrefixWriter {
     skip: u64,
     bytes: Vec<u8>,

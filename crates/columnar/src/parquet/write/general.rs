@@ -1,4 +1,4 @@
-//! Columns of any type, encoded by the parquet crate.
+//! Encodes columns of any type through the parquet crate.
 
 use std::sync::Arc;
 
@@ -18,35 +18,38 @@ use parquet::{
     file::{properties::WriterPropertiesPtr, writer::SerializedFileWriter},
 };
 
-use super::chunk::EncodedChunk;
+use super::{chunk::EncodedChunk, logical_types::with_geo_types};
 
-/// The leaves of one top-level column.
+/// Leaves of one top-level column.
 pub(super) struct GenericColumnEncoder {
     field: FieldRef,
     leaves: Vec<(ArrowColumnWriter, PageBlobs)>,
 }
 
-/// What a column writer has put aside: header and body of each page in turns, those of the dictionary last.
+/// Pages of a column writer: header and body of each alternate, those of the dictionary come last.
 type PageBlobs = Arc<Mutex<Vec<Bytes>>>;
 
 impl GenericColumnEncoder {
-    /// A column whose arrays are of the type of `physical`, and whose type in the file is that of `field`.
+    /// Creates the encoder of arrays with the type of `physical`, for a column with the type of `field` in the file.
     pub(super) fn new(
         field: &FieldRef,
         physical: &FieldRef,
         properties: &WriterPropertiesPtr,
     ) -> Result<Self> {
         let converter = ArrowSchemaConverter::new().with_coerce_types(properties.coerce_types());
-        let root = converter.convert(&Schema::new(vec![field.clone()]))?.root_schema_ptr();
+        let converted = converter.convert(&Schema::new(vec![field.clone()]))?;
+        let root = with_geo_types(converted, std::iter::once(field))?.root_schema_ptr();
         let schema = Arc::new(Schema::new(vec![physical.clone()]));
         let file = SerializedFileWriter::new(std::io::sink(), root, properties.clone())?;
         let taps = Arc::new(PageCaptureFactory::default());
         let factory = ArrowRowGroupWriterFactory::new(&file, schema).with_page_store_factory(taps.clone());
         let writers = factory.create_column_writers(0)?;
         let blobs = std::mem::take(&mut *taps.blobs.lock());
+
         if blobs.len() != writers.len() {
             return Err(ParquetError::General("a leaf without pages".to_owned()));
         }
+
         Ok(Self { field: physical.clone(), leaves: writers.into_iter().zip(blobs).collect() })
     }
 
@@ -55,12 +58,12 @@ impl GenericColumnEncoder {
         self.leaves.iter_mut().zip(&arrays).try_for_each(|((writer, _), array)| writer.write(array))
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         self.leaves.iter().map(|(writer, _)| writer.memory_size()).sum()
     }
 
-    /// Bytes that the chunks will have, about.
+    /// Returns an estimate of the chunks' bytes.
     pub(super) fn encoded(&self) -> usize {
         self.leaves.iter().map(|(writer, _)| writer.get_estimated_total_bytes()).sum()
     }
@@ -75,7 +78,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> 
     let mut close = chunk.close().clone();
     let mut blobs = std::mem::take(&mut *blobs.lock());
     if let Some(offset) = close.metadata.dictionary_page_offset() {
-        // It was put aside where that many bytes had been, and belongs in front.
+        // Its offset is the number of bytes stored before it, and it belongs in front.
         let mut before = 0;
         let at = blobs.iter().position(|blob| {
             let is_here = before == offset;
@@ -87,6 +90,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> 
         blobs.get_mut(..at + 2).unwrap_or_default().rotate_right(2);
         close = close.update_dictionary_location(length)?;
     }
+
     Ok(EncodedChunk {
         blobs,
         metadata: close.metadata,
@@ -98,7 +102,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &PageBlobs) -> Result<EncodedChunk> 
     })
 }
 
-/// Keeps the pages of each leaf where they can be had.
+/// Captures the pages of each leaf.
 #[derive(Debug, Default)]
 struct PageCaptureFactory {
     blobs: Mutex<Vec<PageBlobs>>,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
-//!              coded    codes of dictionaries that arrive become the file's
+//!              coded    codes of arriving dictionaries become the file's
 //!              tried    strings and bytes that arrive as values: codes, until the dictionary gets too large
-//!              strings  those that are to have no dictionary, or have it no longer
+//!              strings  those without a dictionary, or after falling back from one
 //!              general  everything else, by the parquet crate
 //! ```
 //!
 //! A column encoder keeps its pages as they will be in the file, so that a row group takes the memory of its encoded
-//! bytes. Where that is more than the writer may take, the row group ends early.
+//! bytes. If that exceeds the writer's limit, the row group ends early.
 
 mod bounds;
 mod chunk;

@@ -1,4 +1,4 @@
-//! How a Parquet file is written: for all columns, and for some of them otherwise.
+//! Write options of a Parquet file: for all columns, and overrides for some.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,31 @@ use stylobate_storage::ByteSize;
 use super::column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes};
 use crate::{Error, Result, file::bloom_rate};
 
-/// Rows of a row group.
+/// Default rows of a row group.
 const ROW_GROUP_ROWS: usize = 1 << 20;
-/// Bytes of a row group, encoded.
+/// Default encoded bytes of a row group.
 const ROW_GROUP_SIZE: ByteSize = ByteSize::mib(128);
-/// Rows of a page at most: what a reader can leave out by the page index.
+/// Default maximum rows of a page, the unit that readers skip by the page index.
 const PAGE_ROWS: usize = 20_000;
-/// Bytes of a page at most.
+/// Default maximum bytes of a page.
 const PAGE_SIZE: ByteSize = ByteSize::mib(1);
-/// Bytes of a dictionary that is made of values one by one; one that arrives may be larger.
+/// Maximum bytes of a dictionary built from values; one that arrives may be larger.
 pub(super) const DICTIONARY_SIZE: ByteSize = ByteSize::mib(1);
-/// Memory of a writer.
+/// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 
-/// A column by which rows are sorted.
+/// Column by which rows are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedBy {
-    /// Its name; dots reach into structs.
+    /// Path of the column; dots reach into structs.
     pub column: String,
-    /// Whether the greatest value comes first.
+    /// True if the largest value comes first.
     pub descending: bool,
-    /// Whether nulls come first.
+    /// True if nulls come first.
     pub nulls_first: bool,
 }
 
-/// How a Parquet file is written.
+/// Write options of a Parquet file.
 #[derive(Clone, Debug)]
 pub struct ParquetOptions {
     all: ColumnOptions,
@@ -54,7 +54,7 @@ pub struct ParquetOptions {
     pub(super) metadata: BTreeMap<String, String>,
     pub(crate) memory: ByteSize,
     pub(super) threads: usize,
-    /// Bytes of rows that are encoded at a time at most.
+    /// Maximum bytes of rows that are encoded at a time.
     pub(super) encoded_at_once: usize,
 }
 
@@ -79,76 +79,76 @@ impl Default for ParquetOptions {
 }
 
 impl ParquetOptions {
-    /// How all columns are written that have no options of their own. Default: snappy, dictionaries where values
-    /// repeat, statistics of pages.
+    /// Sets the options of all columns without their own. Default: snappy, dictionaries if values repeat, statistics of
+    /// pages.
     pub fn with_all_columns(mut self, options: ColumnOptions) -> Self {
         self.all = options;
         self
     }
 
-    /// How one top-level column is written, with all fields that it has.
+    /// Sets the options of one top-level column, with all its fields.
     pub fn with_column(mut self, name: impl Into<String>, options: ColumnOptions) -> Self {
         self.columns.insert(name.into(), options);
         self
     }
 
-    /// Rows of a row group at most. Default: 1,048,576.
+    /// Sets the maximum rows of a row group. Default: 1,048,576.
     pub fn with_row_group_rows(mut self, rows: usize) -> Self {
         self.row_group_rows = rows.max(1);
         self
     }
 
-    /// Bytes of a row group, encoded, after which the next begins. Default: 128 MiB.
+    /// Sets the encoded bytes of a row group after which the next begins. Default: 128 MiB.
     pub fn with_row_group_size(mut self, size: ByteSize) -> Self {
         self.row_group_size = size;
         self
     }
 
-    /// Rows of a page at most. Default: 20,000.
+    /// Sets the maximum rows of a page. Default: 20,000.
     pub fn with_page_rows(mut self, rows: usize) -> Self {
         self.page_rows = rows.max(1);
         self
     }
 
-    /// Bytes of a page, before compression, after which the next begins. Default: 1 MiB.
+    /// Sets the bytes of a page, before compression, after which the next begins. Default: 1 MiB.
     pub fn with_page_size(mut self, size: ByteSize) -> Self {
         self.page_size = size;
         self
     }
 
-    /// Whether data pages are of version 2, and encodings with them that readers may take for granted then. Default: no.
+    /// Writes data pages of version 2, with the encodings that their readers support. Default: no.
     pub fn with_version_2(mut self, version_2: bool) -> Self {
         self.version_2 = version_2;
         self
     }
 
-    /// Whether equal batches make equal files, whatever dictionaries their rows come with: then those of the file have
-    /// the values as they occur. To write large ones takes longer. Not for folders of files, which share a memory.
+    /// Makes equal batches produce equal files, whatever dictionaries their rows arrive with: those of the file have
+    /// the values as they occur. Large ones take longer to write. Not for folders of files, which share a memory limit.
     /// Default: no.
     pub fn with_reproducible(mut self, reproducible: bool) -> Self {
         self.reproducible = reproducible;
         self
     }
 
-    /// Says how rows are sorted; they must be so when they arrive. Default: not at all.
+    /// Declares the sort order of rows; they must arrive in it. Default: none.
     pub fn with_sorted_by(mut self, columns: Vec<SortedBy>) -> Self {
         self.sorted_by = columns;
         self
     }
 
-    /// Adds metadata of the file. Default: none but the Arrow schema.
+    /// Adds metadata of the file. Default: only the Arrow schema.
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Memory that the writer may take: a row group that needs more ends early. Default: 256 MiB.
+    /// Sets the memory limit of the writer: a row group that needs more ends early. Default: 256 MiB.
     pub fn with_memory(mut self, memory: ByteSize) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Threads that encode columns. Default: as many as the machine has cores.
+    /// Sets the threads that encode columns. Default: the number of cores.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -159,14 +159,14 @@ impl ParquetOptions {
         self
     }
 
-    /// For files that lack some of the columns.
+    /// Removes the options of columns that the file lacks.
     pub(crate) fn without_columns(mut self, columns: &[String]) -> Self {
         self.columns.retain(|name, _| !columns.contains(name));
         self.sorted_by.retain(|sorted| !columns.contains(&sorted.column));
         self
     }
 
-    /// The options of a top-level column.
+    /// Returns the options of a top-level column.
     fn of(&self, column: &str) -> ColumnOptions {
         match self.columns.get(column) {
             Some(own) => own.over(&self.all),
@@ -174,7 +174,7 @@ impl ParquetOptions {
         }
     }
 
-    /// No column has options that is not there, and those that there are mean something.
+    /// Checks that options are valid, and name existing columns.
     pub(super) fn check(&self, names: &[String]) -> Result<()> {
         bloom_rate::check(None, self.all.bloom_filter)?;
         for (column, own) in &self.columns {
@@ -188,9 +188,9 @@ impl ParquetOptions {
         }
     }
 
-    /// By which leaves rows are sorted.
+    /// Returns the leaves by which rows are sorted.
     pub(super) fn sorting(&self, schema: &SchemaDescriptor) -> Result<Option<Vec<SortingColumn>>> {
-        // What is in lists has no order among rows.
+        // Values in lists have no order among rows.
         let leaves = schema.columns().iter().enumerate().filter(|(_, leaf)| leaf.max_rep_level() == 0);
         let leaves: Vec<(usize, String)> = leaves.map(|(at, leaf)| (at, leaf.path().string())).collect();
         let place = |sorted: &SortedBy| {
@@ -201,19 +201,22 @@ impl ParquetOptions {
                     available: available.join(", "),
                 });
             };
-            let (descending, nulls_first) = (sorted.descending, sorted.nulls_first);
+
+            let descending = sorted.descending;
+            let nulls_first = sorted.nulls_first;
             Ok(SortingColumn { column_idx: *at as i32, descending, nulls_first })
         };
+
         let sorting: Vec<SortingColumn> = self.sorted_by.iter().map(place).collect::<Result<_>>()?;
         Ok((!sorting.is_empty()).then_some(sorting))
     }
 
-    /// The version that the footer gives the file.
+    /// Returns the version in the footer.
     pub(super) fn version(&self) -> i32 {
         if self.version_2 { 2 } else { 1 }
     }
 
-    /// How a column is encoded whose dictionaries are kept.
+    /// Returns the encoder options of a column.
     pub(super) fn plan(&self, column: &str) -> Result<ParquetEncoderOptions, String> {
         let own = self.of(column);
         Ok(ParquetEncoderOptions {
@@ -224,9 +227,10 @@ impl ParquetOptions {
             bloom_filter: own.bloom_filter,
             page_rows: self.page_rows,
             page_bytes: bytes(self.page_size),
-            dictionary_bytes: match self.reproducible {
-                true => 0,
-                false => bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
+            dictionary_bytes: if self.reproducible {
+                0
+            } else {
+                bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4
             },
             is_ordered: false,
             has_narrow_keys: false,
@@ -234,7 +238,7 @@ impl ParquetOptions {
         })
     }
 
-    /// The same for the parquet crate, for the leaves of a column.
+    /// Returns the parquet crate's options for the leaves of a column.
     pub(super) fn properties(
         &self,
         column: &str,
@@ -243,19 +247,20 @@ impl ParquetOptions {
         let version = if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
         let mut builder = WriterProperties::builder()
             .set_writer_version(version)
-            // For pages of version 2 the crate has encodings of its own choice, which not all readers know.
+            // For pages of version 2 the crate picks encodings that not all readers know.
             .set_encoding(Values::PLAIN)
             .set_max_row_group_row_count(None)
             .set_data_page_row_count_limit(self.page_rows)
             .set_data_page_size_limit(bytes(self.page_size))
             .set_dictionary_page_size_limit(bytes(DICTIONARY_SIZE));
+
         let must_fit = self.columns.get(column).is_some_and(|own| own.encoding.is_some());
         builder = self.of(column).apply(builder, leaves, must_fit)?;
         Ok(builder.build())
     }
 }
 
-/// What the encoder of a column needs to know.
+/// Options of a column's encoder.
 #[derive(Clone, Debug)]
 pub(super) struct ParquetEncoderOptions {
     pub(super) compression: Codec,
@@ -265,11 +270,11 @@ pub(super) struct ParquetEncoderOptions {
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
     pub(super) page_bytes: usize,
-    /// Of a dictionary of more bytes, values are stored as they occur, in each row group anew where this is 0.
+    /// Larger arriving dictionaries are rebuilt from the values as they occur; 0 does so in each row group.
     pub(super) dictionary_bytes: usize,
-    /// Whether the values of its dictionaries have an order.
+    /// True if the values of its dictionaries are ordered.
     pub(super) is_ordered: bool,
-    /// Whether it arrives with keys of 8 or 16 bits.
+    /// True if it arrives with keys of 8 or 16 bits.
     pub(super) has_narrow_keys: bool,
     pub(super) version_2: bool,
 }

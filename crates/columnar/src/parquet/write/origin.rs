@@ -1,15 +1,15 @@
-//! Tells by the footer of a Parquet file whether it was written as part of a data set.
+//! Tells from the footer of a Parquet file whether it was written as part of a data set.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::footer::WRITER;
 use crate::file::dataset_mark::{DATASET_KEY, TailOrigin};
 
-/// Length of the footer and magic number.
+/// Bytes of the footer's length and the magic number.
 const END: usize = 8;
 const MAGIC: &[u8] = b"PAR1";
 
-/// What the last bytes of a file say about its writer. Bytes that are not the end of a Parquet file are foreign.
+/// Returns the writer that the last bytes of a file name. Bytes that are not the end of a Parquet file are foreign.
 pub(crate) fn origin(end: &[u8]) -> TailOrigin {
     let Some((before, last)) = end.split_last_chunk::<END>() else { return TailOrigin::Foreign };
     let (length, magic) = last.split_at(END - MAGIC.len());
@@ -17,6 +17,7 @@ pub(crate) fn origin(end: &[u8]) -> TailOrigin {
     if magic != MAGIC {
         return TailOrigin::Foreign;
     }
+
     let Some(start) = before.len().checked_sub(length as usize) else {
         return TailOrigin::Needs(u64::from(length) + END as u64);
     };
@@ -27,5 +28,6 @@ pub(crate) fn origin(end: &[u8]) -> TailOrigin {
     let is_own = file.created_by().is_some_and(|writer| writer.starts_with(WRITER));
     let pairs = file.key_value_metadata().into_iter().flatten();
     let mark = pairs.filter(|pair| pair.key == DATASET_KEY).find_map(|pair| pair.value.as_ref());
+
     TailOrigin::of(is_own, mark.map(String::as_bytes))
 }

@@ -1,6 +1,6 @@
-//! The pages of a column chunk as they will be in the file: levels and values, compressed, behind a header.
+//! Assembles the pages of a column chunk: levels and values, compressed, after a header.
 //!
-//! What pages are made in is kept from one to the next, so that a page takes no memory but its own.
+//! Buffers are reused from page to page, so that a page takes no memory but its own.
 
 pub(super) mod header;
 pub(super) mod hybrid;
@@ -36,10 +36,10 @@ pub(super) struct ChunkPageWriter {
     offsets: OffsetIndexBuilder,
     rows: usize,
     nulls: usize,
-    /// How values are encoded now, and how many pages have them so.
+    /// Current encoding of values, and its number of pages.
     encoding: Encoding,
     data_pages: i32,
-    /// The same of the pages before.
+    /// The same of the previous encoding.
     before: Option<(Encoding, i32)>,
     /// Bytes of data pages.
     compressed: usize,
@@ -50,7 +50,7 @@ pub(super) struct ChunkPageWriter {
     room: Vec<u8>,
 }
 
-/// What is known of a chunk when its last page is made.
+/// Statistics and indexes of a complete chunk.
 pub(super) struct ChunkSummary {
     pub(super) statistics: Option<Statistics>,
     pub(super) column_index: Option<ColumnIndexMetaData>,
@@ -84,7 +84,7 @@ impl ChunkPageWriter {
         })
     }
 
-    /// Bytes of all pages.
+    /// Returns the bytes of all pages.
     pub(super) fn bytes(&self) -> usize {
         self.compressed + self.dictionary_bytes()
     }
@@ -93,23 +93,23 @@ impl ChunkPageWriter {
         self.dictionary.iter().flatten().map(Bytes::len).sum()
     }
 
-    /// Rows of all pages.
+    /// Returns the rows of all pages.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many of them are null.
+    /// Returns the number of nulls among them.
     pub(super) fn nulls(&self) -> usize {
         self.nulls
     }
 
-    /// Values are encoded otherwise from now on.
+    /// Changes the encoding of the pages that follow.
     pub(super) fn go_on_with(&mut self, encoding: Encoding) {
         let pages = std::mem::take(&mut self.data_pages);
         self.before = Some((std::mem::replace(&mut self.encoding, encoding), pages));
     }
 
-    /// Adds a page of rows, with the values that `append` appends for those that have one, so many.
+    /// Adds a page of rows, with the `count` values that `append` writes for those that are not null.
     pub(super) fn push_data(
         &mut self,
         rows: &PageValidity,
@@ -128,22 +128,21 @@ impl ChunkPageWriter {
         } else if nulls > 0 {
             return Err("a null in a column that has none".to_owned());
         }
+
         self.body.clear();
         let encoding = self.encoding;
-        let [header, body] = match self.plan.version_2 {
-            true => {
-                append(&mut self.body);
-                self.compress_version_2(rows.count(), nulls, encoding)?
+        let [header, body] = if self.plan.version_2 {
+            append(&mut self.body);
+            self.compress_version_2(rows.count(), nulls, encoding)?
+        } else {
+            if !self.levels.is_empty() {
+                self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
+                self.body.append(&mut self.levels);
             }
-            false => {
-                if !self.levels.is_empty() {
-                    self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
-                    self.body.append(&mut self.levels);
-                }
-                append(&mut self.body);
-                self.compress(&PageHeaderSpec::Data { rows: rows.count(), encoding })?
-            }
+            append(&mut self.body);
+            self.compress(&PageHeaderSpec::Data { rows: rows.count(), encoding })?
         };
+
         let length = header.len() + body.len();
         self.blobs.extend([header, body]);
         self.offsets.append_row_count(rows.count() as i64);
@@ -152,23 +151,24 @@ impl ChunkPageWriter {
         self.rows += rows.count();
         self.nulls += nulls;
         self.data_pages += 1;
+
         Ok(())
     }
 
-    /// Compresses the values of a dictionary, and has their page in front of the others.
+    /// Compresses the values of a dictionary, and puts their page in front of the others.
     pub(super) fn push_dictionary(&mut self, values: usize, plain: Vec<u8>) -> Result<[Bytes; 2], String> {
         self.body = plain;
         let page = self.compress(&PageHeaderSpec::Dictionary { values })?;
         Ok(self.dictionary.insert(page).clone())
     }
 
-    /// The same with a page that is there already.
+    /// Puts an existing dictionary page in front of the others.
     pub(super) fn repeat_dictionary(&mut self, page: [Bytes; 2], uncompressed: usize) {
         self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
         self.dictionary = Some(page);
     }
 
-    /// Compresses what is in `body` to a page.
+    /// Compresses `body` into a page.
     fn compress(&mut self, kind: &PageHeaderSpec) -> Result<[Bytes; 2], String> {
         let body = match &mut self.codec {
             None => Bytes::copy_from_slice(&self.body),
@@ -178,10 +178,11 @@ impl ChunkPageWriter {
                 Bytes::copy_from_slice(&self.room)
             }
         };
+
         self.page(kind, self.body.len(), body)
     }
 
-    /// The same with the levels in front, which are not compressed; and neither is what does not get smaller by it.
+    /// Compresses a page of version 2: its levels stay uncompressed, and so do values that do not shrink.
     fn compress_version_2(
         &mut self,
         rows: usize,
@@ -196,6 +197,7 @@ impl ChunkPageWriter {
             codec.compress(&self.body, &mut self.room).map_err(|error| error.to_string())?;
         }
         let is_compressed = self.codec.is_some() && self.room.len() < uncompressed;
+
         if !is_compressed {
             self.room.truncate(levels);
             self.room.extend_from_slice(&self.body);
@@ -204,7 +206,7 @@ impl ChunkPageWriter {
         self.page(&kind, uncompressed, Bytes::copy_from_slice(&self.room))
     }
 
-    /// A body behind its header.
+    /// Builds a page of a header and a body.
     fn page(
         &mut self,
         kind: &PageHeaderSpec,
@@ -216,7 +218,7 @@ impl ChunkPageWriter {
         Ok(page)
     }
 
-    /// The chunk.
+    /// Returns the chunk.
     pub(super) fn finish(mut self, summary: ChunkSummary) -> Result<EncodedChunk, String> {
         let data_page = if self.plan.version_2 { PageType::DATA_PAGE_V2 } else { PageType::DATA_PAGE };
         let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
@@ -224,6 +226,7 @@ impl ChunkPageWriter {
         let mut page_stats = Vec::new();
         let start = self.dictionary_bytes();
         let has_dictionary = self.dictionary.is_some();
+
         if let Some(dictionary) = self.dictionary {
             self.blobs.splice(..0, dictionary);
             page_stats.push(stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1));
@@ -234,6 +237,7 @@ impl ChunkPageWriter {
                 encodings.push(encoding);
             }
         }
+
         let mut offset_index = self.offsets.build();
         offset_index.page_locations.iter_mut().for_each(|page| page.offset += start as i64);
         let mut metadata = ColumnChunkMetaData::builder(self.descriptor)
@@ -245,6 +249,7 @@ impl ChunkPageWriter {
             .set_dictionary_page_offset(has_dictionary.then_some(0))
             .set_data_page_offset(start as i64)
             .set_page_encoding_stats(page_stats);
+
         if let Some(statistics) = summary.statistics {
             metadata = metadata.set_statistics(statistics);
         }

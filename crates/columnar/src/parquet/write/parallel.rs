@@ -1,15 +1,16 @@
-//! Work on the columns of a row group, done by a few threads side by side.
+//! Runs work on the columns of a row group in parallel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::parallel::side_by_side::{ParallelError, side_by_side};
 
-/// Why work failed: the column, if it is known, and the reason.
+/// Column that failed, if known, and the reason.
 pub(super) type ParquetEncodeFailure = (Option<String>, String);
 
 const GAVE_UP: &str = "the encoder gave up";
 
-/// What becomes of all that is to be done, in its order; `size` says what is large. Dropped, it ends when what is being done is done.
+/// Runs each item on a few threads, and returns the results in order; `size` weighs the items. If dropped, it stops
+/// once running items end.
 pub(super) async fn in_parallel<T: Send + 'static, U: Send + 'static>(
     threads: usize,
     work: Vec<T>,
@@ -23,7 +24,7 @@ pub(super) async fn in_parallel<T: Send + 'static, U: Send + 'static>(
     })
 }
 
-/// An encoder that meets values which its authors did not think of must not take the process with it.
+/// Converts a panic of an encoder into an error: unforeseen values must not end the process.
 pub(super) fn guarded<T>(encode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err(GAVE_UP.to_owned()))
 }

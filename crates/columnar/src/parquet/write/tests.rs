@@ -1,4 +1,4 @@
-//! What is written comes back, by the parquet crate's reader.
+//! Written files are read back by the parquet crate's reader.
 
 mod codebooks;
 mod codes;
@@ -31,12 +31,14 @@ async fn write(batches: &[RecordBatch], options: ParquetOptions) -> Result<(Byte
     let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();
     let mut writer = ParquetWriter::new(sink, "x.parquet", schema, options)?;
+
     for batch in batches {
         writer.write(batch).await?;
     }
     let written = writer.finish().await?;
     let bytes = store.get(&"x".into()).await.unwrap().bytes().await.unwrap();
     assert_eq!(bytes.len() as u64, written.bytes);
+
     Ok((bytes, written))
 }
 
@@ -45,7 +47,7 @@ fn reader(bytes: &Bytes) -> ParquetRecordBatchReaderBuilder<Bytes> {
     ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options).unwrap()
 }
 
-/// The rows with plain values.
+/// Reads the rows with plain values.
 fn read(bytes: &Bytes) -> RecordBatch {
     let reader = reader(bytes);
     let schema = reader.schema().clone();
@@ -82,7 +84,7 @@ async fn assert_comes_back(batches: &[RecordBatch], options: ParquetOptions) -> 
     bytes
 }
 
-/// Codes of any type over values, with nulls among them or not.
+/// Returns codes of any type over values, with or without nulls.
 fn dictionary<K: ArrowDictionaryKeyType>(values: ArrayRef, rows: usize, nulls: f64, seed: u64) -> ArrayRef
 where
     K::Native: TryFrom<usize>,
@@ -128,6 +130,7 @@ async fn dictionaries_of_every_type_of_value_come_back() {
     };
     let texts = strings(6);
     let of_bytes = Arc::new(FixedSizeBinaryArray::try_from_iter([b"abc", b"xyz", b"\0\0\0"].iter()).unwrap());
+
     let values: Vec<ArrayRef> = vec![
         Arc::new(numbers),
         cast_to(DataType::Int8),
@@ -151,11 +154,13 @@ async fn dictionaries_of_every_type_of_value_come_back() {
         cast(&texts, &DataType::BinaryView).unwrap(),
         of_bytes,
     ];
+
     for values in values {
         let data_type = values.data_type().clone();
         let batch = of("x", dictionary::<UInt16Type>(values, 1_000, 0.1, 4));
         let (bytes, _) = write(std::slice::from_ref(&batch), ParquetOptions::default()).await.unwrap();
-        let (found, wanted) = (read(&bytes), plain(&batch));
+        let found = read(&bytes);
+        let wanted = plain(&batch);
         let found = cast(found.column(0), wanted.column(0).data_type()).unwrap();
         assert_eq!(format!("{found:?}"), format!("{:?}", wanted.column(0)), "{data_type}");
         let column = reader(&bytes).metadata().row_group(0).column(0).clone();
@@ -184,7 +189,7 @@ async fn all_other_types_come_back() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
         (0..500).map(|row| (row % 7 > 0).then(|| (0..row % 5).map(Some).collect::<Vec<_>>())),
     );
-    // The format says what items are called.
+    // The format prescribes the names of items.
     let (_, offsets, items, nulls) = lists.into_parts();
     let lists = ListArray::new(Arc::new(Field::new("element", DataType::Int32, true)), offsets, items, nulls);
     let fields = vec![
@@ -194,6 +199,7 @@ async fn all_other_types_come_back() {
         ),
         (Arc::new(Field::new("b", DataType::Utf8, true)), texts.clone()),
     ];
+
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
             "bool",
@@ -205,15 +211,18 @@ async fn all_other_types_come_back() {
         ("struct", Arc::new(StructArray::from(fields))),
         ("null", Arc::new(NullArray::new(500))),
     ];
+
     let batch = RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, array)| (name, array, true)),
     );
     let batch = batch.unwrap();
     let options = ParquetOptions::default().with_row_group_rows(200).with_page_rows(50);
+
     for compression in ["none", "snappy", "lz4", "zstd(3)", "gzip(6)", "brotli(4)"] {
         let all = ColumnOptions::default().with_compression(compression.parse().unwrap());
         assert_comes_back(std::slice::from_ref(&batch), options.clone().with_all_columns(all)).await;
     }
+
     assert_comes_back(&[batch], options.with_version_2(true)).await;
 }
 
@@ -229,6 +238,7 @@ async fn the_index_of_pages_says_what_is_in_them() {
     assert_eq!(pages.len(), 10_000_usize.div_ceil(700));
     let plain = plain(&batch);
     let text = plain.column(0).as_string::<i32>();
+
     for (page, location) in pages.iter().enumerate() {
         let first = location.first_row_index as usize;
         let rows = text.slice(first, 700.min(10_000 - first));
@@ -273,8 +283,8 @@ async fn bloom_filters_metadata_and_sorting_are_in_the_footer() {
         .with_metadata("made by", "a test");
     let (bytes, _) = write(&[batch], options).await.unwrap();
     let reader = reader(&bytes);
-    let (a, b) =
-        (reader.get_row_group_column_bloom_filter(0, 0), reader.get_row_group_column_bloom_filter(0, 1));
+    let a = reader.get_row_group_column_bloom_filter(0, 0);
+    let b = reader.get_row_group_column_bloom_filter(0, 1);
     assert!(a.unwrap().unwrap().check(&"value 3") && b.unwrap().unwrap().check(&7_i32));
     let metadata = reader.metadata();
     let sorting = metadata.row_group(0).sorting_columns().unwrap();
@@ -291,6 +301,7 @@ async fn what_cannot_be_written_is_an_error_that_names_the_column() {
     let error = write(&[numbers.clone(), texts], ParquetOptions::default()).await.unwrap_err();
     assert_eq!(said(error), "x.parquet: column x: Utf8 where Int64 was promised");
     let options = ParquetOptions::default().with_column("y", ColumnOptions::default());
+
     assert_eq!(
         said(write(std::slice::from_ref(&numbers), options).await.unwrap_err()),
         "no column y: there are x"
@@ -302,6 +313,7 @@ async fn what_cannot_be_written_is_an_error_that_names_the_column() {
     let union = UnionFields::try_new([0], [Field::new("a", DataType::Int32, true)]).unwrap();
     let union = Field::new("u", DataType::Union(union, UnionMode::Sparse), true);
     let batch = RecordBatch::new_empty(Arc::new(Schema::new(vec![union])));
+
     assert_eq!(
         said(write(&[batch], ParquetOptions::default()).await.unwrap_err()),
         "x.parquet: column u: Parquet has no unions: make it a struct with a field for each type, or a text"
@@ -327,7 +339,7 @@ async fn assert_no_file_after_an_error() {
         let sink = sinks.object(store.clone(), "x".into(), Overwrite::Replace);
         ParquetWriter::new(sink, "x.parquet", schema.clone(), ParquetOptions::default()).unwrap()
     };
-    // More than is encoded at once, and nobody there to encode it, so that the write has to wait.
+    // More than is encoded at once, and no free thread to encode it, so that the write has to wait.
     let (free, busy) = std::sync::mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || busy.recv());
     let large: ArrayRef = Arc::new(StringArray::from(vec!["a long text ".repeat(100); 20_000]));
@@ -357,6 +369,7 @@ async fn options_of_a_column_hold_for_all_its_fields_whatever_its_name() {
     let group = reader(&bytes).metadata().row_group(0).clone();
     let codecs: Vec<String> =
         group.columns().iter().map(|column| format!("{:?}", column.compression())).collect();
+
     assert!(
         codecs[0].contains("ZSTD") && codecs[1].contains("ZSTD") && codecs[2].contains("SNAPPY"),
         "{codecs:?}"

@@ -1,10 +1,6 @@
-//! A Parquet file that is being written.
+//! Writes a Parquet file.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -22,7 +18,7 @@ use super::{
     codebook::Codebook,
     column::{ParquetColumnEncoder, ParquetColumnSpec},
     footer::ParquetFooterBuilder,
-    logical_types::with_logical_types,
+    logical_types::{KeyValues, with_logical_types},
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
 };
@@ -33,52 +29,52 @@ use crate::{
 };
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
+/// Bytes of rows that are encoded at a time, without dictionaries: enough that threads rarely synchronize.
 const ENCODED_AT_ONCE: usize = 8 << 20;
-/// Bytes that are encoded at a time with their dictionaries: a dictionary has less than a page may have.
-const MOST_AT_ONCE: usize = 512 << 20;
-/// Codebooks are kept for the next row group where they take one of so many parts of the memory.
+/// Bytes that are encoded at a time, with dictionaries: a dictionary stays below the limit of a page.
+const MAX_AT_ONCE: usize = 512 << 20;
+/// Codebooks are kept for the next row group if they take at most one in this many parts of the memory.
 const KEPT: usize = 2;
 
-/// Writes record batches to a Parquet file. Dropped before it is finished, it leaves nothing behind.
+/// Writer of record batches to a Parquet file. Dropped before it is finished, it leaves no file.
 pub struct ParquetWriter {
     sink: Box<dyn Sink>,
     name: String,
     schema: SchemaRef,
     options: ParquetOptions,
     kinds: Vec<ParquetColumnSpec>,
-    /// By column, the values of the dictionaries of all row groups, as hashes; `None` where keys are not narrow or the
-    /// values too many for them.
+    /// Hashes of the dictionary values of all row groups, by column; `None` if keys are not narrow or cannot address
+    /// them all.
     narrow_values: Vec<Option<HashSet<u64>>>,
-    /// Of the row group that is being filled; none before its first row.
+    /// Encoders of the row group that is being filled; empty before its first row.
     columns: Vec<ParquetColumnEncoder>,
-    /// What the next row group's columns may go on with; none once they have begun.
+    /// Codebooks that the next row group may reuse; empty once it has begun.
     codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// The same without their dictionaries.
+    /// The same without dictionaries.
     waiting_rows: usize,
     rows_in_group: usize,
     footer: ParquetFooterBuilder,
     rows: u64,
     row_groups: usize,
-    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
 }
 
-/// A file that was written.
+/// Result of writing a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its row groups.
+    /// Number of row groups.
     pub row_groups: usize,
 }
 
 impl ParquetWriter {
-    /// A file with the columns of `schema`. `name` is what errors call it. Must be used within a tokio runtime.
+    /// Creates a file with the columns of `schema`. `name` is used in errors. Must be called within a tokio runtime.
     pub fn new(
         sink: Box<dyn Sink>,
         name: impl Into<String>,
@@ -107,7 +103,7 @@ impl ParquetWriter {
         })
     }
 
-    /// What is wrong with the types of columns or with options.
+    /// Checks the types of columns and the options.
     pub(crate) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
         Self::begin(name, schema, options).map(drop)
     }
@@ -125,56 +121,60 @@ impl ParquetWriter {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         options.check(&names)?;
         let mut kinds = Vec::with_capacity(names.len());
+
         for field in schema.fields() {
-            // A type that the format does not have is found out now, before anything is written.
+            // An unsupported type is an error before anything is written.
             let begun = guarded(|| {
                 let kind = ParquetColumnSpec::new(field, options)?;
                 kind.begin(None).map(|_| kind)
             });
             kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
         }
+
         let encoded: Vec<_> = kinds.iter().map(|kind| kind.encoded().clone()).collect();
+        let pairs: KeyValues<'_> = schema.metadata().iter().chain(&options.metadata).collect();
         let converted = ArrowSchemaConverter::new()
             .convert(&Schema::new(encoded))
-            .and_then(|converted| with_logical_types(converted, schema.fields().iter()));
+            .and_then(|converted| with_logical_types(converted, schema.fields().iter(), &pairs));
         let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
         let sorting = options.sorting(&descriptor)?;
         let footer = ParquetFooterBuilder::new(descriptor, sorting, options.version());
+
         Ok((kinds, footer))
     }
 
-    /// Rows that were given so far.
+    /// Returns the rows accepted so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes that are on their way to the file so far.
+    /// Returns the bytes handed to the sink so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
     }
 
-    /// Bytes that the row group will have which is being filled, about; what waits to be encoded is not counted.
+    /// Estimates the bytes of the current row group, without rows that wait to be encoded.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(ParquetColumnEncoder::encoded).sum::<usize>() as u64
     }
 
-    /// Bytes in memory: encoded columns, and rows that wait.
+    /// Returns the bytes in memory: encoded columns, and rows that wait.
     pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(ParquetColumnEncoder::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
-    /// Bytes that are on their way to the file.
+    /// Returns the bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
 
-    /// Gives back what is only kept for the next row group, and returns whether there was something.
+    /// Frees what is only kept for the next row group, and returns whether there was something.
     pub(crate) fn rest(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
-    /// Encodes the rows that wait; if then more memory is used than this, ends the row group.
+    /// Encodes the rows that wait; if more than `to` bytes are used then, ends the row group.
     pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
@@ -184,11 +184,12 @@ impl ParquetWriter {
             self.rest();
         }
         self.is_broken = false;
+
         Ok(())
     }
 
-    /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
-    /// other error, and where this is dropped before it ends, there will be no file.
+    /// Appends a batch, whose columns must have the types of the schema. A batch of other types changes nothing; after
+    /// any other error, or if the future is dropped, there will be no file.
     #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
@@ -202,11 +203,12 @@ impl ParquetWriter {
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let row_group = usize::try_from(self.options.row_group_size.as_u64()).unwrap_or(usize::MAX);
-        let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MOST_AT_ONCE);
+        let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MAX_AT_ONCE);
         let rows = batch.num_rows();
         let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
         let most = within(at_once, self.weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
         let mut start = 0;
+
         while start < rows {
             let left = rows - start;
             let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(most);
@@ -217,6 +219,7 @@ impl ParquetWriter {
             self.rows_in_group += count;
             self.rows += count as u64;
             start += count;
+
             if self.waiting_bytes >= at_once || self.waiting_rows >= ENCODED_AT_ONCE {
                 self.encode().await?;
             }
@@ -224,10 +227,11 @@ impl ParquetWriter {
                 self.end_row_group().await?;
             }
         }
+
         Ok(())
     }
 
-    /// Writes what is left and the footer, and gives the file its name.
+    /// Writes the rest and the footer, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
         let (written, sink) = self.end().await?;
@@ -235,7 +239,7 @@ impl ParquetWriter {
         Ok(written)
     }
 
-    /// Writes what is left and the footer: nothing is missing but the name.
+    /// Writes the rest and the footer; only the name is missing.
     pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
         let (written, sink) = self.end().await?;
         Ok((written, sink.seal().await?))
@@ -251,14 +255,15 @@ impl ParquetWriter {
         let stored = stored.map(|(kind, values)| kind.stored(values.as_ref().map(HashSet::len)));
         let stored: Vec<Field> = stored.collect();
         let mut of_schema = self.schema.metadata().clone();
-        // The rows may come from a data set; this file is of one only if its options say so.
+        // The rows may come from a data set; this file belongs to one only if its options say so.
         of_schema.remove(DATASET_KEY);
+
         let mut metadata = vec![KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
             encode_arrow_schema(&Schema::new_with_metadata(stored, of_schema.clone())),
         )];
-        // What the schema says, readers look for in the file's own metadata: such as `geo` and `pandas`.
-        let own: BTreeMap<&String, &String> = of_schema.iter().chain(&self.options.metadata).collect();
+        // Readers look for the schema's metadata in the file's own: such as `geo` and `pandas`.
+        let own: KeyValues<'_> = of_schema.iter().chain(&self.options.metadata).collect();
         metadata.extend(own.into_iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
         let footer = self.footer.bytes(self.sink.position(), metadata);
         let footer = footer.map_err(|error| Error::Unwritable {
@@ -268,10 +273,11 @@ impl ParquetWriter {
         })?;
         self.sink.write(&footer).await?;
         let written = Written { rows: self.rows, bytes: self.sink.position(), row_groups: self.row_groups };
+
         Ok((written, self.sink))
     }
 
-    /// Bytes of a batch; with its dictionaries, where these may have a say in what the file becomes.
+    /// Returns the bytes of a batch; with its dictionaries, if these may shape the file.
     fn weight(&self, batch: &RecordBatch) -> usize {
         if self.options.reproducible { weight_of_rows(batch) } else { weight(batch) }
     }
@@ -280,7 +286,7 @@ impl ParquetWriter {
         usize::try_from(self.options.memory.as_u64()).unwrap_or(usize::MAX)
     }
 
-    /// Whether the row group should end here.
+    /// Returns whether the row group should end here.
     fn is_large(&self) -> bool {
         let is_full = self.columns.iter().any(ParquetColumnEncoder::is_full);
         let is_long = self.encoded_bytes() >= self.options.row_group_size.as_u64();
@@ -288,9 +294,10 @@ impl ParquetWriter {
     }
 
     fn check_whole(&self) -> Result<()> {
-        match self.is_broken {
-            true => Err(self.unwritable(None, "an earlier write failed or was given up".to_owned())),
-            false => Ok(()),
+        if self.is_broken {
+            Err(self.unwritable(None, "an earlier write failed or was given up".to_owned()))
+        } else {
+            Ok(())
         }
     }
 
@@ -303,6 +310,7 @@ impl ParquetWriter {
         if self.waiting.is_empty() {
             return Ok(());
         }
+
         if self.columns.is_empty() {
             let mut codebooks = std::mem::take(&mut self.codebooks).into_iter();
             for kind in &self.kinds {
@@ -312,6 +320,7 @@ impl ParquetWriter {
                 self.columns.push(begun);
             }
         }
+
         let batches = std::mem::take(&mut self.waiting);
         (self.waiting_bytes, self.waiting_rows) = (0, 0);
         let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
@@ -326,6 +335,7 @@ impl ParquetWriter {
         let size = |(_, arrays): &(ParquetColumnEncoder, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
         let encoded = in_parallel(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
+
         Ok(())
     }
 
@@ -335,6 +345,7 @@ impl ParquetWriter {
         if columns.is_empty() {
             return Ok(());
         }
+
         let finish = |column: ParquetColumnEncoder| {
             let name = column.name().to_owned();
             column.finish().map_err(|reason| (Some(name), reason))
@@ -345,6 +356,7 @@ impl ParquetWriter {
         if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {
             self.codebooks = codebooks;
         }
+
         for (known, chunks) in self.narrow_values.iter_mut().zip(&mut chunks) {
             let hashes = chunks.first_mut().and_then(|chunk| chunk.hashes.take());
             match (known.as_mut(), hashes) {
@@ -352,11 +364,13 @@ impl ParquetWriter {
                 _ => *known = None,
             }
         }
+
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }
         let start = self.sink.position();
         let mut written = Vec::new();
+
         for chunk in chunks.into_iter().flatten() {
             let mut chunk =
                 chunk.placed(self.sink.position()).map_err(|reason| self.unwritable(None, reason))?;
@@ -365,6 +379,7 @@ impl ParquetWriter {
             }
             written.push(chunk);
         }
+
         for chunk in &mut written {
             let Some(filter) = chunk.bloom_filter.take() else { continue };
             let mut bytes = Vec::new();
@@ -375,10 +390,12 @@ impl ParquetWriter {
             chunk.metadata = metadata.map_err(|error| self.unwritable(None, error.to_string()))?;
             self.sink.write(&bytes).await?;
         }
+
         let rows = std::mem::take(&mut self.rows_in_group) as u64;
         let pushed = self.footer.push(written, rows, start);
         pushed.map_err(|error| self.unwritable(None, error.to_string()))?;
         self.row_groups += 1;
+
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Predicates as SQL that [`Predicate::parse`] reads as the same predicate.
+//! Writes predicates as SQL that [`Predicate::parse`] parses as the same predicate.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -86,7 +86,7 @@ impl Display for Operand {
     }
 }
 
-/// One side of arithmetic, in parentheses where it would fall apart without.
+/// Writes one side of arithmetic, in parentheses if precedence requires them.
 fn side(f: &mut Formatter<'_>, operand: &Operand, has_parentheses: bool) -> fmt::Result {
     if has_parentheses { write!(f, "({operand})") } else { operand.fmt(f) }
 }
@@ -132,7 +132,7 @@ impl Display for Predicate {
     }
 }
 
-/// Puts parentheses around what would fall apart within a larger condition.
+/// Writes a condition in parentheses if precedence requires them.
 fn within(f: &mut Formatter<'_>, predicate: &Predicate) -> fmt::Result {
     match predicate {
         Predicate::Not(negated) if matches!(negated.as_ref(), Predicate::IsNull(_)) => predicate.fmt(f),
@@ -156,7 +156,7 @@ fn joined<T>(
     Ok(())
 }
 
-/// A column as SQL names it: bare where that is unmistakable.
+/// Writes a column's name, quoted unless it is unambiguous.
 struct SqlColumnName<'a>(&'a Column);
 
 impl Display for SqlColumnName<'_> {
@@ -171,7 +171,7 @@ fn is_plain(name: &str) -> bool {
     starts_well && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !is_reserved(name)
 }
 
-/// Text between quotes, the quotes in it doubled.
+/// Writes a text between quotes, doubling the quotes in it.
 struct QuotedSql<'a>(&'a str, char);
 
 impl Display for QuotedSql<'_> {

@@ -9,17 +9,17 @@ use crate::{
     },
 };
 
-/// What a part of a condition turned out to be.
+/// A parsed part of a condition.
 #[derive(Clone, Debug)]
 pub(crate) enum SqlTerm {
-    /// A column, or what is computed from columns.
+    /// A column, or a value computed from columns.
     Operand(Operand),
     Literal(Literal),
     Interval(Interval),
     Condition(Predicate),
 }
 
-/// A number as it is written: whole, decimal, or with an exponent.
+/// Parses a number: integer, decimal, or with an exponent.
 pub(crate) fn number(text: &str, negative: bool) -> Result<Literal> {
     let wrong = || refuse(format!("{} is not a number of at most 38 digits", quoted(text)));
     if text.contains(['e', 'E']) {
@@ -38,11 +38,12 @@ pub(crate) fn number(text: &str, negative: bool) -> Result<Literal> {
     if !text.contains('.') {
         return Ok(Literal::Integer(value));
     }
+
     let scale = u8::try_from(fraction.len()).map_err(|_| wrong())?;
     Ok(Literal::Decimal { unscaled: value, scale })
 }
 
-/// Pairs of hexadecimal digits.
+/// Parses pairs of hexadecimal digits.
 pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
     let wrong = || refuse(format!("{} is not pairs of hexadecimal digits", quoted(format!("X'{digits}'"))));
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8).ok_or_else(wrong);
@@ -53,7 +54,7 @@ pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
     pairs.iter().map(|[high, low]| Ok(digit(high)? << 4 | digit(low)?)).collect()
 }
 
-/// The 16 bytes of a UUID, as it is printed or without its hyphens.
+/// Parses a UUID, with or without hyphens, to its 16 bytes.
 pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
     let hyphens = |text: &str| text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
     match text.len() {
@@ -63,7 +64,7 @@ pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A number that a string spells out.
+/// Parses a string that spells a number.
 fn spelled(text: &str) -> Option<Literal> {
     let text = text.trim();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -74,7 +75,7 @@ fn spelled(text: &str) -> Option<Literal> {
     if starts_well && digits != "." { number(digits, negative).ok() } else { None }
 }
 
-/// Whether a comparison of two literals holds.
+/// Compares two literals.
 pub(crate) fn fold(left: &Literal, op: CompareOp, right: &Literal) -> Result<bool> {
     let order = match (left, right) {
         (Literal::String(left), Literal::String(right)) => Some(left.cmp(right)),
@@ -98,7 +99,7 @@ pub(crate) fn fold(left: &Literal, op: CompareOp, right: &Literal) -> Result<boo
     }
 }
 
-/// Unscaled digits and scale of an exact number.
+/// Returns the unscaled digits and the scale of an exact number.
 fn decimal(literal: &Literal) -> Option<(i128, u8)> {
     match literal {
         Literal::Integer(value) => Some((*value, 0)),
@@ -107,7 +108,7 @@ fn decimal(literal: &Literal) -> Option<(i128, u8)> {
     }
 }
 
-/// Two exact numbers with the larger of their scales.
+/// Rescales two exact numbers to the larger of their scales.
 fn aligned(left: (i128, u8), right: (i128, u8)) -> Option<(i128, i128, u8)> {
     let scale = left.1.max(right.1);
     let grown = |(value, own): (i128, u8)| {
@@ -116,8 +117,8 @@ fn aligned(left: (i128, u8), right: (i128, u8)) -> Option<(i128, i128, u8)> {
     Some((grown(left)?, grown(right)?, scale))
 }
 
-/// `left op right`, of numbers, or of a date and an interval. Literals are computed here; what has a column in it is
-/// computed for each row.
+/// Computes `left op right` of numbers, or of a date and an interval. Literals are computed here; terms with a column
+/// are computed per row.
 pub(crate) fn arithmetic(left: SqlTerm, op: ArithmeticOp, right: SqlTerm) -> Result<SqlTerm> {
     use ArithmeticOp::{Add, Subtract};
     let computed = match (&left, op, &right) {
@@ -140,16 +141,17 @@ pub(crate) fn arithmetic(left: SqlTerm, op: ArithmeticOp, right: SqlTerm) -> Res
         (SqlTerm::Interval(interval), Add, SqlTerm::Literal(moment)) => interval.add_to(moment, false),
         _ => None,
     };
+
     let wrong = || refuse(format!("{} {op} {}: cannot be computed", left.describe(), right.describe()));
     computed.map(SqlTerm::Literal).ok_or_else(wrong)
 }
 
-/// The negative of a number or a column.
+/// Negates a number or a column.
 pub(crate) fn negative(of: SqlTerm) -> Result<SqlTerm> {
     arithmetic(SqlTerm::Literal(Literal::Integer(0)), ArithmeticOp::Subtract, of)
 }
 
-/// `left * right`, `left / right` or `left % right`, as [`ArithmeticOp`] has it.
+/// Computes `left * right`, `left / right` or `left % right`, by the rules of [`ArithmeticOp`].
 fn numeric_product(left: &Literal, op: ArithmeticOp, right: &Literal) -> Option<Literal> {
     let has_float = [left, right].iter().any(|literal| matches!(literal, Literal::Float(_)));
     if has_float || op == ArithmeticOp::Divide {
@@ -164,7 +166,8 @@ fn numeric_product(left: &Literal, op: ArithmeticOp, right: &Literal) -> Option<
     }
 
     let whole = matches!((left, right), (Literal::Integer(_), Literal::Integer(_)));
-    let (left, right) = (decimal(left)?, decimal(right)?);
+    let left = decimal(left)?;
+    let right = decimal(right)?;
     let (value, scale) = match op {
         ArithmeticOp::Multiply => (left.0.checked_mul(right.0)?, left.1.checked_add(right.1)?),
         _ => {
@@ -175,10 +178,11 @@ fn numeric_product(left: &Literal, op: ArithmeticOp, right: &Literal) -> Option<
             (left.checked_rem(right).unwrap_or(0), scale)
         }
     };
+
     Some(if whole { Literal::Integer(value) } else { Literal::Decimal { unscaled: value, scale } })
 }
 
-/// A number as a floating-point number; no string spells one here.
+/// Converts a number to a floating-point number; strings are not accepted.
 fn to_number(literal: &Literal) -> Option<Literal> {
     if matches!(literal, Literal::String(_)) { None } else { to_float(literal) }
 }
@@ -194,15 +198,14 @@ fn numeric_sum(left: &Literal, negative: bool, right: &Literal) -> Option<Litera
     }
 
     let (left_value, right_value, scale) = aligned(decimal(left)?, decimal(right)?)?;
-    let value = match negative {
-        true => left_value.checked_sub(right_value)?,
-        false => left_value.checked_add(right_value)?,
-    };
+    let value =
+        if negative { left_value.checked_sub(right_value)? } else { left_value.checked_add(right_value)? };
     let whole = matches!((left, right), (Literal::Integer(_), Literal::Integer(_)));
+
     Some(if whole { Literal::Integer(value) } else { Literal::Decimal { unscaled: value, scale } })
 }
 
-/// A span of time: months and days are not of one length.
+/// A span of time. Months and days have no fixed length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     months: i64,
@@ -211,7 +214,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// `90` and `DAY`, or `90 days`.
+    /// Parses `90` and `DAY`, or `90 days`.
     pub(crate) fn parse(amount: &str, unit: Option<&str>) -> Result<Self> {
         let wrong = || {
             let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
@@ -222,6 +225,7 @@ impl Interval {
             Some(unit) => (amount.trim(), unit),
             None => amount.trim().split_once(' ').ok_or_else(wrong)?,
         };
+
         let amount: i64 = amount.parse().map_err(|_| wrong())?;
 
         let zero = Self { months: 0, days: 0, nanos: 0 };
@@ -272,12 +276,13 @@ impl Interval {
     }
 }
 
-/// The literal as the type that SQL names. Nothing is ever rounded: what the type cannot hold is an error.
+/// Casts a literal to the type that SQL names. Nothing is rounded: a value that the type cannot represent is an error.
 pub(crate) fn cast(literal: Literal, type_name: &str) -> Result<Literal> {
     let (base, parameters) = match type_name.split_once('(') {
         Some((base, parameters)) => (base, parameters.trim_end_matches(')')),
         None => (type_name, ""),
     };
+
     if literal == Literal::Null {
         return Ok(Literal::Null);
     }
@@ -348,16 +353,19 @@ fn to_decimal(literal: &Literal, parameters: &str) -> Option<Literal> {
     }
 }
 
-/// The number with exactly this scale, if it has no digit beyond it.
+/// Rescales a number to exactly this scale, if it has no digit beyond it.
 fn to_scale(literal: &Literal, scale: u8) -> Option<Literal> {
     let spelled = if let Literal::String(text) = literal { spelled(text)? } else { literal.clone() };
     let (unscaled, own) = decimal(&spelled)?;
     let factor = 10_i128.checked_pow(u32::from(scale.abs_diff(own)))?;
-    let unscaled = match scale >= own {
-        true => unscaled.checked_mul(factor)?,
-        false if unscaled % factor == 0 => unscaled / factor,
-        false => return None,
+    let unscaled = if scale >= own {
+        unscaled.checked_mul(factor)?
+    } else if unscaled % factor == 0 {
+        unscaled / factor
+    } else {
+        return None;
     };
+
     Some(Literal::Decimal { unscaled, scale })
 }
 

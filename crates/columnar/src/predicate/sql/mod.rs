@@ -1,4 +1,4 @@
-//! Predicates as SQL: read from text and shown as text.
+//! Parses and writes predicates as SQL.
 
 pub(super) mod display;
 pub(super) mod literals;

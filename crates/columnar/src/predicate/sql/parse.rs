@@ -1,7 +1,7 @@
-//! Reads the condition of a SQL `WHERE`: the words are sqlparser's, the grammar is here.
+//! Parses the condition of a SQL `WHERE`. The tokenizer is sqlparser's; the grammar is here.
 //!
-//! The grammar is small, and written out so that a chain of ten thousand ORs is one flat list and that no text, however
-//! it nests, can overflow the stack.
+//! The grammar is small. A chain of ten thousand ORs is one flat list, and no text, however deeply it nests, overflows
+//! the stack.
 //!
 //! ```text
 //! condition  = conjunction { OR conjunction }
@@ -46,7 +46,7 @@ fn whole(sql: &str, read: impl FnOnce(&mut PredicateParser) -> Result<SqlTerm>) 
 }
 
 impl SqlTerm {
-    /// The condition that it is: a column alone is one of booleans.
+    /// Converts the term to a condition: a column alone is one of booleans.
     fn into_predicate(self) -> Result<Predicate> {
         match self {
             Self::Condition(predicate) => Ok(predicate),
@@ -78,7 +78,7 @@ impl PredicateParser {
         self.chain("OR", Predicate::Or, |parser| parser.chain("AND", Predicate::And, Self::negation))
     }
 
-    /// One operand, or the flat list of several with the word between them.
+    /// Parses one operand, or a flat list of several joined by the word.
     fn chain(
         &mut self,
         word: &str,
@@ -89,6 +89,7 @@ impl PredicateParser {
         if !self.at_word(word) {
             return Ok(first);
         }
+
         let mut all = vec![first.into_predicate()?];
         while self.eat_word(word) {
             all.push(read(self)?.into_predicate()?);
@@ -104,10 +105,12 @@ impl PredicateParser {
         if negations == 0 {
             return Ok(operand);
         }
+
         let mut predicate = operand.into_predicate()?;
         for _ in 0..negations {
             predicate = Predicate::Not(Box::new(predicate));
         }
+
         Ok(SqlTerm::Condition(predicate))
     }
 
@@ -121,6 +124,7 @@ impl PredicateParser {
         if self.eat_word("IS") {
             return self.is(left).map(SqlTerm::Condition);
         }
+
         let start = self.next;
         let negated = self.eat_word("NOT");
         let predicate = if self.eat_word("BETWEEN") {
@@ -135,6 +139,7 @@ impl PredicateParser {
             self.next = start;
             return Ok(left);
         };
+
         Ok(SqlTerm::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
     }
 
@@ -150,7 +155,7 @@ impl PredicateParser {
         }
     }
 
-    /// What follows IS. Of a boolean column it is never unknown: `flag IS TRUE` is false where `flag` is null.
+    /// Parses the part after IS. For a boolean column it is never unknown: `flag IS TRUE` is false if `flag` is null.
     fn is(&mut self, left: SqlTerm) -> Result<Predicate> {
         let negated = self.eat_word("NOT");
         let predicate = if self.eat_word("NULL") || self.eat_word("UNKNOWN") {
@@ -168,6 +173,7 @@ impl PredicateParser {
             if !value && !self.eat_word("FALSE") {
                 return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
             }
+
             match left {
                 SqlTerm::Operand(column) => {
                     Predicate::And(vec![column.clone().is_not_null(), column.eq(value)])
@@ -175,6 +181,7 @@ impl PredicateParser {
                 other => return Err(refuse(format!("{}: IS TRUE wants a column", other.describe()))),
             }
         };
+
         Ok(if negated { predicate.negate() } else { predicate })
     }
 
@@ -191,6 +198,7 @@ impl PredicateParser {
         let SqlTerm::Operand(column) = left else {
             return Err(refuse(format!("{}: IN wants a column", left.describe())));
         };
+
         self.expect(&Token::LParen)?;
         let mut literals = Vec::new();
         if !self.eat(&Token::RParen) {
@@ -202,6 +210,7 @@ impl PredicateParser {
             }
             self.expect(&Token::RParen)?;
         }
+
         Ok(Predicate::In(column, literals))
     }
 
@@ -211,6 +220,7 @@ impl PredicateParser {
         let SqlTerm::Operand(column) = left else {
             return Err(refuse(format!("{}: LIKE wants a column", left.describe())));
         };
+
         let mut pattern = self.string()?;
         if self.eat_word("ESCAPE") {
             pattern = with_backslashes(&pattern, &self.string()?)?;
@@ -268,6 +278,7 @@ impl PredicateParser {
         let Some(token) = self.peek() else {
             return Err(self.unexpected("a column or a literal"));
         };
+
         let literal = match token {
             Token::LParen => {
                 self.skip();
@@ -283,6 +294,7 @@ impl PredicateParser {
             Token::Word(_) => return self.column(),
             _ => return Err(self.unexpected("a column or a literal")),
         };
+
         self.skip();
         Ok(SqlTerm::Literal(literal))
     }
@@ -306,11 +318,12 @@ impl PredicateParser {
         }
     }
 
-    /// What begins with a word that has no quotes.
+    /// Parses a term that begins with an unquoted word.
     fn word(&mut self) -> Result<SqlTerm> {
         let word = self.word_ahead(0).unwrap_or_default().to_ascii_uppercase();
         let before_string = matches!(self.peek_at(1), Some(Token::SingleQuotedString(_) | Token::Number(..)));
         let before_parenthesis = self.peek_at(1) == Some(&Token::LParen);
+
         match word.as_str() {
             "NULL" => Ok(self.literal(Literal::Null)),
             "TRUE" => Ok(self.literal(Literal::Boolean(true))),
@@ -350,6 +363,7 @@ impl PredicateParser {
                 Some(Token::Word(word)) => name += &word.value,
                 _ => return Err(self.unexpected("a name")),
             }
+
             self.skip();
             if !self.eat(&Token::Period) {
                 return Ok(SqlTerm::Operand(Column::new(name).into()));
@@ -358,7 +372,7 @@ impl PredicateParser {
         }
     }
 
-    /// A function of the operand up to the closing parenthesis.
+    /// Parses the operand of a function up to the closing parenthesis.
     fn call(&mut self, function: Function) -> Result<SqlTerm> {
         let of = self.nested(1, Self::sum)?;
         self.expect(&Token::RParen)?;
@@ -368,7 +382,7 @@ impl PredicateParser {
         }
     }
 
-    /// `EXTRACT(part FROM operand)`
+    /// Parses `EXTRACT(part FROM operand)`.
     fn extract(&mut self) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;
@@ -376,12 +390,13 @@ impl PredicateParser {
         let Some(function @ (Function::Year | Function::Month | Function::Day)) = part else {
             return Err(self.unexpected("YEAR, MONTH or DAY"));
         };
+
         self.skip();
         self.expect_word("FROM")?;
         self.call(function)
     }
 
-    /// A condition on a text, with another text behind the comma.
+    /// Parses a condition on a text, with another text after the comma.
     fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<SqlTerm> {
         self.skip();
         self.expect(&Token::LParen)?;
@@ -389,6 +404,7 @@ impl PredicateParser {
             SqlTerm::Operand(column) => column,
             other => return Err(refuse(format!("{} where a column should be", other.describe()))),
         };
+
         self.expect(&Token::Comma)?;
         let text = self.string()?;
         self.expect(&Token::RParen)?;
@@ -405,15 +421,15 @@ impl PredicateParser {
             }
             _ => self.string()?,
         };
-        let unit = match amount.contains(|letter: char| letter.is_ascii_alphabetic()) {
-            true => None,
-            false => {
-                let unit =
-                    self.word_ahead(0).ok_or_else(|| self.unexpected("a unit such as DAY"))?.to_owned();
-                self.skip();
-                Some(unit)
-            }
+
+        let unit = if amount.contains(|letter: char| letter.is_ascii_alphabetic()) {
+            None
+        } else {
+            let unit = self.word_ahead(0).ok_or_else(|| self.unexpected("a unit such as DAY"))?.to_owned();
+            self.skip();
+            Some(unit)
         };
+
         Interval::parse(&amount, unit.as_deref()).map(SqlTerm::Interval)
     }
 
@@ -427,14 +443,16 @@ impl PredicateParser {
         cast(literal, &type_name).map(SqlTerm::Literal)
     }
 
-    /// A type as one text: `DECIMAL(15,2)`, `TIMESTAMP`.
+    /// Parses a type as one text: `DECIMAL(15,2)`, `TIMESTAMP`.
     fn type_name(&mut self) -> Result<String> {
         let Some(word) = self.word_ahead(0) else { return Err(self.unexpected("a type")) };
+
         let mut name = word.to_ascii_uppercase();
         self.skip();
         if name == "DOUBLE" {
             self.eat_word("PRECISION");
         }
+
         if self.eat(&Token::LParen) {
             name.push('(');
             loop {
@@ -442,19 +460,23 @@ impl PredicateParser {
                     Some(Token::Number(digits, _)) => name += digits,
                     _ => return Err(self.unexpected("a number")),
                 }
+
                 self.skip();
                 if !self.eat(&Token::Comma) {
                     break;
                 }
                 name.push(',');
             }
+
             self.expect(&Token::RParen)?;
             name.push(')');
         }
+
         if name.starts_with("TIME") && (self.eat_word("WITH") || self.eat_word("WITHOUT")) {
             self.expect_word("TIME")?;
             self.expect_word("ZONE")?;
         }
+
         Ok(name)
     }
 }
@@ -477,9 +499,11 @@ fn is_distinct(left: SqlTerm, right: SqlTerm) -> Result<Predicate> {
         | (SqlTerm::Literal(literal), SqlTerm::Operand(operand)) => operand.eq_missing(literal),
         (SqlTerm::Operand(left), SqlTerm::Operand(right)) => left.eq_missing_column(right),
         (left, right) => {
-            let (left, right) = (left.describe(), right.describe());
+            let left = left.describe();
+            let right = right.describe();
             return Err(refuse(format!("{left} IS DISTINCT FROM {right}: cannot be compared")));
         }
     };
+
     Ok(equal.negate())
 }

@@ -52,6 +52,7 @@ fn offsets_of_timestamps_lead_to_utc() {
     ] {
         assert_eq!(parse_timestamp(text), noon, "{text}");
     }
+
     for text in [
         "2024-05-01T",
         "2024-05-01 12:00 CET",

@@ -15,7 +15,7 @@ use crate::{
     predicate::{BoundPredicate, Evaluator},
 };
 
-/// The arrays that a filter asks for.
+/// Returns the arrays that a filter needs.
 fn roots(bound: &BoundPredicate, columns: &[ArrayRef]) -> Vec<ArrayRef> {
     bound.roots().iter().map(|root| columns[root.index].clone()).collect()
 }
@@ -35,7 +35,7 @@ proptest! {
         let mut evaluator = bound.evaluator();
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dense), &expected, "dense: {}", predicate);
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dictionaries), &expected, "{}", predicate);
-        // What it remembers of dictionaries changes nothing.
+        // Cached results of dictionaries change nothing.
         prop_assert_eq!(&evaluate(&mut evaluator, &bound, &sample.dictionaries), &expected, "again: {}", predicate);
     }
 
@@ -83,6 +83,7 @@ fn a_dictionary_is_asked_again_only_when_it_is_another() {
     let mut evaluator = bound.evaluator();
     let first: ArrayRef = Arc::new(vec!["x", "y", "x"].into_iter().collect::<DictionaryArray<UInt16Type>>());
     let second: ArrayRef = Arc::new(vec!["y", "x", "x"].into_iter().collect::<DictionaryArray<UInt16Type>>());
+
     for _ in 0..2 {
         for (array, expected) in [(&first, [true, false, true]), (&second, [false, true, true])] {
             let rows = evaluator.evaluate(from_ref(array), 3).unwrap();
@@ -137,7 +138,7 @@ fn only_the_columns_that_decide_are_asked_for() {
     assert_eq!((names, bound.roots()[0].index), (vec!["c"], 2));
 }
 
-/// A sample's rows from one on, so many of them.
+/// Slices the rows of a sample.
 pub(crate) fn slice(sample: &PredicateSample, offset: usize, rows: usize) -> PredicateSample {
     let slice = |arrays: &[ArrayRef]| arrays.iter().map(|array| array.slice(offset, rows)).collect();
     PredicateSample {

@@ -1,4 +1,4 @@
-//! Tests of predicates: what SQL means, what types make of it, and that every way to evaluate it agrees.
+//! Tests of predicates: the meaning of SQL, its typing, and the agreement of all ways to evaluate it.
 
 mod calendar;
 mod evaluation;

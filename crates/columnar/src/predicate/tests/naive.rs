@@ -13,20 +13,20 @@ use arrow::{
 use super::{super::civil, PredicateSample, dense_columns};
 use crate::{CompareOp, Literal, Operand, Predicate};
 
-/// A value by what it is worth.
+/// A value, independent of its type.
 #[derive(Clone, Debug)]
 enum NaiveValue {
     Null,
     Boolean(bool),
-    /// Divided by ten to the power of the second.
+    /// Unscaled digits and scale.
     Exact(i256, i32),
-    /// And whether it came from a column of 32 or 16 bits.
+    /// The value, and the width in bits of its column.
     Float(f64, u8),
     Bytes(Vec<u8>),
     Nanos(i128),
 }
 
-/// Whether the predicate is true, false or neither of a row.
+/// Returns whether the predicate is true, false or unknown for a row.
 pub(crate) fn holds(predicate: &Predicate, sample: &PredicateSample, row: usize) -> Option<bool> {
     let text = |column: &Operand| match value(sample, column, row) {
         NaiveValue::Null => None,
@@ -37,7 +37,8 @@ pub(crate) fn holds(predicate: &Predicate, sample: &PredicateSample, row: usize)
         Predicate::Constant(value) => Some(*value),
         Predicate::Compare(column, op, literal) => compare(sample, column, row, *op, literal),
         Predicate::CompareColumns(left, op, right) => {
-            let (left, right) = (value(sample, left, row), value(sample, right, row));
+            let left = value(sample, left, row);
+            let right = value(sample, right, row);
             if matches!(left, NaiveValue::Null) || matches!(right, NaiveValue::Null) {
                 return None;
             }
@@ -76,6 +77,7 @@ fn any(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
             None => unknown = true,
         }
     }
+
     (!unknown).then_some(false)
 }
 
@@ -144,6 +146,7 @@ fn compare(
         (_, Literal::Time(nanos)) => NaiveValue::Nanos(i128::from(*nanos)),
         (_, Literal::Timestamp(nanos)) => NaiveValue::Nanos(*nanos),
     };
+
     Some(order(&value, &literal).map_or(op == CompareOp::NotEqual, |order| op.holds(order)))
 }
 
@@ -170,6 +173,7 @@ fn order(left: &NaiveValue, right: &NaiveValue) -> Option<Ordering> {
                 assert!(huge, "no such sample");
                 return Some(beyond);
             }
+
             let text = format!("{float}");
             let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
             let digits = i256::from_string(&format!("{whole}{fraction}")).unwrap();
@@ -184,7 +188,7 @@ fn grown(value: i256, power: i32) -> WideNumber {
     (0..power).fold(WideNumber(vec![value]), |wide, _| wide.times_ten())
 }
 
-/// A number without bounds: the sum of its parts, each ten to the power of 60 of the one before.
+/// An unbounded number: the sum of its parts, each 10^60 times the previous one.
 #[derive(Debug, PartialEq, Eq)]
 struct WideNumber(Vec<i256>);
 
@@ -200,7 +204,7 @@ impl WideNumber {
         self
     }
 
-    /// Makes every part but the last a number from zero up to the base.
+    /// Normalizes every part but the last to the range from zero to the base.
     fn normalize(&mut self) {
         for index in 0..8 {
             if self.0.len() <= index + 1 {

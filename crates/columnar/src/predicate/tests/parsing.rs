@@ -1,4 +1,4 @@
-//! What SQL means.
+//! The meaning of SQL.
 
 use proptest::prelude::*;
 
@@ -33,7 +33,9 @@ fn comparisons_stand_in_either_order() {
 
 #[test]
 fn not_binds_closer_than_and_and_and_closer_than_or() {
-    let (a, b, c) = (|| col("a").lt(1), || col("b").lt(2), || col("c").lt(3));
+    let a = || col("a").lt(1);
+    let b = || col("b").lt(2);
+    let c = || col("c").lt(3);
     assert_eq!(parse("a < 1 OR b < 2 AND c < 3"), a().or(b().and(c())));
     assert_eq!(parse("(a < 1 OR b < 2) AND c < 3"), a().or(b()).and(c()));
     assert_eq!(parse("NOT a < 1 AND b < 2"), a().negate().and(b()));
@@ -95,7 +97,8 @@ fn numbers_are_as_exact_as_they_are_written() {
 #[test]
 fn sums_of_decimals_and_of_dates_are_computed() {
     let range = "a BETWEEN 0.06 - 0.01 AND 0.06 + 0.01";
-    let (low, high) = (decimal(5, 2), decimal(7, 2));
+    let low = decimal(5, 2);
+    let high = decimal(7, 2);
     let expected =
         col("a").compare(CompareOp::GreaterOrEqual, low).and(col("a").compare(CompareOp::LessOrEqual, high));
     assert_eq!(parse(range), expected);
@@ -286,6 +289,7 @@ fn hostile_nesting_is_refused_before_the_stack_is_gone() {
     ] {
         Predicate::parse(&sql).unwrap_err();
     }
+
     assert!(reason(&"(".repeat(deep)).contains("nests deeper"));
 }
 

@@ -1,4 +1,4 @@
-//! A predicate written as SQL reads as the same predicate.
+//! A predicate written as SQL parses as the same predicate.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -28,7 +28,7 @@ fn literal() -> impl Strategy<Value = Literal> {
     ]
 }
 
-/// Columns, and what is computed from them.
+/// Generates columns and values computed from them.
 fn operand() -> impl Strategy<Value = Operand> {
     let number = prop_oneof![
         any::<i64>().prop_map(Literal::from),
@@ -36,6 +36,7 @@ fn operand() -> impl Strategy<Value = Operand> {
             .prop_map(|(unscaled, scale)| Literal::Decimal { unscaled: unscaled.into(), scale }),
         (-1e9..1e9).prop_map(Literal::from),
     ];
+
     let functions = vec![
         Function::Lower,
         Function::Upper,
@@ -45,6 +46,7 @@ fn operand() -> impl Strategy<Value = Operand> {
         Function::Day,
         Function::IsNan,
     ];
+
     let ops = vec![
         ArithmeticOp::Add,
         ArithmeticOp::Subtract,
@@ -52,8 +54,10 @@ fn operand() -> impl Strategy<Value = Operand> {
         ArithmeticOp::Divide,
         ArithmeticOp::Modulo,
     ];
+
     name().prop_map(Operand::from).prop_recursive(4, 12, 2, move |inner| {
-        let (op, number) = (select(ops.clone()), number.clone());
+        let op = select(ops.clone());
+        let number = number.clone();
         prop_oneof![
             (inner.clone(), select(functions.clone())).prop_map(|(of, function)| of.call(function).unwrap()),
             (inner.clone(), op.clone(), inner.clone())
@@ -74,6 +78,7 @@ fn predicate() -> impl Strategy<Value = Predicate> {
         CompareOp::LessOrEqual,
         CompareOp::Greater,
     ];
+
     let leaf = prop_oneof![
         any::<bool>().prop_map(Predicate::Constant),
         (operand(), select(ops.clone()), literal())
@@ -86,6 +91,7 @@ fn predicate() -> impl Strategy<Value = Predicate> {
         (operand(), any::<String>()).prop_map(|(column, prefix)| column.starts_with(prefix)),
         (operand(), any::<String>()).prop_map(|(column, text)| column.contains(text)),
     ];
+
     leaf.prop_recursive(5, 24, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 2..4).prop_map(Predicate::And),

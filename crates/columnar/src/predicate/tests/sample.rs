@@ -26,17 +26,17 @@ const COLUMNS: [&str; 18] = [
     "time", "moment", "s.x", "s.y",
 ];
 
-/// Rows of all columns: which of its pool's values each row has.
+/// Rows of all columns.
 #[derive(Clone, Debug)]
 pub(crate) struct PredicateSample {
     pub(crate) schema: Schema,
     /// By top-level column, row by row.
     pub(crate) dense: Vec<ArrayRef>,
-    /// The same with dictionaries, at the top and within structs.
+    /// The same columns as dictionaries, at the top and within structs.
     pub(crate) dictionaries: Vec<ArrayRef>,
 }
 
-/// Values of a column; one of them is null in some.
+/// Returns the values of a column; in some columns one of them is null.
 fn pool(column: &str) -> ArrayRef {
     let floats = [f64::NAN, 0.0, -0.0, 2.5, -3.0, 0.1, 1e300, f64::INFINITY, f64::NEG_INFINITY];
     let texts =
@@ -75,7 +75,7 @@ fn pool(column: &str) -> ArrayRef {
     }
 }
 
-/// The columns of the schema, some of them without values.
+/// Returns the schema, some of whose columns have no values.
 fn assembled(leaves: &[ArrayRef], s_nulls: &NullBuffer) -> Vec<ArrayRef> {
     let (top, nested) = leaves.split_at(leaves.len() - 2);
     let fields: Fields = ["x", "y"]
@@ -95,11 +95,12 @@ fn keyed<K: ArrowDictionaryKeyType>(values: &ArrayRef, codes: &[Option<usize>]) 
     Arc::new(DictionaryArray::new(keys, values.clone()))
 }
 
-/// Up to 200 rows, sliced so that their nulls begin within a byte.
+/// Generates up to 200 rows, sliced so that their nulls begin within a byte.
 pub(crate) fn sample() -> impl Strategy<Value = PredicateSample> {
     let row = (any::<[u8; COLUMNS.len()]>(), proptest::bool::weighted(0.9));
     (vec(row, 1..200), 0_usize..10, any::<[u8; COLUMNS.len()]>()).prop_map(|(rows, offset, kinds)| {
-        let (mut dense, mut dictionaries) = (Vec::new(), Vec::new());
+        let mut dense = Vec::new();
+        let mut dictionaries = Vec::new();
         for (index, column) in COLUMNS.iter().enumerate() {
             let mut values = pool(column);
             // Some dictionaries are empty: all rows are null.
@@ -120,22 +121,25 @@ pub(crate) fn sample() -> impl Strategy<Value = PredicateSample> {
                 _ => dense.last().unwrap().clone(),
             });
         }
+
         let s_nulls: NullBuffer = rows.iter().map(|(_, valid)| *valid).collect();
         let offset = offset.min(rows.len());
         let sliced = |leaves: &[ArrayRef]| -> Vec<ArrayRef> {
             assembled(leaves, &s_nulls).iter().map(|array| array.slice(offset, rows.len() - offset)).collect()
         };
-        let (dense, dictionaries) = (sliced(&dense), sliced(&dictionaries));
+        let dense = sliced(&dense);
+        let dictionaries = sliced(&dictionaries);
         let names = COLUMNS[..COLUMNS.len() - 2].iter().chain(&["s"]);
         let fields: Vec<Field> = names
             .zip(&dense)
             .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
             .collect();
+
         PredicateSample { schema: Schema::new(fields), dense, dictionaries }
     })
 }
 
-/// The dense columns of a sample by name, the nested ones too.
+/// Returns a dense column of a sample by name, the nested ones too.
 pub(crate) fn dense_columns(sample: &PredicateSample, column: &Column) -> (ArrayRef, Option<NullBuffer>) {
     match column.name().split_once('.') {
         None => {
@@ -177,6 +181,7 @@ fn literal(column: &str) -> BoxedStrategy<Literal> {
         Literal::Float(f64::INFINITY),
         Literal::Float(f64::NAN),
     ];
+
     let texts = ["abc", "", "ab", "zz", "äbc%_\\"].map(|text| Literal::String(text.to_owned())).to_vec();
     let noon = 19_782_i128 * 86_400_000_000_000 + 1;
     let moments = vec![
@@ -191,6 +196,7 @@ fn literal(column: &str) -> BoxedStrategy<Literal> {
         Literal::String("2024-02-29".to_owned()),
         Literal::String("1970-01-01T01:00:00.000001+01:00".to_owned()),
     ];
+
     select(match column {
         "flag" => vec![Literal::Boolean(true), Literal::Boolean(false), Literal::Null],
         "text" | "view" | "s.y" => texts,
@@ -249,6 +255,7 @@ fn leaf() -> impl Strategy<Value = Predicate> {
         ("i32", "i32"),
         ("flag", "flag"),
     ]);
+
     prop_oneof![
         1 => any::<bool>().prop_map(Predicate::Constant),
         20 => compare(),

@@ -1,4 +1,4 @@
-//! What literals come to against columns of each type.
+//! Literals compared with columns of each type.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn schema(data_type: DataType) -> Schema {
     Schema::new(vec![Field::new("a", data_type, true)])
 }
 
-/// The rows of a column for which SQL is true.
+/// Returns the rows of a column for which SQL is true.
 fn rows(sql: &str, array: impl arrow::array::Array + 'static) -> Vec<usize> {
     let bound = Predicate::parse(sql).unwrap().bind(&schema(array.data_type().clone())).unwrap();
     let array: ArrayRef = Arc::new(array);
@@ -277,6 +277,7 @@ fn uuids_are_compared_by_their_bytes() {
     ] {
         assert_eq!(rows(&sql, array()), [0], "{sql}");
     }
+
     assert_eq!(rows("a = '550e8400-e29b-41'", array()), [1]);
     assert_eq!(rows(&format!("a = '{text}'"), StringArray::from(vec![text])), [0]);
 }

@@ -1,4 +1,4 @@
-//! How CSV files are read.
+//! Options to read CSV files.
 
 use arrow::datatypes::DataType;
 use stylobate_storage::ByteSize;
@@ -9,22 +9,22 @@ use crate::{
     sequential::{Sample, TimestampInference},
 };
 
-/// What names the columns of a CSV file.
+/// Source of the names of the columns of a CSV file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CsvHeader {
-    /// The first line. A name that is there twice gets a number, as in `a_1`; an empty one is that of its place.
+    /// The first line. A repeated name gets a number, as in `a_1`; an empty one becomes that of its place.
     #[default]
     FirstLine,
-    /// Nothing: they are `column0`, `column1` and so on.
+    /// No header: the names are `column0`, `column1` and so on.
     Absent,
     /// These names; the first line has values.
     Names(Vec<String>),
 }
 
-/// How CSV files are read. An empty field is null; `""` is an empty string, and null in a column that is no text.
+/// Options to read CSV files. An empty field is null; `""` is an empty string, and null in a column that is no text.
 ///
-/// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would not be written again as they
+/// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would not be written back as they
 /// are, such as `01234`, stay text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsvOptions {
@@ -39,7 +39,7 @@ pub struct CsvOptions {
     pub(crate) max_record: ByteSize,
 }
 
-/// Arrow's offsets of strings are 32 bits.
+/// Arrow's string offsets have 32 bits.
 const MAX_RECORD: ByteSize = ByteSize::gib(1);
 
 impl Default for CsvOptions {
@@ -59,65 +59,64 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// The byte between fields. Default: a comma.
+    /// Sets the byte between fields. Default: a comma.
     #[must_use]
     pub fn with_delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
         self
     }
 
-    /// What fields stand within that hold delimiters or ends of lines; `None` if quotes stand for themselves.
-    /// Default: `"`.
+    /// Sets the quote around fields that hold delimiters or line ends; `None` if quotes have no meaning. Default: `"`.
     #[must_use]
     pub fn with_quote(mut self, quote: Option<u8>) -> Self {
         self.quote = quote;
         self
     }
 
-    /// What takes the next byte within quotes as it is, beside a quote that is written twice. Default: none.
+    /// Sets the escape character within quotes, in addition to the doubled quote. Default: none.
     #[must_use]
     pub fn with_escape(mut self, escape: Option<u8>) -> Self {
         self.escape = escape;
         self
     }
 
-    /// What names the columns. Default: [`CsvHeader::FirstLine`].
+    /// Sets the source of the names of the columns. Default: [`CsvHeader::FirstLine`].
     #[must_use]
     pub fn with_header(mut self, header: CsvHeader) -> Self {
         self.header = header;
         self
     }
 
-    /// Fields without quotes that are null beside the empty one. Default: none.
+    /// Sets the unquoted fields that are null, in addition to the empty one. Default: none.
     #[must_use]
     pub fn with_null_values<V: Into<String>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
         self.null_values = values.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The type of a column, which is not inferred then.
+    /// Sets the type of a column instead of inferring it.
     #[must_use]
     pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
         self.types.push((column.into(), data_type));
         self
     }
 
-    /// The records from which types are inferred. Default: those of the first 64 MiB.
+    /// Sets the records from which types are inferred. Default: those of the first 64 MiB.
     #[must_use]
     pub fn with_sample(mut self, sample: Sample) -> Self {
         self.sample = sample;
         self
     }
 
-    /// Which texts are points in time. Default: [`TimestampInference::Microseconds`].
+    /// Sets the texts that are timestamps. Default: [`TimestampInference::Microseconds`].
     #[must_use]
     pub fn with_timestamps(mut self, timestamps: TimestampInference) -> Self {
         self.timestamps = timestamps;
         self
     }
 
-    /// Bytes of a record at most, up to 1 GiB: one stray quote must not take the rest of the file into memory.
-    /// Default: 16 MiB.
+    /// Sets the maximum bytes of a record, up to 1 GiB, so that a stray quote does not take the rest of the file into
+    /// memory. Default: 16 MiB.
     #[must_use]
     pub fn with_max_record(mut self, size: ByteSize) -> Self {
         self.max_record = size;
@@ -129,12 +128,14 @@ impl CsvOptions {
         if self.max_record > MAX_RECORD || self.max_record.as_u64() == 0 {
             return Err(wrong("max_record: give at least 1 byte, and at most 1 GiB".to_owned()));
         }
+
         let dialect = CsvDialect {
             delimiter: self.delimiter,
             quote: self.quote,
             escape: self.escape,
             max_record_bytes: usize::try_from(self.max_record.as_u64()).unwrap_or(usize::MAX),
         };
+
         dialect.check().map_err(wrong)?;
         Ok(dialect)
     }

@@ -1,4 +1,4 @@
-//! The rows of one CSV file: its header, and records that have as many fields.
+//! The rows of one CSV file: its header, and records with the same number of fields.
 
 use std::{collections::HashSet, io::Read};
 
@@ -11,7 +11,7 @@ use crate::{
 pub(crate) struct CsvRows<R> {
     records: CsvRecords<R>,
     names: Vec<String>,
-    /// The record that was read last is the first row, and not handed out yet.
+    /// The current record is the first row, and was not returned yet.
     is_pending: bool,
 }
 
@@ -22,6 +22,7 @@ impl<R: Read> CsvRows<R> {
         if let CsvHeader::Names(names) = header {
             return Ok(Self { records, names: names.clone(), is_pending: false });
         }
+
         loop {
             if !records.next()? {
                 return Err(syntax(1, "the file has no line: there is no header".to_owned()));
@@ -30,6 +31,7 @@ impl<R: Read> CsvRows<R> {
                 break;
             }
         }
+
         let width = records.len();
         let (names, is_pending) = match header {
             CsvHeader::FirstLine => (header_names(&records)?, false),
@@ -37,6 +39,7 @@ impl<R: Read> CsvRows<R> {
                 ((0..width).map(|at| place_name(at, width)).collect(), true)
             }
         };
+
         Ok(Self { records, names, is_pending })
     }
 
@@ -44,12 +47,13 @@ impl<R: Read> CsvRows<R> {
         &self.names
     }
 
-    /// Reads the next row; whether there was one. Blank lines are no rows, unless there is only one column: then they
-    /// are null.
+    /// Reads the next row. Returns `false` at the end. Blank lines are skipped, unless there is only one column: then
+    /// they are null.
     pub(crate) fn next(&mut self) -> Result<bool, RecordError> {
         if std::mem::take(&mut self.is_pending) {
             return Ok(true);
         }
+
         loop {
             if !self.records.next()? {
                 return Ok(false);
@@ -58,10 +62,13 @@ impl<R: Read> CsvRows<R> {
                 break;
             }
         }
-        let (fields, columns) = (self.records.len(), self.names.len());
+
+        let fields = self.records.len();
+        let columns = self.names.len();
         if fields == columns {
             return Ok(true);
         }
+
         let reason = format!(
             "the record that begins here has {fields} field{}, and there are {columns} columns: correct it, or the \
              delimiter or the quote character",
@@ -70,17 +77,17 @@ impl<R: Read> CsvRows<R> {
         Err(syntax(self.records.first_line(), reason))
     }
 
-    /// The fields of the last row.
+    /// Returns the fields of the current row.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (CsvFieldKind, &[u8])> {
         self.records.fields()
     }
 
-    /// The line that the last row began on, from 1.
+    /// Returns the line on which the current row begins, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.records.first_line()
     }
 
-    /// Bytes of all records so far, about.
+    /// Returns the approximate bytes of all records so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.records.bytes_read()
     }
@@ -90,29 +97,33 @@ fn syntax(line: u64, reason: String) -> RecordError {
     RecordError::Syntax { line, reason }
 }
 
-/// The names in the record that was read last, each made unique.
+/// Returns the names in the current record, each made unique.
 fn header_names<R: Read>(records: &CsvRecords<R>) -> Result<Vec<String>, RecordError> {
     let width = records.len();
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(width);
+
     for (at, (_, field)) in records.fields().enumerate() {
         let name = std::str::from_utf8(field).map_err(|_| {
             syntax(records.first_line(), format!("the name of column {} is not UTF-8", at + 1))
         })?;
         let name = if name.is_empty() { place_name(at, width) } else { name.to_owned() };
+
         let mut unique = name.clone();
         let mut number = 1;
         while taken.contains(&unique) {
             unique = format!("{name}_{number}");
             number += 1;
         }
+
         taken.insert(unique.clone());
         names.push(unique);
     }
+
     Ok(names)
 }
 
-/// The name of a column that has none: all have as many digits.
+/// Returns the name of an unnamed column: all have the same number of digits.
 fn place_name(at: usize, width: usize) -> String {
     let digits = width.saturating_sub(1).to_string().len();
     format!("column{at:0digits$}")

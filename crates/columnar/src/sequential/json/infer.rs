@@ -1,21 +1,21 @@
-//! Infers the types of JSON values: the narrowest that loses nothing of any of them.
+//! Infers the types of JSON values: the narrowest that represents each of them without loss.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Integers up to here have a double of their own.
+/// Largest integer up to which each has a distinct float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// What the values that were seen so far can all be.
+/// The type that fits all values seen so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum JsonType {
-    /// There was no value but null.
+    /// All values were null.
     #[default]
     Null,
     Bool,
-    /// Integers of 64 bits; whether each has a double of its own.
+    /// Integers of 64 bits, with a flag if float64 represents each of them exactly.
     Int {
         is_exact: bool,
     },
@@ -23,13 +23,13 @@ pub(crate) enum JsonType {
     Text,
     List(Box<JsonType>),
     Struct(JsonFields),
-    /// Objects, lists and others: no type holds both. The line where the second kind came first.
+    /// Objects or lists mixed with other values, without a common type. Holds the first line of the second kind.
     Mixed {
         line: u64,
     },
 }
 
-/// The fields of objects, in the order in which they first come.
+/// The fields of objects, in order of first appearance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonFields {
     places: HashMap<String, usize>,
@@ -45,7 +45,7 @@ impl JsonFields {
         self.places.get(name).and_then(|place| self.fields.get(*place)).map(|(_, of_field)| of_field)
     }
 
-    /// The field, and whether it is new.
+    /// Returns the field, and whether it is new.
     fn get_or_add(&mut self, name: String) -> Option<(&mut JsonType, bool)> {
         let next = self.fields.len();
         let place = *self.places.entry(name.clone()).or_insert(next);
@@ -55,7 +55,7 @@ impl JsonFields {
         self.fields.get_mut(place).map(|(_, of_field)| (of_field, place == next))
     }
 
-    /// Looks at a record. Returns the top-level fields whose type is wider than before.
+    /// Adds a record. Returns the top-level fields whose type became wider.
     pub(crate) fn see(&mut self, record: &[u8], line: u64) -> Result<Vec<String>, serde_json::Error> {
         let mut widened = Vec::new();
         let mut deserializer = serde_json::Deserializer::from_slice(record);
@@ -66,7 +66,7 @@ impl JsonFields {
 }
 
 impl JsonType {
-    /// The type to read them as; the line of a value that has no type in common with those before, if there is one.
+    /// Returns the inferred type, or the line of the first value without a common type.
     pub(crate) fn data_type(&self) -> Result<DataType, u64> {
         Ok(match self {
             Self::Null | Self::Text => DataType::Utf8,
@@ -88,7 +88,7 @@ impl JsonType {
         Self::Int { is_exact: value.unsigned_abs() <= MAX_EXACT }
     }
 
-    /// Holds a value that is no list or object too; whether it is wider now.
+    /// Adds a scalar value. Returns `true` if the type became wider.
     fn widen(&mut self, value: Self, line: u64) -> bool {
         let wider = match (&*self, value) {
             (Self::Null, value) => value,
@@ -109,11 +109,12 @@ impl JsonType {
             (Self::List(_) | Self::Struct(_), _) => Self::Mixed { line },
             _ => Self::Text,
         };
+
         *self = wider;
         true
     }
 
-    /// Holds lists: the type of their items, and whether it is wider now.
+    /// Adds a list. Returns the type of its items, and whether the type became wider.
     fn list(&mut self, line: u64) -> (Option<&mut Self>, bool) {
         let is_new = match self {
             Self::List(_) | Self::Mixed { .. } => false,
@@ -126,10 +127,11 @@ impl JsonType {
                 true
             }
         };
+
         (if let Self::List(item) = self { Some(item) } else { None }, is_new)
     }
 
-    /// Holds objects: their fields, and whether it is wider now.
+    /// Adds an object. Returns its fields, and whether the type became wider.
     fn object(&mut self, line: u64) -> (Option<&mut JsonFields>, bool) {
         let is_new = match self {
             Self::Struct(_) | Self::Mixed { .. } => false,
@@ -142,11 +144,12 @@ impl JsonType {
                 true
             }
         };
+
         (if let Self::Struct(fields) = self { Some(fields) } else { None }, is_new)
     }
 }
 
-/// A record that is looked at.
+/// Adds a record to the inferred fields while it is parsed.
 struct JsonRecordSeed<'a> {
     fields: &'a mut JsonFields,
     line: u64,
@@ -182,7 +185,7 @@ impl<'de> Visitor<'de> for JsonRecordSeed<'_> {
     }
 }
 
-/// A value that is looked at.
+/// Adds a value to an inferred type while it is parsed.
 struct JsonValueSeed<'a> {
     of: &'a mut JsonType,
     line: u64,
@@ -226,7 +229,7 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
         match i64::try_from(value) {
             Ok(value) => self.scalar(JsonType::integer(value)),
-            // 64 bits with a sign do not hold it.
+            // It exceeds a signed 64-bit integer.
             Err(_) => self.scalar(JsonType::Text),
         }
     }
@@ -244,7 +247,8 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
         *self.is_wider |= is_new;
         match item {
             Some(item) => {
-                let (line, is_wider) = (self.line, self.is_wider);
+                let line = self.line;
+                let is_wider = self.is_wider;
                 while items
                     .next_element_seed(JsonValueSeed { of: &mut *item, line, is_wider: &mut *is_wider })?
                     .is_some()
@@ -252,6 +256,7 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
             }
             None => while items.next_element::<IgnoredAny>()?.is_some() {},
         }
+
         Ok(())
     }
 
@@ -262,6 +267,7 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(());
         };
+
         while let Some(name) = map.next_key::<String>()? {
             let (of_field, is_new) =
                 fields.get_or_add(name).ok_or_else(|| A::Error::custom("a field is missing"))?;
@@ -272,6 +278,7 @@ impl<'de> Visitor<'de> for JsonValueSeed<'_> {
                 is_wider: &mut *self.is_wider,
             })?;
         }
+
         Ok(())
     }
 }
@@ -302,6 +309,7 @@ mod tests {
         assert_eq!(one(&[r#"{"a": 1.5}"#, r#"{"a": 1}"#]), Ok(DataType::Float64));
         assert_eq!(one(&[r#"{"a": true}"#]), Ok(DataType::Boolean));
         assert_eq!(one(&[r#"{"a": null}"#]), Ok(DataType::Utf8));
+
         for mixed in [r#"{"a": "x"}"#, r#"{"a": true}"#] {
             assert_eq!(one(&[r#"{"a": 1}"#, mixed]), Ok(DataType::Utf8));
         }

@@ -1,5 +1,5 @@
-//! Splits JSON text into its records: objects after one another, as in JSON lines, or in one array. Whatever the size
-//! of the pieces that are read, memory is bounded by the largest record.
+//! Splits JSON text into its records: objects after one another, as in JSON lines, or in one array. Memory is bounded
+//! by the largest record.
 
 use std::{
     io::{self, Read},
@@ -8,16 +8,16 @@ use std::{
 
 use crate::csv::RecordError;
 
-/// Bytes that are read at a time.
+/// Bytes of a read.
 const READ_AT_ONCE: usize = 256 << 10;
-/// What some programs write before text in UTF-8.
+/// UTF-8 byte order mark, which some programs write.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The records of an input, one after another.
 pub(crate) struct JsonRecords<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What of the buffer is not yet looked at.
+    /// Unparsed part of the buffer.
     unread: Range<usize>,
     has_begun: bool,
     layout: JsonLayout,
@@ -30,20 +30,20 @@ pub(crate) struct JsonRecords<R> {
     bytes_read: u64,
 }
 
-/// How records stand in the text.
+/// Arrangement of the records in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JsonLayout {
-    /// There was none yet.
+    /// No record was read yet.
     Unknown,
-    /// With white space between them, if anything.
+    /// Separated by white space, if at all.
     Lines,
-    /// In an array, of which a record, or a comma, or the end comes next.
+    /// In an array; a record, a comma or the end comes next.
     BeforeElement,
     AfterElement,
     AfterArray,
 }
 
-/// Where within a record the next byte is.
+/// Lexical position of the next byte within a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct JsonNesting {
     /// Open braces and brackets; 0 between records.
@@ -69,7 +69,7 @@ impl<R: Read> JsonRecords<R> {
         }
     }
 
-    /// Reads the next record; whether there was one.
+    /// Reads the next record. Returns `false` at the end.
     pub(crate) fn next(&mut self) -> Result<bool, RecordError> {
         self.record.clear();
         self.nesting = JsonNesting::default();
@@ -82,28 +82,29 @@ impl<R: Read> JsonRecords<R> {
             if has_ended {
                 return Ok(true);
             }
+
             if !self.fill()? {
                 return self.end();
             }
         }
     }
 
-    /// The bytes of the last record.
+    /// Returns the bytes of the current record.
     pub(crate) fn record(&self) -> &[u8] {
         &self.record
     }
 
-    /// The line that the last record began on, from 1.
+    /// Returns the line on which the current record begins, from 1.
     pub(crate) fn first_line(&self) -> u64 {
         self.first_line
     }
 
-    /// Bytes of all records so far, about.
+    /// Returns the approximate bytes of all records so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read.saturating_sub(self.unread.len() as u64)
     }
 
-    /// Takes bytes up to the end of the record: how many, and whether it ends there.
+    /// Consumes bytes up to the end of the record. Returns their number, and whether the record ends there.
     fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), RecordError> {
         let mut start = 0;
         for (at, byte) in bytes.iter().enumerate() {
@@ -125,14 +126,16 @@ impl<R: Read> JsonRecords<R> {
                 return Ok((at + 1, true));
             }
         }
+
         if self.nesting.depth > 0 {
             self.record.extend_from_slice(bytes.get(start..).unwrap_or_default());
             self.check_size()?;
         }
+
         Ok((bytes.len(), false))
     }
 
-    /// Takes a byte between records; whether a record begins with it.
+    /// Consumes a byte between records. Returns `true` if a record begins with it.
     fn between(&mut self, byte: u8) -> Result<bool, RecordError> {
         self.layout = match (byte, self.layout) {
             (b'\n', _) => {
@@ -167,10 +170,11 @@ impl<R: Read> JsonRecords<R> {
                 ));
             }
         };
+
         Ok(false)
     }
 
-    /// The input has ended between records, or something is missing.
+    /// Handles the end of the input. Fails within a record or an array.
     fn end(&self) -> Result<bool, RecordError> {
         if self.nesting.depth > 0 {
             return Err(self.wrong(self.first_line, "the object that begins here is not closed"));
@@ -198,11 +202,12 @@ impl<R: Read> JsonRecords<R> {
         RecordError::Syntax { line, reason: reason.to_owned() }
     }
 
-    /// Reads on; whether there was more.
+    /// Reads more input. Returns `false` at its end.
     fn fill(&mut self) -> Result<bool, RecordError> {
         if self.buffer.is_empty() {
             self.buffer = vec![0; READ_AT_ONCE];
         }
+
         let mut count = read(&mut self.input, &mut self.buffer)?;
         let mut start = 0;
         if !self.has_begun {
@@ -213,10 +218,12 @@ impl<R: Read> JsonRecords<R> {
                     more => count += more,
                 }
             }
+
             if self.buffer.get(..count).is_some_and(|bytes| bytes.starts_with(BYTE_ORDER_MARK)) {
                 start = BYTE_ORDER_MARK.len();
             }
         }
+
         self.unread = start..count;
         self.bytes_read += count as u64;
         Ok(count > 0)
@@ -224,7 +231,7 @@ impl<R: Read> JsonRecords<R> {
 }
 
 impl JsonNesting {
-    /// Takes a byte of a record; whether the record ends with it.
+    /// Consumes a byte of a record. Returns `true` if the record ends with it.
     fn take(&mut self, byte: u8) -> bool {
         if self.in_string {
             match byte {
@@ -258,7 +265,7 @@ fn read(input: &mut impl Read, to: &mut [u8]) -> Result<usize, RecordError> {
 mod tests {
     use super::*;
 
-    /// Hands out a few bytes at a time.
+    /// Reader that returns a few bytes at a time.
     struct SlowJsonInput<'a>(&'a [u8], usize);
 
     impl Read for SlowJsonInput<'_> {
@@ -299,6 +306,7 @@ mod tests {
             assert_eq!(split(&lines, piece, 1000).unwrap(), expected([1, 3, 5]), "{piece}");
             assert_eq!(split(&array, piece, 1000).unwrap(), expected([3, 4, 6]), "{piece}");
         }
+
         assert!(split("", 1, 10).unwrap().is_empty());
         assert!(split("[]", 1, 10).unwrap().is_empty());
     }

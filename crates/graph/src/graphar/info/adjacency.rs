@@ -1,4 +1,4 @@
-//! The lists that the edges of a type are kept in: by which end, and in which order.
+//! Adjacency lists of an edge type: the end that aligns them, and their order.
 
 use std::{fmt, str::FromStr};
 
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use super::{property::FileType, unknown_name::UnknownNameError};
 
-/// An end of an edge.
+/// End of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where the edge begins.
+    /// Vertex where the edge begins.
     Source,
-    /// Where the edge ends.
+    /// Vertex where the edge ends.
     Dest,
 }
 
-/// By which vertices a list of edges is cut into parts, and whether each part is sorted by them.
+/// Vertices that cut a list of edges into parts, and order within a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AdjacencyOrder {
     /// Parts by source, edges in any order (COO).
@@ -29,7 +29,7 @@ pub enum AdjacencyOrder {
 }
 
 impl AdjacencyOrder {
-    /// The order with these two traits.
+    /// Returns the order with these two properties.
     pub fn new(ordered: bool, aligned_by: Side) -> Self {
         match (ordered, aligned_by) {
             (false, Side::Source) => Self::UnorderedBySource,
@@ -39,12 +39,12 @@ impl AdjacencyOrder {
         }
     }
 
-    /// Whether the edges of a part are sorted; if so, there are offsets of each vertex's edges.
+    /// Returns true if the edges of a part are sorted, with offsets of each vertex's edges.
     pub fn is_ordered(self) -> bool {
         matches!(self, Self::OrderedBySource | Self::OrderedByDest)
     }
 
-    /// The end whose vertex chunk decides which part an edge is in.
+    /// Returns the end whose vertex chunk decides the part of an edge.
     pub fn aligned_by(self) -> Side {
         match self {
             Self::UnorderedBySource | Self::OrderedBySource => Side::Source,
@@ -85,16 +85,16 @@ impl FromStr for AdjacencyOrder {
 /// One list of all edges of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Adjacency {
-    /// How its edges are arranged.
+    /// Arrangement of its edges.
     pub order: AdjacencyOrder,
-    /// The format of its files.
+    /// Format of its files.
     pub file_type: FileType,
-    /// Where its files are within those of the edge type: empty, or with a slash at its end.
+    /// Folder of its files within those of the edge type: empty, or with a trailing slash.
     pub prefix: String,
 }
 
 impl Adjacency {
-    /// A list with the usual prefix, such as `ordered_by_source/`.
+    /// Returns a list with the default prefix, such as `ordered_by_source/`.
     pub fn new(order: AdjacencyOrder, file_type: FileType) -> Self {
         Self { order, file_type, prefix: format!("{order}/") }
     }

@@ -1,4 +1,4 @@
-//! What is known of the edges of one type, and the paths of their files.
+//! Description of the edges of one type, and the paths of their files.
 
 use serde::Serialize;
 
@@ -11,48 +11,48 @@ use super::{
     vertex::{check_name, check_size},
 };
 
-/// The edges of one type between two types of vertices. Paths are relative to the graph's prefix.
+/// Edges of one type between two types of vertices. Paths are relative to the graph's prefix.
 ///
-/// Each list is cut into parts, one for each chunk of the vertices that it is aligned by, and each part into chunks
-/// of edges, counted from 0 in each part.
+/// Each list is cut into parts, one per chunk of the vertices that it is aligned by, and each part into chunks of
+/// edges, counted from 0 in each part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EdgeInfo {
-    /// The type of the vertices where edges begin.
+    /// Type of the vertices where edges begin.
     pub src_type: String,
-    /// The name of the edges' type.
+    /// Name of the edge type.
     pub edge_type: String,
-    /// The type of the vertices where edges end.
+    /// Type of the vertices where edges end.
     pub dst_type: String,
-    /// How many edges a chunk has; the last of a part has fewer. At least 1.
+    /// Edges per chunk; the last of a part has fewer. At least 1.
     pub chunk_size: u64,
-    /// How many sources have their edges in one part of a list by source. At least 1.
+    /// Sources per part of a list by source. At least 1.
     pub src_chunk_size: u64,
-    /// How many destinations have their edges in one part of a list by destination. At least 1.
+    /// Destinations per part of a list by destination. At least 1.
     pub dst_chunk_size: u64,
-    /// Whether an edge from one vertex to another differs from one back.
+    /// True if an edge from one vertex to another differs from one back.
     pub directed: bool,
-    /// Where its files are: empty, or with a slash at its end.
+    /// Folder of its files: empty, or with a trailing slash.
     pub prefix: String,
-    /// The lists that the edges are in: one at least, and one at most of each order.
+    /// Lists of the edges: at least one, and at most one per order.
     #[serde(rename = "adj_lists")]
     pub adjacencies: Vec<Adjacency>,
-    /// Its properties by the files that hold them, which are there for each list.
+    /// Properties by the files that hold them, which exist for each list.
     #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
 
 impl EdgeInfo {
-    /// The file of a chunk of a list: the positions of sources and destinations.
+    /// Returns the path of a chunk of a list: the indexes of sources and destinations.
     pub fn adjacency_path(&self, adjacency: &Adjacency, part: u64, chunk: u64) -> String {
         format!("{}{}adj_list/part{part}/chunk{chunk}", self.prefix, adjacency.prefix)
     }
 
-    /// The file with the offsets of a part's vertices: where the edges of each begin, counted within the part.
+    /// Returns the path of a part's offsets: the start of each vertex's edges within the part.
     pub fn offset_path(&self, adjacency: &Adjacency, part: u64) -> String {
         format!("{}{}offset/chunk{part}", self.prefix, adjacency.prefix)
     }
 
-    /// The file of a chunk of `group`, with the edges in the order of `adjacency`.
+    /// Returns the path of a chunk of `group`, with the edges in the order of `adjacency`.
     pub fn property_path(
         &self,
         adjacency: &Adjacency,
@@ -63,17 +63,17 @@ impl EdgeInfo {
         format!("{}{}{}part{part}/chunk{chunk}", self.prefix, adjacency.prefix, group.prefix)
     }
 
-    /// The file with the number of vertices that a list is aligned by: 8 bytes, little-endian.
+    /// Returns the path of the number of vertices that a list is aligned by: 8 bytes, little-endian.
     pub fn vertex_count_path(&self, adjacency: &Adjacency) -> String {
         format!("{}{}vertex_count", self.prefix, adjacency.prefix)
     }
 
-    /// The file with the number of edges of a part: 8 bytes, little-endian.
+    /// Returns the path of the number of edges of a part: 8 bytes, little-endian.
     pub fn edge_count_path(&self, adjacency: &Adjacency, part: u64) -> String {
         format!("{}{}edge_count{part}", self.prefix, adjacency.prefix)
     }
 
-    /// How many vertices have their edges in one part of the list of this order.
+    /// Returns the number of vertices per part of the list of this order.
     pub fn part_size(&self, order: AdjacencyOrder) -> u64 {
         match order.aligned_by() {
             Side::Source => self.src_chunk_size,
@@ -81,17 +81,17 @@ impl EdgeInfo {
         }
     }
 
-    /// The position of the property's group, its own within the group, and the property.
+    /// Returns the position of the property's group, its own within the group, and the property.
     pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
         property::find(&self.groups, name)
     }
 
-    /// The three names in one: `person_knows_person`.
+    /// Returns the three names in one: `person_knows_person`.
     pub fn name(&self) -> String {
         format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)
     }
 
-    /// The list of this order.
+    /// Returns the list of this order.
     pub fn adjacency(&self, order: AdjacencyOrder) -> Option<&Adjacency> {
         self.adjacencies.iter().find(|adjacency| adjacency.order == order)
     }
@@ -122,10 +122,11 @@ impl EdgeInfo {
                 return Err(InfoKeyError::new(format!("adj_lists[{i}]"), reason));
             }
         }
+
         Ok(())
     }
 
-    /// Only vertices have properties of several values by cardinality: those of an edge say so by their type.
+    /// Rejects cardinalities: only vertices have properties of several values by cardinality, edges by list types.
     fn check_cardinalities(&self) -> Result<(), InfoKeyError> {
         for (i, group) in self.groups.iter().enumerate() {
             if let Some(j) = group.properties.iter().position(|it| it.cardinality != Cardinality::Single) {

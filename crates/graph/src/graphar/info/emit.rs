@@ -1,18 +1,18 @@
-//! Writes YAML in the small part of it that every reader of GraphAr understands.
+//! Writes YAML in the subset that every reader of GraphAr understands.
 //!
-//! The official reader is line by line. A `#` begins a comment unless it is the only one in double quotes. An entry of
-//! a list with a colon is a mapping, unless that is the only one in double quotes. Nothing is ever unescaped, and
-//! `""` is an error. So there are texts that cannot be written.
+//! The official reader is line-based. A `#` begins a comment unless it is the only one in double quotes. A list entry
+//! with a colon is a mapping, unless that is the only one in double quotes. Nothing is ever unescaped, and `""` is an
+//! error. Some texts therefore cannot be written.
 
 use super::flaw::InfoKeyError;
 
-/// Lines of YAML that are being written.
+/// Writer of YAML lines.
 #[derive(Debug, Default)]
 pub(super) struct InfoYamlWriter {
     text: String,
 }
 
-/// Where a scalar stands.
+/// Position of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum YamlScalarPosition {
     Value,
@@ -20,13 +20,13 @@ enum YamlScalarPosition {
 }
 
 impl InfoYamlWriter {
-    /// `key: value`, where the value is a number, a flag or a name of the format. `key` has its indentation, and the
-    /// dash of the list that it begins an entry of.
+    /// Writes `key: value`, where the value is a number, a flag or a name of the format. `key` includes its
+    /// indentation, and the dash of the list entry that it begins.
     pub(super) fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
         self.text += &format!("{key}: {value}\n");
     }
 
-    /// `key: value`, where the value is any text.
+    /// Writes `key: value`, where the value is any text.
     pub(super) fn value(&mut self, key: &str, value: &str) -> Result<(), InfoKeyError> {
         if value.is_empty() {
             self.opens(key);
@@ -38,12 +38,12 @@ impl InfoYamlWriter {
         Ok(())
     }
 
-    /// `key:`, and what follows is below it.
+    /// Writes `key:`, which opens a nested block.
     pub(super) fn opens(&mut self, key: &str) {
         self.text += &format!("{key}:\n");
     }
 
-    /// A list of texts below `key`; nothing where it is empty.
+    /// Writes a list of texts below `key`; nothing if it is empty.
     pub(super) fn list(&mut self, key: &str, entries: &[String]) -> Result<(), InfoKeyError> {
         if !entries.is_empty() {
             self.opens(key);
@@ -61,7 +61,7 @@ impl InfoYamlWriter {
     }
 }
 
-/// `text` in quotes if need be.
+/// Returns `text`, quoted if necessary.
 fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     if is_plain(text) {
         return Ok(text.to_owned());
@@ -71,6 +71,7 @@ fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     }) {
         return Err(format!("{text:?} has characters that YAML cannot hold as they are"));
     }
+
     let hashes = text.matches('#').count();
     let colons = if place == YamlScalarPosition::Entry { text.matches(':').count() } else { 0 };
     if !text.contains(['"', '\\']) && hashes <= 1 && colons <= 1 {
@@ -79,10 +80,11 @@ fn scalar(text: &str, place: YamlScalarPosition) -> Result<String, String> {
     if !text.contains('\'') && !text.ends_with('\\') && hashes == 0 && colons == 0 {
         return Ok(format!("'{text}'"));
     }
+
     Err(format!("{text:?} cannot be written so that the official readers read it"))
 }
 
-/// Whether it is a string without quotes, and nothing but a string, to readers of any version of YAML.
+/// Returns true if readers of every YAML version take the unquoted text as a string.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -112,6 +114,7 @@ mod tests {
         ] {
             assert_eq!(scalar(text, YamlScalarPosition::Entry).as_deref(), Ok(written), "{text}");
         }
+
         assert_eq!(scalar("s3://a:1/b", YamlScalarPosition::Value).as_deref(), Ok("\"s3://a:1/b\""));
         assert_eq!(scalar("{\"a\": 1}", YamlScalarPosition::Value).as_deref(), Ok("'{\"a\": 1}'"));
     }

@@ -1,8 +1,8 @@
-//! What is wrong with one key of a description, before it is known in which file the key stands.
+//! Error at one key of a description, before its file is known.
 
 use crate::Error;
 
-/// A key and what is wrong with it.
+/// Key, and the reason why it is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InfoKeyError {
     pub(super) key: String,
@@ -14,17 +14,17 @@ impl InfoKeyError {
         Self { key: key.into(), reason: reason.into() }
     }
 
-    /// The same flaw, seen from whoever holds what it was found in: `at` comes before the key.
+    /// Prefixes the key with `at`, the key of the enclosing element.
     pub(super) fn within(self, at: &str) -> Self {
         Self { key: format!("{at}{}", self.key), ..self }
     }
 
-    /// The error of who reads `file`.
+    /// Returns the error of reading `file`.
     pub(super) fn in_file(self, file: &str) -> Error {
         Error::Info { file: file.to_owned(), key: self.key, reason: self.reason }
     }
 
-    /// The error of who wants to write `of`.
+    /// Returns the error of writing `of`.
     pub(super) fn unwritable(self, of: impl Into<String>) -> Error {
         Error::Unwritable { of: of.into(), reason: format!("{}: {}", self.key, self.reason) }
     }

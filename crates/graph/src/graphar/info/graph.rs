@@ -1,4 +1,4 @@
-//! What is known of a graph: its types of vertices and edges.
+//! Description of a graph: its vertex types and edge types.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,26 +12,26 @@ use super::{
     vertex::{VertexInfo, check_distinct, check_name},
 };
 
-/// A graph: the types of its vertices and edges, and where their files are.
+/// Graph: the types of its vertices and edges, and the location of their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GraphInfo {
-    /// The name of the graph.
+    /// Name of the graph.
     pub name: String,
-    /// Where the files of the graph are: empty for the folder of the graph's YAML file. It is relative to that folder,
-    /// or absolute as it was when the graph was written, which may have moved since.
+    /// Location of the graph's files: empty for the folder of its YAML file, relative to that folder, or absolute as of
+    /// when the graph was written, which may have moved since.
     pub prefix: String,
-    /// The types of vertices, each once.
+    /// Vertex types, each once.
     pub vertices: Vec<VertexInfo>,
-    /// The types of edges, each once between two types of vertices.
+    /// Edge types, each once between two vertex types.
     pub edges: Vec<EdgeInfo>,
     /// Labels of the graph itself.
     pub labels: Vec<String>,
-    /// Whatever else is said of the graph, by keys.
+    /// Further metadata of the graph, by keys.
     #[serde(rename = "extra_info")]
     pub extra: Vec<(String, String)>,
 }
 
-/// The part of a graph that a flaw is in.
+/// Part of a graph that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GraphInfoPart {
     Graph,
@@ -40,23 +40,23 @@ pub(super) enum GraphInfoPart {
 }
 
 impl GraphInfo {
-    /// The vertices of this type.
+    /// Returns the vertices of this type.
     pub fn vertex(&self, vertex_type: &str) -> Option<&VertexInfo> {
         self.vertices.iter().find(|vertex| vertex.vertex_type == vertex_type)
     }
 
-    /// The edges of this type between vertices of these types.
+    /// Returns the edges of this type between vertices of these types.
     pub fn edge(&self, src_type: &str, edge_type: &str, dst_type: &str) -> Option<&EdgeInfo> {
         self.edges.iter().find(|edge| names(edge) == (src_type, edge_type, dst_type))
     }
 
-    /// Whether the prefix names a place of its own, such as `/data/` or `s3://bucket/`, rather than one relative to the
-    /// graph's YAML file. Often it is where the graph was written, not where it is now.
+    /// Returns true if the prefix is absolute, such as `/data/` or `s3://bucket/`, rather than relative to the graph's
+    /// YAML file. Often it is where the graph was written, not where it is now.
     pub fn has_absolute_prefix(&self) -> bool {
         prefix::is_absolute(&self.prefix)
     }
 
-    /// The first flaw, with the part that it is in and the key in that part's file.
+    /// Returns the first error, with its part of the graph and the key in that part's file.
     pub(super) fn check(&self, strictness: Strictness) -> Result<(), (GraphInfoPart, InfoKeyError)> {
         self.check_graph(strictness).map_err(|flaw| (GraphInfoPart::Graph, flaw))?;
         let mut vertices: HashMap<&str, &VertexInfo> = HashMap::new();
@@ -67,6 +67,7 @@ impl GraphInfo {
                 return Err((GraphInfoPart::Vertex(i), InfoKeyError::new("type", reason)));
             }
         }
+
         let mut edges = HashSet::new();
         for (i, edge) in self.edges.iter().enumerate() {
             let wrong = |flaw| (GraphInfoPart::Edge(i), flaw);
@@ -79,6 +80,7 @@ impl GraphInfo {
                 return Err(wrong(InfoKeyError::new("edge_type", reason)));
             }
         }
+
         Ok(())
     }
 
@@ -98,7 +100,7 @@ fn names(edge: &EdgeInfo) -> (&str, &str, &str) {
     (&edge.src_type, &edge.edge_type, &edge.dst_type)
 }
 
-/// One end of the edges of a type: its vertices are there and, strictly, cut as the edges are.
+/// Checks one end of an edge type: its vertices exist and, in strict mode, have the same chunk size.
 fn check_end(
     end: &str,
     vertex_type: &str,
@@ -117,5 +119,6 @@ fn check_end(
         let reason = format!("is {chunk_size}, but chunks of {vertex_type} have {}", vertex.chunk_size);
         return Err(InfoKeyError::new(format!("{end}_chunk_size"), reason));
     }
+
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reads the YAML files of a graph. Whoever calls fetches them.
+//! Parser of the YAML files of a graph, which the caller fetches.
 
 use super::{
     flaw::InfoKeyError,
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::Result;
 
-/// How names of files of a graph end.
+/// Suffix of the file names of a graph.
 const ENDING: &str = ".yml";
 
-/// What a `*.graph.yml` says: which files say the rest.
+/// Parsed `*.graph.yml`: names the files of the types.
 ///
 /// ```
 /// use stylobate_graph::{GraphFile, Strictness};
@@ -32,19 +32,19 @@ const ENDING: &str = ".yml";
 pub struct GraphFile {
     file: String,
     strictness: Strictness,
-    /// All but the types.
+    /// Everything but the types.
     graph: GraphInfo,
     vertices: Vec<String>,
     edges: Vec<String>,
 }
 
 impl GraphFile {
-    /// Reads the graph's own file.
+    /// Parses the graph's own file.
     ///
     /// # Errors
     ///
-    /// [`Error::Info`](crate::Error::Info), with `file` as its file. Its key is the line and column where the text is
-    /// not YAML, or holds lists and text in each other's places.
+    /// [`Error::Info`](crate::Error::Info), with `file` as its file. Its key is the line and column if the text is not
+    /// YAML, or has a list in place of text or text in place of a list.
     pub fn parse(file: &str, text: &str, strictness: Strictness) -> Result<Self> {
         let yaml: GraphInfoYaml = yaml::read(file, text)?;
         if strictness.is_strict() && !file.ends_with(ENDING) {
@@ -53,26 +53,26 @@ impl GraphFile {
         Self::make(file, yaml, strictness).map_err(|flaw| flaw.in_file(file))
     }
 
-    /// The files of the types of vertices as they are written, relative to the folder of the graph's file.
+    /// Returns the files of the vertex types as written, relative to the folder of the graph's file.
     pub fn vertex_files(&self) -> &[String] {
         &self.vertices
     }
 
-    /// The files of the types of edges as they are written, relative to the folder of the graph's file.
+    /// Returns the files of the edge types as written, relative to the folder of the graph's file.
     pub fn edge_files(&self) -> &[String] {
         &self.edges
     }
 
-    /// Where the graph's files are said to be: as [`GraphInfo::prefix`].
+    /// Returns the prefix of the graph's files, as [`GraphInfo::prefix`].
     pub fn prefix(&self) -> &str {
         &self.graph.prefix
     }
 
-    /// The whole graph, once the files of its types are there: the name of each and its content.
+    /// Builds the whole graph from the files of its types: the name and content of each.
     ///
     /// # Errors
     ///
-    /// [`Error::Info`](crate::Error::Info) with the file of the first flaw and the key within it.
+    /// [`Error::Info`](crate::Error::Info) with the file of the first error and the key within it.
     pub fn with(self, vertices: Vec<(String, String)>, edges: Vec<(String, String)>) -> Result<GraphInfo> {
         let Self { file, strictness, graph: mut info, .. } = self;
         for (file, text) in &vertices {
@@ -80,6 +80,7 @@ impl GraphFile {
                 read::vertex(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
             info.vertices.push(vertex);
         }
+
         for (file, text) in &edges {
             let edge = read::edge(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
             info.edges.push(edge);
@@ -107,6 +108,7 @@ impl GraphFile {
             None if strictness.is_strict() => return Err(missing("name")),
             None => "graph".to_owned(),
         };
+
         let graph = GraphInfo {
             name,
             prefix: graph_prefix(yaml.prefix.unwrap_or_default(), strictness)?,
@@ -116,11 +118,12 @@ impl GraphFile {
         };
         let vertices = files("vertices", yaml.vertices.unwrap_or_default(), strictness)?;
         let edges = files("edges", yaml.edges.unwrap_or_default(), strictness)?;
+
         Ok(Self { file: file.to_owned(), strictness, graph, vertices, edges })
     }
 }
 
-/// An absolute prefix stays as it is but for the slash at its end.
+/// Normalizes the prefix of the graph; an absolute one changes only by a trailing slash.
 fn graph_prefix(written: String, strictness: Strictness) -> Result<String, InfoKeyError> {
     prefix::leads_up(&written)
         .map_err(|reason| InfoKeyError::new("prefix", format!("{written:?} {reason}")))?;
@@ -128,14 +131,17 @@ fn graph_prefix(written: String, strictness: Strictness) -> Result<String, InfoK
         return Ok(written);
     }
     let relative = read::slashed(&written, strictness)?;
-    Ok(match prefix::is_absolute(&written) {
-        false => relative,
-        true if written.ends_with('/') => written,
-        true => written + "/",
+
+    Ok(if !prefix::is_absolute(&written) {
+        relative
+    } else if written.ends_with('/') {
+        written
+    } else {
+        written + "/"
     })
 }
 
-/// Names of files that lie with the graph's own or below.
+/// Checks the names of files, which lie in the folder of the graph's own or below.
 fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<String>, InfoKeyError> {
     for (i, name) in names.iter().enumerate() {
         let key = format!("{key}[{i}]");
@@ -150,5 +156,6 @@ fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<St
             ));
         }
     }
+
     Ok(names)
 }

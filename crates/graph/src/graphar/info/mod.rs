@@ -1,4 +1,4 @@
-//! What the YAML files of a graph in GraphAr say: its types, their properties and lists, and where their files are.
+//! YAML files of a GraphAr graph: its types, their properties and lists, and the paths of their files.
 //!
 //! ```text
 //! friends.graph.yml               GraphInfo
@@ -6,9 +6,9 @@
 //!   person_knows_person.edge.yml  EdgeInfo ──── groups, and adjacencies: Adjacency
 //! ```
 //!
-//! Nothing here does I/O. [`GraphFile`] says which files to fetch and makes a [`GraphInfo`] of their texts, whose
-//! functions say where data is; [`GraphInfo::yaml_files`] is the way back. Where the documents of the format are
-//! silent, its C++ library is followed.
+//! Nothing here does I/O. [`GraphFile`] names the files to fetch and builds a [`GraphInfo`] from their texts, whose
+//! methods return the paths of data; [`GraphInfo::yaml_files`] is the inverse. Where the specification of the format is
+//! silent, this follows its C++ library.
 
 mod adjacency;
 mod edge;

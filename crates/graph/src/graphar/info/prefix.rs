@@ -1,17 +1,17 @@
-//! Prefixes of paths: their one spelling, and those that would lead out of the graph.
+//! Path prefixes: their normal form, and rejection of those that lead out of the graph.
 
-/// The prefix as paths are made of it: parts with a slash behind each, no `.`, and nothing for the folder itself.
+/// Normalizes a prefix: each part followed by a slash, no `.`, and empty for the folder itself.
 pub(super) fn normal(prefix: &str) -> String {
     prefix.split('/').filter(|part| !part.is_empty() && *part != ".").map(|part| format!("{part}/")).collect()
 }
 
-/// Whether it names a place of its own rather than one within the graph: `/data/`, `s3://bucket/`, `C:\`.
+/// Returns true if a path is absolute rather than within the graph: `/data/`, `s3://bucket/`, `C:\`.
 pub(super) fn is_absolute(path: &str) -> bool {
     let drive = matches!(path.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     path.starts_with(['/', '\\']) || path.contains("://") || drive
 }
 
-/// Why no file may be looked for there, if so.
+/// Rejects absolute paths and paths that lead upwards.
 pub(super) fn leads_out(path: &str) -> Result<(), &'static str> {
     if is_absolute(path) {
         return Err("is absolute: paths are relative to the graph");
@@ -19,7 +19,7 @@ pub(super) fn leads_out(path: &str) -> Result<(), &'static str> {
     leads_up(path)
 }
 
-/// Why no file may be looked for below there, be it absolute or not.
+/// Rejects paths that lead upwards, absolute or not.
 pub(super) fn leads_up(path: &str) -> Result<(), &'static str> {
     if path.split(['/', '\\']).any(|part| part == "..") {
         return Err("leads out of its folder by `..`");
@@ -30,7 +30,7 @@ pub(super) fn leads_up(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Why paths cannot be made of it as it stands, if so.
+/// Rejects prefixes that cannot be used in paths unchanged.
 pub(super) fn usable(prefix: &str) -> Result<(), &'static str> {
     leads_out(prefix)?;
     if normal(prefix) == prefix { Ok(()) } else { Err("is not of parts with one slash behind each") }
@@ -53,6 +53,7 @@ mod tests {
             assert_eq!(normal(written), is, "{written}");
             assert_eq!(usable(is), Ok(()));
         }
+
         assert!(usable("vertex").is_err());
         assert!(usable("./vertex/").is_err());
     }

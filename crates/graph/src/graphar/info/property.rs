@@ -11,7 +11,7 @@ use super::{
     unknown_name::UnknownNameError,
 };
 
-/// How many values of a property a vertex has. Properties of edges have one.
+/// Number of values of a property per vertex. Properties of edges have one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cardinality {
     /// One, or null.
@@ -50,7 +50,7 @@ impl FromStr for Cardinality {
     }
 }
 
-/// The format of the files of a property group or an adjacency list.
+/// Format of the files of a property group or an adjacency list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
     /// Apache Parquet.
@@ -92,24 +92,24 @@ impl FromStr for FileType {
     }
 }
 
-/// A property of vertices or edges: one column of the files of its group.
+/// Property of vertices or edges: one column of the files of its group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Property {
-    /// Its name, and its column's.
+    /// Name of the property and of its column.
     pub name: String,
-    /// The type of each value.
+    /// Type of each value.
     #[serde(rename = "data_type")]
     pub property_type: PropertyType,
-    /// Whether it tells the vertices of its type apart.
+    /// True for the primary key of the vertex type.
     pub is_primary: bool,
-    /// Whether values may be missing.
+    /// True if values may be null.
     pub is_nullable: bool,
-    /// How many values a vertex has.
+    /// Number of values per vertex.
     pub cardinality: Cardinality,
 }
 
 impl Property {
-    /// A property of one value, which may be null and is not the primary key.
+    /// Returns a property of one value, nullable and not the primary key.
     pub fn new(name: impl Into<String>, property_type: PropertyType) -> Self {
         Self {
             name: name.into(),
@@ -120,12 +120,12 @@ impl Property {
         }
     }
 
-    /// The same property as the primary key, which is never null.
+    /// Returns the same property as the primary key, which is never null.
     pub fn into_primary(self) -> Self {
         Self { is_primary: true, is_nullable: false, ..self }
     }
 
-    /// The type of its column: the values', or a list of them where there may be several.
+    /// Returns the type of its column: that of the values, or a list of them if there may be several.
     pub fn arrow(&self) -> DataType {
         match self.cardinality {
             Cardinality::Single => self.property_type.arrow(),
@@ -154,6 +154,7 @@ impl Property {
                 ));
             }
         }
+
         if !strictness.is_strict() {
             return Ok(());
         }
@@ -171,23 +172,24 @@ impl Property {
         if self.is_primary && self.is_nullable {
             return Err(InfoKeyError::new("is_nullable", "a primary key is never null"));
         }
+
         Ok(())
     }
 }
 
-/// Properties that are stored together, in one file for each chunk.
+/// Properties that are stored together, in one file per chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PropertyGroup {
-    /// Where its files are within those of its type: empty, or with a slash at its end.
+    /// Folder of its files within those of its type: empty, or with a trailing slash.
     pub prefix: String,
-    /// The format of its files.
+    /// Format of its files.
     pub file_type: FileType,
-    /// Its properties, one at least.
+    /// Properties, at least one.
     pub properties: Vec<Property>,
 }
 
 impl PropertyGroup {
-    /// A group with the usual prefix: the names of its properties, with `_` between them, and a slash.
+    /// Returns a group with the default prefix: the names of its properties, joined by `_`, and a slash.
     pub fn new(file_type: FileType, properties: Vec<Property>) -> Self {
         let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
         Self { prefix: format!("{}/", names.join("_")), file_type, properties }
@@ -203,7 +205,7 @@ pub(super) fn find<'a>(groups: &'a [PropertyGroup], name: &str) -> Option<(usize
     })
 }
 
-/// What is wrong with the groups of one type, by their keys in its file.
+/// Checks the groups of one type; the error has the key in its file.
 pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> Result<(), InfoKeyError> {
     let mut keys: HashMap<&str, String> = HashMap::new();
     let mut primary = false;
@@ -227,5 +229,6 @@ pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> 
             keys.insert(&property.name, format!("property_groups[{i}].properties[{j}]"));
         }
     }
+
     Ok(())
 }

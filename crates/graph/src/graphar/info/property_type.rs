@@ -1,4 +1,4 @@
-//! The types that properties have, their names in GraphAr, and what they are in Arrow.
+//! Property types, their names in GraphAr, and their Arrow types.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 
 use super::unknown_name::UnknownNameError;
 
-/// The type of a property's values. Shown and parsed as GraphAr writes it: `int64`, `list<float>`.
+/// Type of a property's values. Displayed and parsed as GraphAr writes it: `int64`, `list<float>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PropertyType {
     /// `bool`.
@@ -30,7 +30,7 @@ pub enum PropertyType {
 }
 
 impl PropertyType {
-    /// The type of its column. Data may be stored otherwise, such as timestamps in microseconds: readers cast it.
+    /// Returns the type of its column. Stored data may differ, such as timestamps in microseconds: readers cast it.
     pub fn arrow(&self) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
@@ -45,9 +45,9 @@ impl PropertyType {
         }
     }
 
-    /// The type that a column of `arrow` is written as, if GraphAr has one that holds its values: dictionaries count
-    /// as their values, and narrow numbers as wider ones. There is none for `UInt64`, decimals, bytes, times of day
-    /// and lists of lists.
+    /// Returns the type that a column of `arrow` is written as, if GraphAr has one that holds its values: dictionaries
+    /// count as their values, and narrow numbers as wider ones. `UInt64`, decimals, bytes, times of day and lists of
+    /// lists have none.
     pub fn of_arrow(arrow: &DataType) -> Option<Self> {
         match arrow {
             DataType::List(item)
@@ -73,7 +73,7 @@ impl PropertyType {
             DataType::Float64 => Some(Self::Double),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(Self::String),
             DataType::Date32 => Some(Self::Date),
-            // Milliseconds, whatever its name says.
+            // Milliseconds in GraphAr, whatever the unit.
             DataType::Date64 | DataType::Timestamp(..) => Some(Self::Timestamp),
             DataType::Dictionary(_, value) => Self::of_single(value),
             _ => None,
@@ -84,7 +84,7 @@ impl PropertyType {
         matches!(self, Self::List(_))
     }
 
-    /// Whether the official readers have a name for it: they know lists of numbers and of strings only.
+    /// Returns true if the official readers have a name for it: they support lists of numbers and of strings only.
     pub(super) fn is_official(&self) -> bool {
         match self {
             Self::List(item) => {

@@ -1,4 +1,4 @@
-//! Makes sense of what YAML files hold: names become types, and what may be left out gets its usual value.
+//! Converts parsed YAML files: names become types, and optional keys get their defaults.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ use super::{
     },
 };
 
-/// The vertices of one type, except for what `VertexInfo::check` looks at.
+/// Converts the vertices of one type, without the checks of `VertexInfo::check`.
 pub(super) fn vertex(yaml: VertexInfoYaml, strictness: Strictness) -> Result<VertexInfo, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     check_version(yaml.version.as_deref(), strictness)?;
@@ -31,7 +31,7 @@ pub(super) fn vertex(yaml: VertexInfoYaml, strictness: Strictness) -> Result<Ver
     })
 }
 
-/// The edges of one type, except for what `EdgeInfo::check` looks at.
+/// Converts the edges of one type, without the checks of `EdgeInfo::check`.
 pub(super) fn edge(yaml: EdgeInfoYaml, strictness: Strictness) -> Result<EdgeInfo, InfoKeyError> {
     check_unknown(&yaml.unknown, strictness)?;
     check_version(yaml.version.as_deref(), strictness)?;
@@ -59,7 +59,7 @@ pub(super) fn edge(yaml: EdgeInfoYaml, strictness: Strictness) -> Result<EdgeInf
     })
 }
 
-/// Whether the version is there and is ours: `gar/v1`, then types of the user's own in parentheses.
+/// Checks that the version is present and supported: `gar/v1`, then user-defined types in parentheses.
 pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Result<(), InfoKeyError> {
     let Some(version) = version else {
         return if strictness.is_strict() { Err(missing("version")) } else { Ok(()) };
@@ -80,6 +80,7 @@ pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Re
             format!("{version:?} is neither gar/v1 nor gar/v1 with types in parentheses"),
         ));
     }
+
     Ok(())
 }
 
@@ -90,7 +91,7 @@ pub(super) fn check_unknown(unknown: &UnknownYamlKeys, strictness: Strictness) -
     }
 }
 
-/// Reads each entry of a list; a flaw has its position before its key.
+/// Converts each entry of a list; an error has the entry's position before its key.
 pub(super) fn each<T, U>(
     key: &str,
     list: Vec<T>,
@@ -104,23 +105,24 @@ pub(super) fn missing(key: &str) -> InfoKeyError {
     InfoKeyError::new(key, "is missing")
 }
 
-/// The text behind `key`, which must be there.
+/// Returns the text of `key`, which is required.
 pub(super) fn required(key: &str, text: Option<String>) -> Result<String, InfoKeyError> {
     text.filter(|text| !text.is_empty()).ok_or_else(|| missing(key))
 }
 
-/// A prefix as it is written, in its one spelling.
+/// Returns the normal form of a prefix.
 pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, InfoKeyError> {
     if strictness.is_strict() && !prefix.ends_with('/') {
         return Err(InfoKeyError::new("prefix", format!("{prefix:?} has no slash at its end")));
     }
 
     let normal = prefix::normal(prefix);
-    // Nothing else says that it is the folder itself: an empty prefix is the usual one.
+    // `./` is the only spelling of the folder itself: an empty prefix stands for the default one.
     let is_own = prefix == "./";
     if strictness.is_strict() && !is_own && !prefix::is_absolute(prefix) && normal != prefix {
         return Err(InfoKeyError::new("prefix", format!("{prefix:?} is written {normal:?}")));
     }
+
     Ok(normal)
 }
 
@@ -148,8 +150,8 @@ fn adjacency(yaml: AdjacencyInfoYaml, strictness: Strictness) -> Result<Adjacenc
     })
 }
 
-/// The groups of an edge type whose file has them in each list, as files once had. Where lists differ nothing can be
-/// said of the type, and the official readers look at none of them.
+/// Returns the property groups of an edge type from its lists, where older files have them. If lists differ nothing is
+/// known of the type, and the official readers look at none of them.
 fn groups_of_lists(
     lists: &mut [AdjacencyInfoYaml],
     strictness: Strictness,
@@ -168,6 +170,7 @@ fn groups_of_lists(
             None => common = Some(of_list),
         }
     }
+
     Ok(common.unwrap_or_default())
 }
 
@@ -199,6 +202,7 @@ fn property(yaml: PropertyInfoYaml, strictness: Strictness) -> Result<Property, 
         Some(text) => flag("is_nullable", &text, strictness)?,
         None => !is_primary,
     };
+
     let cardinality = match yaml.cardinality {
         Some(text) => named("cardinality", Some(text))?,
         None => Cardinality::Single,
@@ -206,7 +210,7 @@ fn property(yaml: PropertyInfoYaml, strictness: Strictness) -> Result<Property, 
     Ok(Property { name, property_type, is_primary, is_nullable, cardinality })
 }
 
-/// The text behind `key`, or behind the key that it once was.
+/// Returns the text of `key`, or of its former name.
 fn renamed(
     key: &str,
     text: Option<String>,
@@ -220,7 +224,7 @@ fn renamed(
     }
 }
 
-/// A prefix within the graph. Where none is written it is the usual one.
+/// Returns a prefix within the graph; the default one if none is written.
 fn prefix_or(prefix: Option<String>, usual: &str, strictness: Strictness) -> Result<String, InfoKeyError> {
     let written = prefix.filter(|prefix| !prefix.is_empty()).unwrap_or_else(|| format!("{usual}/"));
     prefix::leads_out(&written)
@@ -228,7 +232,7 @@ fn prefix_or(prefix: Option<String>, usual: &str, strictness: Strictness) -> Res
     slashed(&written, strictness)
 }
 
-/// A chunk size. It is 1 at least, which is told together with what the file says instead.
+/// Parses a chunk size, at least 1; the error names this bound and the value in the file.
 fn size(key: &str, text: Option<String>) -> Result<u64, InfoKeyError> {
     let text = required(key, text)?;
     let number: i64 = text.trim().parse().map_err(|_| {
@@ -255,6 +259,7 @@ fn flag(key: &str, text: &str, strictness: Strictness) -> Result<bool, InfoKeyEr
             _ => {}
         },
     }
+
     Err(InfoKeyError::new(key, format!("{text:?} is neither true nor false")))
 }
 

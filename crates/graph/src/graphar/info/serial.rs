@@ -1,10 +1,10 @@
-//! Descriptions for machines: names of the format as texts, everything else under the keys of the YAML files.
+//! Serialization of descriptions: names of the format as strings, everything else under the keys of the YAML files.
 
 use serde::{Serialize, Serializer};
 
 use super::{AdjacencyOrder, Cardinality, FileType, PropertyType};
 
-/// What is written as its name.
+/// Serializes types by name.
 macro_rules! by_name {
     ($($name:ty),*) => {$(
         impl Serialize for $name {

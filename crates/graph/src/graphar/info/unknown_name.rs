@@ -1,13 +1,13 @@
-//! The error of reading a name that GraphAr does not have.
+//! Error of parsing a name that GraphAr does not have.
 
 /// GraphAr has no such file type, data type, cardinality or order. Correct the name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {kind} {name:?}: {known}")]
 pub struct UnknownNameError {
-    /// What was to be named.
+    /// Kind of the name.
     pub kind: &'static str,
-    /// The name.
+    /// Unknown name.
     pub name: String,
-    /// The names there are.
+    /// Known names.
     pub known: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What is known of the vertices of one type, and the paths of their files.
+//! Description of the vertices of one type, and the paths of their files.
 
 use std::collections::HashSet;
 
@@ -11,25 +11,25 @@ use super::{
     strictness::Strictness,
 };
 
-/// The vertices of one type. Paths are relative to the graph's prefix.
+/// Vertices of one type. Paths are relative to the graph's prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VertexInfo {
-    /// The name of the type.
+    /// Name of the type.
     #[serde(rename = "type")]
     pub vertex_type: String,
-    /// How many vertices a chunk has; the last has fewer. At least 1.
+    /// Vertices per chunk; the last has fewer. At least 1.
     pub chunk_size: u64,
-    /// Where its files are: empty, or with a slash at its end.
+    /// Folder of its files: empty, or with a trailing slash.
     pub prefix: String,
-    /// The labels that vertices may have.
+    /// Labels that vertices may have.
     pub labels: Vec<String>,
-    /// Its properties by the files that hold them.
+    /// Properties by the files that hold them.
     #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
 
 impl VertexInfo {
-    /// Vertices of the usual prefix, the type and a slash, without labels and properties so far.
+    /// Returns a type with the default prefix (the type and a slash), without labels and properties.
     pub fn new(vertex_type: impl Into<String>, chunk_size: u64) -> Self {
         let vertex_type = vertex_type.into();
         Self {
@@ -41,32 +41,32 @@ impl VertexInfo {
         }
     }
 
-    /// The file of a chunk of `group`.
+    /// Returns the path of a chunk of `group`.
     pub fn chunk_path(&self, group: &PropertyGroup, chunk: u64) -> String {
         format!("{}{}chunk{chunk}", self.prefix, group.prefix)
     }
 
-    /// The file with the number of vertices: 8 bytes, little-endian.
+    /// Returns the path of the number of vertices: 8 bytes, little-endian.
     pub fn count_path(&self) -> String {
         format!("{}vertex_count", self.prefix)
     }
 
-    /// The Parquet file with a chunk of the labels, one column of booleans for each.
+    /// Returns the path of the Parquet file with a chunk of the labels, one column of booleans per label.
     pub fn label_path(&self, chunk: u64) -> String {
         format!("{}labels/chunk{chunk}", self.prefix)
     }
 
-    /// The position of the property's group, its own within the group, and the property.
+    /// Returns the position of the property's group, its own within the group, and the property.
     pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
         property::find(&self.groups, name)
     }
 
-    /// The property that tells vertices apart; the first where several are said to.
+    /// Returns the primary key; the first if several are declared.
     pub fn primary(&self) -> Option<&Property> {
         self.groups.iter().flat_map(|group| &group.properties).find(|property| property.is_primary)
     }
 
-    /// How many chunks so many vertices fill.
+    /// Returns the number of chunks that `vertices` vertices fill.
     pub fn chunks(&self, vertices: u64) -> u64 {
         vertices.div_ceil(self.chunk_size.max(1))
     }
@@ -86,7 +86,7 @@ pub(super) fn check_name(key: &str, name: &str) -> Result<(), InfoKeyError> {
     if name.is_empty() { Err(InfoKeyError::new(key, "is empty")) } else { Ok(()) }
 }
 
-/// Chunk sizes are counted in 63 bits by all readers.
+/// Rejects chunk sizes that do not fit 63 bits, as all readers count them.
 pub(super) fn check_size(key: &str, size: u64) -> Result<(), InfoKeyError> {
     match i64::try_from(size) {
         Ok(0) => Err(InfoKeyError::new(key, "must be at least 1, not 0")),
@@ -95,7 +95,7 @@ pub(super) fn check_size(key: &str, size: u64) -> Result<(), InfoKeyError> {
     }
 }
 
-/// The position of each flaw is part of its key.
+/// Rejects duplicate names; the position of each error is part of its key.
 pub(super) fn check_distinct<'a>(
     key: &str,
     names: impl Iterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! What a graph of our own must fulfil, and the YAML files that describe it.
+//! Validation of graphs to be written, and the YAML files that describe them.
 
 use std::collections::HashMap;
 
@@ -16,32 +16,32 @@ use super::{
 use crate::Result;
 
 const VERSION: &str = "gar/v1";
-/// Columns of positions and offsets begin with this.
+/// Prefix of the columns of positions and offsets.
 const RESERVED: &str = "_graphAr";
-/// What file systems allow.
-const LONGEST_FILE_NAME: usize = 255;
+/// Limit of file systems, in bytes.
+const MAX_FILE_NAME: usize = 255;
 
 impl GraphInfo {
-    /// Whether a graph can be written as it is described: all that [`Strictness::Strict`] asks for, names that can be
-    /// names of files, paths that no two files share, names of properties that are not the format's own, and texts
-    /// that the official readers can read.
+    /// Checks that a graph can be written as described: all requirements of [`Strictness::Strict`], valid file names,
+    /// paths that no two files share, property names that the format does not reserve, and texts that the official
+    /// readers can read.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first flaw.
+    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first error.
     pub fn validate(&self) -> Result<()> {
         self.yaml_files().map(drop)
     }
 
-    /// The YAML files of a graph that [is valid](Self::validate), name and content of each: those of the types of
-    /// vertices, then of edges, then the graph's own, which names the others.
+    /// Returns the YAML files of a [valid](Self::validate) graph, name and content of each: those of the vertex types,
+    /// then of edge types, then the graph's own, which names the others.
     ///
-    /// The official C++ reader, and what is made of it, takes ASCII without `~` only. Names beyond that are written
-    /// nevertheless, for other readers.
+    /// The official C++ reader and its derivatives accept only ASCII without `~`. Other names are written nevertheless,
+    /// for other readers.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first flaw.
+    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first error.
     pub fn yaml_files(&self) -> Result<Vec<(String, String)>> {
         self.files().map_err(|(part, flaw)| flaw.unwritable(self.called(part)))
     }
@@ -53,6 +53,7 @@ impl GraphInfo {
         for (i, vertex) in self.vertices.iter().enumerate() {
             files.push(vertex_file(vertex, &mut taken).map_err(|flaw| (GraphInfoPart::Vertex(i), flaw))?);
         }
+
         for (i, edge) in self.edges.iter().enumerate() {
             files.push(edge_file(edge, &mut taken).map_err(|flaw| (GraphInfoPart::Edge(i), flaw))?);
         }
@@ -72,7 +73,7 @@ impl GraphInfo {
     }
 }
 
-/// Each path with the key that says it and the file that the key is in.
+/// Each path, with the key that defines it and the file of the key.
 type ClaimedPaths = HashMap<String, String>;
 
 fn vertex_file(vertex: &VertexInfo, taken: &mut ClaimedPaths) -> Result<(String, String), InfoKeyError> {
@@ -108,11 +109,12 @@ fn file_name(key: &str, name: &str, kind: &str) -> Result<String, InfoKeyError> 
     if name.contains(char::is_control) {
         return wrong("has control characters");
     }
+
     let file = format!("{name}.{kind}.yml");
     if prefix::is_absolute(&file) {
         return wrong("begins like that of a drive");
     }
-    if file.len() > LONGEST_FILE_NAME { wrong("is too long") } else { Ok(file) }
+    if file.len() > MAX_FILE_NAME { wrong("is too long") } else { Ok(file) }
 }
 
 fn check_reserved(groups: &[PropertyGroup]) -> Result<(), InfoKeyError> {
@@ -128,8 +130,8 @@ fn check_reserved(groups: &[PropertyGroup]) -> Result<(), InfoKeyError> {
     Ok(())
 }
 
-/// Notes the paths that `owner`, the YAML file of a type, describes, and the file itself. A second owner of a path
-/// would overwrite what the first has there.
+/// Claims the paths that `owner`, the YAML file of a type, describes, and the file itself. A second owner of a path
+/// would overwrite the files of the first.
 fn take(
     taken: &mut ClaimedPaths,
     paths: impl Iterator<Item = (String, String)>,
@@ -144,7 +146,7 @@ fn take(
     Ok(())
 }
 
-/// The key that says where a file is, and its path, for the first file of each kind.
+/// Returns the key that defines a file's location and its path, for the first file of each kind.
 fn vertex_paths(vertex: &VertexInfo) -> impl Iterator<Item = (String, String)> {
     let labels = (!vertex.labels.is_empty()).then(|| ("labels".to_owned(), vertex.label_path(0)));
     let groups = vertex.groups.iter().enumerate();
@@ -174,6 +176,7 @@ fn vertex_yaml(vertex: &VertexInfo) -> Result<String, InfoKeyError> {
     if !vertex.groups.is_empty() {
         yaml.opens("property_groups");
     }
+
     for (i, group) in vertex.groups.iter().enumerate() {
         let at = |flaw: InfoKeyError| flaw.within(&format!("property_groups[{i}]."));
         yaml.opens("  - properties");
@@ -181,6 +184,7 @@ fn vertex_yaml(vertex: &VertexInfo) -> Result<String, InfoKeyError> {
         yaml.value("    prefix", written(&group.prefix)).map_err(at)?;
         yaml.plain("    file_type", group.file_type);
     }
+
     yaml.plain("version", VERSION);
     Ok(yaml.into_text())
 }
@@ -196,6 +200,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
     yaml.plain("directed", edge.directed);
     yaml.value("prefix", written(&edge.prefix))?;
     yaml.opens("adj_lists");
+
     for (i, list) in edge.adjacencies.iter().enumerate() {
         yaml.plain("  - ordered", list.order.is_ordered());
         yaml.plain(
@@ -209,6 +214,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
             .map_err(|flaw| flaw.within(&format!("adj_lists[{i}].")))?;
         yaml.plain("    file_type", list.file_type);
     }
+
     if !edge.groups.is_empty() {
         yaml.opens("property_groups");
     }
@@ -219,6 +225,7 @@ fn edge_yaml(edge: &EdgeInfo) -> Result<String, InfoKeyError> {
         yaml.opens("    properties");
         properties(&mut yaml, &group.properties).map_err(at)?;
     }
+
     yaml.plain("version", VERSION);
     Ok(yaml.into_text())
 }
@@ -234,10 +241,11 @@ fn properties(yaml: &mut InfoYamlWriter, properties: &[Property]) -> Result<(), 
             yaml.plain("        cardinality", property.cardinality);
         }
     }
+
     Ok(())
 }
 
-/// `of_types` are the files of the types, those of vertices first.
+/// Returns the graph's own file; `of_types` are the files of the types, vertices first.
 fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String, InfoKeyError> {
     let names: Vec<String> = of_types.iter().map(|(name, _)| name.clone()).collect();
     let (vertices, edges) = names.split_at_checked(graph.vertices.len()).unwrap_or((&names, &[]));
@@ -253,6 +261,7 @@ fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String
     if !graph.extra.is_empty() {
         yaml.opens("extra_info");
     }
+
     for (i, (key, value)) in graph.extra.iter().enumerate() {
         let at = |flaw: InfoKeyError| flaw.within(&format!("extra_info[{i}]."));
         yaml.value("  - key", key).map_err(at)?;
@@ -261,7 +270,7 @@ fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String
     Ok(yaml.into_text())
 }
 
-/// An empty prefix would be taken for none, and so for the usual one.
+/// Returns `./` for an empty prefix, which readers would replace by the default one.
 fn written(prefix: &str) -> &str {
     if prefix.is_empty() { "./" } else { prefix }
 }

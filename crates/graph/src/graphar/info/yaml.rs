@@ -1,7 +1,7 @@
-//! What the YAML files of a graph hold, key by key, before it is known whether it makes sense.
+//! YAML files of a graph, key by key, before validation.
 //!
-//! Scalars are text here: a property may be called `1.10` or `yes`, and what is wrong with a number is said with its
-//! key rather than its line.
+//! Scalars are text here: a property may be called `1.10` or `yes`, and errors in numbers name the key rather than the
+//! line.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct GraphInfoYaml {
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// One entry of `extra_info`.
+/// Entry of `extra_info`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ExtraInfoYaml {
     pub(super) key: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct ExtraInfoYaml {
 pub(super) struct VertexInfoYaml {
     #[serde(rename = "type")]
     pub(super) vertex_type: Option<String>,
-    /// What `type` was called once.
+    /// Former name of `type`.
     pub(super) label: Option<String>,
     pub(super) chunk_size: Option<String>,
     pub(super) prefix: Option<String>,
@@ -61,11 +61,11 @@ pub(super) struct EdgeInfoYaml {
     pub(super) src_type: Option<String>,
     pub(super) edge_type: Option<String>,
     pub(super) dst_type: Option<String>,
-    /// What `src_type` was called once.
+    /// Former name of `src_type`.
     pub(super) src_label: Option<String>,
-    /// What `edge_type` was called once.
+    /// Former name of `edge_type`.
     pub(super) edge_label: Option<String>,
-    /// What `dst_type` was called once.
+    /// Former name of `dst_type`.
     pub(super) dst_label: Option<String>,
     pub(super) chunk_size: Option<String>,
     pub(super) src_chunk_size: Option<String>,
@@ -79,20 +79,20 @@ pub(super) struct EdgeInfoYaml {
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// One entry of `adj_lists`.
+/// Entry of `adj_lists`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct AdjacencyInfoYaml {
     pub(super) ordered: Option<String>,
     pub(super) aligned_by: Option<String>,
     pub(super) prefix: Option<String>,
     pub(super) file_type: Option<String>,
-    /// Where the groups of the edge type stood once.
+    /// Former position of the edge type's groups.
     pub(super) property_groups: Option<Vec<PropertyGroupYaml>>,
     #[serde(flatten)]
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// One entry of `property_groups`.
+/// Entry of `property_groups`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct PropertyGroupYaml {
     pub(super) prefix: Option<String>,
@@ -102,7 +102,7 @@ pub(super) struct PropertyGroupYaml {
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// One entry of `properties`.
+/// Entry of `properties`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct PropertyInfoYaml {
     pub(super) name: Option<String>,
@@ -114,14 +114,16 @@ pub(super) struct PropertyInfoYaml {
     pub(super) unknown: UnknownYamlKeys,
 }
 
-/// What `text`, the content of `file`, holds. Errors of syntax, and of lists where there should be text or the other
-/// way round, name the line and column.
+/// Parses `text`, the content of `file`. Errors of syntax, and of lists in place of text or the reverse, name the line
+/// and column.
 pub(super) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        let (key, reason) = ("line 1, column 1".to_owned(), "the file is empty".to_owned());
+        let key = "line 1, column 1".to_owned();
+        let reason = "the file is empty".to_owned();
         return Err(Error::Info { file: file.to_owned(), key, reason });
     }
+
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
         Error::Info {

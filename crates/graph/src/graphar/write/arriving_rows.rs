@@ -1,4 +1,4 @@
-//! Rows on their way in, a few at a time: with the number of the first of them.
+//! Splits incoming batches, and numbers their rows.
 
 use arrow::array::RecordBatch;
 use futures::{Stream, TryStreamExt};
@@ -6,7 +6,7 @@ use futures::{Stream, TryStreamExt};
 use super::columns::ROWS_AT_ONCE;
 use crate::{Error, Result};
 
-/// Batches of so many rows at most, and the number of the first row of each among all.
+/// Returns batches of at most [`ROWS_AT_ONCE`] rows, each with the number of its first row in the whole input.
 pub(super) fn numbered(
     batches: impl Stream<Item = Result<RecordBatch>> + Send,
 ) -> impl Stream<Item = Result<(u64, RecordBatch)>> + Send {

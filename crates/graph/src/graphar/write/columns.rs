@@ -1,4 +1,4 @@
-//! Columns of what arrives, and what they become in files.
+//! Input columns, and their casts to the types in files.
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
@@ -9,18 +9,18 @@ use stylobate_columnar::{Inexact, exact_cast};
 use super::names::{no_property, unwritable};
 use crate::{Property, PropertyType, Result};
 
-/// Rows that are cast at a time: enough that threads need not meet often.
+/// Rows cast at a time: enough that threads rarely synchronize.
 pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// What arrives.
+/// Schema of the input.
 #[derive(Clone, Debug)]
 pub(crate) struct InputColumns {
-    /// Vertices or edges of this type, as errors call them.
+    /// Name of the vertex or edge type in errors.
     of: String,
     schema: SchemaRef,
 }
 
-/// A column, and what it becomes.
+/// Column, and the type that it is cast to.
 #[derive(Clone, Debug)]
 pub(crate) struct InputColumnCast {
     at: usize,
@@ -48,44 +48,47 @@ impl InputColumns {
         found.ok_or_else(|| no_property(&self.of, name, &self.names()))
     }
 
-    /// A column that is to have this type.
+    /// Returns a non-nullable column cast to this type.
     pub(super) fn column(&self, name: &str, to: DataType) -> Result<InputColumnCast> {
         let (at, field) = self.field(name)?;
         let from = field.data_type().clone();
         Ok(InputColumnCast { at, name: name.to_owned(), from, to, is_nullable: field.is_nullable() })
     }
 
-    /// The column of a property.
+    /// Returns the column of a property.
     pub(super) fn column_of(&self, property: &Property) -> Result<InputColumnCast> {
         let column = self.column(&property.name, property.arrow())?;
         Ok(InputColumnCast { is_nullable: property.is_nullable, ..column })
     }
 
-    /// A column of which whoever takes its values sees to nulls.
+    /// Returns a column whose consumer checks nulls.
     pub(super) fn nullable_column(&self, name: &str, to: DataType) -> Result<InputColumnCast> {
         Ok(InputColumnCast { is_nullable: true, ..self.column(name, to)? })
     }
 
-    /// What a column is as a property.
+    /// Returns the property for a column.
     pub(super) fn property(&self, name: &str, is_primary: bool) -> Result<Property> {
         let (_, field) = self.field(name)?;
         let property_type = PropertyType::of_arrow(field.data_type()).ok_or_else(|| {
             unwritable(&self.of, format!("column {name}: GraphAr has nothing for {}", field.data_type()))
         })?;
         let property = Property::new(name, property_type);
-        Ok(match is_primary {
-            true => property.into_primary(),
-            false => Property { is_nullable: field.is_nullable(), ..property },
+        Ok(if is_primary {
+            property.into_primary()
+        } else {
+            Property { is_nullable: field.is_nullable(), ..property }
         })
     }
 
-    /// Whether a batch is what was promised.
+    /// Checks a batch against the promised schema.
     pub(super) fn check(&self, batch: &RecordBatch) -> Result<()> {
-        let (given, promised) = (batch.schema_ref().fields(), self.schema.fields());
+        let given = batch.schema_ref().fields();
+        let promised = self.schema.fields();
         if given.len() != promised.len() {
             let reason = format!("a batch of {} columns where {} were promised", given.len(), promised.len());
             return Err(unwritable(&self.of, reason));
         }
+
         for (given, promised) in given.iter().zip(promised) {
             if (given.name(), given.data_type()) != (promised.name(), promised.data_type()) {
                 let reason = format!(
@@ -98,10 +101,11 @@ impl InputColumns {
                 return Err(unwritable(&self.of, reason));
             }
         }
+
         Ok(())
     }
 
-    /// The column's values in their new type. `first_row` is the number of the batch's first row, for errors.
+    /// Casts the column's values. `first_row` is the number of the batch's first row, for errors.
     pub(super) fn values(
         &self,
         column: &InputColumnCast,
@@ -115,6 +119,7 @@ impl InputColumns {
         if !is_nullable && let Some(null) = first_null(array.as_ref()) {
             return Err(wrong(format!("a null in row {}, where none was promised", row(null))));
         }
+
         exact_cast(array, to).map_err(|inexact| match inexact {
             Inexact::Row(at) => {
                 wrong(format!("the value of row {} is {from}, and not exactly {to}", row(at)))
@@ -130,7 +135,7 @@ impl InputColumnCast {
     }
 }
 
-/// The first row without a value.
+/// Returns the first null row.
 pub(super) fn first_null(array: &dyn Array) -> Option<usize> {
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
     (0..array.len()).find(|row| nulls.is_null(*row))

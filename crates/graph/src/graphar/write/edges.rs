@@ -1,4 +1,4 @@
-//! Writes the edges of one type.
+//! Writer of the edges of one type.
 
 pub(super) mod list_writer;
 pub(super) mod request;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Writes edges, when all of them have arrived.
+/// Writes edges once all of them have arrived.
 #[derive(Debug)]
 pub(super) struct EdgeWriter<'a> {
     pub(super) encoders: &'a mut ChunkEncoderPool,
@@ -30,7 +30,7 @@ pub(super) struct EdgeWriter<'a> {
     pub(super) threads: usize,
 }
 
-/// What becomes of the columns that arrive.
+/// Casts of the input columns.
 struct EdgeBatchConverter {
     arriving: InputColumns,
     ends: EndpointResolver,
@@ -38,7 +38,7 @@ struct EdgeBatchConverter {
     schema: arrow::datatypes::SchemaRef,
 }
 
-/// Edges of a batch as files have them.
+/// Edges of a batch as they are stored.
 struct ConvertedEdgeBatch {
     source: Vec<u64>,
     destination: Vec<u64>,
@@ -51,17 +51,19 @@ impl EdgeBatchConverter {
         let (source, destination) = self.ends.find(&self.arriving, batch, first_row)?;
         let columns = self.properties.iter().map(|column| self.arriving.values(column, batch, first_row));
         let columns: Vec<_> = columns.collect::<Result<_>>()?;
-        let properties = match columns.is_empty() {
-            true => Ok(RecordBatch::new_empty(self.schema.clone())),
-            false => RecordBatch::try_new(self.schema.clone(), columns),
+        let properties = if columns.is_empty() {
+            Ok(RecordBatch::new_empty(self.schema.clone()))
+        } else {
+            RecordBatch::try_new(self.schema.clone(), columns)
         };
+
         let properties = properties.map_err(super::sort::buffer::failed)?;
         Ok(ConvertedEdgeBatch { source, destination, properties })
     }
 }
 
 impl EdgeWriter<'_> {
-    /// Returns how many edges there are.
+    /// Writes the edges and returns their number.
     pub(super) async fn write(
         &mut self,
         plan: &EdgeWritePlan,
@@ -77,10 +79,12 @@ impl EdgeWriter<'_> {
             properties: plan.columns.clone(),
             schema: Arc::new(sort.properties.clone()),
         });
+
         let prepared = numbered(batches).map_ok(move |(first_row, batch)| {
             let casts = casts.clone();
             blocking(move || casts.prepare(first_row, &batch))
         });
+
         let mut prepared = pin!(prepared.try_buffered(self.threads));
         let mut sorter = EdgeSorter::new(sort);
         let mut count = 0;
@@ -94,6 +98,7 @@ impl EdgeWriter<'_> {
             count += rows;
             self.progress.add_rows(rows);
         }
+
         let mut lists = Vec::new();
         let mut sorted = blocking(move || sorter.finish()).await?;
         for (number, (list, arrangement)) in plan.info.adjacencies.iter().zip(arrangements).enumerate() {
@@ -110,12 +115,13 @@ impl EdgeWriter<'_> {
                 return Err(Error::Ended { reason });
             }
         }
+
         self.encoders.settle().await?;
         Ok((count, lists))
     }
 }
 
-/// How each list of these edges arranges them.
+/// Returns the layout of each list of these edges.
 pub(super) fn arrangements(plan: &EdgeWritePlan, (from, to): (u64, u64)) -> Vec<AdjacencyLayout> {
     let arrangement = |list: &crate::Adjacency| AdjacencyLayout {
         order: list.order,

@@ -1,4 +1,4 @@
-//! Writes a graph: first its vertices, then the edges between them, and at last the file that makes a graph of them.
+//! Writes a graph: first its vertices, then the edges between them, and finally the file that describes them.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 
 /// Writes a graph as GraphAr.
 ///
-/// Nothing of it is a graph before [`GraphWriter::finish`]. Dropped before, it removes what it wrote; after an error it
-/// has done so already, and is of no further use. Must be used within a tokio runtime.
+/// Its files are no graph before [`GraphWriter::finish`]. If dropped before, it removes what it wrote; after an error
+/// it has done so already, and is of no further use. Must be used within a tokio runtime.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +47,7 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 /// let vertices = VertexWrite::new("person", persons.schema()).with_key("id");
 /// writer.vertices(vertices, stream::iter([Ok(persons)])).await?;
 ///
-/// // Whoever has the key 20 knows whoever has the key 90.
+/// // The person with the key 20 knows those with the keys 90 and 70.
 /// let known = RecordBatch::try_from_iter([("src", numbers(&[20, 20])), ("dst", numbers(&[90, 70]))])?;
 /// let edges = EdgeWrite::new("person", "knows", "person", known.schema());
 /// writer.edges(edges, stream::iter([Ok(known)])).await?;
@@ -61,49 +61,49 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 pub struct GraphWriter {
     name: String,
     options: GraphWriteOptions,
-    /// Gone when something went wrong.
+    /// `None` after an error.
     parts: Option<GraphWritePipeline>,
     progress: WriteProgressTracker,
     vertices: Vec<WrittenVertices>,
     edges: Vec<(EdgeInfo, u64)>,
-    /// Of the edges that were written last.
+    /// Lists of the last written edges.
     lists: Vec<WrittenAdjacencyList>,
-    /// Something went wrong, or was dropped before its end.
+    /// True after an error, or after an operation was dropped midway.
     is_broken: bool,
 }
 
-/// What there is for as long as nothing went wrong. Encoders come first, so that they are dropped first.
+/// State of a writer without errors. Encoders come first, so that they are dropped first.
 #[derive(Debug)]
 struct GraphWritePipeline {
     encoders: ChunkEncoderPool,
     output: Arc<GraphOutput>,
 }
 
-/// A graph that was written.
+/// Written graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenGraph {
-    /// What its files say of it.
+    /// Description of the graph.
     pub info: GraphInfo,
-    /// The name of its own file.
+    /// Name of its own file.
     pub file: String,
-    /// Its vertices, of all types.
+    /// Number of vertices of all types.
     pub vertices: u64,
-    /// Its edges, of all types.
+    /// Number of edges of all types.
     pub edges: u64,
     /// Bytes of all its files.
     pub bytes: u64,
-    /// How many files it has.
+    /// Number of files.
     pub files: u64,
 }
 
 impl GraphWriter {
-    /// A graph of this name below a folder or a prefix of an object store.
+    /// Begins a graph of this name below a folder or a prefix of an object store.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] where something is there that must not be replaced; [`Error::Unwritable`] where a graph
-    /// cannot have this name.
+    /// [`Error::Storage`] if something exists there that must not be replaced; [`Error::Unwritable`] if a graph cannot
+    /// have this name.
     pub fn create(
         destination: Destination,
         name: impl Into<String>,
@@ -124,6 +124,7 @@ impl GraphWriter {
         let progress = WriteProgressTracker::new(options.listener.clone());
         let encoders = ChunkEncoderPool::new(output.clone(), &options, progress.clone());
         let parts = Some(GraphWritePipeline { encoders, output });
+
         Ok(Self {
             name,
             options,
@@ -136,13 +137,12 @@ impl GraphWriter {
         })
     }
 
-    /// Writes the vertices of a type, which have indexes from 0 in the order in which they arrive. Returns how many
-    /// there are.
+    /// Writes the vertices of a type, with indexes from 0 in their order of arrival. Returns their number.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
-    /// is none that GraphAr has, or a key is missing or there twice; and where all keys do not fit into memory.
+    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, if GraphAr
+    /// cannot represent a value, or a key is missing or repeated; also if the keys do not fit into memory.
     pub fn vertices<'a>(
         &'a mut self,
         vertices: VertexWrite,
@@ -156,13 +156,13 @@ impl GraphWriter {
         })
     }
 
-    /// Writes the edges of a type between vertices that were written. Returns how many there are.
+    /// Writes the edges of a type between vertices that were written. Returns their number.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
-    /// is none that GraphAr has, or no vertex has the key; [`Error::OutOfRange`] where no vertex has the index;
-    /// [`Error::NoSuchVertexType`] where the vertices were not written.
+    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, if GraphAr
+    /// cannot represent a value, or no vertex has the key; [`Error::OutOfRange`] if no vertex has the index;
+    /// [`Error::NoSuchVertexType`] if the vertices were not written.
     pub fn edges<'a>(
         &'a mut self,
         edges: EdgeWrite,
@@ -176,12 +176,12 @@ impl GraphWriter {
         })
     }
 
-    /// What is known of the lists of the edges that were written last.
+    /// Returns the metadata of the lists of the last written edges.
     pub(crate) fn lists(&self) -> &[WrittenAdjacencyList] {
         &self.lists
     }
 
-    /// Gives all files their names, the graph's own at last.
+    /// Gives all files their names, the graph's own last.
     #[boxed]
     pub async fn finish(mut self) -> Result<WrittenGraph> {
         self.begin()?;
@@ -199,10 +199,11 @@ impl GraphWriter {
         let bytes = self.progress.so_far().bytes + output.publish(sealed, texts).await?;
         let vertices = self.vertices.iter().map(|vertices| vertices.count).sum();
         let edges = self.edges.iter().map(|(_, count)| count).sum();
+
         Ok(WrittenGraph { info, file, vertices, edges, bytes, files })
     }
 
-    /// What is known of the graph so far.
+    /// Returns the description of the graph so far.
     fn info(&self) -> GraphInfo {
         let vertices: Vec<_> = self.vertices.iter().map(|vertices| vertices.info.clone()).collect();
         let mut labels: Vec<String> = Vec::new();
@@ -211,6 +212,7 @@ impl GraphWriter {
                 labels.push(label.clone());
             }
         }
+
         GraphInfo {
             name: self.name.clone(),
             vertices,
@@ -229,7 +231,7 @@ impl GraphWriter {
         Ok(())
     }
 
-    /// What every write ends with.
+    /// Ends a write: reports progress, or cleans up after an error.
     async fn end(&mut self, written: Result<u64>) -> Result<u64> {
         match written {
             Ok(count) => {
@@ -265,13 +267,15 @@ impl GraphWriter {
         let mut with = self.info();
         with.vertices.push(plan.info.clone());
         with.validate()?;
-        let (memory, threads) = (self.options.memory, self.options.threads);
+        let memory = self.options.memory;
+        let threads = self.options.threads;
         let used = self.keys_memory();
         let shares = WriterMemoryBudget::new(memory, used);
         let progress = self.progress.clone();
         let encoders = self.encoders()?;
         let groups = plan.info.groups.len();
         encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + groups, groups);
+
         let keys_share = shares.keys.saturating_sub(used);
         let mut writer = VertexWriter { encoders, progress, memory, keys_share, threads };
         let written = writer.write(plan, batches).await?;
@@ -287,12 +291,14 @@ impl GraphWriter {
     ) -> Result<u64> {
         let by_index = edges.by_index;
         let (from, to) = edges.vertex_types();
-        let (from, to) = (self.written(from)?, self.written(to)?);
+        let from = self.written(from)?;
+        let to = self.written(to)?;
         let counts = (from.count, to.count);
         let plan = edges.plan(&self.options, &from.info, &to.info)?;
         let mut with = self.info();
         with.edges.push(plan.info.clone());
         with.validate()?;
+
         let columns = (plan.source.as_str(), plan.destination.as_str());
         let ends = EndpointResolver::new(&plan.arriving, columns, (named(from), named(to)), by_index)?;
         let shares = WriterMemoryBudget::new(self.options.memory, self.keys_memory());
@@ -306,6 +312,7 @@ impl GraphWriter {
             threads,
             folder: self.options.temporary_folder.clone().unwrap_or_else(std::env::temp_dir),
         };
+
         let progress = self.progress.clone();
         let encoders = self.encoders()?;
         let files = plan.info.groups.len() + 1;
@@ -314,6 +321,7 @@ impl GraphWriter {
         let (count, lists) = writer.write(&plan, ends, sort, batches).await?;
         self.lists = lists;
         self.edges.push((plan.info, count));
+
         Ok(count)
     }
 

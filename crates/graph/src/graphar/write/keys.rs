@@ -1,4 +1,4 @@
-//! Which index the vertex of a key has.
+//! Index from vertex keys to vertex indexes.
 
 pub(super) mod ends;
 pub(super) mod indexes;
@@ -15,7 +15,7 @@ use self::{numbers::IntKeyIndex, room::KeyInsertError, texts::StringKeyIndex};
 use super::columns::first_null;
 use crate::PropertyType;
 
-/// The keys of all vertices of a type, in the order of their indexes.
+/// Keys of all vertices of a type, in the order of their indexes.
 #[derive(Debug)]
 pub(crate) enum VertexKeyIndex {
     Numbers(IntKeyIndex),
@@ -23,7 +23,7 @@ pub(crate) enum VertexKeyIndex {
 }
 
 impl VertexKeyIndex {
-    /// No keys yet, of values of this type; `None` where these cannot be keys.
+    /// Returns an empty index for keys of this type; `None` if the type cannot be a key.
     pub(crate) fn of(property_type: &PropertyType) -> Option<Self> {
         match property_type {
             PropertyType::Int32 | PropertyType::Int64 => Some(Self::Numbers(IntKeyIndex::default())),
@@ -32,7 +32,7 @@ impl VertexKeyIndex {
         }
     }
 
-    /// What keys are to be cast to, to be inserted or found.
+    /// Returns the type that keys are cast to for insertion and lookup.
     pub(crate) fn arrow(&self) -> DataType {
         match self {
             Self::Numbers(_) => DataType::Int64,
@@ -40,7 +40,7 @@ impl VertexKeyIndex {
         }
     }
 
-    /// Whether a column of this type can have such keys.
+    /// Returns true if a column of this type can hold such keys.
     pub(crate) fn can_be(&self, from: &DataType) -> bool {
         match (self, from) {
             (_, DataType::Dictionary(_, values)) => self.can_be(values),
@@ -51,8 +51,8 @@ impl VertexKeyIndex {
         }
     }
 
-    /// Adds the keys of the next vertices, all of them or, where one is refused, some. They take `limit` bytes at
-    /// most, also while they grow.
+    /// Adds the keys of the next vertices: all of them or, if one is refused, some. They take at most `limit` bytes,
+    /// also while growing.
     pub(crate) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), KeyInsertError> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));
@@ -63,7 +63,7 @@ impl VertexKeyIndex {
         null.map_or(Ok(()), |row| Err(KeyInsertError::Null { row }))
     }
 
-    /// The indexes that keys have, or the first row whose key no vertex has, or which has none.
+    /// Returns the indexes of keys, or the first row whose key is null or unknown.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<u64>, usize> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));
@@ -74,7 +74,7 @@ impl VertexKeyIndex {
         null.map_or(Ok(found), Err)
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.memory(),
@@ -82,7 +82,7 @@ impl VertexKeyIndex {
         }
     }
 
-    /// Bytes that so many would take, with texts of so many bytes.
+    /// Returns the bytes that `count` keys would take, with `text_bytes` bytes of texts.
     pub(crate) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
         match self {
             Self::Numbers(_) => IntKeyIndex::needed(count),
@@ -128,7 +128,7 @@ mod tests {
             for round in 0..40 {
                 let mut batch = Vec::new();
                 for _ in 0..random.random_range(0..200) {
-                    // First a range, then whatever comes.
+                    // First a range, then arbitrary keys.
                     let key =
                         if round < 3 { known.len() as i64 - 7 } else { random.random_range(-9999..9999) };
                     let next = known.len() as u64;
@@ -137,6 +137,7 @@ mod tests {
                         batch.push(Some(key));
                     }
                 }
+
                 keys.insert(&array(&batch), usize::MAX).unwrap();
                 let asked: Vec<Option<i64>> = known.keys().map(|key| Some(*key)).collect();
                 let wanted: Vec<u64> = known.values().copied().collect();

@@ -1,13 +1,13 @@
 //! Writes graphs as GraphAr: vertices and edges arrive as record batches and leave as chunk files.
 //!
 //! ```text
-//! vertices -> exact casts -> keys: which index each has ------------------------> chunks
-//! edges    -> exact casts -> ends: which indexes they name -> sort -> parts ----> chunks
+//! vertices -> exact casts -> keys: the index of each ---------------------------> chunks
+//! edges    -> exact casts -> ends: indexes of vertices -----> sort -> parts ----> chunks
 //! chunks   -> encoders, many at a time -> output: files that appear together, the graph's own at last
 //! ```
 //!
-//! Vertices are written as they arrive. Edges are sorted once for each adjacency list: in memory, or over runs on disk
-//! where they do not fit. One number bounds what keys, edges and encoders take.
+//! Vertices are written as they arrive. Edges are sorted once per adjacency list: in memory, or over runs on disk
+//! if they do not fit. One limit bounds the memory of keys, edges and encoders.
 
 mod arriving_rows;
 mod columns;
@@ -21,7 +21,7 @@ mod progress;
 mod sort;
 mod vertices;
 
-/// What the graph store makes use of.
+/// Internals that the graph store uses.
 pub(crate) use self::{
     edges::list_writer::WrittenAdjacencyList,
     files::blocking::blocking,

@@ -1,15 +1,15 @@
-//! Which names columns have, and the folders that are made of them.
+//! Column names, and the folders that are named after them.
 
 use std::collections::HashSet;
 
 use crate::{Error, FileType, Property, PropertyGroup, Result};
 
-/// Columns that chunk files have beside properties begin with this.
+/// Prefix of the columns that chunk files have beside properties.
 const OWN: &str = "_graphAr";
-/// Longest name of a folder that is made of properties' names: file systems take 255 bytes.
-const LONGEST: usize = 128;
+/// Maximum length of a folder name that is made of properties' names: file systems allow 255 bytes.
+const MAX_NAME: usize = 128;
 
-/// Whether columns can have these names.
+/// Checks the names of columns.
 pub(super) fn check_columns<'a>(of: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut known = HashSet::new();
     for name in names {
@@ -23,8 +23,7 @@ pub(super) fn check_columns<'a>(of: &str, names: impl Iterator<Item = &'a str>) 
     Ok(())
 }
 
-/// Such properties in groups: those that are asked for, then one with what is left. `reserved` are folders that no
-/// group can have.
+/// Groups properties: the requested groups, then one with the rest. `reserved` are folders that no group can have.
 pub(super) fn groups(
     of: &str,
     properties: Vec<Property>,
@@ -46,6 +45,7 @@ pub(super) fn groups(
         }
         members.push(group);
     }
+
     members.push(left.into_iter().flatten().collect());
     members.retain(|group| !group.is_empty());
     let mut taken: HashSet<String> = reserved.iter().map(|&folder| folder.to_owned()).collect();
@@ -59,10 +59,11 @@ pub(super) fn groups(
         }
         group
     };
+
     Ok(members.into_iter().enumerate().map(group).collect())
 }
 
-/// No such column.
+/// Returns the error of an unknown column.
 pub(super) fn no_property(of: &str, name: &str, available: &[String]) -> Error {
     Error::NoSuchProperty { of: of.to_owned(), property: name.to_owned(), available: available.join(", ") }
 }
@@ -71,7 +72,7 @@ pub(crate) fn unwritable(of: impl Into<String>, reason: impl Into<String>) -> Er
     Error::Unwritable { of: of.into(), reason: reason.into() }
 }
 
-/// Whether the writer has such files.
+/// Checks that the writer supports the file type.
 pub(super) fn check_file_type(of: &str, file_type: FileType) -> Result<()> {
     match file_type {
         FileType::Parquet | FileType::Orc | FileType::Csv => Ok(()),
@@ -81,11 +82,11 @@ pub(super) fn check_file_type(of: &str, file_type: FileType) -> Result<()> {
     }
 }
 
-/// Whether a folder of this name is one folder everywhere.
+/// Returns true if a name denotes the same folder on every system.
 fn is_plain(prefix: &str) -> bool {
     let name = prefix.strip_suffix('/').unwrap_or(prefix);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    !name.is_empty() && name.len() <= LONGEST && !name.starts_with('_') && name.chars().all(is_plain)
+    !name.is_empty() && name.len() <= MAX_NAME && !name.starts_with('_') && name.chars().all(is_plain)
 }
 
 #[cfg(test)]

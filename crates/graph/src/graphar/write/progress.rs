@@ -1,24 +1,24 @@
-//! How far a write is, and who wants to know.
+//! Progress of a write, and its listener.
 
 use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// How far a write is: all that was done since it began.
+/// Progress of a write since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteProgress {
-    /// Vertices and edges that were taken in.
+    /// Vertices and edges taken in.
     pub rows: u64,
-    /// Bytes of files that are whole.
+    /// Bytes of complete files.
     pub bytes: u64,
-    /// Files that are whole.
+    /// Complete files.
     pub files: u64,
 }
 
-/// Hears how far a write is.
+/// Listener of a write's progress.
 pub(super) type WriteProgressListener = Arc<dyn Fn(WriteProgress) + Send + Sync>;
 
-/// Counts. Cheap to clone: all clones count together.
+/// Progress counters, shared by all clones. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct WriteProgressTracker {
     listener: Option<WriteProgressListener>,
@@ -46,7 +46,7 @@ impl WriteProgressTracker {
     }
 
     fn add(&self, add: impl FnOnce(&mut WriteProgress)) {
-        // Told while it is locked, so that numbers never go back.
+        // Called under the lock, so that numbers never decrease.
         let mut so_far = self.so_far.lock();
         add(&mut so_far);
         if let Some(listener) = &self.listener {

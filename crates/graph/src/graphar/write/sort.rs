@@ -1,8 +1,8 @@
-//! Edges in the orders of their lists: in memory where they fit, otherwise over sorted runs on disk.
+//! Sorts edges in the orders of their lists: in memory if they fit, otherwise over sorted runs on disk.
 //!
 //! ```text
-//! edges -> Buffer -> full: sorted once for each list -> Run, Run, …  -> FAN_IN of a level: one of the next
-//!                 -> fits: sorted when a list is written
+//! edges -> EdgeSortBuffer -> full: sorted once per list -> SortRun, SortRun, … -> FAN_IN of a level: one of the next
+//!                         -> fits: sorted when a list is written
 //! ```
 
 pub(super) mod buffer;
@@ -32,38 +32,38 @@ use self::{
 use super::files::blocking::blocking;
 use crate::{Error, Result};
 
-/// Runs that are merged at a time.
+/// Runs merged at a time.
 const FAN_IN: usize = 64;
-/// Rows of a batch at most.
+/// Maximum rows of a batch.
 const ROWS: usize = 1 << 16;
-/// Bytes of a batch at most.
+/// Maximum bytes of a batch.
 const BATCH: usize = 4 << 20;
-/// Batches that are put together ahead of who takes them.
+/// Batches gathered ahead of the consumer.
 const AHEAD: usize = 2;
 
-/// Takes edges in the order in which they arrive.
+/// Takes edges in their order of arrival.
 #[derive(Debug)]
 pub(super) struct EdgeSorter {
     buffer: EdgeSortBuffer,
     schema: SchemaRef,
     lists: Vec<ListSortRuns>,
-    /// Bytes that edges may take in memory.
+    /// Memory for edges, in bytes.
     share: usize,
-    /// Rows of a batch of a run.
+    /// Rows per batch of a run.
     rows: usize,
     threads: usize,
     folder: PathBuf,
 }
 
-/// What was sorted of a list so far.
+/// Sorted runs of a list so far.
 #[derive(Debug)]
 struct ListSortRuns {
     arrangement: AdjacencyLayout,
-    /// Runs of each level, in the order in which their edges arrived; those of higher levels before all others.
+    /// Runs of each level, in the order in which their edges arrived; those of higher levels precede all others.
     levels: Vec<Vec<SortRun>>,
 }
 
-/// All edges, which can be had in the order of each list.
+/// All edges, available in the order of each list.
 #[derive(Debug)]
 pub(super) struct SortedEdges {
     held: Option<Arc<BufferedEdges>>,
@@ -74,18 +74,18 @@ pub(super) struct SortedEdges {
     threads: usize,
 }
 
-/// How the edges of a type are sorted.
+/// Plan of sorting the edges of a type.
 #[derive(Debug)]
 pub(super) struct EdgeSortPlan {
-    /// The columns of edges: both ends, and properties.
+    /// Columns of edges: both ends, and properties.
     pub(super) schema: SchemaRef,
     pub(super) properties: Schema,
     pub(super) arrangements: Vec<AdjacencyLayout>,
-    /// How many vertices edges begin and end at.
+    /// Numbers of source and destination vertices.
     pub(super) vertices: (u64, u64),
     pub(super) memory: usize,
     pub(super) threads: usize,
-    /// Where edges are sorted that do not fit.
+    /// Folder of runs that do not fit into memory.
     pub(super) folder: PathBuf,
 }
 
@@ -98,7 +98,7 @@ impl EdgeSorter {
         Self { buffer, schema, lists, share: memory, rows: ROWS, threads, folder }
     }
 
-    /// Takes in edges: their ends, and their properties group by group.
+    /// Adds edges: their ends, and their properties group by group.
     pub(super) fn push(
         &mut self,
         source: &[u64],
@@ -112,13 +112,14 @@ impl EdgeSorter {
         if self.buffer.bytes() > self.share { self.spill() } else { Ok(()) }
     }
 
-    /// Writes the edges that are in memory to runs of all lists.
+    /// Writes the buffered edges to runs of all lists.
     fn spill(&mut self) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());
         }
         let edges = self.buffer.take()?;
         self.rows = self.rows.min(batch_rows(self.share, edges.row_bytes()));
+
         let rows = self.rows;
         for list in &mut self.lists {
             let order = list.arrangement.sort(&edges, self.threads);
@@ -127,21 +128,22 @@ impl EdgeSorter {
             list.add(run, 0);
             list.merge_full(&self.folder, &self.schema, rows)?;
         }
+
         tracing::debug!(edges = edges.len(), "sorted on disk");
         Ok(())
     }
 
-    /// There are no more edges.
+    /// Ends the input.
     pub(super) fn finish(mut self) -> Result<SortedEdges> {
         let has_runs = self.lists.iter().any(|list| !list.levels.is_empty());
-        let held = match has_runs {
-            true => {
-                self.spill()?;
-                None
-            }
-            false => Some(Arc::new(self.buffer.take()?)),
+        let held = if has_runs {
+            self.spill()?;
+            None
+        } else {
+            Some(Arc::new(self.buffer.take()?))
         };
         let Self { schema, mut lists, share, rows, threads, folder, .. } = self;
+
         for list in &mut lists {
             list.merge_to(FAN_IN, &folder, &schema, rows)?;
         }
@@ -159,7 +161,7 @@ impl ListSortRuns {
         }
     }
 
-    /// Merges levels that have as many runs as can be merged.
+    /// Merges levels that have [`FAN_IN`] runs.
     fn merge_full(&mut self, folder: &Path, schema: &SchemaRef, rows: usize) -> Result<()> {
         let mut level = 0;
         while let Some(runs) = self.levels.get_mut(level).filter(|runs| runs.len() >= FAN_IN) {
@@ -171,7 +173,7 @@ impl ListSortRuns {
         Ok(())
     }
 
-    /// Merges until there are at most so many runs.
+    /// Merges until at most `most` runs are left.
     fn merge_to(&mut self, most: usize, folder: &Path, schema: &SchemaRef, rows: usize) -> Result<()> {
         let mut level = 0;
         while self.levels.iter().map(Vec::len).sum::<usize>() > most {
@@ -183,15 +185,17 @@ impl ListSortRuns {
                 self.add(SortRun::write(folder, schema, merge)?, level);
             }
         }
+
         Ok(())
     }
 }
 
 impl SortedEdges {
-    /// The edges in the order of a list, which can be asked for once. Batches are not empty.
+    /// Returns the edges in the order of a list; once per list. Batches are not empty.
     pub(super) async fn take(&mut self, list: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let Some(list) = self.lists.get_mut(list) else { return Ok(futures::stream::empty().boxed()) };
-        let (arrangement, levels) = (list.arrangement, std::mem::take(&mut list.levels));
+        let arrangement = list.arrangement;
+        let levels = std::mem::take(&mut list.levels);
         let threads = self.threads;
         if let Some(edges) = self.held.clone() {
             let (edges, order) = blocking(move || {
@@ -202,12 +206,13 @@ impl SortedEdges {
             let rows = batch_rows(self.share, edges.row_bytes());
             return Ok(gathered(edges, order, rows, threads).boxed());
         }
+
         let runs: Vec<SortRun> = levels.into_iter().rev().flatten().collect();
         Ok(merged(runs, arrangement, self.schema.clone(), self.rows))
     }
 }
 
-/// Edges that are in memory, put together by several threads and taken in order.
+/// Streams buffered edges, gathered by several threads and yielded in order.
 fn gathered(
     edges: Arc<BufferedEdges>,
     order: Vec<u32>,
@@ -217,16 +222,18 @@ fn gathered(
     let order = Arc::new(order);
     let starts = (0..order.len()).step_by(rows);
     let batches = starts.map(move |start| {
-        let (edges, order) = (edges.clone(), order.clone());
+        let edges = edges.clone();
+        let order = order.clone();
         blocking(move || {
             let end = order.len().min(start + rows);
             edges.gather(order.get(start..end).unwrap_or_default())
         })
     });
+
     futures::stream::iter(batches).buffered(threads.max(AHEAD))
 }
 
-/// Edges of runs, merged by a thread of their own.
+/// Streams edges of runs, merged by a thread of their own.
 fn merged(
     runs: Vec<SortRun>,
     arrangement: AdjacencyLayout,
@@ -244,7 +251,7 @@ fn merged(
     stream_from_thread(AHEAD, merge, |reason| Error::Ended { reason: format!("a merge of edges: {reason}") })
 }
 
-/// Rows of a batch of which [`FAN_IN`] fit into half of the memory.
+/// Returns the number of rows per batch, so that [`FAN_IN`] batches fit into half of the memory.
 fn batch_rows(share: usize, row_bytes: usize) -> usize {
     let bytes = (share / 2 / FAN_IN).min(BATCH);
     (bytes / row_bytes.max(1)).clamp(1, ROWS)

@@ -1,4 +1,4 @@
-//! Writes the vertices of one type.
+//! Writer of the vertices of one type.
 
 pub(super) mod known;
 pub(super) mod labels;
@@ -28,12 +28,12 @@ use super::{
 };
 use crate::{FileType, Result, VertexInfo};
 
-/// Vertices that were written.
+/// Written vertices.
 #[derive(Debug)]
 pub(super) struct WrittenVertices {
     pub(super) info: VertexInfo,
     pub(super) count: u64,
-    /// There are none where vertices have no keys.
+    /// `None` if vertices have no keys.
     pub(super) keys: Option<Arc<VertexKeyIndex>>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct VertexWriter<'a> {
     pub(super) encoders: &'a mut ChunkEncoderPool,
     pub(super) progress: WriteProgressTracker,
     pub(super) memory: ByteSize,
-    /// Bytes that keys and labels may take.
+    /// Memory of keys and labels, in bytes.
     pub(super) keys_share: usize,
     pub(super) threads: usize,
 }
 
-/// Rows of a batch as files have them.
+/// Rows of a batch as they are stored.
 struct ConvertedVertexBatch {
     first_row: u64,
     batch: RecordBatch,
@@ -56,7 +56,7 @@ struct ConvertedVertexBatch {
     keys: Option<ArrayRef>,
 }
 
-/// What becomes of the columns that arrive.
+/// Casts of the input columns.
 struct VertexBatchConverter {
     arriving: InputColumns,
     properties: Vec<InputColumnCast>,
@@ -89,6 +89,7 @@ impl VertexWriter<'_> {
             let casts = casts.clone();
             blocking(move || casts.prepare(first_row, batch))
         });
+
         let mut prepared = pin!(prepared.try_buffered(self.threads));
         let mut known = KeyAndLabelBuilder::new(plan.key.take(), plan.labels.take(), self.keys_share);
         let mut open = None;
@@ -107,10 +108,12 @@ impl VertexWriter<'_> {
                 }
                 return Err(known.too_large(&arriving, self.memory));
             }
+
             count += rows.batch.num_rows() as u64;
             self.progress.add_rows(rows.batch.num_rows() as u64);
             self.write_rows(&plan, &schema, &mut open, rows).await?;
         }
+
         if let Some(last) = open {
             self.encoders.end(last);
         }
@@ -119,12 +122,13 @@ impl VertexWriter<'_> {
             info.labels = labels.names().to_vec();
             self.write_labels(&info, &labels.finish(), count).await?;
         }
+
         self.encoders.file(info.count_path(), count.to_le_bytes().to_vec()).await?;
         self.encoders.settle().await?;
         Ok(WrittenVertices { info, count, keys: known.key.map(|key| Arc::new(key.keys)) })
     }
 
-    /// Adds rows to the chunk that is open, and to those behind it.
+    /// Adds rows to the open chunk, and to those after it.
     async fn write_rows(
         &mut self,
         plan: &VertexWritePlan,
@@ -135,6 +139,7 @@ impl VertexWriter<'_> {
         let end = rows.first_row + rows.batch.num_rows() as u64;
         let index: Int64Array = (rows.first_row as i64..end as i64).collect::<Vec<i64>>().into();
         let columns = std::iter::once(Arc::new(index) as ArrayRef).chain(rows.properties).collect();
+
         let batch = RecordBatch::try_new(schema.clone(), columns);
         let batch = batch.map_err(|error| unwritable(plan.arriving.of(), error.to_string()))?;
         let size = plan.info.chunk_size;
@@ -151,11 +156,14 @@ impl VertexWriter<'_> {
             let count = room.clamp(1, batch.num_rows() - start);
             self.encoders.write(&mut chunk, &batch.slice(start, count)).await?;
             start += count;
-            match chunk.rows >= size {
-                true => self.encoders.end(chunk),
-                false => *open = Some(chunk),
+
+            if chunk.rows >= size {
+                self.encoders.end(chunk);
+            } else {
+                *open = Some(chunk);
             }
         }
+
         Ok(())
     }
 
@@ -173,11 +181,13 @@ impl VertexWriter<'_> {
                 distinct: 0,
                 rows,
             };
+
             let columns = (0..info.labels.len()).collect();
             let mut chunk = self.encoders.open(vec![(plan, columns)]).await?;
             self.encoders.write(&mut chunk, &labels.rows(start as usize, rows as usize)?).await?;
             self.encoders.end(chunk);
         }
+
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Edges of a base: those of a vertex by either end, those between two vertices, and all of them in order.
+//! Edges of a base: by vertex from either end, between two vertices, and all in order.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// A base of edges that is open. Nothing is read before it is asked for.
+/// Open base of edges. Nothing is read before its first use.
 ///
-/// Edges have ordinals: their places in the list of a direction. Of each vertex they are sorted by the neighbour, and
-/// parallel ones are in the order in which they were added.
+/// Edges have ordinals: their places in the list of a direction. The edges of a vertex are sorted by neighbour;
+/// parallel ones keep the order in which they were added.
 pub(crate) struct EdgeBase {
     place: GraphFolder,
     fields: Vec<FieldRef>,
@@ -33,35 +33,39 @@ pub(crate) struct EdgeBase {
     into: BaseAdjacencyList,
 }
 
-/// Edges that are read together.
+/// Consecutive edges.
 pub(crate) struct EdgeBaseRows {
-    /// The ordinal of the first.
+    /// Ordinal of the first.
     pub(crate) first: u64,
-    /// The vertices that the list is ordered by.
+    /// Vertices that the list is ordered by.
     pub(crate) vertices: Int64Array,
     pub(crate) neighbors: Int64Array,
     pub(crate) columns: Vec<ArrayRef>,
 }
 
 impl Budgeted<EdgeBase> {
-    /// All edges in the order of a direction, a chunk at a time. What is not in the cache stays there only if there is
+    /// Streams all edges in the order of a direction, chunk by chunk. Uncached columns enter the cache only if it has
     /// room.
     pub(crate) fn stream(
         self: &Arc<Self>,
         direction: Direction,
         selection: &BaseColumnSelection,
     ) -> BoxStream<'static, Result<EdgeBaseRows>> {
-        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let base = self.clone();
+        let passing = Arc::new(self.passing());
         let selection = Arc::new(selection.clone());
         let chunks = self.list(direction).chunks();
         let read = move |chunk| {
-            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            let base = base.clone();
+            let passing = passing.clone();
+            let selection = selection.clone();
             ahead(async move {
                 let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
                 let from: &EdgeBase = if may_stay { &base } else { &passing };
                 from.chunk(direction, chunk, &selection).await
             })
         };
+
         futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
     }
 }
@@ -73,10 +77,11 @@ impl MemoryFootprint for EdgeBase {
 }
 
 impl EdgeBase {
-    /// `fields` are the properties of the type, with the types that answers have.
+    /// Opens a base; `fields` are the properties of the type, with the types of results.
     pub(crate) fn open(place: &GraphFolder, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
         let list = |direction| BaseAdjacencyList::open(place, info, direction, fields);
-        let (out, into) = (list(Direction::Out), list(Direction::In));
+        let out = list(Direction::Out);
+        let into = list(Direction::In);
         Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), out, into }
     }
 
@@ -84,12 +89,12 @@ impl EdgeBase {
         &self.info
     }
 
-    /// Of the files that say where the edges of each vertex are.
+    /// Returns the usage of the offset files.
     pub(crate) fn offsets_use(&self) -> ColumnsUse {
         [&self.out, &self.into].map(BaseAdjacencyList::offsets_use).into_iter().sum()
     }
 
-    /// Of the files of neighbours and properties.
+    /// Returns the usage of the files of neighbours and properties.
     pub(crate) fn columns_use(&self) -> ColumnsUse {
         [&self.out, &self.into].map(BaseAdjacencyList::columns_use).into_iter().sum()
     }
@@ -106,18 +111,18 @@ impl EdgeBase {
         }
     }
 
-    /// The ordinals of a vertex's edges, if the offsets are in the cache.
+    /// Returns the ordinals of a vertex's edges if the offsets are cached.
     #[inline]
     pub(crate) fn slice_cached(&self, direction: Direction, vertex: i64) -> Option<Result<Range<u64>>> {
         self.list(direction).slice_cached(vertex)
     }
 
-    /// The ordinals of the edges of each of these vertices.
+    /// Returns the ordinals of the edges of each vertex.
     pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
         self.list(direction).slices(vertices).await
     }
 
-    /// The same, if all offsets that are needed are in the cache.
+    /// Returns [`Self::slices`] if all required offsets are cached.
     pub(crate) fn slices_cached(
         &self,
         direction: Direction,
@@ -126,7 +131,7 @@ impl EdgeBase {
         self.list(direction).slices_cached(vertices)
     }
 
-    /// Neighbours and columns of edges, range after range.
+    /// Reads neighbours and columns of edges, range after range.
     pub(crate) async fn read(
         &self,
         direction: Direction,
@@ -136,7 +141,7 @@ impl EdgeBase {
         self.list(direction).read(ranges, selection).await
     }
 
-    /// The same, if all of it is in the cache.
+    /// Returns [`Self::read`] if all of it is cached.
     #[inline]
     pub(crate) fn read_cached(
         &self,
@@ -147,7 +152,7 @@ impl EdgeBase {
         self.list(direction).read_cached(ranges, selection)
     }
 
-    /// The same of edges of one vertex, which are not copied where they are in one chunk.
+    /// Returns [`Self::read`] for one vertex if all of it is cached; edges in one chunk are not copied.
     #[inline]
     pub(crate) fn read_one_cached(
         &self,
@@ -159,7 +164,7 @@ impl EdgeBase {
         self.list(direction).read_one_cached(vertex, edges, selection)
     }
 
-    /// The edges between a vertex and a neighbour.
+    /// Finds the edges between a vertex and a neighbour.
     pub(crate) async fn find(
         &self,
         direction: Direction,
@@ -170,7 +175,7 @@ impl EdgeBase {
         self.list(direction).find(vertex, neighbor, selection).await
     }
 
-    /// The same, if all of it is in the cache.
+    /// Returns [`Self::find`] if all of it is cached.
     #[inline]
     pub(crate) fn find_cached(
         &self,
@@ -182,7 +187,7 @@ impl EdgeBase {
         self.list(direction).find_cached(vertex, neighbor, selection)
     }
 
-    /// Both ends of edges by their ordinals: the vertices that the list is ordered by, and the neighbours.
+    /// Returns both ends of edges by their ordinals: the vertices that the list is ordered by, and the neighbours.
     pub(crate) async fn ends(
         &self,
         direction: Direction,
@@ -191,12 +196,12 @@ impl EdgeBase {
         self.list(direction).both_ends(ordinals).await
     }
 
-    /// The same base with nothing kept of what is read.
+    /// Returns the same base without caching of its reads.
     fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }
 
-    /// Brings the neighbours and what is selected of a chunk into the cache.
+    /// Loads the neighbours and selected columns of a chunk into the cache.
     pub(crate) async fn warm(
         &self,
         direction: Direction,
@@ -209,7 +214,7 @@ impl EdgeBase {
         Ok(ends.into_iter().chain(columns.into_iter().flatten()).collect())
     }
 
-    /// A chunk of all edges in the order of a direction.
+    /// Reads a chunk of all edges in the order of a direction.
     pub(crate) async fn chunk(
         &self,
         direction: Direction,
@@ -223,10 +228,12 @@ impl EdgeBase {
             let ends = ends.get(at).and_then(|ends| ends.as_primitive_opt::<Int64Type>());
             ends.cloned().unwrap_or_else(|| Int64Array::from(Vec::<i64>::new()))
         };
-        let (neighbors, vertices) = (end(0), end(1));
+        let neighbors = end(0);
+        let vertices = end(1);
         let column = |(at, array): (usize, Option<ArrayRef>)| {
             array.or_else(|| selection.missing(at, neighbors.values().len()))
         };
+
         let columns = columns.into_iter().enumerate().filter_map(column).collect();
         Ok(EdgeBaseRows { first: list.first_of(chunk), vertices, neighbors, columns })
     }

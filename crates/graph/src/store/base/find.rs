@@ -1,4 +1,4 @@
-//! Finds the edges between two vertices: after the offsets, in one chunk, however many edges the vertices have.
+//! Finds the edges between two vertices: reads the offsets, then one chunk, however many edges the vertices have.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use arrow::{
 use super::{BaseColumnSelection, list::BaseAdjacencyList, read::NeighborColumns};
 use crate::{Result, store::delta::rows::ColumnArrays};
 
-/// Edges of one vertex to one other.
+/// Edges of one vertex to one neighbour.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeBaseMatch {
     pub(crate) ordinals: Range<u64>,
@@ -19,8 +19,8 @@ pub(crate) struct EdgeBaseMatch {
 }
 
 impl BaseAdjacencyList {
-    /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
-    /// neighbour lie on both sides of its beginning.
+    /// Narrows a vertex's edges to those that can lead to a neighbour: within one chunk, unless edges to the same
+    /// neighbour continue across its start.
     fn candidates(&self, vertex: i64, edges: Range<u64>, neighbor: i64) -> Range<u64> {
         let mut part = self.part_of(vertex);
         if edges.is_empty() || self.within_chunk(part, &edges).is_some() {
@@ -29,17 +29,20 @@ impl BaseAdjacencyList {
         let (start, _) = self.bounds(&mut part, edges.start);
         let before = self.first_chunks.get(part).copied().unwrap_or(0);
         let number = |edge: u64| before + self.chunk_size.split(edge - start).0;
-        let (first, last) = (number(edges.start), number(edges.end - 1));
+        let first = number(edges.start);
+        let last = number(edges.end - 1);
         let firsts = self.info.firsts.get(first as usize + 1..last as usize + 1).unwrap_or_default();
         if first == last || firsts.len() as u64 != last - first {
             return edges;
         }
+
         let found = first + firsts.partition_point(|other| *other <= neighbor) as u64;
         let mut least = found;
         let is_continued = |chunk: u64| {
             self.info.firsts.get(chunk as usize) == Some(&neighbor)
                 && self.info.continued.binary_search(&chunk).is_ok()
         };
+
         while least > first && is_continued(least) {
             least -= 1;
         }
@@ -47,7 +50,7 @@ impl BaseAdjacencyList {
         edges.start.max(begins(least))..edges.end.min(begins(found + 1))
     }
 
-    /// The edges of a vertex to another, if all of it is in the cache.
+    /// Returns the edges of a vertex to another if all of it is cached.
     pub(crate) fn find_cached(
         &self,
         vertex: i64,
@@ -67,11 +70,12 @@ impl BaseAdjacencyList {
             let (neighbors, columns) = self.slice_of_chunk(chunk, &ends, rows, selection)?;
             return Some(Ok(EdgeBaseMatch { ordinals, neighbors, columns }));
         }
+
         let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
         Some(read.map(|read| found(&edges, read, neighbor)))
     }
 
-    /// The edges of a vertex to another: after the offsets, one chunk is read.
+    /// Finds the edges of a vertex to another: after the offsets, reads one chunk.
     pub(crate) async fn find(
         &self,
         vertex: i64,

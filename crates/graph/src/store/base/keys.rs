@@ -1,5 +1,4 @@
-//! The keys of a base in their order, with the index of each, in chunks: a key is found in the one chunk that the first
-//! keys of all chunks lead to.
+//! Sorted keys of a base with the index of each, in chunks: the first keys of all chunks locate the one chunk of a key.
 
 use std::sync::Arc;
 
@@ -18,37 +17,37 @@ use crate::{
     store::take::{CHUNKS_AT_ONCE, ChunkInterner},
 };
 
-/// The column of keys.
+/// Column of keys.
 pub(crate) const KEY: &str = "key";
-/// The column of their indexes.
+/// Column of their indexes.
 pub(crate) const INDEX: &str = "index";
 
-/// The keys of a base.
+/// Description of a base's keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeysInfo {
     pub(crate) count: u64,
-    /// Keys of a chunk at most.
+    /// Maximum keys of a chunk.
     pub(crate) chunk_size: u64,
     pub(crate) fences: KeyFences,
 }
 
-/// The first key of each chunk, ascending.
+/// First key of each chunk, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeyFences {
     Numbers(Vec<i64>),
-    /// In the order of their bytes.
+    /// In byte order.
     Texts(Vec<String>),
 }
 
-/// Keys as they are looked for.
+/// Keys in the type of the lookup.
 pub(crate) enum LookupKeys {
     Numbers(Int64Array),
     Texts(StringArray),
 }
 
 impl KeyFences {
-    /// What keys are looked for as.
+    /// Returns the Arrow type of lookup keys.
     pub(crate) fn data_type(&self) -> DataType {
         match self {
             Self::Numbers(_) => DataType::Int64,
@@ -71,7 +70,7 @@ impl KeyFences {
         }
     }
 
-    /// Keys in the type that they are kept in; those that cannot be any of them become null.
+    /// Casts keys to the stored type; those that it cannot represent become null.
     pub(crate) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<LookupKeys> {
         let from = match keys.data_type() {
             DataType::Dictionary(_, values) => values.as_ref(),
@@ -81,22 +80,21 @@ impl KeyFences {
             Self::Numbers(_) => from.is_integer(),
             Self::Texts(_) => matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
         };
+
         let to = self.data_type();
         if !fits {
             let reason = format!("its keys are {to}, and these are {}", keys.data_type());
             return Err(unwritable(format!("vertices of type {of}"), reason));
         }
-        let keys = match *keys.data_type() == to {
-            true => keys.clone(),
-            false => cast(keys, &to).map_err(gathering)?,
-        };
+        let keys = if *keys.data_type() == to { keys.clone() } else { cast(keys, &to).map_err(gathering)? };
+
         Ok(match self {
             Self::Numbers(_) => LookupKeys::Numbers(keys.as_primitive::<Int64Type>().clone()),
             Self::Texts(_) => LookupKeys::Texts(keys.as_string::<i32>().clone()),
         })
     }
 
-    /// The chunk that a key would be in.
+    /// Returns the chunk that may contain a key.
     fn chunk(&self, wanted: &LookupKeys, row: usize) -> Option<u64> {
         let after = match (self, wanted) {
             (Self::Numbers(fences), LookupKeys::Numbers(keys)) if keys.is_valid(row) => {
@@ -109,6 +107,7 @@ impl KeyFences {
             }
             _ => 0,
         };
+
         after.checked_sub(1).map(|chunk| chunk as u64)
     }
 }
@@ -121,7 +120,7 @@ impl LookupKeys {
         }
     }
 
-    /// The index of a key, if it is in a chunk.
+    /// Returns the index of a key if a chunk contains it.
     fn find(&self, row: usize, chunk: &Columns) -> Option<i64> {
         let [keys, indexes] = chunk.as_slice() else { return None };
         let place = match self {
@@ -134,12 +133,14 @@ impl LookupKeys {
                 text_place(keys, wanted.value(row))?
             }
         };
+
         indexes.as_primitive_opt::<Int64Type>()?.values().get(place).copied()
     }
 }
 
 fn text_place(keys: &StringArray, wanted: &str) -> Option<usize> {
-    let (mut start, mut end) = (0, keys.len());
+    let mut start = 0;
+    let mut end = keys.len();
     while start < end {
         let middle = start + (end - start) / 2;
         match keys.value(middle).cmp(wanted) {
@@ -148,26 +149,27 @@ fn text_place(keys: &StringArray, wanted: &str) -> Option<usize> {
             std::cmp::Ordering::Greater => end = middle,
         }
     }
+
     None
 }
 
-/// The files of the keys of a base.
+/// Key files of a base.
 pub(crate) struct KeyFiles {
     info: KeysInfo,
-    /// Where they are, with a slash at its end.
+    /// Their folder, with a trailing slash.
     folder: String,
     files: ChunkFiles,
 }
 
-/// Which chunk each key would be in.
+/// Chunk of each key.
 struct LocatedKeys {
     chunks: ChunkInterner,
-    /// For each key which of the chunks; nothing for one that is in none.
+    /// Per key the position among the chunks; `None` if no chunk may contain it.
     places: Vec<Option<u32>>,
 }
 
 impl KeyFiles {
-    /// The keys of the base that is at `path`.
+    /// Opens the keys of the base at `path`.
     pub(crate) fn open(place: &GraphFolder, path: &str, info: &KeysInfo) -> Self {
         let field = |name, data_type| -> FieldRef { Arc::new(Field::new(name, data_type, false)) };
         let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
@@ -183,25 +185,26 @@ impl KeyFiles {
         &self.info
     }
 
-    /// The file of a chunk.
+    /// Returns the file of a chunk.
     pub(crate) fn file(&self, chunk: u64) -> String {
         format!("{}{}", self.folder, file(chunk))
     }
 
-    /// Keys and indexes of a chunk.
+    /// Reads keys and indexes of a chunk.
     pub(crate) async fn chunk(&self, chunk: u64) -> Result<Columns> {
         let rows = ExpectedRowCount::Between(1, self.info.chunk_size);
         let columns = self.files.get(chunk, || self.file(chunk), rows, &[0, 1]).await?;
         let has_nulls = columns.iter().any(|column| column.null_count() > 0);
-        match has_nulls {
-            false => Ok(columns),
-            true => Err(Error::Data { file: self.file(chunk), reason: "a key is null".to_owned() }),
+        if has_nulls {
+            Err(Error::Data { file: self.file(chunk), reason: "a key is null".to_owned() })
+        } else {
+            Ok(columns)
         }
     }
 
     fn cached(&self, chunk: u64) -> Option<Columns> {
         let columns = Columns::from_iter([self.files.cached(chunk, 0)?, self.files.cached(chunk, 1)?]);
-        // Whoever loads those with nulls is told so.
+        // Nulls are reported by the load path.
         columns.iter().all(|column| column.null_count() == 0).then_some(columns)
     }
 
@@ -216,13 +219,14 @@ impl KeyFiles {
         LocatedKeys { chunks, places }
     }
 
-    /// The indexes of keys, if all chunks that are needed are in the cache.
+    /// Returns the indexes of keys if all required chunks are cached.
     pub(crate) fn find_cached(&self, of: &str, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
         let wanted = match self.info.fences.wanted(of, keys) {
             Ok(wanted) => wanted,
             Err(error) => return Some(Err(error)),
         };
         let LocatedKeys { chunks, places } = self.locate(&wanted);
+
         let mut cached = Vec::with_capacity(chunks.numbers().len());
         for chunk in chunks.numbers() {
             cached.push(self.cached(*chunk)?);
@@ -231,7 +235,7 @@ impl KeyFiles {
         Some(Ok(places.iter().enumerate().map(find).collect()))
     }
 
-    /// The indexes of keys; nothing for those that are not there.
+    /// Returns the indexes of keys; `None` for those that do not exist.
     pub(crate) async fn find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         match self.find_cached(of, keys) {
             Some(found) => found,
@@ -248,11 +252,13 @@ impl KeyFiles {
                 share.push(row);
             }
         }
+
         let wanted = &wanted;
         let loads = chunks.numbers().iter().copied().zip(shares).map(|(number, rows)| async move {
             let chunk = self.chunk(number).await?;
             Ok::<_, Error>(rows.into_iter().map(|row| (row, wanted.find(row, &chunk))).collect::<Vec<_>>())
         });
+
         let mut found = vec![None; places.len()];
         let mut loaded = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE);
         while let Some(indexes) = loaded.try_next().await? {
@@ -262,16 +268,17 @@ impl KeyFiles {
                 }
             }
         }
+
         Ok(found)
     }
 }
 
-/// Where the keys of a base are.
+/// Returns the folder of a base's keys.
 pub(crate) fn folder(path: &str) -> String {
     format!("{path}/keys/")
 }
 
-/// The file of a chunk within that.
+/// Returns the file of a chunk within the folder.
 pub(crate) fn file(chunk: u64) -> String {
     format!("chunk{chunk}")
 }

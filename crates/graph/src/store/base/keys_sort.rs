@@ -1,4 +1,4 @@
-//! Sorts keys with their indexes: in memory where they fit, otherwise over sorted runs on disk.
+//! Sorts keys with their indexes: in memory if they fit, otherwise over sorted runs on disk.
 
 use std::{
     cmp::Reverse,
@@ -18,11 +18,11 @@ use crate::{
     graphar::{SortRun, SortRunReader, gathering, unwritable},
 };
 
-/// Runs that are merged at a time.
+/// Runs merged at a time.
 const FAN_IN: usize = 64;
-/// Keys of a batch of a run.
+/// Keys per batch of a run.
 const RUN_ROWS: usize = 1 << 13;
-/// Bytes of the texts of a chunk, about.
+/// Approximate bytes of the texts of a chunk.
 pub(crate) const CHUNK_BYTES: usize = 512 << 10;
 
 /// Takes the keys of vertices in the order of their indexes, which are counted from 0.
@@ -32,7 +32,7 @@ pub(crate) struct KeySorter {
     taken: u64,
     runs: Vec<SortRun>,
     schema: SchemaRef,
-    /// Bytes that keys may take in memory.
+    /// Memory for keys, in bytes.
     share: usize,
     folder: PathBuf,
 }
@@ -41,7 +41,7 @@ enum KeySortBuffer {
     Numbers(Vec<(i64, u64)>),
     Texts {
         all: String,
-        /// Where each begins and ends.
+        /// Start and end of each text, and its index.
         entries: Vec<(usize, usize, u64)>,
     },
 }
@@ -87,11 +87,11 @@ impl KeySortBuffer {
         }
     }
 
-    /// Sorted, in batches of so many rows at most.
+    /// Sorts, and returns batches of at most `max_rows` rows.
     fn sorted(
         mut self,
         schema: SchemaRef,
-        most: usize,
+        max_rows: usize,
     ) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
         match &mut self {
             Self::Numbers(keys) => keys.sort_unstable(),
@@ -103,7 +103,7 @@ impl KeySortBuffer {
         let mut at = 0;
         Box::new(std::iter::from_fn(move || {
             let mut batch = KeyBatchBuilder::new(&schema);
-            while !batch.is_full(most) {
+            while !batch.is_full(max_rows) {
                 let is_there = match &self {
                     Self::Numbers(keys) => {
                         keys.get(at).map(|(key, index)| batch.push(KeyRunValue::Number(*key), *index))
@@ -112,24 +112,26 @@ impl KeySortBuffer {
                         batch.push_text(all.get(*start..*end).unwrap_or_default(), *index)
                     }),
                 };
+
                 if is_there.is_none() {
                     break;
                 }
                 at += 1;
             }
+
             batch.finish(&schema)
         }))
     }
 }
 
-/// A key of a run.
+/// Key of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyRunValue {
     Number(i64),
     Text(String),
 }
 
-/// A batch that is being filled.
+/// Batch that is being filled.
 struct KeyBatchBuilder {
     numbers: Option<Vec<i64>>,
     texts: StringBuilder,
@@ -144,8 +146,8 @@ impl KeyBatchBuilder {
         Self { numbers, texts: StringBuilder::new(), bytes: 0, indexes: Vec::new() }
     }
 
-    fn is_full(&self, most: usize) -> bool {
-        self.indexes.len() >= most || self.bytes >= CHUNK_BYTES
+    fn is_full(&self, max_rows: usize) -> bool {
+        self.indexes.len() >= max_rows || self.bytes >= CHUNK_BYTES
     }
 
     fn push(&mut self, key: KeyRunValue, index: u64) {
@@ -178,7 +180,7 @@ impl KeyBatchBuilder {
 }
 
 impl KeySorter {
-    /// Keys of this type, [`DataType::Int64`] or [`DataType::Utf8`], in so many bytes of memory.
+    /// Returns a sorter of keys of this type, [`DataType::Int64`] or [`DataType::Utf8`], with `share` bytes of memory.
     pub(crate) fn new(data_type: &DataType, share: usize, folder: PathBuf) -> Self {
         let fields =
             vec![Field::new(KEY, data_type.clone(), false), Field::new(INDEX, DataType::Int64, false)];
@@ -198,17 +200,17 @@ impl KeySorter {
         &self.schema
     }
 
-    /// How many vertices arrived.
+    /// Returns the number of vertices so far.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many keys were taken.
+    /// Returns the number of keys taken.
     pub(crate) fn count(&self) -> u64 {
         self.taken
     }
 
-    /// The keys of the next vertices, none of them null. Only those of vertices that are there are taken.
+    /// Adds the keys of the next vertices, none of them null, skipping those of absent vertices.
     pub(crate) fn push(&mut self, keys: &ArrayRef, is_there: &dyn Fn(u64) -> bool) -> Result<()> {
         let before = self.held.len();
         self.held.push(keys, self.next, is_there);
@@ -229,28 +231,29 @@ impl KeySorter {
             let merge = KeyMergeIterator::new(runs, self.schema.clone(), RUN_ROWS)?;
             self.runs.push(SortRun::write(&self.folder, &self.schema, merge)?);
         }
+
         Ok(())
     }
 
-    /// All keys in their order, those that are equal by their index, in batches of so many rows at most.
+    /// Returns all keys in order, equal ones by index, in batches of at most `max_rows` rows.
     pub(crate) fn finish(
         mut self,
-        most: usize,
+        max_rows: usize,
     ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
         if self.runs.is_empty() {
-            return Ok(self.held.sorted(self.schema, most));
+            return Ok(self.held.sorted(self.schema, max_rows));
         }
         self.spill()?;
-        Ok(Box::new(KeyMergeIterator::new(self.runs, self.schema, most)?))
+        Ok(Box::new(KeyMergeIterator::new(self.runs, self.schema, max_rows)?))
     }
 }
 
-/// The keys of some runs.
+/// Merged keys of some runs.
 struct KeyMergeIterator {
     runs: Vec<KeyRunCursor>,
     next: BinaryHeap<Reverse<(KeyRunValue, u64, usize)>>,
     schema: SchemaRef,
-    most: usize,
+    max_rows: usize,
 }
 
 struct KeyRunCursor {
@@ -271,6 +274,7 @@ impl KeyRunCursor {
         let Some(batch) = &self.batch else { return Ok(None) };
         let at = self.at;
         self.at += 1;
+
         let keys = batch.column(0);
         let key = match keys.as_primitive_opt::<Int64Type>() {
             Some(keys) => KeyRunValue::Number(keys.value(at)),
@@ -281,10 +285,10 @@ impl KeyRunCursor {
 }
 
 impl KeyMergeIterator {
-    fn new(runs: Vec<SortRun>, schema: SchemaRef, most: usize) -> Result<Self> {
+    fn new(runs: Vec<SortRun>, schema: SchemaRef, max_rows: usize) -> Result<Self> {
         let cursor = |run: SortRun| Ok(KeyRunCursor { reader: run.read()?, batch: None, at: 0 });
         let runs = runs.into_iter().map(cursor).collect::<Result<Vec<_>>>()?;
-        let mut merge = Self { next: BinaryHeap::with_capacity(runs.len()), runs, schema, most };
+        let mut merge = Self { next: BinaryHeap::with_capacity(runs.len()), runs, schema, max_rows };
         for run in 0..merge.runs.len() {
             merge.advance(run)?;
         }
@@ -306,7 +310,7 @@ impl Iterator for KeyMergeIterator {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut batch = KeyBatchBuilder::new(&self.schema);
-        while !batch.is_full(self.most) {
+        while !batch.is_full(self.max_rows) {
             let Some(Reverse((key, index, run))) = self.next.pop() else { break };
             batch.push(key, index);
             if let Err(error) = self.advance(run) {
@@ -317,7 +321,7 @@ impl Iterator for KeyMergeIterator {
     }
 }
 
-/// Two rows with the same key, if there are any: in this batch, or at its beginning and the end of the one before.
+/// Returns two rows with the same key, if any: in this batch, or at its start and the end of the batch before.
 pub(crate) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Option<(String, u64, u64)> {
     let at = |batch: &RecordBatch, row: usize| {
         let key = match batch.column(0).as_primitive_opt::<Int64Type>() {
@@ -327,11 +331,13 @@ pub(crate) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Opt
         (key, batch.column(1).as_primitive::<Int64Type>().value(row) as u64)
     };
     if let Some(before) = before.filter(|before| before.num_rows() > 0 && batch.num_rows() > 0) {
-        let ((last, earlier), (first, later)) = (at(before, before.num_rows() - 1), at(batch, 0));
+        let (last, earlier) = at(before, before.num_rows() - 1);
+        let (first, later) = at(batch, 0);
         if last == first {
             return Some((first, earlier, later));
         }
     }
+
     let is_same: Box<dyn Fn(usize) -> bool> = match batch.column(0).as_primitive_opt::<Int64Type>() {
         Some(keys) => {
             let keys = keys.values().clone();
@@ -342,8 +348,10 @@ pub(crate) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Opt
             Box::new(move |row| keys.value(row) == keys.value(row + 1))
         }
     };
+
     let row = (0..batch.num_rows().saturating_sub(1)).find(|row| is_same(*row))?;
-    let ((key, earlier), (_, later)) = (at(batch, row), at(batch, row + 1));
+    let (key, earlier) = at(batch, row);
+    let (_, later) = at(batch, row + 1);
     Some((key, earlier, later))
 }
 
@@ -351,7 +359,7 @@ fn text(batch: &RecordBatch) -> &StringArray {
     batch.column(0).as_string::<i32>()
 }
 
-/// Where keys are sorted that do not fit into memory.
+/// Returns the folder for keys that do not fit into memory.
 pub(crate) fn sort_folder(given: Option<&Path>) -> PathBuf {
     given.map_or_else(std::env::temp_dir, Path::to_owned)
 }
@@ -360,12 +368,12 @@ pub(crate) fn sort_folder(given: Option<&Path>) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn sorted(keys: ArrayRef, share: usize, most: usize) -> Vec<RecordBatch> {
+    fn sorted(keys: ArrayRef, share: usize, max_rows: usize) -> Vec<RecordBatch> {
         let mut sorter = KeySorter::new(keys.data_type(), share, std::env::temp_dir());
         for start in (0..keys.len()).step_by(100) {
             sorter.push(&keys.slice(start, 100.min(keys.len() - start)), &|_| true).unwrap();
         }
-        sorter.finish(most).unwrap().map(Result::unwrap).collect()
+        sorter.finish(max_rows).unwrap().map(Result::unwrap).collect()
     }
 
     #[test]
@@ -376,14 +384,17 @@ mod tests {
         let texts: StringArray = mixed.iter().map(|n| Some(n.to_string())).collect();
         let mut wanted_texts: Vec<(String, i64)> = mixed.iter().map(|n| n.to_string()).zip(0..).collect();
         wanted_texts.sort_unstable();
+
         for share in [usize::MAX, 40_000, 3_000] {
             let batches = sorted(Arc::new(Int64Array::from(mixed.clone())), share, 300);
             assert!(batches.iter().all(|batch| batch.num_rows() <= 300));
             let pairs = batches.iter().flat_map(|batch| {
-                let (keys, indexes) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1));
+                let keys = batch.column(0).as_primitive::<Int64Type>();
+                let indexes = batch.column(1);
                 keys.values().to_vec().into_iter().zip(indexes.as_primitive::<Int64Type>().values().to_vec())
             });
             assert_eq!(pairs.collect::<Vec<_>>(), wanted);
+
             let batches = sorted(Arc::new(texts.clone()), share, 300);
             let pairs = batches.iter().flat_map(|batch| {
                 let keys: Vec<String> = text(batch).iter().map(|key| key.unwrap().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! One list of a base's edges: those of each vertex lie together, and are counted through all parts and chunks.
+//! List of a base's edges: those of each vertex are consecutive, and counted across all parts and chunks.
 
 use std::{ops::Range, sync::Arc};
 
@@ -28,18 +28,18 @@ impl MemoryFootprint for BaseAdjacencyList {
     }
 }
 
-/// Files of a list, and where the edges of each are among all.
+/// Files of a list, and the range of edges of each.
 pub(crate) struct BaseAdjacencyList {
-    /// What errors call its edges.
+    /// Name of its edges in errors.
     of: String,
-    /// Where its files are, with a slash at its end.
+    /// Folder of its files, with a trailing slash.
     pub(crate) folder: String,
     pub(crate) vertices: u64,
     part_size: ChunkSize,
     pub(crate) chunk_size: ChunkSize,
-    /// Edges before each part, and all edges at last.
+    /// Number of edges before each part, and of all edges last.
     starts: Vec<u64>,
-    /// Chunks before each part, and all chunks at last.
+    /// Number of chunks before each part, and of all chunks last.
     pub(crate) first_chunks: Vec<u64>,
     pub(crate) info: AdjacencyListInfo,
     offsets: ChunkFiles,
@@ -48,7 +48,7 @@ pub(crate) struct BaseAdjacencyList {
     pub(crate) groups: Vec<PropertyGroupFiles>,
 }
 
-/// A chunk of a list.
+/// Chunk of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListChunkPosition {
     pub(crate) part: u64,
@@ -57,7 +57,7 @@ pub(crate) struct ListChunkPosition {
     pub(crate) rows: u64,
 }
 
-/// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
+/// Location of edges: their chunks, the runs in these, and the number of edges.
 pub(crate) struct LocatedEdges {
     pub(crate) chunks: ChunkInterner,
     pub(crate) runs: Vec<ChunkRun>,
@@ -81,6 +81,7 @@ impl BaseAdjacencyList {
                 (&of.by_destination, "ordered_by_dest", of.destinations, of.destination_chunk_size, names)
             }
         };
+
         let number = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, true)) };
         let files = |fields: &[FieldRef]| ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
         let chunk_size = ChunkSize::new(of.edge_chunk_size);
@@ -92,6 +93,7 @@ impl BaseAdjacencyList {
             });
             std::iter::once(0).chain(sums).collect::<Vec<u64>>()
         };
+
         Self {
             of: format!("edges of type {}_{}_{}", of.source_type, of.edge_type, of.destination_type),
             folder: format!("{}/{}{folder}/", of.path, of.prefix),
@@ -124,7 +126,7 @@ impl BaseAdjacencyList {
         self.first_chunks.last().copied().unwrap_or(0)
     }
 
-    /// Edges of a part.
+    /// Returns the number of edges of a part.
     pub(crate) fn part_edges(&self, part: u64) -> u64 {
         self.info.parts.get(part as usize).copied().unwrap_or(0)
     }
@@ -133,7 +135,7 @@ impl BaseAdjacencyList {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Where the edges of a vertex are, if that is in the cache.
+    /// Returns the range of a vertex's edges if its offsets are cached.
     #[inline]
     pub(crate) fn slice_cached(&self, vertex: i64) -> Option<Result<Range<u64>>> {
         let vertex = vertex as u64;
@@ -155,7 +157,7 @@ impl BaseAdjacencyList {
         }
     }
 
-    /// The same of many vertices.
+    /// Returns [`Self::slice_cached`] of many vertices.
     pub(crate) fn slices_cached(&self, vertices: &[i64]) -> Option<Result<Vec<Range<u64>>>> {
         let (parts, places) = self.parts_of(vertices);
         let mut offsets = Vec::with_capacity(parts.numbers().len());
@@ -180,7 +182,8 @@ impl BaseAdjacencyList {
         self.ranges(&parts, &places, &offsets)
     }
 
-    /// The parts of vertices, and for each vertex which of these and the row in it; nothing for one without edges.
+    /// Returns the parts of vertices, and for each vertex its position among these and its row; `None` for one without
+    /// edges.
     fn parts_of(&self, vertices: &[i64]) -> (ChunkInterner, Vec<Option<(usize, u64)>>) {
         let mut parts = ChunkInterner::new(vertices.len(), self.parts());
         let place = |vertex: &i64| {
@@ -211,12 +214,16 @@ impl BaseAdjacencyList {
     #[inline]
     fn range(&self, part: u64, row: u64, offsets: &ArrayRef) -> Result<Range<u64>> {
         let found = offsets.as_primitive_opt::<Int64Type>().and_then(|offsets| {
-            let (offsets, at) = (offsets.values(), row as usize);
-            let (start, end) = (*offsets.get(at)?, *offsets.get(at + 1)?);
-            let (first, next) = (*self.starts.get(part as usize)?, *self.starts.get(part as usize + 1)?);
+            let offsets = offsets.values();
+            let at = row as usize;
+            let start = *offsets.get(at)?;
+            let end = *offsets.get(at + 1)?;
+            let first = *self.starts.get(part as usize)?;
+            let next = *self.starts.get(part as usize + 1)?;
             let is_right = 0 <= start && start <= end && first + end as u64 <= next;
             is_right.then(|| first + start as u64..first + end as u64)
         });
+
         found.ok_or_else(|| Error::Data {
             file: self.offset_file(part),
             reason: format!("offsets of vertex {row} of the part that lead to no edges"),
@@ -229,15 +236,14 @@ impl BaseAdjacencyList {
         let columns = self.offsets.get(part, || self.offset_file(part), rows, &[0]).await?;
         let missing = || Error::Missing { file: self.offset_file(part) };
         let offsets = columns.into_iter().next().ok_or_else(missing)?;
-        match has_no_nulls(&offsets) {
-            true => Ok(offsets),
-            false => {
-                Err(Error::Data { file: self.offset_file(part), reason: "an offset is null".to_owned() })
-            }
+        if has_no_nulls(&offsets) {
+            Ok(offsets)
+        } else {
+            Err(Error::Data { file: self.offset_file(part), reason: "an offset is null".to_owned() })
         }
     }
 
-    /// What has nulls is never found here: whoever loads it is told so.
+    /// Arrays with nulls are treated as absent: the load path reports them.
     #[inline]
     fn offsets_cached(&self, part: u64) -> Option<ArrayRef> {
         self.offsets.cached(part, 0).filter(has_no_nulls)
@@ -247,7 +253,8 @@ impl BaseAdjacencyList {
         format!("{}offset/chunk{part}", self.folder)
     }
 
-    /// The chunk that all of some edges are in, and their rows in it; nothing where they are in several, or none.
+    /// Returns the chunk that has all of the edges, and their rows in it; `None` if they span several, or there are
+    /// none.
     #[inline]
     pub(crate) fn within_chunk(&self, mut part: usize, edges: &Range<u64>) -> Option<(u64, Range<usize>)> {
         let count = edges.end.checked_sub(edges.start).filter(|count| *count > 0)?;
@@ -258,7 +265,7 @@ impl BaseAdjacencyList {
         is_one.then(|| (chunk, row as usize..(row + count) as usize))
     }
 
-    /// The part that a vertex is in.
+    /// Returns the part of a vertex.
     #[inline]
     pub(crate) fn part_of(&self, vertex: i64) -> usize {
         self.part_size.split(vertex as u64).0 as usize
@@ -267,13 +274,16 @@ impl BaseAdjacencyList {
     pub(crate) fn locate(&self, ranges: &[Range<u64>]) -> Result<LocatedEdges> {
         let mut chunks = ChunkInterner::new(ranges.len(), self.chunks());
         let mut runs = Vec::with_capacity(ranges.len());
-        let (mut rows, mut part) = (0, 0);
+        let mut rows = 0;
+        let mut part = 0;
         for range in ranges.iter().filter(|range| range.start < range.end) {
             if range.end > self.edges() {
-                let (of, count) = (self.of.clone(), self.edges());
+                let of = self.of.clone();
+                let count = self.edges();
                 return Err(Error::OutOfRange { of, index: range.end as i64 - 1, count });
             }
             rows += (range.end - range.start) as usize;
+
             let mut start = range.start;
             while start < range.end {
                 let (first, end) = self.bounds(&mut part, start);
@@ -285,10 +295,11 @@ impl BaseAdjacencyList {
                 start = end;
             }
         }
+
         Ok(LocatedEdges { chunks, runs, rows })
     }
 
-    /// Where the part of an edge begins and ends. Often it is that of the edge before.
+    /// Returns the bounds of an edge's part, starting at `part`: often that of the edge before.
     #[inline]
     pub(crate) fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
         let of = |part: usize| {
@@ -311,7 +322,7 @@ impl BaseAdjacencyList {
         ListChunkPosition { part: part as u64, chunk, rows: edges.saturating_sub(chunk * size).min(size) }
     }
 
-    /// The edge that a chunk begins with, among all.
+    /// Returns the first edge of a chunk, counted over the list.
     pub(crate) fn first_of(&self, number: u64) -> u64 {
         let ListChunkPosition { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()

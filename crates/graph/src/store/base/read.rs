@@ -1,4 +1,4 @@
-//! Reads edges of a list: neighbours and columns, without a copy where they lie together in one chunk.
+//! Reads edges of a list: neighbours and columns, without a copy if they are consecutive in one chunk.
 
 use std::ops::Range;
 
@@ -22,20 +22,20 @@ use crate::{
     },
 };
 
-/// What is read of some edges: the neighbours, and columns.
+/// Neighbours and columns of edges.
 pub(crate) type NeighborColumns = (Int64Array, ColumnArrays);
 
-/// What a chunk has of the neighbour and of a selection.
+/// Neighbours and selected columns of a chunk.
 type LoadedEdgeChunk = (ArrayRef, Vec<Option<ArrayRef>>);
 
 impl BaseAdjacencyList {
-    /// The neighbours of a chunk.
+    /// Returns the neighbours of a chunk if cached.
     #[inline]
     pub(crate) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
         self.ends.cached(chunk, 0).filter(has_no_nulls)
     }
 
-    /// Neighbours and columns of edges of a vertex, if all of it is in the cache. Those in one chunk are not copied.
+    /// Returns neighbours and columns of a vertex's edges if all of it is cached. Those in one chunk are not copied.
     #[inline]
     pub(crate) fn read_one_cached(
         &self,
@@ -52,7 +52,7 @@ impl BaseAdjacencyList {
         }
     }
 
-    /// Neighbours and columns of edges, if all of it is in the cache.
+    /// Returns neighbours and columns of edges if all of it is cached.
     pub(crate) fn read_cached(
         &self,
         ranges: &[Range<u64>],
@@ -69,7 +69,7 @@ impl BaseAdjacencyList {
         Some(gather(&loaded, &runs, rows, selection))
     }
 
-    /// Rows of a chunk, of which these are the neighbours, without a copy.
+    /// Returns rows of a chunk with these neighbours, without a copy.
     #[inline]
     pub(crate) fn slice_of_chunk(
         &self,
@@ -88,10 +88,11 @@ impl BaseAdjacencyList {
                 None => selection.missing(at, rows.len())?,
             });
         }
+
         Some((neighbors, columns))
     }
 
-    /// Whether all of a chunk that is selected is in the cache.
+    /// Returns true if all selected columns of a chunk are cached.
     pub(crate) fn is_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> bool {
         self.ends.cached(chunk, 1).is_some_and(|vertices| has_no_nulls(&vertices))
             && self.chunk_cached(chunk, selection).is_some()
@@ -120,7 +121,7 @@ impl BaseAdjacencyList {
         }
     }
 
-    /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
+    /// Only the rows of each chunk stay in memory, apart from cached columns.
     async fn load_and_read(
         &self,
         ranges: &[Range<u64>],
@@ -134,12 +135,13 @@ impl BaseAdjacencyList {
             .copied()
             .zip(shares)
             .map(|(chunk, runs)| async move { piece(self.load(chunk, selection).await?, &runs) });
+
         let pieces: Vec<LoadedEdgeChunk> =
             futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         gather(&pieces, &left, rows, selection)
     }
 
-    /// The neighbours and what is selected of a chunk: files of all groups are asked for side by side.
+    /// Loads the neighbours and selected columns of a chunk, reading the files of all groups concurrently.
     async fn load(&self, number: u64, selection: &BaseColumnSelection) -> Result<LoadedEdgeChunk> {
         let neighbors = async {
             let neighbors = self.ends(number, &[0]).await?;
@@ -148,15 +150,14 @@ impl BaseAdjacencyList {
         futures::future::try_join(neighbors, self.properties(number, selection)).await
     }
 
-    /// Neighbours (0) and vertices (1) of a chunk.
+    /// Reads neighbours (0) and vertices (1) of a chunk.
     pub(crate) async fn ends(&self, number: u64, columns: &[usize]) -> Result<Columns> {
         let rows = ExpectedRowCount::Exactly(self.chunk_at(number).rows);
         let ends = self.ends.get(number, || self.ends_file(number), rows, columns).await?;
-        match ends.iter().all(has_no_nulls) {
-            true => Ok(ends),
-            false => {
-                Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
-            }
+        if ends.iter().all(has_no_nulls) {
+            Ok(ends)
+        } else {
+            Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
         }
     }
 
@@ -165,7 +166,7 @@ impl BaseAdjacencyList {
         format!("{}adj_list/part{part}/chunk{chunk}", self.folder)
     }
 
-    /// The vertices and the neighbours of edges.
+    /// Reads the vertices and the neighbours of edges.
     pub(crate) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
         let LocatedEdges { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
         let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
@@ -194,6 +195,7 @@ impl BaseAdjacencyList {
             let path = || format!("{}{}part{part}/chunk{chunk}", self.folder, group.prefix);
             Ok((at, group.files.get(number, path, ExpectedRowCount::Exactly(rows), &columns).await?))
         });
+
         for (at, arrays) in futures::future::try_join_all(groups).await? {
             for (at, array) in at.into_iter().zip(arrays) {
                 if let Some(found) = found.get_mut(at) {
@@ -201,11 +203,12 @@ impl BaseAdjacencyList {
                 }
             }
         }
+
         Ok(found)
     }
 }
 
-/// These rows of a chunk.
+/// Returns rows of a chunk.
 fn piece((neighbors, columns): LoadedEdgeChunk, runs: &[ChunkRun]) -> Result<LoadedEdgeChunk> {
     let rows = runs.iter().map(|run| run.rows.len()).sum();
     let of = |array: ArrayRef| {
@@ -235,5 +238,6 @@ fn gather(
             }
         });
     }
+
     Ok((neighbors.as_primitive::<Int64Type>().clone(), columns))
 }

@@ -1,4 +1,4 @@
-//! Bases written and read back: beside a plain model, by a strict reader of GraphAr, and by the requests they cost.
+//! Bases written and read back: against a plain model, by a strict reader of GraphAr, and by the number of requests.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::{
@@ -43,6 +43,7 @@ async fn lake(memory: ByteSize, sizes: BaseChunkSizes) -> BaseFixture {
         durability: stylobate_storage::Durability::None,
         ..BaseWriter::new(Destination::File(folder.path().to_owned()), ByteSize::mib(64))
     };
+
     BaseFixture { _folder: folder, place, writer }
 }
 
@@ -65,14 +66,16 @@ fn person_fields(key: DataType) -> Vec<FieldRef> {
 
 fn persons(range: std::ops::Range<i64>, is_text: bool) -> RecordBatch {
     let key = |n: i64| (n * 7_919) % 100_003;
-    let keys: ArrayRef = match is_text {
-        true => Arc::new(range.clone().map(|n| Some(format!("k{}", key(n)))).collect::<StringArray>()),
-        false => Arc::new(Int64Array::from_iter_values(range.clone().map(key))),
+    let keys: ArrayRef = if is_text {
+        Arc::new(range.clone().map(|n| Some(format!("k{}", key(n)))).collect::<StringArray>())
+    } else {
+        Arc::new(Int64Array::from_iter_values(range.clone().map(key)))
     };
     let names: StringArray = range.clone().map(|n| (n % 5 > 0).then(|| format!("name {n}"))).collect();
     let ages: arrow::array::Int32Array = range.clone().map(|n| (n % 3 > 0).then_some(n as i32)).collect();
     let seen = arrow::array::TimestampMicrosecondArray::from_iter_values(range.map(|n| n * 1_000));
     let schema = Schema::new(person_fields(keys.data_type().clone()));
+
     RecordBatch::try_new(Arc::new(schema), vec![keys, Arc::new(names), Arc::new(ages), Arc::new(seen)])
         .unwrap()
 }
@@ -114,6 +117,7 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
             for (array, at) in [(&taken[0], 1), (&taken[2], 3), (&taken[3], 2)] {
                 assert_eq!(array, &arrow::compute::take(all.column(at), &rows, None).unwrap());
             }
+
             assert_eq!((taken[1].null_count(), taken[1].len()), (count, count));
             let keys = arrow::compute::take(all.column(0), &rows, None).unwrap();
             let found = base.indexes_of(&keys).await.unwrap();
@@ -122,9 +126,10 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
 
         assert!(matches!(base.take(&[8_000], &selection).await, Err(Error::OutOfRange { .. })));
         assert!(matches!(base.take(&[999], &selection).await, Err(Error::OutOfRange { .. })));
-        let unknown: ArrayRef = match is_text {
-            true => Arc::new(StringArray::from(vec![Some(""), None, Some("zzz"), Some("k1x")])),
-            false => Arc::new(Int64Array::from(vec![Some(-1), None, Some(i64::MAX), Some(100_002)])),
+        let unknown: ArrayRef = if is_text {
+            Arc::new(StringArray::from(vec![Some(""), None, Some("zzz"), Some("k1x")]))
+        } else {
+            Arc::new(Int64Array::from(vec![Some(-1), None, Some(i64::MAX), Some(100_002)]))
         };
         assert_eq!(base.indexes_of(&unknown).await.unwrap(), [None; 4]);
 
@@ -132,7 +137,7 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
         assert_eq!(rows.iter().map(|rows| rows.rows).sum::<usize>(), 7_000);
         assert_eq!((rows[1].first, rows[1].columns[0].len()), (1_097, 97));
 
-        // Of files in a folder nothing is cached before they are two seconds old.
+        // Files in a folder are not cached until they are two seconds old.
         tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
         base.take(&[1_000, 7_999], &selection).await.unwrap();
         let is_cached = base.take_cached(&[1_000, 7_999], &selection).is_some();
@@ -166,18 +171,21 @@ async fn a_key_that_is_null_or_there_twice_is_an_error_with_its_row_and_nothing_
 
 fn walk(folder: &std::path::Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let files = entries.flat_map(|entry| match entry.file_type().unwrap().is_dir() {
-        true => walk(&entry.path()),
-        false => vec![entry.path().display().to_string()],
+    let files = entries.flat_map(|entry| {
+        if entry.file_type().unwrap().is_dir() {
+            walk(&entry.path())
+        } else {
+            vec![entry.path().display().to_string()]
+        }
     });
     files.collect()
 }
 
-/// Edges as a plain list: both ends and a number, in the order of arrival.
+/// Returns edges as a plain list: both ends and a number, in their order of arrival.
 fn random_edges(count: usize, vertices: (i64, i64), seed: u64) -> Vec<(i64, i64, i64)> {
     let mut random = StdRng::seed_from_u64(seed);
     let edge = |at: usize| {
-        // Some vertices have very many edges, and many of these are parallel.
+        // Some vertices have very many edges, many of them parallel.
         let hub = random.random_range(0..3) == 0;
         let source = if hub { 5 } else { random.random_range(0..vertices.0) };
         let destination = if hub { random.random_range(0..40) } else { random.random_range(0..vertices.1) };
@@ -209,10 +217,12 @@ fn ints(array: &ArrayRef) -> Vec<i64> {
 async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
     for (memory, chunk) in [(256, 64), (0, 64), (256, 1 << 16), (256, 7)] {
         let lake = lake(ByteSize::mib(memory), sizes(chunk)).await;
-        let (sources, destinations) = (500, 300);
+        let sources = 500;
+        let destinations = 300;
         let edges = random_edges(3_000, (sources, destinations), chunk);
         let batches: Vec<_> = edges.chunks(800).map(|edges| Ok(edge_batch(edges))).collect();
-        let (counts, fields) = ((sources as u64, destinations as u64), edge_fields());
+        let counts = (sources as u64, destinations as u64);
+        let fields = edge_fields();
         let info = lake.writer.edges(("Person", "LIKES", "Post"), counts, &fields, stream::iter(batches));
         let info = info.await.unwrap();
         let base =
@@ -232,6 +242,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 };
                 model.entry(vertex).or_default().push((neighbor, *at));
             }
+
             model.values_mut().for_each(|edges| edges.sort());
 
             let most = if direction == Direction::Out { sources } else { destinations };
@@ -247,6 +258,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                     neighbors.values().iter().copied().zip(ints(&columns[2])).collect();
                 assert_eq!(found, wanted, "{vertex} {direction:?}");
                 assert_eq!((columns[1].len(), columns[1].null_count()), (found.len(), found.len()));
+
                 let texts = columns[0].as_string::<i32>();
                 assert!(found.iter().enumerate().all(|(row, (_, at))| texts.value(row) == format!("t{at}")));
                 all.extend(wanted);
@@ -274,6 +286,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 assert_eq!(rows.first, next);
                 next += rows.vertices.len() as u64;
             }
+
             assert_eq!(next, 3_000);
             assert!(base.read(direction, std::slice::from_ref(&(2_999..3_001)), &selection).await.is_err());
         }
@@ -312,6 +325,7 @@ async fn each_base_is_a_graph_that_a_strict_reader_of_graphar_opens() {
             *degrees.entry(edge.0).or_default() += 1;
             degrees
         });
+
         let count = read.iter().flat_map(|batch| ints(batch.column(0))).filter(|source| *source == 5).count();
         assert_eq!(count, degrees[&5]);
     }
@@ -327,6 +341,7 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
         assert!(base.list(Direction::Out).slice(vertex).await.unwrap().is_empty());
         assert_eq!(base.find(Direction::In, vertex, 1, &selection).await.unwrap().neighbors.len(), 0);
     }
+
     let (neighbors, columns) =
         base.read(Direction::Out, std::slice::from_ref(&(0..0)), &selection).await.unwrap();
     assert_eq!((neighbors.len(), columns[1].data_type()), (0, &DataType::Utf8));

@@ -1,4 +1,4 @@
-//! Vertices of a base: properties by index, indexes by key, and all of them in order.
+//! Vertices of a base: properties by index, indexes by key, and all in order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A base of vertices that is open. Nothing is read before it is asked for.
+/// Open base of vertices. Nothing is read before its first use.
 pub(crate) struct VertexBase {
     place: GraphFolder,
     fields: Vec<FieldRef>,
@@ -28,30 +28,33 @@ pub(crate) struct VertexBase {
     keys: Option<KeyFiles>,
 }
 
-/// Rows of a chunk: the index of the first, how many there are, and what was selected of them.
+/// Rows of a chunk: the index of the first, their number, and the selected columns.
 pub(crate) struct VertexBaseRows {
     pub(crate) first: i64,
     pub(crate) rows: usize,
     pub(crate) columns: Vec<ArrayRef>,
 }
 
-/// Where vertices are: the chunks that they are in, and for each of them which of these, and the row in it.
+/// Location of vertices: their chunks, and for each vertex its chunk among these, and the row in it.
 struct LocatedVertices {
     chunks: ChunkInterner,
     rows: Vec<(u32, u32)>,
 }
 
 impl Budgeted<VertexBase> {
-    /// All vertices in the order of their indexes, a chunk at a time. What is not in the cache stays there only if there
-    /// is room.
+    /// Streams all vertices in the order of their indexes, chunk by chunk. Uncached columns enter the cache only if it
+    /// has room.
     pub(crate) fn stream(
         self: &Arc<Self>,
         selection: &BaseColumnSelection,
     ) -> BoxStream<'static, Result<VertexBaseRows>> {
-        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let base = self.clone();
+        let passing = Arc::new(self.passing());
         let selection = Arc::new(selection.clone());
         let read = move |chunk| {
-            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            let base = base.clone();
+            let passing = passing.clone();
+            let selection = selection.clone();
             ahead(async move {
                 match base.chunk_cached(chunk, &selection) {
                     Some(rows) => Ok(rows),
@@ -60,6 +63,7 @@ impl Budgeted<VertexBase> {
                 }
             })
         };
+
         futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
     }
 }
@@ -71,7 +75,7 @@ impl MemoryFootprint for VertexBase {
 }
 
 impl VertexBase {
-    /// `fields` are the properties of the type, with the types that answers have.
+    /// Opens a base; `fields` are the properties of the type, with the types of results.
     pub(crate) fn open(place: &GraphFolder, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
         let groups = PropertyGroupFiles::open_all(place, &info.groups, fields);
         let size = ChunkSize::new(info.chunk_size);
@@ -83,12 +87,12 @@ impl VertexBase {
         &self.info
     }
 
-    /// Of the files of properties.
+    /// Returns the usage of the property files.
     pub(crate) fn columns_use(&self) -> ColumnsUse {
         self.groups.iter().map(|group| group.files.usage()).sum()
     }
 
-    /// Of the files of keys.
+    /// Returns the usage of the key files.
     pub(crate) fn keys_use(&self) -> ColumnsUse {
         self.keys.as_ref().map(KeyFiles::usage).unwrap_or_default()
     }
@@ -97,7 +101,7 @@ impl VertexBase {
         BaseColumnSelection::new(&self.groups, fields)
     }
 
-    /// Chunks that there are.
+    /// Returns the number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
         self.info.count.div_ceil(self.size.get())
     }
@@ -106,7 +110,7 @@ impl VertexBase {
         self.keys.as_ref()
     }
 
-    /// Columns of the vertices with these indexes, which must be in the base, in this order.
+    /// Reads columns of the vertices with these indexes, which must be in the base, in this order.
     pub(crate) async fn take(
         &self,
         indexes: &[i64],
@@ -118,7 +122,7 @@ impl VertexBase {
         }
     }
 
-    /// The same, if all of it is in the cache.
+    /// Returns [`Self::take`] if all of it is cached.
     pub(crate) fn take_cached(
         &self,
         indexes: &[i64],
@@ -128,6 +132,7 @@ impl VertexBase {
             Ok(located) => located,
             Err(error) => return Some(Err(error)),
         };
+
         let mut taken = Vec::with_capacity(selection.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(chunks.numbers().len());
         for (at, column) in selection.columns.iter().enumerate() {
@@ -137,6 +142,7 @@ impl VertexBase {
             };
             let files = &self.groups.get(group)?.files;
             arrays.clear();
+
             for chunk in chunks.numbers() {
                 arrays.push(files.cached(*chunk, place)?);
             }
@@ -145,6 +151,7 @@ impl VertexBase {
                 Err(error) => return Some(Err(error)),
             }
         }
+
         Some(Ok(taken))
     }
 
@@ -160,6 +167,7 @@ impl VertexBase {
             let (chunk, row) = self.size.split(row);
             rows.push((chunks.place(chunk) as u32, row as u32));
         }
+
         Ok(LocatedVertices { chunks, rows })
     }
 
@@ -168,7 +176,7 @@ impl VertexBase {
         Error::OutOfRange { of: format!("vertices of type {}", self.info.type_name), index, count: end }
     }
 
-    /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
+    /// Only the rows of each chunk stay in memory, apart from cached columns.
     async fn load_and_take(&self, indexes: &[i64], selection: &BaseColumnSelection) -> Result<Vec<ArrayRef>> {
         let LocatedVertices { chunks, rows } = self.locate(indexes)?;
         let (shares, left) = rows_by_chunk(&rows, chunks.numbers().len());
@@ -180,6 +188,7 @@ impl VertexBase {
             });
             columns.collect::<Result<Vec<Option<ArrayRef>>>>()
         });
+
         let pieces: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         let column = |(at, column): (usize, &SelectedBaseColumn)| {
             if let Some(nulls) = selection.missing(at, left.len()) {
@@ -192,19 +201,22 @@ impl VertexBase {
                 several => gather_rows(several, &left, column.field.data_type()),
             }
         };
+
         selection.columns.iter().enumerate().map(column).collect()
     }
 
-    /// What is selected and stored of all vertices of a chunk.
+    /// Loads the selected columns that the base has, for all vertices of a chunk.
     async fn load(&self, chunk: u64, selection: &BaseColumnSelection) -> Result<Vec<Option<ArrayRef>>> {
         let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
         let groups = self.groups.iter().enumerate().map(|(number, group)| async move {
             let (columns, at) = selection.of_group(number);
-            match columns.is_empty() {
-                true => Ok::<_, Error>((at, Default::default())),
-                false => Ok((at, self.read(group, chunk, &columns).await?)),
+            if columns.is_empty() {
+                Ok::<_, Error>((at, Default::default()))
+            } else {
+                Ok((at, self.read(group, chunk, &columns).await?))
             }
         });
+
         for (at, arrays) in futures::future::try_join_all(groups).await? {
             for (at, array) in at.into_iter().zip(arrays) {
                 if let Some(found) = found.get_mut(at) {
@@ -212,6 +224,7 @@ impl VertexBase {
                 }
             }
         }
+
         Ok(found)
     }
 
@@ -225,7 +238,7 @@ impl VertexBase {
         group.files.get(chunk, || self.file(&group.prefix, chunk), rows, columns).await
     }
 
-    /// The file of a chunk of a group.
+    /// Returns the file of a chunk of a group.
     pub(crate) fn file(&self, group: &str, chunk: u64) -> String {
         let VertexBaseInfo { path, prefix, .. } = &self.info;
         format!("{path}/{prefix}{group}chunk{chunk}")
@@ -236,7 +249,7 @@ impl VertexBase {
         self.info.count.saturating_sub(chunk.saturating_mul(size)).min(size)
     }
 
-    /// What is selected of all vertices of a chunk.
+    /// Reads the selected columns of all vertices of a chunk.
     pub(crate) async fn chunk(&self, chunk: u64, selection: &BaseColumnSelection) -> Result<VertexBaseRows> {
         let rows = self.rows(chunk) as usize;
         let loaded = self.load(chunk, selection).await?;
@@ -245,7 +258,7 @@ impl VertexBase {
         Ok(VertexBaseRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
-    /// The same, if all of it is in the cache.
+    /// Returns [`Self::chunk`] if all of it is cached.
     fn chunk_cached(&self, chunk: u64, selection: &BaseColumnSelection) -> Option<VertexBaseRows> {
         let rows = self.rows(chunk) as usize;
         let column = |(at, column): (usize, &SelectedBaseColumn)| match column.stored {
@@ -256,16 +269,16 @@ impl VertexBase {
         Some(VertexBaseRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
-    /// The same base with nothing kept of what is read.
+    /// Returns the same base without caching of its reads.
     fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }
 
-    /// The indexes of keys; nothing for those that no vertex of the base has.
+    /// Returns the indexes of keys; `None` for those that no vertex of the base has.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] where these cannot be keys of the type.
+    /// [`Error::Unwritable`] if these cannot be keys of the type.
     pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         match &self.keys {
             Some(files) => files.find(&self.info.type_name, keys).await,
@@ -273,7 +286,7 @@ impl VertexBase {
         }
     }
 
-    /// The same, if all chunks of keys that are needed are in the cache.
+    /// Returns [`Self::indexes_of`] if all required chunks of keys are cached.
     pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
         match &self.keys {
             Some(files) => files.find_cached(&self.info.type_name, keys),

@@ -1,4 +1,4 @@
-//! What was deleted: sets of ordinals or indexes, as roaring bitmaps.
+//! Deletions: sets of ordinals or indexes, as roaring bitmaps.
 
 use std::{ops::Range, result::Result as StdResult, sync::Arc};
 
@@ -18,13 +18,13 @@ use crate::{
 /// Bytes of a checksum.
 const CHECKSUM: usize = 4;
 
-/// A set of ordinals of edges, or of indexes of vertices, that are not there any more.
+/// Set of deleted edge ordinals or vertex indexes.
 #[derive(Debug, Default)]
 pub(crate) struct DeletionSet {
     all: RoaringTreemap,
-    /// The least and one past the greatest: most questions end here.
+    /// Least and one past the greatest element: decides most lookups.
     span: Range<u64>,
-    /// What it was made of stays open as long as it does, for versions that add to it.
+    /// Keeps the source sets open, for versions that add to them.
     _of: Vec<Arc<Budgeted<DeletionSet>>>,
 }
 
@@ -37,7 +37,7 @@ impl DeletionSet {
         Self { all, span, _of: Vec::new() }
     }
 
-    /// All of several sets.
+    /// Returns the union of several sets.
     pub(crate) fn union(sets: Vec<Arc<Budgeted<Self>>>) -> Self {
         let mut all = RoaringTreemap::new();
         for set in &sets {
@@ -64,14 +64,15 @@ impl DeletionSet {
         self.span.contains(&value) && self.all.contains(value)
     }
 
-    /// How many of a range are in it.
+    /// Returns the number of elements in a range.
     #[inline]
     pub(crate) fn count(&self, range: &Range<u64>) -> u64 {
-        let (start, end) = (range.start.max(self.span.start), range.end.min(self.span.end));
+        let start = range.start.max(self.span.start);
+        let end = range.end.min(self.span.end);
         if start < end { self.all.range_cardinality(start..end) } else { 0 }
     }
 
-    /// The parts of a range that are left, in order.
+    /// Calls `each` with the live subranges of a range, in order.
     #[inline]
     pub(crate) fn left(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         if range.is_empty() {
@@ -80,6 +81,7 @@ impl DeletionSet {
         if self.count(&range) == 0 {
             return each(range);
         }
+
         let mut start = range.start;
         let mut deleted = self.all.iter();
         deleted.advance_to(start);
@@ -89,12 +91,13 @@ impl DeletionSet {
             }
             start = gone + 1;
         }
+
         if start < range.end {
             each(start..range.end);
         }
     }
 
-    /// As bytes of the portable form of 64-bit roaring bitmaps, and the CRC-32 of those.
+    /// Serializes the set in the portable form of 64-bit roaring bitmaps, followed by its CRC-32.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.all.serialized_size() + CHECKSUM);
         // Writing to memory does not fail.
@@ -119,7 +122,7 @@ impl DeletionSet {
 
 impl MemoryFootprint for DeletionSet {
     fn bytes(&self) -> u64 {
-        // In memory its containers take about what they take in a file.
+        // The containers take about the same bytes in memory as in a file.
         self.all.serialized_size() as u64
     }
 }
@@ -130,7 +133,7 @@ impl FromIterator<u64> for DeletionSet {
     }
 }
 
-/// Writes the bytes of a set into a file of its own. Returns its path within the store.
+/// Writes the bytes of a set to a file of its own. Returns its path within the store.
 pub(crate) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> Result<String> {
     let path = format!("deleted/{}.roaring", uuid7());
     match root.join(&path)? {
@@ -144,6 +147,7 @@ pub(crate) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> 
             put.map_err(|error| StorageError::from_write(path.as_ref(), error))?;
         }
     }
+
     Ok(path)
 }
 
@@ -182,6 +186,7 @@ mod tests {
         let text = BASE64.encode(deleted.to_bytes());
         assert_eq!(DeletionSet::from_text(&text).unwrap().set(), deleted.set());
         DeletionSet::from_bytes(b"nothing of that kind").unwrap_err();
+
         let mut bytes = deleted.to_bytes();
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -196,7 +201,8 @@ mod tests {
         let cache = Cache::open(CacheOptions::new(ByteSize::mib(1))).await.unwrap();
         let held =
             |values: &[u64]| Arc::new(Budgeted::new(&cache, values.iter().copied().collect::<DeletionSet>()));
-        let (one, two) = (held(&[1]), held(&[1, 2]));
+        let one = held(&[1]);
+        let two = held(&[1, 2]);
         let union = DeletionSet::union(vec![one.clone(), two.clone()]);
         assert_eq!(union.set(), two.set());
         assert_eq!(cache.stats().held_bytes, one.bytes() + two.bytes());

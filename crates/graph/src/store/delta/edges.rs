@@ -1,4 +1,4 @@
-//! Edges that commits added: sorted by source, and found by destination through an order of its own.
+//! Edges that commits added: sorted by source, with a permutation for lookups by destination.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// An immutable set of edges, as one commit or one compaction wrote it.
+/// Immutable set of edges, as one commit or one compaction wrote it.
 pub(crate) struct EdgeDelta {
     rows: DeltaRows,
-    /// Ascending, and for one source its destinations are.
+    /// Ascending; destinations ascend within a source.
     sources: Int64Array,
     destinations: Int64Array,
     /// Ordinals by source, in the order of destinations and then of sources.
@@ -33,13 +33,13 @@ pub(crate) struct EdgeDelta {
     sorted_sources: Int64Array,
 }
 
-/// The columns of a delta of edges with these properties.
+/// Returns the columns of a delta of edges with these properties.
 pub(crate) fn fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
     let end = |name: &str| Arc::new(Field::new(name, DataType::Int64, false));
     [end(SOURCE), end(DESTINATION)].into_iter().chain(properties.iter().cloned()).collect()
 }
 
-/// Edges in the order in which a delta holds them.
+/// Returns edges in the order of a delta.
 pub(crate) fn sorted(
     sources: &[i64],
     destinations: &[i64],
@@ -56,7 +56,7 @@ pub(crate) fn sorted(
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(sorting)
 }
 
-/// Stable, so that parallel edges stay as they were given.
+/// Returns a stable order, so that parallel edges keep the given order.
 fn order_of(first: &[i64], second: &[i64]) -> UInt32Array {
     let mut order: Vec<u32> = (0..first.len() as u32).collect();
     let key = |at: &u32| (first.get(*at as usize), second.get(*at as usize));
@@ -73,7 +73,7 @@ fn sorting(source: arrow::error::ArrowError) -> crate::Error {
 impl EdgeDelta {
     /// # Errors
     ///
-    /// What is wrong with the rows.
+    /// The reason why rows are invalid.
     pub(crate) fn new(
         rows: DeltaRows,
         sources: &ArrayRef,
@@ -83,10 +83,12 @@ impl EdgeDelta {
             Some(array) if array.null_count() == 0 => Ok(array.clone()),
             _ => Err("an end of an edge is no index".to_owned()),
         };
-        let (sources, destinations) = (end(sources)?, end(destinations)?);
+        let sources = end(sources)?;
+        let destinations = end(destinations)?;
         if u32::try_from(sources.len()).is_err() {
             return Err(format!("{} edges are too many", sources.len()));
         }
+
         let pairs = || sources.values().iter().zip(destinations.values());
         if !pairs().is_sorted() {
             return Err("edges are not in the order of their sources".to_owned());
@@ -100,7 +102,9 @@ impl EdgeDelta {
                 .filter_map(|at| values.get(*at as usize).copied())
                 .collect::<Int64Array>()
         };
-        let (sorted_destinations, sorted_sources) = (reordered(&destinations), reordered(&sources));
+
+        let sorted_destinations = reordered(&destinations);
+        let sorted_sources = reordered(&sources);
         Ok(Self { rows, sources, destinations, by_destination, sorted_destinations, sorted_sources })
     }
 
@@ -112,7 +116,7 @@ impl EdgeDelta {
         &self.rows
     }
 
-    /// The vertices that edges are found by.
+    /// Returns the sorted vertices that edges are looked up by.
     pub(crate) fn keys(&self, direction: Direction) -> &Int64Array {
         match direction {
             Direction::Out => &self.sources,
@@ -127,7 +131,7 @@ impl EdgeDelta {
         }
     }
 
-    /// Whether one of the vertices may have edges here: for most small deltas none has.
+    /// Returns true if one of the vertices may have edges here: false for most small deltas.
     #[inline]
     pub(crate) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
         let keys = self.keys(direction).values();
@@ -137,7 +141,7 @@ impl EdgeDelta {
         }
     }
 
-    /// The edges of a vertex, as ordinals in the order of the direction.
+    /// Returns the edges of a vertex, as ordinals in the order of the direction.
     #[inline]
     pub(crate) fn slice(&self, direction: Direction, vertex: i64) -> Range<u64> {
         let keys = self.keys(direction).values();
@@ -150,7 +154,7 @@ impl EdgeDelta {
         start as u64..(start + count) as u64
     }
 
-    /// The edges between two vertices.
+    /// Returns the edges between two vertices.
     pub(crate) fn find(&self, direction: Direction, vertex: i64, neighbor: i64) -> Range<u64> {
         let slice = self.slice(direction, vertex);
         let neighbors = self.neighbors(direction).values();
@@ -160,7 +164,7 @@ impl EdgeDelta {
         slice.start + start..slice.start + end
     }
 
-    /// What was deleted by ordinals of sources, in the order of destinations.
+    /// Converts deleted ordinals by source to the order of destinations.
     pub(crate) fn by_destination(&self, deleted: &DeletionSet) -> DeletionSet {
         if deleted.is_empty() {
             return DeletionSet::default();
@@ -169,7 +173,7 @@ impl EdgeDelta {
         places.filter(|(_, at)| deleted.contains(u64::from(**at))).map(|(place, _)| place as u64).collect()
     }
 
-    /// Neighbours and properties of ranges of ordinals. `columns` are whole columns in the order of sources.
+    /// Returns neighbours and properties of ranges of ordinals. `columns` are whole columns in the order of sources.
     pub(crate) fn read(
         &self,
         direction: Direction,
@@ -178,7 +182,8 @@ impl EdgeDelta {
     ) -> Result<(Int64Array, ColumnArrays)> {
         let neighbors = self.neighbors(direction);
         if let [range] = ranges {
-            let (start, len) = (range.start as usize, (range.end - range.start) as usize);
+            let start = range.start as usize;
+            let len = (range.end - range.start) as usize;
             let places = match direction {
                 Direction::Out => None,
                 Direction::In => Some(self.by_destination.slice(start, len)),
@@ -187,9 +192,11 @@ impl EdgeDelta {
                 None => Ok(array.slice(start, len)),
                 Some(places) => take(array, places, None),
             };
+
             let properties = columns.iter().map(part).collect::<Result<_, _>>().map_err(sorting)?;
             return Ok((neighbors.slice(start, len), properties));
         }
+
         let ordinals = ranges.iter().flat_map(|range| range.start as u32..range.end as u32);
         let ordinals: UInt32Array = ordinals.collect::<Vec<_>>().into();
         let found = take(neighbors, &ordinals, None).map_err(sorting)?;
@@ -201,19 +208,21 @@ impl EdgeDelta {
                 Some(ordinals.values().iter().filter_map(|at| places.get(*at as usize).copied()).collect())
             }
         };
+
         let mut properties = ColumnArrays::new();
         for column in columns {
             if let Some(places) = &places {
                 properties.push(take(column, places, None).map_err(sorting)?);
             }
         }
+
         Ok((found.as_primitive::<Int64Type>().clone(), properties))
     }
 }
 
 impl MemoryFootprint for EdgeDelta {
     fn bytes(&self) -> u64 {
-        // Its own ends are not counted twice where the rows are in memory.
+        // Its own ends are not counted twice if the rows are in memory.
         let ends = match &self.rows {
             DeltaRows::Decoded(_) => 0,
             DeltaRows::File { .. } => 2,
@@ -233,7 +242,8 @@ mod tests {
         let field: FieldRef = Arc::new(Field::new("name", DataType::Utf8, true));
         // Parallel edges from 5 to 2, and one from 7 to itself.
         let batch = sorted(&[5, 7, 5, 1, 7, 5], &[2, 7, 2, 9, 2, 1], &[field], &[names]).unwrap();
-        let (sources, destinations) = (batch.column(0).clone(), batch.column(1).clone());
+        let sources = batch.column(0).clone();
+        let destinations = batch.column(1).clone();
         EdgeDelta::new(DeltaRows::Decoded(batch), &sources, &destinations).unwrap()
     }
 
@@ -255,6 +265,7 @@ mod tests {
             names(&delta, Direction::In, &[delta.slice(Direction::In, 2)]),
             (vec![5, 5, 7], "ace".to_owned())
         );
+
         let both = [delta.slice(Direction::In, 9), delta.slice(Direction::In, 7)];
         assert_eq!(names(&delta, Direction::In, &both), (vec![1, 7], "db".to_owned()));
         assert!(delta.slice(Direction::Out, 6).is_empty() && delta.slice(Direction::Out, 99).is_empty());
@@ -281,7 +292,8 @@ mod tests {
         let batch =
             RecordBatch::try_from_iter([(SOURCE, column(vec![2, 1])), (DESTINATION, column(vec![0, 0]))]);
         let batch = batch.unwrap();
-        let (sources, destinations) = (batch.column(0).clone(), batch.column(1).clone());
+        let sources = batch.column(0).clone();
+        let destinations = batch.column(1).clone();
         assert!(EdgeDelta::new(DeltaRows::Decoded(batch), &sources, &destinations).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What commits add on top of bases: rows, patches and deletions.
+//! Changes that commits add on top of bases: rows, patches and deletions.
 
 pub(super) mod deletion;
 pub(super) mod edges;

@@ -1,4 +1,4 @@
-//! Rows of a delta: decoded, if they came with a record of the log, or in a file whose columns the cache keeps.
+//! Rows of a delta: decoded if they are inline in a record of the log, or in a file whose columns are cached.
 
 use std::{panic::catch_unwind, sync::Arc};
 
@@ -22,31 +22,32 @@ use crate::{
     store::budgeted::{MemoryFootprint, bytes_of},
 };
 
-/// Arrays of columns that were asked for together.
+/// Arrays of columns that were read together.
 pub(crate) type ColumnArrays = SmallVec<[ArrayRef; 4]>;
 
-/// Columns of a delta, each in one piece.
+/// Columns of a delta, one array each.
 pub(crate) enum DeltaRows {
     Decoded(RecordBatch),
     File { columns: FileColumns, fields: Arc<[FieldRef]> },
 }
 
 impl DeltaRows {
-    /// Rows that came with a record.
+    /// Decodes rows that are inline in a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
-        // What reads Arrow's streams believes the lengths that it finds.
+        // Arrow's stream reader trusts the lengths in its input.
         catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".to_owned()))
     }
 
     fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, String> {
-        // Unlike a reader it allocates nothing because a length says so.
+        // Unlike a reader it does not allocate by untrusted lengths.
         let mut decoder = StreamDecoder::new();
         let mut rest = Buffer::from(bytes);
         let mut batches = Vec::new();
         while let Some(batch) = decoder.decode(&mut rest).map_err(|error| error.to_string())? {
             batches.push(batch);
         }
+
         decoder.finish().map_err(|error| error.to_string())?;
         match <[RecordBatch; 1]>::try_from(batches) {
             Ok([batch]) => Ok(Self::Decoded(batch)),
@@ -54,22 +55,23 @@ impl DeltaRows {
         }
     }
 
-    /// Rows in a file. Those of its columns are found that are among `fields`.
+    /// Opens rows in a file, for those of its columns that are among `fields`.
     pub(crate) async fn open(place: &GraphFolder, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
         let columns = place.open(path, FileType::Parquet, fields).await?;
         if place.is_settled(path).await? {
             return Ok(Self::File { columns, fields: fields.clone() });
         }
-        // Nothing would be cached of it for as long as it is open.
+        // Its columns would not be cached while it is open.
         let there: Vec<usize> = (0..fields.len()).filter(|at| columns.has(*at)).collect();
         let arrays = columns.get(&there).await?;
         let named = there.iter().filter_map(|at| fields.get(*at)).zip(arrays);
         let batch =
             RecordBatch::try_from_iter_with_nullable(named.map(|(field, array)| (field.name(), array, true)));
+
         batch.map(Self::Decoded).map_err(|error| arrow_error("rows of a delta", error))
     }
 
-    /// What was asked of columns that are in a file, and what the cache has of them.
+    /// Returns the usage of columns in a file, and how much of them is cached.
     pub(crate) fn usage(&self) -> ColumnsUse {
         match self {
             Self::Decoded(_) => ColumnsUse::default(),
@@ -84,7 +86,7 @@ impl DeltaRows {
         }
     }
 
-    /// One of the fields whose column came with a record and is of another type.
+    /// Returns a field whose inline column has another type.
     pub(crate) fn unlike<'f>(&self, fields: &'f [FieldRef]) -> Option<&'f FieldRef> {
         let Self::Decoded(batch) = self else { return None };
         fields.iter().find(|field| {
@@ -93,7 +95,7 @@ impl DeltaRows {
         })
     }
 
-    /// Where a column is, if there is one of this name.
+    /// Returns the position of the column of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         match self {
             Self::Decoded(batch) => batch.schema_ref().index_of(name).ok(),
@@ -103,7 +105,7 @@ impl DeltaRows {
         }
     }
 
-    /// All rows of a column, if they are in memory.
+    /// Returns all rows of a column if they are in memory.
     #[inline]
     pub(crate) fn cached(&self, column: usize) -> Option<ArrayRef> {
         match self {
@@ -112,7 +114,7 @@ impl DeltaRows {
         }
     }
 
-    /// All rows of several columns.
+    /// Reads all rows of several columns.
     pub(crate) async fn get(&self, wanted: &[usize]) -> Result<ColumnArrays> {
         match self {
             Self::Decoded(batch) => {
@@ -122,7 +124,7 @@ impl DeltaRows {
         }
     }
 
-    /// All rows of columns, null where there is no such column.
+    /// Reads all rows of columns, null for absent columns.
     pub(crate) async fn all(&self, places: &[Option<usize>], fields: &[FieldRef]) -> Result<ColumnArrays> {
         let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
         let mut found = self.get(&wanted).await?.into_iter();
@@ -133,7 +135,7 @@ impl DeltaRows {
         Ok(places.iter().zip(fields).map(column).collect())
     }
 
-    /// A column of this name, if there is one.
+    /// Reads the column of this name, if it exists.
     pub(crate) async fn named(&self, name: &str) -> Result<Option<ArrayRef>> {
         match self.position(name) {
             Some(at) => Ok(self.get(&[at]).await?.pop()),
@@ -151,10 +153,10 @@ impl MemoryFootprint for DeltaRows {
     }
 }
 
-/// Rows as they ride in a record: a stream of Arrow, in base64.
+/// Encodes rows for a record: an Arrow stream, in base64.
 pub(crate) fn to_text(batch: &RecordBatch) -> Result<String> {
     let encode = || {
-        // Little is sent for small batches: nothing is aligned to more than needed.
+        // Minimal alignment keeps small batches small.
         let options = IpcWriteOptions::try_new(8, false, arrow::ipc::MetadataVersion::V5)?;
         let plain = Schema::new(batch.schema_ref().fields().clone());
         let mut writer = StreamWriter::try_new_with_options(Vec::new(), &plain, options)?;
@@ -178,6 +180,7 @@ pub(crate) async fn write(sinks: &Sinks, root: &Destination, path: &str, batch: 
     let mut writer = ParquetWriter::new(sink, name, batch.schema(), ParquetOptions::default())?;
     writer.write(batch).await?;
     writer.finish().await?;
+
     Ok(())
 }
 
@@ -204,6 +207,7 @@ mod tests {
         let rows = DeltaRows::from_text(&text).unwrap();
         assert_eq!((rows.len(), rows.position("name"), rows.position("x")), (2, Some(1), None));
         assert_eq!(rows.cached(0).unwrap().as_primitive::<Int64Type>().values(), &[1, 2]);
+
         for wrong in ["", "AAAA", "%", text.get(..text.len() / 2 / 4 * 4).unwrap()] {
             assert!(DeltaRows::from_text(wrong).is_err());
         }

@@ -10,7 +10,7 @@ use arrow::{
 use super::rows::DeltaRows;
 use crate::store::budgeted::MemoryFootprint;
 
-/// The column of a patch that says which vertices it is about.
+/// Column of a patch with the indexes of its vertices.
 pub(crate) const INDEX: &str = "_store_index";
 
 /// Vertices of consecutive indexes, as one commit or one compaction wrote them.
@@ -20,13 +20,13 @@ pub(crate) struct VertexDelta {
     keys: VertexDeltaKeys,
 }
 
-/// Rows in the order of their keys.
+/// Rows in key order.
 enum VertexDeltaKeys {
     Ints { sorted: Vec<i64>, rows: Vec<u32> },
     Texts { texts: StringArray, rows: Vec<u32> },
 }
 
-/// A key that is looked for.
+/// Key of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum VertexKeyRef<'a> {
     Int(i64),
@@ -42,7 +42,7 @@ impl std::fmt::Display for VertexKeyRef<'_> {
     }
 }
 
-/// Reads keys of a column of keys, which has been cast to the type of the key.
+/// Reader of a key column, which has been cast to the type of the key.
 pub(crate) enum KeyColumnReader<'a> {
     Ints(&'a [i64]),
     Narrow(&'a [i32]),
@@ -50,7 +50,7 @@ pub(crate) enum KeyColumnReader<'a> {
 }
 
 impl<'a> KeyColumnReader<'a> {
-    /// Nothing where the column has another type than keys have.
+    /// Returns a reader; `None` if the column does not have a key type.
     pub(crate) fn new(array: &'a ArrayRef) -> Option<Self> {
         match array.data_type() {
             DataType::Int64 => Some(Self::Ints(array.as_primitive::<Int64Type>().values())),
@@ -73,7 +73,7 @@ impl<'a> KeyColumnReader<'a> {
 impl VertexDelta {
     /// # Errors
     ///
-    /// What is wrong with the rows.
+    /// The reason why rows are invalid.
     pub(crate) fn new(first: u64, rows: DeltaRows, keys: &ArrayRef) -> Result<Self, String> {
         if keys.null_count() > 0 || keys.len() != rows.len() || u32::try_from(keys.len()).is_err() {
             return Err("a vertex has no key".to_owned());
@@ -93,10 +93,11 @@ impl VertexDelta {
                 VertexDeltaKeys::Ints { sorted: order.iter().map(value).collect(), rows: order }
             }
         };
+
         Ok(Self { first, rows, keys })
     }
 
-    /// The indexes of its vertices.
+    /// Returns the indexes of its vertices.
     pub(crate) fn range(&self) -> Range<u64> {
         self.first..self.first + self.rows.len() as u64
     }
@@ -105,7 +106,7 @@ impl VertexDelta {
         &self.rows
     }
 
-    /// The index of the last vertex with a key for which `is_there` holds.
+    /// Returns the index of the last vertex with a key for which `is_there` holds.
     pub(crate) fn find(&self, key: VertexKeyRef<'_>, is_there: impl Fn(u64) -> bool) -> Option<i64> {
         let (start, rows) = match (&self.keys, key) {
             (VertexDeltaKeys::Ints { sorted, rows }, VertexKeyRef::Int(key)) => {
@@ -116,6 +117,7 @@ impl VertexDelta {
             }
             _ => return None,
         };
+
         let same = |place: usize, row: u32| match (&self.keys, key) {
             (VertexDeltaKeys::Ints { sorted, .. }, VertexKeyRef::Int(key)) => sorted.get(place) == Some(&key),
             (VertexDeltaKeys::Texts { texts, .. }, VertexKeyRef::Text(key)) => {
@@ -125,6 +127,7 @@ impl VertexDelta {
         };
         let rest = rows.iter().enumerate().skip(start).take_while(|(place, row)| same(*place, **row));
         let indexes = rest.map(|(_, row)| self.first + u64::from(*row));
+
         indexes.filter(|index| is_there(*index)).last().map(|index| index as i64)
     }
 }
@@ -146,7 +149,7 @@ pub(crate) struct VertexPatch {
     indexes: Int64Array,
 }
 
-/// The columns of a patch of these properties.
+/// Returns the columns of a patch of these properties.
 pub(crate) fn patch_fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
     let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
     std::iter::once(index).chain(properties.iter().cloned()).collect()
@@ -155,7 +158,7 @@ pub(crate) fn patch_fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
 impl VertexPatch {
     /// # Errors
     ///
-    /// What is wrong with the rows.
+    /// The reason why rows are invalid.
     pub(crate) fn new(rows: DeltaRows, indexes: &ArrayRef) -> Result<Self, String> {
         match indexes.as_primitive_opt::<Int64Type>() {
             Some(indexes)
@@ -176,7 +179,7 @@ impl VertexPatch {
         &self.indexes
     }
 
-    /// The row that is about a vertex.
+    /// Returns the row of a vertex.
     #[inline]
     pub(crate) fn row(&self, index: i64) -> Option<usize> {
         let indexes = self.indexes.values();

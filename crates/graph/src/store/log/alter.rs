@@ -1,4 +1,4 @@
-//! How records follow one another, and how their schema grows.
+//! Succession of records, and growth of their schema.
 
 use super::record::{DataLocation, EdgeState, FORMAT, VersionRecord, VertexState};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl VersionRecord {
-    /// The next version with the same state, as a commit of its own.
+    /// Returns the next version with the same state, as a commit of its own.
     pub(crate) fn next(&self, operation: &str, epoch: u64) -> Self {
         Self {
             format: FORMAT,
@@ -32,7 +32,7 @@ impl VersionRecord {
         }
     }
 
-    /// Which vertices have a type.
+    /// Returns the position of a vertex type.
     pub(crate) fn vertex_type(&self, name: &str) -> Result<usize> {
         let found = self.vertices.iter().position(|state| state.schema.name == name);
         found.ok_or_else(|| Error::NoSuchVertexType {
@@ -41,13 +41,13 @@ impl VersionRecord {
         })
     }
 
-    /// Which edges have a type: by its name, or by its full name where several have it.
+    /// Returns the position of an edge type: by its name, or by its full name if several share the name.
     pub(crate) fn edge_type(&self, name: &str) -> Result<usize> {
         self.edge_type_of(name, |edges| edges.full_name() == name)
             .or_else(|_| self.edge_type_of(name, |edges| edges.name == name))
     }
 
-    /// Which edges have this name, or full name, and pass.
+    /// Returns the position of the edge type with this name, or full name, that passes.
     pub(crate) fn edge_type_of(&self, name: &str, passes: impl Fn(&EdgeType) -> bool) -> Result<usize> {
         let named = |edges: &EdgeType| (edges.name == name || edges.full_name() == name) && passes(edges);
         let mut found = self.edges.iter().enumerate().filter(|(_, state)| named(&state.schema));
@@ -60,12 +60,12 @@ impl VersionRecord {
         }
     }
 
-    /// Lets the schema grow by several changes, one after the other.
+    /// Applies several schema changes in order.
     pub(crate) fn alter_all(&mut self, changes: &[SchemaChange]) -> Result<()> {
         changes.iter().try_for_each(|change| self.alter(change.clone()))
     }
 
-    /// Lets the schema grow.
+    /// Applies a schema change.
     pub(crate) fn alter(&mut self, change: SchemaChange) -> Result<()> {
         match change {
             SchemaChange::AddVertexType(of) => {
@@ -107,10 +107,11 @@ impl VersionRecord {
                 }
             }
         }
+
         Ok(())
     }
 
-    /// The same as [`VersionRecord::locations`], to be changed.
+    /// Returns [`VersionRecord::locations`] mutably.
     pub(crate) fn locations_mut(&mut self) -> impl Iterator<Item = &mut DataLocation> {
         let vertices = self.vertices.iter_mut().flat_map(|state| {
             let deltas = state.deltas.iter_mut().map(|delta| &mut delta.at);
@@ -124,6 +125,7 @@ impl VersionRecord {
             let pairs = state.bases.iter_mut().flat_map(|base| &mut base.deleted);
             deltas.chain(pairs.flat_map(|pair| [&mut pair.by_source, &mut pair.by_destination]))
         });
+
         vertices.chain(edges)
     }
 }

@@ -1,23 +1,23 @@
-//! What the log says of a version, in short.
+//! Summary of a version in the log.
 
 use super::record::VersionRecord;
 
-/// What the log says of a version.
+/// Summary of a version in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The version.
+    /// Version.
     pub version: u64,
-    /// The epoch of the writer that was the last one then.
+    /// Epoch of the last writer at that version.
     pub epoch: u64,
-    /// Which commit it was.
+    /// Id of the commit.
     pub commit: String,
     /// Milliseconds since 1970, by the writer's clock.
     pub time_ms: i64,
-    /// What the commit did: `create`, `writer`, `write`, `load`, `compact`.
+    /// Operation of the commit: `create`, `writer`, `write`, `load`, `compact`.
     pub operation: String,
-    /// Vertices of all types.
+    /// Number of vertices of all types.
     pub vertices: u64,
-    /// Edges of all types.
+    /// Number of edges of all types.
     pub edges: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Which versions are held by snapshots: what these need is not to be removed.
+//! Versions held by snapshots, whose data must not be removed.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// How many snapshots hold each version.
+/// Number of snapshots that hold each version.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotPins {
     by_version: Mutex<BTreeMap<u64, usize>>,
@@ -25,7 +25,7 @@ impl SnapshotPins {
         }
     }
 
-    /// The versions that are held, ascending.
+    /// Returns the held versions, ascending.
     pub(crate) fn versions(&self) -> Vec<u64> {
         self.by_version.lock().keys().copied().collect()
     }

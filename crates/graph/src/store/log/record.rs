@@ -1,14 +1,14 @@
-//! A record of the log: all that a version of a store is made of.
+//! Record of the log: the whole state of a version of a store.
 //!
 //! ```text
 //! _log/00000000000000000007.json    format, version, epoch, commit id, time, operation
-//!   vertices: schema, indexes given out, bases, deltas, patches, deletions
+//!   vertices: schema, assigned indexes, bases, deltas, patches, deletions
 //!   edges:    schema, bases and their deletions, deltas and their deletions
-//!   inline:   what this commit brought that is small; later records refer to it by version and slot
+//!   inline:   small data of this commit; later records refer to it by version and slot
 //!   crc32:    of all bytes before it
 //! ```
 //!
-//! A record is the whole state, not a difference: to open a version is to read its record, and those older ones whose
+//! A record is the whole state, not a difference: opening a version reads its record, and the older ones whose
 //! inline data it still refers to.
 
 use std::fmt;
@@ -20,23 +20,23 @@ use crate::store::{
     schema::{EdgeType, VertexType},
 };
 
-/// The newest form of records that this code knows.
+/// Newest record format that this code supports.
 pub(crate) const FORMAT: u32 = 1;
 
-/// Where immutable data is.
+/// Location of immutable data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DataLocation {
     /// In the record of a version.
     Inline {
-        /// The version.
+        /// Version.
         version: u64,
-        /// Which of its inline data.
+        /// Index in its inline data.
         slot: u32,
     },
     /// In a file of its own.
     File {
-        /// Its path within the store.
+        /// Path within the store.
         path: String,
     },
 }
@@ -56,23 +56,23 @@ impl fmt::Display for DataLocation {
     }
 }
 
-/// The file of a record within the store.
+/// Returns the file of a record within the store.
 pub(crate) fn file_name(version: u64) -> String {
     format!("_log/{version:020}.json")
 }
 
-/// A version of a store.
+/// Version of a store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct VersionRecord {
     pub(crate) format: u32,
     pub(crate) version: u64,
-    /// Of the writer that is the last one: only it may commit.
+    /// Epoch of the last writer: only that writer may commit.
     pub(crate) epoch: u64,
-    /// Which commit this is: nobody else has the same id.
+    /// Unique id of the commit.
     pub(crate) commit: String,
     /// Milliseconds since 1970, by the writer's clock.
     pub(crate) time_ms: i64,
-    /// What the commit did: `create`, `writer`, `write`, `load`, `compact`, …
+    /// Operation of the commit: `create`, `writer`, `write`, `load`, `compact`, …
     pub(crate) operation: String,
     pub(crate) vertices: Vec<VertexState>,
     pub(crate) edges: Vec<EdgeState>,
@@ -85,9 +85,9 @@ pub(crate) struct VersionRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct VertexState {
     pub(crate) schema: VertexType,
-    /// Indexes that were given out: 0 up to this, deleted vertices included.
+    /// Number of assigned indexes, including those of deleted vertices.
     pub(crate) next: u64,
-    /// Vertices that are there.
+    /// Number of live vertices.
     pub(crate) count: u64,
     /// Disjoint ranges of indexes, ascending.
     #[serde(default)]
@@ -98,7 +98,7 @@ pub(crate) struct VertexState {
     /// Later ones win.
     #[serde(default)]
     pub(crate) patches: Vec<VertexPatchInfo>,
-    /// Indexes that were deleted: all of these together.
+    /// Deleted indexes: the union of these.
     #[serde(default)]
     pub(crate) deleted: Vec<DataLocation>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct VertexState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct VertexDeltaInfo {
     pub(crate) at: DataLocation,
-    /// The index of its first vertex.
+    /// Index of its first vertex.
     pub(crate) first: u64,
     pub(crate) rows: u64,
 }
@@ -117,7 +117,7 @@ pub(crate) struct VertexDeltaInfo {
 pub(crate) struct VertexPatchInfo {
     pub(crate) at: DataLocation,
     pub(crate) rows: u64,
-    /// The properties that it has.
+    /// Properties that it has.
     pub(crate) columns: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct VertexPatchInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EdgeState {
     pub(crate) schema: EdgeType,
-    /// Edges that are there.
+    /// Number of live edges.
     pub(crate) count: u64,
     #[serde(default)]
     pub(crate) bases: Vec<EdgeBaseState>,
@@ -133,7 +133,7 @@ pub(crate) struct EdgeState {
     pub(crate) deltas: Vec<EdgeDeltaInfo>,
 }
 
-/// A base of edges, and what was deleted of it since.
+/// Base of edges, and its later deletions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EdgeBaseState {
     pub(crate) info: EdgeBaseInfo,
@@ -149,12 +149,12 @@ pub(crate) struct EdgeDeletionPair {
     pub(crate) count: u64,
 }
 
-/// Edges that commits added, and what was deleted of them since.
+/// Edges that commits added, and their later deletions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EdgeDeltaInfo {
     pub(crate) at: DataLocation,
     pub(crate) rows: u64,
-    /// Ordinals in the order of sources: all of these together.
+    /// Ordinals in the order of sources: the union of these.
     #[serde(default)]
     pub(crate) deleted: Vec<DataLocation>,
     #[serde(default)]
@@ -162,7 +162,7 @@ pub(crate) struct EdgeDeltaInfo {
 }
 
 impl VersionRecord {
-    /// What is wrong with it, if it was read as the record of `version`.
+    /// Returns the reason why it is invalid as the record of `version`.
     pub(crate) fn flaw(&self, version: u64) -> Option<String> {
         if self.format > FORMAT {
             return Some(format!(
@@ -173,6 +173,7 @@ impl VersionRecord {
         if self.version != version {
             return Some(format!("it says that it is version {}", self.version));
         }
+
         self.vertices
             .iter()
             .find_map(VertexState::flaw)
@@ -189,6 +190,7 @@ impl VersionRecord {
                 return wrong(format!("there are no vertices of type {end}"));
             }
         }
+
         if let Some(flaw) = edges.bases.iter().find_map(|base| base.info.flaw()) {
             return wrong(flaw);
         }
@@ -201,20 +203,22 @@ impl VersionRecord {
                 return wrong("more edges were deleted than there are".to_owned());
             }
         }
-        match edges.deltas.iter().any(|delta| deleted(delta.deleted_count, delta.rows)) {
-            true => wrong("more edges were deleted than there are".to_owned()),
-            false => None,
+
+        if edges.deltas.iter().any(|delta| deleted(delta.deleted_count, delta.rows)) {
+            wrong("more edges were deleted than there are".to_owned())
+        } else {
+            None
         }
     }
 
-    /// Deltas, patches or sets of deletions of one type, where there are most.
+    /// Returns the maximum number of deltas, patches or sets of deletions over all types.
     pub(crate) fn loose(&self) -> usize {
         let vertices =
             self.vertices.iter().map(|of| of.deltas.len().max(of.patches.len()).max(of.deleted.len()));
         vertices.chain(self.edges.iter().map(|of| of.deltas.len())).max().unwrap_or(0)
     }
 
-    /// All places outside of bases that it refers to.
+    /// Returns all locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let vertices = self.vertices.iter().flat_map(VertexState::locations);
         vertices.chain(self.edges.iter().flat_map(EdgeState::locations))
@@ -222,7 +226,7 @@ impl VersionRecord {
 }
 
 impl EdgeState {
-    /// All places outside of bases that it refers to.
+    /// Returns all locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().flat_map(|delta| std::iter::once(&delta.at).chain(&delta.deleted));
         let pairs = self.bases.iter().flat_map(|base| &base.deleted);
@@ -231,7 +235,7 @@ impl EdgeState {
 }
 
 impl VertexState {
-    /// All places outside of bases that it refers to.
+    /// Returns all locations outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &DataLocation> {
         let deltas = self.deltas.iter().map(|delta| &delta.at);
         deltas.chain(self.patches.iter().map(|patch| &patch.at)).chain(&self.deleted)
@@ -248,10 +252,12 @@ impl VertexState {
         if let Some(flaw) = self.bases.iter().find_map(VertexBaseInfo::flaw) {
             return wrong(flaw);
         }
+
         let bases = self.bases.iter().map(|base| (base.first, base.count));
         let deltas = self.deltas.iter().map(|delta| (delta.first, delta.rows));
         let mut ranges: Vec<(u64, u64)> = bases.chain(deltas).collect();
         ranges.sort_unstable();
+
         let mut end = 0;
         for (first, count) in ranges {
             if first != end {
@@ -262,6 +268,7 @@ impl VertexState {
                 None => return wrong("indexes are too large".to_owned()),
             }
         }
+
         (end != self.next).then(|| wrong(format!("its parts end at {end}, not at {}", self.next))).flatten()
     }
 }

@@ -1,4 +1,4 @@
-//! A base or a delta with edges of a type, without what was deleted of it.
+//! Base or delta with edges of a type, without its deleted edges.
 
 use std::{ops::Range, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// A base or a delta, and what was deleted of it.
+/// Base or delta, and its deletions.
 pub(crate) struct EdgePart {
     pub(crate) of: EdgePartSource,
     /// Ordinals in the order of each direction.
@@ -36,7 +36,7 @@ pub(crate) enum EdgePartSource {
     Delta(Arc<Budgeted<EdgeDelta>>),
 }
 
-/// Where a part has the columns that are wanted: resolved once, for a view.
+/// Positions of the requested columns in a part: resolved once per view.
 pub(crate) enum EdgePartColumns {
     Base(BaseColumnSelection),
     Delta(SmallVec<[Option<usize>; 4]>),
@@ -49,16 +49,16 @@ pub(crate) struct NeighborRows {
     pub(crate) columns: ColumnArrays,
 }
 
-/// What is left of slices: ranges of ordinals, and how many of these each position has.
+/// Live edges of slices: ranges of ordinals, and the number of edges per position.
 pub(crate) struct LiveEdgeRanges {
     pub(crate) ranges: Vec<Range<u64>>,
-    /// Rows of each position.
+    /// Number of rows per position.
     pub(crate) rows: Vec<u32>,
     pub(crate) total: usize,
 }
 
 impl EdgePart {
-    /// The edges from one vertex to another, if there are any.
+    /// Finds the edges from one vertex to another.
     pub(crate) async fn find(
         &self,
         (source, destination): (i64, i64),
@@ -89,7 +89,7 @@ impl EdgePart {
         }
     }
 
-    /// Its edges, deleted ones among them.
+    /// Returns the number of edges, including deleted ones.
     pub(crate) fn len(&self) -> u64 {
         match &self.of {
             EdgePartSource::Base(base) => base.info().count,
@@ -97,7 +97,7 @@ impl EdgePart {
         }
     }
 
-    /// Whether one of the vertices may have edges here.
+    /// Returns true if one of the vertices may have edges here.
     #[inline]
     pub(crate) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
         match &self.of {
@@ -150,6 +150,7 @@ impl EdgePart {
             rows: Vec::with_capacity(slices.len()),
             total: 0,
         };
+
         for slice in slices {
             let before = left.total;
             deleted.left(slice, |range| {
@@ -158,6 +159,7 @@ impl EdgePart {
             });
             left.rows.push((left.total - before) as u32);
         }
+
         left
     }
 
@@ -208,7 +210,7 @@ impl EdgePart {
         }
     }
 
-    /// Rows of these ordinals by source, without those that were deleted.
+    /// Returns rows of these ordinals by source, without deleted ones.
     pub(crate) fn without_deleted(
         &self,
         ordinals: Range<u64>,
@@ -221,6 +223,7 @@ impl EdgePart {
         if gone == 0 {
             return Ok(Some(found));
         }
+
         let rows: Vec<bool> = ordinals.map(|ordinal| !self.out_deleted.contains(ordinal)).collect();
         let rows = BooleanArray::from(rows);
         let keep = |array: &dyn Array| {
@@ -228,11 +231,12 @@ impl EdgePart {
         };
         let neighbors = keep(&found.neighbors)?.as_primitive::<Int64Type>().clone();
         let columns = found.columns.iter().map(|column| keep(column)).collect::<Result<_>>()?;
+
         Ok(Some(NeighborRows { neighbors, columns }))
     }
 }
 
-/// `whole` has the columns that there are; the others are null.
+/// Builds columns of a delta; `whole` has the existing columns, the others are null.
 fn of_delta(
     delta: &EdgeDelta,
     direction: Direction,

@@ -1,10 +1,10 @@
-//! The edges of a type in one version: bases and deltas without what was deleted of them, asked as one.
+//! Edges of a type in one version: bases and deltas without deleted edges, read as one.
 //!
 //! ```text
-//! vertices ─▶ slices of each part ─▶ what is left of them ─▶ neighbours and properties ─▶ merged by position
+//! vertices ─▶ slices of each part ─▶ live ranges ─▶ neighbours and properties ─▶ merged by position
 //! ```
 //!
-//! Where one part has all the rows, its answer is the answer.
+//! If one part has all the rows, its result is returned as is.
 
 use arrow::{
     array::{Array, ArrayRef, Int64Array, MutableArrayData, make_array},
@@ -26,21 +26,21 @@ use crate::{
 /// All edges of a type in a version.
 pub(crate) struct EdgeParts {
     pub(crate) state: EdgeState,
-    /// Indexes given out at both ends: others are out of range.
+    /// Assigned indexes at both ends: others are out of range.
     pub(crate) sources: u64,
     pub(crate) destinations: u64,
     /// Bases, then deltas in the order of their commits.
     pub(crate) parts: Vec<EdgePart>,
 }
 
-/// Edges of vertices, in the order of positions: how many each has, and all of them.
+/// Edges of vertices, in the order of positions: the number of each, and their rows.
 pub(crate) struct EdgeBatch {
     pub(crate) counts: Vec<u32>,
     pub(crate) found: NeighborRows,
 }
 
 impl EdgeParts {
-    /// The edges of vertices, if all that is needed is in memory.
+    /// Returns the edges of vertices if everything required is in memory.
     pub(crate) fn gather_cached(
         &self,
         direction: Direction,
@@ -58,6 +58,7 @@ impl EdgeParts {
                 Err(error) => return Some(Err(error)),
             };
             let left = part.left(direction, slices);
+
             if left.total > 0 {
                 match part.read_cached(direction, &left.ranges, columns, fields)? {
                     Ok(found) => pieces.push((found, left.rows)),
@@ -65,10 +66,11 @@ impl EdgeParts {
                 }
             }
         }
+
         Some(merged(pieces, vertices.len(), fields))
     }
 
-    /// The edges of vertices.
+    /// Reads the edges of vertices.
     #[boxed]
     pub(crate) async fn gather(
         &self,
@@ -101,11 +103,12 @@ impl EdgeParts {
                     .map(|found| Some((found, left.rows))),
             }
         });
+
         let pieces = try_join_all(load).await?;
         merged(pieces.into_iter().flatten().collect(), vertices.len(), fields)
     }
 
-    /// How many edges each vertex has, if all that is needed is in memory.
+    /// Returns the number of edges of each vertex if everything required is in memory.
     pub(crate) fn degrees_cached(
         &self,
         direction: Direction,
@@ -121,7 +124,7 @@ impl EdgeParts {
         Some(Ok(degrees.into()))
     }
 
-    /// How many edges each vertex has.
+    /// Returns the number of edges of each vertex.
     #[boxed]
     pub(crate) async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
         if let Some(known) = self.degrees_cached(direction, vertices) {
@@ -135,7 +138,7 @@ impl EdgeParts {
         Ok(degrees.into())
     }
 
-    /// The edges from one vertex to another.
+    /// Finds the edges from one vertex to another.
     #[boxed]
     pub(crate) async fn find(
         &self,
@@ -153,7 +156,7 @@ impl EdgeParts {
         merged(pieces, 1, fields).map(|gathered| gathered.found)
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::find`] if everything required is in memory.
     pub(crate) fn find_cached(
         &self,
         source: i64,
@@ -169,10 +172,12 @@ impl EdgeParts {
                 Ok(found) => found,
                 Err(error) => return Some(Err(error)),
             };
-            let (neighbors, columns) = (found.neighbors, found.columns);
+            let neighbors = found.neighbors;
+            let columns = found.columns;
             let left = part.without_deleted(found.ordinals, NeighborRows { neighbors, columns });
             return Some(left.map(|left| left.unwrap_or_else(|| NeighborRows::empty(fields))));
         }
+
         let mut pieces: EdgePartPieces = SmallVec::new();
         for (part, columns) in self.parts.iter().zip(columns) {
             let found = match (&part.of, columns) {
@@ -194,11 +199,13 @@ impl EdgeParts {
                 }
                 _ => Ok(None),
             };
+
             match found {
                 Ok(found) => pieces.extend(found.map(one)),
                 Err(error) => return Some(Err(error)),
             }
         }
+
         Some(merged(pieces, 1, fields).map(|gathered| gathered.found))
     }
 }
@@ -210,7 +217,7 @@ fn one(found: NeighborRows) -> (NeighborRows, Vec<u32>) {
     (found, vec![rows])
 }
 
-/// Rows of several parts, by position and then by part.
+/// Merges rows of several parts, by position and then by part.
 fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> Result<EdgeBatch> {
     if pieces.len() < 2 {
         return Ok(match pieces.pop() {
@@ -218,6 +225,7 @@ fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> 
             None => EdgeBatch { counts: vec![0; positions], found: NeighborRows::empty(fields) },
         });
     }
+
     let mut counts = vec![0_u32; positions];
     let mut total = 0;
     for (found, rows) in &pieces {
@@ -226,7 +234,8 @@ fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> 
             *count += rows;
         }
     }
-    // Which piece, from where, how many.
+
+    // Piece, start and length.
     let mut runs: Vec<(usize, usize, usize)> = Vec::with_capacity(positions);
     let mut starts: SmallVec<[usize; 8]> = pieces.iter().map(|_| 0).collect();
     for position in 0..positions {
@@ -238,12 +247,14 @@ fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> 
             }
         }
     }
+
     let mut neighbors: Vec<i64> = Vec::with_capacity(total);
     for (piece, start, rows) in &runs {
         let from =
             pieces.get(*piece).and_then(|(found, _)| found.neighbors.values().get(*start..start + rows));
         neighbors.extend_from_slice(from.unwrap_or_default());
     }
+
     let mut columns = ColumnArrays::new();
     for at in 0..fields.len() {
         let of: Vec<_> =
@@ -255,5 +266,6 @@ fn merged(mut pieces: EdgePartPieces, positions: usize, fields: &[FieldRef]) -> 
         }
         columns.push(make_array(made.freeze()) as ArrayRef);
     }
+
     Ok(EdgeBatch { counts, found: NeighborRows { neighbors: neighbors.into(), columns } })
 }

@@ -1,4 +1,4 @@
-//! A base or a delta with vertices of a type.
+//! Base or delta with vertices of a type.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,13 +21,13 @@ use crate::{
     },
 };
 
-/// A base or a delta.
+/// Base or delta.
 pub(crate) enum VertexPart {
     Base(Arc<Budgeted<VertexBase>>),
     Delta(Arc<Budgeted<VertexDelta>>),
 }
 
-/// Where a part has the columns that are wanted: resolved once, for a view.
+/// Positions of the requested columns in a part: resolved once per view.
 pub(crate) enum VertexPartColumns {
     Base(BaseColumnSelection),
     Delta(SmallVec<[Option<usize>; 4]>),

@@ -1,5 +1,4 @@
-//! The vertices of a type in one version: bases and deltas by ranges of indexes, under patches, without what was
-//! deleted.
+//! Vertices of a type in one version: bases and deltas by ranges of indexes, under patches, without deleted vertices.
 
 use std::sync::Arc;
 
@@ -35,29 +34,29 @@ pub(crate) struct VertexParts {
     pub(crate) deleted: Arc<Budgeted<DeletionSet>>,
 }
 
-/// Columns of vertices, where parts and patches have them.
+/// Columns of vertices, located in parts and patches.
 pub(crate) struct VertexSelection {
     pub(crate) fields: Arc<[FieldRef]>,
     parts: Vec<VertexPartColumns>,
-    /// For each field, the patches that have it and where, newest first.
+    /// Per field, the patches that have it and their column, newest first.
     patches: Vec<Vec<(usize, usize)>>,
 }
 
-/// Which vertices are taken of a part, and where in the answer they go.
+/// Vertices taken from one part, and their rows in the result.
 struct PartVertexIndexes<'a> {
     part: usize,
     indexes: std::borrow::Cow<'a, [i64]>,
 }
 
 impl VertexSelection {
-    /// Where a part has the columns.
+    /// Returns the columns' positions in a part.
     pub(crate) fn columns(&self, part: usize) -> Option<&VertexPartColumns> {
         self.parts.get(part)
     }
 }
 
 impl VertexParts {
-    /// How errors call the type.
+    /// Returns the name of the type for errors.
     pub(crate) fn name(&self) -> &str {
         &self.state.schema.name
     }
@@ -72,7 +71,7 @@ impl VertexParts {
         VertexSelection { fields, parts, patches }
     }
 
-    /// Whether there is a vertex of this index.
+    /// Returns true if a vertex has this index.
     #[inline]
     pub(crate) fn is_there(&self, index: i64) -> bool {
         u64::try_from(index).is_ok_and(|index| index < self.state.next && !self.deleted.contains(index))
@@ -100,8 +99,8 @@ impl VertexParts {
         self.parts.partition_point(|part| part.range().end <= index as u64)
     }
 
-    /// Vertices by part, and for each where it is: which share, which row of it. One share has them all if the second
-    /// is empty.
+    /// Groups vertices by part, with the location of each: share, and row of it. If the second is empty one share has
+    /// them all.
     fn shares<'a>(&self, indexes: &'a [i64]) -> (SmallVec<[PartVertexIndexes<'a>; 4]>, Vec<(usize, usize)>) {
         let mut shares: SmallVec<[PartVertexIndexes<'a>; 4]> = SmallVec::new();
         let Some(first) = indexes.first() else { return (shares, Vec::new()) };
@@ -111,6 +110,7 @@ impl VertexParts {
             shares.push(PartVertexIndexes { part, indexes: indexes.into() });
             return (shares, Vec::new());
         }
+
         let mut rows = Vec::with_capacity(indexes.len());
         let mut share_of: Vec<Option<usize>> = vec![None; self.parts.len()];
         for index in indexes {
@@ -120,28 +120,33 @@ impl VertexParts {
                 shares.push(PartVertexIndexes { part, indexes: Vec::new().into() });
                 shares.len() - 1
             });
+
             if let Some(share) = shares.get_mut(at) {
                 rows.push((at, share.indexes.len()));
                 share.indexes.to_mut().push(*index);
             }
         }
+
         (shares, rows)
     }
 
-    /// Columns of these vertices, if all that is needed is in memory.
+    /// Returns columns of these vertices if everything required is in memory.
     pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<ColumnArrays>> {
         if let Err(error) = self.check(indexes) {
             return Some(Err(error));
         }
+
         let (shares, rows) = self.shares(indexes);
         let mut taken: SmallVec<[ColumnArrays; 2]> = SmallVec::new();
         for share in &shares {
-            let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
+            let part = self.parts.get(share.part)?;
+            let columns = of.parts.get(share.part)?;
             match part.take_cached(&share.indexes, columns, &of.fields)? {
                 Ok(arrays) => taken.push(arrays),
                 Err(error) => return Some(Err(error)),
             }
         }
+
         let joined = match joined(taken, &rows, &of.fields) {
             Ok(joined) => joined,
             Err(error) => return Some(Err(error)),
@@ -158,10 +163,11 @@ impl VertexParts {
                 Err(error) => return Some(Err(error)),
             }
         }
+
         Some(Ok(patched))
     }
 
-    /// Columns of these vertices, in this order and as often as they are given.
+    /// Reads columns of these vertices, in this order and with repetitions.
     ///
     /// # Errors
     ///
@@ -177,14 +183,15 @@ impl VertexParts {
     async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
         let (shares, rows) = self.shares(indexes);
         let load = shares.iter().filter_map(|share| {
-            let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
+            let part = self.parts.get(share.part)?;
+            let columns = of.parts.get(share.part)?;
             Some(part.take(&share.indexes, columns, &of.fields))
         });
         let taken = futures::future::try_join_all(load).await?;
         self.patched(indexes, joined(taken.into(), &rows, &of.fields)?, of).await
     }
 
-    /// The same columns of the same vertices with what patches say.
+    /// Applies patches to columns of the vertices.
     pub(crate) async fn patched(
         &self,
         indexes: &[i64],
@@ -202,10 +209,11 @@ impl VertexParts {
             }
             patched.push(hits.apply(column, &news)?);
         }
+
         Ok(patched)
     }
 
-    /// Which rows of which patches replace values of a column.
+    /// Returns the rows of patches that replace values of a column.
     fn hits(&self, indexes: &[i64], of: &VertexSelection, field: usize) -> PatchHits {
         let patches = of.patches.get(field).map(Vec::as_slice).unwrap_or_default();
         let mut hits = PatchHits::default();
@@ -226,11 +234,12 @@ impl VertexParts {
                 hits.rows.push((row, at, from));
             }
         }
+
         hits
     }
 }
 
-/// Values that patches replace: row of the column, which patch's column, row in that.
+/// Values that patches replace: row of the column, column of the patch, row in that.
 #[derive(Default)]
 struct PatchHits {
     columns: SmallVec<[(usize, usize); 4]>,
@@ -248,12 +257,13 @@ impl PatchHits {
                 *place = (at + 1, *from);
             }
         }
+
         let arrays: Vec<&dyn Array> = std::iter::once(&column).chain(news).map(AsRef::as_ref).collect();
         interleave(&arrays, &places).map_err(|error| arrow_error("vertices and patches", error))
     }
 }
 
-/// Rows of shares in the order in which they were asked for.
+/// Reorders rows of shares to the requested order.
 fn joined(
     mut taken: SmallVec<[ColumnArrays; 2]>,
     rows: &[(usize, usize)],
@@ -269,5 +279,6 @@ fn joined(
             taken.iter().filter_map(|arrays| arrays.get(at)).map(AsRef::as_ref).collect();
         columns.push(interleave(&of, rows).map_err(|error| arrow_error("vertices of parts", error))?);
     }
+
     Ok(columns)
 }

@@ -1,4 +1,4 @@
-//! The indexes of vertices by their keys: newest parts first, without what was deleted.
+//! Finds the indexes of vertices by key: newest parts first, without deleted vertices.
 
 use arrow::{
     array::{Array, ArrayRef, UInt32Array},
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Keys that are looked for, newest part first.
+/// Lookup of keys, newest part first.
 struct VertexKeySearch<'a> {
     of: &'a VertexParts,
     keys: &'a ArrayRef,
@@ -42,7 +42,7 @@ impl<'a> VertexKeySearch<'a> {
         }
     }
 
-    /// The keys that were not found yet; nothing if all were.
+    /// Returns the keys that are still missing; `None` if all were found.
     fn missing(&self) -> Option<Result<ArrayRef>> {
         let count = self.found.iter().filter(|found| found.is_none()).count();
         if count == 0 {
@@ -56,7 +56,7 @@ impl<'a> VertexKeySearch<'a> {
         Some(take(self.keys, &rows, None).map_err(|error| arrow_error("keys", error)))
     }
 
-    /// What was found of the missing ones.
+    /// Fills in results for the missing keys.
     fn fill(&mut self, found: &[Option<i64>]) {
         let missing = self.found.iter_mut().filter(|found| found.is_none());
         for (to, found) in missing.zip(found) {
@@ -66,7 +66,7 @@ impl<'a> VertexKeySearch<'a> {
 }
 
 impl VertexParts {
-    /// The index of the vertex of each key, if all that is needed is in memory.
+    /// Returns the index of the vertex of each key if everything required is in memory.
     pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
         let mut search = match VertexKeySearch::new(self, keys) {
             Ok(search) => search,
@@ -88,10 +88,11 @@ impl VertexParts {
                 }
             }
         }
+
         Some(Ok(search.found))
     }
 
-    /// The index of the vertex of each key that there is. Keys have the type of the key's column.
+    /// Returns the index of the vertex of each key that exists. Keys have the type of the key's column.
     #[boxed]
     pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         if let Some(found) = self.indexes_of_cached(keys) {
@@ -107,6 +108,7 @@ impl VertexParts {
                 }
             }
         }
+
         Ok(search.found)
     }
 }

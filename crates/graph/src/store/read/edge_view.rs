@@ -1,4 +1,4 @@
-//! Edges of a type in a version: those of a vertex, of many at once, or between two.
+//! Edges of a type in a version: of one vertex, of many at once, or between two.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::{
     },
 };
 
-/// The edges of a type in a version, with some of their properties. Cheap to clone.
+/// Edges of a type in a version, with some of their properties. Cheap to clone.
 ///
-/// What ends in `_cached` answers at once, and only where all that is needed is in memory: no request, no decode, no
-/// wait. The others try that first.
+/// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The others try
+/// it first.
 #[derive(Clone)]
 pub struct EdgeView {
     inner: Arc<EdgeViewInner>,
 }
 
 struct EdgeViewInner {
-    /// Keeps what the version needs.
+    /// Keeps the version's data.
     snapshot: Snapshot,
     parts: Arc<EdgeParts>,
     fields: Arc<[FieldRef]>,
@@ -41,13 +41,13 @@ struct EdgeViewInner {
     expanded: SchemaRef,
 }
 
-/// Edges of one vertex, or between two: neighbours, ascending within what one commit or base brought, and a column for
-/// each property. Without a copy wherever nothing has to be put together.
+/// Edges of one vertex, or between two: neighbours, ascending within one commit or base, and a column per property. Not
+/// copied unless rows are combined.
 #[derive(Clone, Debug)]
 pub struct EdgeRows {
-    /// The indexes of the vertices at the other ends.
+    /// Indexes of the vertices at the other ends.
     pub neighbors: Int64Array,
-    /// The properties of the edges.
+    /// Properties of the edges.
     pub columns: ColumnArrays,
 }
 
@@ -66,11 +66,12 @@ impl EdgeView {
         let position: FieldRef = Arc::new(Field::new("position", DataType::UInt32, false));
         let schema = std::iter::once(neighbor).chain(fields.iter().cloned()).collect::<Vec<_>>();
         let expanded = std::iter::once(position).chain(schema.iter().cloned()).collect::<Vec<_>>();
-        let (schema, expanded) = (Arc::new(Schema::new(schema)), Arc::new(Schema::new(expanded)));
+        let schema = Arc::new(Schema::new(schema));
+        let expanded = Arc::new(Schema::new(expanded));
         Ok(Self { inner: Arc::new(EdgeViewInner { snapshot, parts, fields, columns, schema, expanded }) })
     }
 
-    /// The version that it is of.
+    /// Returns the version of this view.
     pub fn snapshot(&self) -> &Snapshot {
         &self.inner.snapshot
     }
@@ -83,12 +84,12 @@ impl EdgeView {
         &self.inner.fields
     }
 
-    /// `neighbor`, then the properties.
+    /// Returns the schema of `neighbor`, then the properties.
     pub fn schema(&self) -> &SchemaRef {
         &self.inner.schema
     }
 
-    /// `position`, `neighbor`, then the properties.
+    /// Returns the schema of `position`, `neighbor`, then the properties.
     pub fn expanded_schema(&self) -> &SchemaRef {
         &self.inner.expanded
     }
@@ -107,12 +108,12 @@ impl EdgeView {
         }
     }
 
-    /// The edges of one vertex. That of a deleted vertex has none.
+    /// Reads the edges of one vertex; a deleted vertex has none.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for an index that was never given; [`Error::Missing`] and [`Error::Data`] where a file is
-    /// not there, or is not what it should be.
+    /// [`Error::OutOfRange`] for an index that was never assigned; [`Error::Missing`] and [`Error::Data`] if a file is
+    /// missing or inconsistent.
     pub async fn of(&self, direction: Direction, vertex: i64) -> Result<EdgeRows> {
         match self.of_cached(direction, vertex) {
             Some(found) => found,
@@ -120,14 +121,14 @@ impl EdgeView {
         }
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::of`] if everything required is in memory.
     #[inline]
     pub fn of_cached(&self, direction: Direction, vertex: i64) -> Option<Result<EdgeRows>> {
         if let Err(error) = self.check(direction, &[vertex]) {
             return Some(Err(error));
         }
         let inner = &*self.inner;
-        // Most stores are one base, of which little was deleted.
+        // Most stores are one base with few deletions.
         if let ([part], [EdgePartColumns::Base(selection)]) =
             (inner.parts.parts.as_slice(), inner.columns.as_slice())
             && let EdgePartSource::Base(base) = &part.of
@@ -144,11 +145,12 @@ impl EdgeView {
                 return Some(read.map(|(neighbors, columns)| EdgeRows { neighbors, columns }));
             }
         }
+
         let gathered = inner.parts.gather_cached(direction, &[vertex], &inner.columns, &inner.fields)?;
         Some(gathered.map(|gathered| gathered.found.into()))
     }
 
-    /// The edges that leave a vertex.
+    /// Reads the edges that leave a vertex.
     ///
     /// # Errors
     ///
@@ -157,7 +159,7 @@ impl EdgeView {
         self.of(Direction::Out, vertex).await
     }
 
-    /// The edges that enter a vertex.
+    /// Reads the edges that enter a vertex.
     ///
     /// # Errors
     ///
@@ -166,7 +168,7 @@ impl EdgeView {
         self.of(Direction::In, vertex).await
     }
 
-    /// The edges from one vertex to another: none, one, or several parallel ones.
+    /// Reads the edges from one vertex to another: none, one, or several parallel ones.
     ///
     /// # Errors
     ///
@@ -182,7 +184,7 @@ impl EdgeView {
         }
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::lookup`] if everything required is in memory.
     #[inline]
     pub fn lookup_cached(&self, source: i64, destination: i64) -> Option<Result<EdgeRows>> {
         let checked =
@@ -195,7 +197,7 @@ impl EdgeView {
         Some(found.map(Into::into))
     }
 
-    /// How many edges each vertex has, counted with parallel ones.
+    /// Returns the number of edges of each vertex, counting parallel ones.
     ///
     /// # Errors
     ///
@@ -205,7 +207,7 @@ impl EdgeView {
         self.inner.parts.degrees(direction, vertices).await
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::degrees`] if everything required is in memory.
     pub fn degrees_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Int64Array>> {
         match self.check(direction, vertices) {
             Ok(()) => self.inner.parts.degrees_cached(direction, vertices),
@@ -213,8 +215,8 @@ impl EdgeView {
         }
     }
 
-    /// The edges of many vertices at once: `position` says for which of `vertices` a row is and ascends, `neighbor` is
-    /// the index of the vertex at the other end; then the properties.
+    /// Reads the edges of many vertices at once: `position` is the row's position in `vertices` and ascends, `neighbor`
+    /// is the index of the vertex at the other end; then the properties.
     ///
     /// # Errors
     ///
@@ -224,7 +226,7 @@ impl EdgeView {
         self.expanded(gathered)
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::expand`] if everything required is in memory.
     pub fn expand_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<RecordBatch>> {
         let gathered = self.gather_cached(direction, vertices)?;
         Some(gathered.and_then(|gathered| self.expanded(gathered)))
@@ -252,11 +254,11 @@ impl EdgeView {
         inner.parts.gather_cached(direction, vertices, &inner.columns, &inner.fields)
     }
 
-    /// Rows of one vertex as a batch: `neighbor`, then the properties.
+    /// Returns rows of one vertex as a batch: `neighbor`, then the properties.
     ///
     /// # Errors
     ///
-    /// [`Error::Columnar`] where the rows are of another view.
+    /// [`Error::Columnar`] if the rows are of another view.
     pub fn batch(&self, rows: EdgeRows) -> Result<RecordBatch> {
         let count = rows.neighbors.len();
         let neighbors: ArrayRef = Arc::new(rows.neighbors);
@@ -265,7 +267,7 @@ impl EdgeView {
 }
 
 impl EdgeBatch {
-    /// For each row, which of the vertices it is of.
+    /// Returns the position of each row's vertex.
     pub(crate) fn positions(&self) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.found.neighbors.len());
         for (position, count) in self.counts.iter().enumerate() {

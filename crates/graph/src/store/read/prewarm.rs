@@ -1,4 +1,4 @@
-//! Brings into the cache what the first questions will ask for: what is small at once, named columns up to a limit.
+//! Prewarms the cache for the first queries: small data at once, named columns up to a limit.
 
 use arrow::datatypes::FieldRef;
 use async_recursion::async_recursion as boxed;
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// Chunks that are read at the same time.
+/// Chunks read concurrently.
 const CHUNKS_AT_ONCE: usize = 8;
-/// Bytes of what is brought in.
+/// Default limit of bytes in memory.
 const LIMIT: ByteSize = ByteSize::gib(1);
 
-/// What is brought into the cache.
+/// Data to load into the cache.
 #[derive(Clone, Debug)]
 pub struct PrewarmOptions {
     types: Vec<(String, Option<Vec<String>>)>,
@@ -37,14 +37,14 @@ impl Default for PrewarmOptions {
 }
 
 impl PrewarmOptions {
-    /// A type of vertices or edges with all its properties: of vertices with their keys, of edges with the neighbours in
-    /// both directions. Default: none; the offsets of all types of edges are brought in in any case.
+    /// Adds a vertex or edge type with all its properties: vertices with their keys, edges with the neighbours in both
+    /// directions. Default: none; the offsets of all edge types are loaded in any case.
     pub fn with_type(mut self, name: impl Into<String>) -> Self {
         self.types.push((name.into(), None));
         self
     }
 
-    /// The same with these properties only.
+    /// Adds a type as [`Self::with_type`] with these properties only.
     pub fn with_columns<S: Into<String>>(
         mut self,
         name: impl Into<String>,
@@ -54,31 +54,31 @@ impl PrewarmOptions {
         self
     }
 
-    /// It ends when so many bytes are in memory. Default: 1 GiB.
+    /// Stops once this many bytes are in memory. Default: 1 GiB.
     pub fn with_limit(mut self, limit: ByteSize) -> Self {
         self.limit = limit;
         self
     }
 }
 
-/// A type by its place in the schema, and some of its properties.
+/// Type by its position in the schema, and some of its properties.
 enum PrewarmTarget {
     Edges(usize, Vec<FieldRef>),
     Vertices(usize, Vec<FieldRef>),
 }
 
-/// What was brought in.
+/// Loaded data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prewarmed {
     /// Bytes of arrays.
     pub bytes: u64,
-    /// Whether it ended at the limit.
+    /// True if it stopped at the limit.
     pub at_limit: bool,
 }
 
 impl Prewarmed {
-    /// Counts arrays. Returns whether more may come.
+    /// Counts arrays. Returns true below the limit.
     fn add<'a>(
         &mut self,
         arrays: impl IntoIterator<Item = &'a arrow::array::ArrayRef>,
@@ -91,7 +91,7 @@ impl Prewarmed {
 }
 
 impl GraphStore {
-    /// Prewarms the newest known version by a task of its own, which goes on until it is done or aborted. Must be used
+    /// Prewarms the newest known version in a task of its own, which runs until it is done or aborted. Must be called
     /// within a tokio runtime.
     ///
     /// # Errors
@@ -102,7 +102,8 @@ impl GraphStore {
         options: &PrewarmOptions,
     ) -> Result<tokio::task::JoinHandle<Result<Prewarmed>>> {
         let snapshot = self.latest();
-        let (wanted, limit) = (snapshot.wanted(options)?, options.limit);
+        let wanted = snapshot.wanted(options)?;
+        let limit = options.limit;
         Ok(tokio::spawn(async move {
             let done = snapshot.warm(&wanted, limit).await;
             if let Err(error) = &done {
@@ -114,8 +115,8 @@ impl GraphStore {
 }
 
 impl Snapshot {
-    /// Reads what is named into the cache: first what bases and deltas say of themselves, then the offsets of all edges,
-    /// then types in the order in which they were given.
+    /// Reads the named types into the cache: first the metadata of bases and deltas, then the offsets of all edges,
+    /// then types in the given order.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl Snapshot {
         self.warm(&self.wanted(options)?, options.limit).await
     }
 
-    /// What was named.
+    /// Resolves the named types.
     fn wanted(&self, options: &PrewarmOptions) -> Result<Vec<PrewarmTarget>> {
         let record = self.record();
         let found = options.types.iter().map(|(name, columns)| {
@@ -138,10 +139,12 @@ impl Snapshot {
                     chosen(schema.fields(), columns.as_deref(), &schema.full_name())?,
                 ));
             }
+
             let at = record.vertex_type(name)?;
             let fields = record.vertices.get(at).map(|state| state.schema.fields()).unwrap_or_default();
             Ok(PrewarmTarget::Vertices(at, chosen(fields, columns.as_deref(), name)?))
         });
+
         found.collect()
     }
 
@@ -156,6 +159,7 @@ impl Snapshot {
                 return Ok(warmed);
             }
         }
+
         for wanted in wanted {
             let goes_on = match wanted {
                 PrewarmTarget::Edges(at, fields) => {
@@ -165,10 +169,12 @@ impl Snapshot {
                     vertices(&*self.vertex_parts(*at).await?, fields, &mut warmed, limit).await?
                 }
             };
+
             if !goes_on {
                 break;
             }
         }
+
         Ok(warmed)
     }
 }
@@ -187,6 +193,7 @@ async fn offsets(parts: &EdgeParts, warmed: &mut Prewarmed, limit: ByteSize) -> 
             }
         }
     }
+
     Ok(true)
 }
 
@@ -203,6 +210,7 @@ async fn edges(
             return Ok(false);
         }
         let EdgePartSource::Base(base) = &part.of else { continue };
+
         let selection = base.select(fields);
         for direction in [Direction::Out, Direction::In] {
             let read =
@@ -215,6 +223,7 @@ async fn edges(
             }
         }
     }
+
     Ok(true)
 }
 
@@ -243,6 +252,7 @@ async fn vertices(
                 }
             }
         }
+
         let selection = base.select(fields);
         let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
         let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
@@ -252,10 +262,11 @@ async fn vertices(
             }
         }
     }
+
     Ok(true)
 }
 
-/// Columns of what commits left behind: those that came with records are in memory once that is open.
+/// Loads columns of deltas: inline ones are in memory once their record is open.
 async fn rows(
     rows: &DeltaRows,
     fields: &[FieldRef],
@@ -269,7 +280,7 @@ async fn rows(
     Ok(warmed.add(&rows.get(&wanted).await?, limit))
 }
 
-/// The properties of these names, all without any.
+/// Returns the properties of these names; all if none are given.
 fn chosen(fields: Vec<FieldRef>, names: Option<&[String]>, of: &str) -> Result<Vec<FieldRef>> {
     let Some(names) = names else { return Ok(fields) };
     let field = |name: &String| {

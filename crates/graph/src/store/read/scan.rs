@@ -1,4 +1,4 @@
-//! All vertices or edges of a type, batch by batch, or those that a filter leaves.
+//! Scans all vertices or edges of a type, batch by batch, or those that pass a filter.
 
 use std::sync::Arc;
 
@@ -29,17 +29,17 @@ use crate::{
     },
 };
 
-/// What a scan reads, keeps and hands out.
+/// Columns that a scan reads, filters and returns.
 struct StoreScanPlan {
-    /// All columns that are read: those of the filter behind those that are handed out.
+    /// All columns that are read: the returned ones, then those of the filter.
     schema: SchemaRef,
-    /// So many columns are handed out.
+    /// Positions of the returned columns.
     shown: Vec<usize>,
     filter: Option<(RowFilter, Vec<usize>)>,
 }
 
 impl StoreScanPlan {
-    /// `own` columns come first and are handed out always.
+    /// `own` columns come first and are always returned.
     fn new(
         of: &str,
         own: Vec<FieldRef>,
@@ -65,14 +65,16 @@ impl StoreScanPlan {
                         })
                 }
             });
+
             let places = places.collect();
             filter = Some((bound, places));
         }
+
         let schema = Arc::new(Schema::new(own.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>()));
         Ok((Self { schema, shown, filter }, fields.into()))
     }
 
-    /// The rows that pass, of the columns that are wanted.
+    /// Returns the rows that pass, with the requested columns.
     fn answer(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let all = batch(&self.schema, columns, rows)?;
         let passing = match &self.filter {
@@ -83,6 +85,7 @@ impl StoreScanPlan {
                 Some(BooleanArray::from(filter.passing(&looked_at, rows)?))
             }
         };
+
         let shown = all.project(&self.shown).map_err(scanning)?;
         match passing {
             Some(passing) => filter_record_batch(&shown, &passing).map_err(scanning),
@@ -96,13 +99,13 @@ fn scanning(source: arrow::error::ArrowError) -> crate::Error {
 }
 
 impl Snapshot {
-    /// All vertices of a type of which a filter is true: `_index`, then the properties; without a list all properties.
-    /// The filter may look at others.
+    /// Scans the vertices of a type that satisfy a filter: `_index`, then the properties; without a list all
+    /// properties. The filter may read others.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] where the
-    /// filter names no property, or does not fit its type.
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] if the filter
+    /// names no property, or does not fit its type.
     #[boxed]
     pub async fn scan_vertices(
         &self,
@@ -120,7 +123,9 @@ impl Snapshot {
         let wanted = Arc::new(wanted);
         let snapshot = self.clone();
         let streams = (0..parts.parts.len()).map(move |at| {
-            let (parts, selection, wanted) = (parts.clone(), selection.clone(), wanted.clone());
+            let parts = parts.clone();
+            let selection = selection.clone();
+            let wanted = wanted.clone();
             let pin = snapshot.clone();
             let rows = rows_of(parts.clone(), at, selection.clone());
             rows.and_then(move |(first, rows, columns)| {
@@ -129,12 +134,13 @@ impl Snapshot {
                 async move { of_vertices(&parts, &selection, &wanted, first, (rows, columns)).await }
             })
         });
+
         let batches = futures::stream::iter(streams).flatten();
         Ok((shown, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 
-    /// All edges of a type of which a filter is true: `src` and `dst`, the indexes of their ends, then the properties;
-    /// without a list all properties. The filter may look at others.
+    /// Scans the edges of a type that satisfy a filter: `src` and `dst`, the indexes of their ends, then the
+    /// properties; without a list all properties. The filter may read others.
     ///
     /// # Errors
     ///
@@ -155,22 +161,25 @@ impl Snapshot {
         let wanted = Arc::new(wanted);
         let snapshot = self.clone();
         let streams = (0..parts.parts.len()).map(move |at| {
-            let (wanted, pin) = (wanted.clone(), snapshot.clone());
+            let wanted = wanted.clone();
+            let pin = snapshot.clone();
             let rows = edges_of(parts.clone(), at, fields.clone());
             rows.and_then(move |columns| {
-                let (wanted, _pin) = (wanted.clone(), pin.clone());
+                let wanted = wanted.clone();
+                let _pin = pin.clone();
                 async move {
                     let rows = columns.first().map_or(0, Array::len);
                     wanted.answer(columns, rows)
                 }
             })
         });
+
         let batches = futures::stream::iter(streams).flatten();
         Ok((shown, batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))))
     }
 }
 
-/// Rows of a part of vertices, deleted ones among them: the index of the first, and columns.
+/// Streams rows of a part of vertices, including deleted ones: the index of the first, and columns.
 fn rows_of(
     parts: Arc<VertexParts>,
     at: usize,
@@ -181,7 +190,8 @@ fn rows_of(
             base.stream(columns).map_ok(|rows| (rows.first as u64, rows.rows, rows.columns.into())).boxed()
         }
         (Some(VertexPart::Delta(delta)), Some(VertexPartColumns::Delta(_))) => {
-            let (delta, range) = (delta.clone(), delta.range());
+            let range = delta.range();
+            let delta = delta.clone();
             let whole = async move {
                 let Some(VertexPartColumns::Delta(places)) = selection.columns(at) else {
                     return Ok((0, 0, ColumnArrays::new()));
@@ -189,6 +199,7 @@ fn rows_of(
                 let rows = delta.rows().len();
                 Ok((range.start, rows, delta.rows().all(places, &selection.fields).await?))
             };
+
             futures::stream::once(whole).boxed()
         }
         _ => futures::stream::empty().boxed(),
@@ -212,13 +223,14 @@ async fn of_vertices(
         let kept = columns.iter().map(|column| filter(column, &left)).collect::<std::result::Result<_, _>>();
         columns = kept.map_err(scanning)?;
     }
+
     let columns = parts.patched(&indexes, columns, selection).await?;
     let rows = indexes.len();
     let index: ArrayRef = Arc::new(Int64Array::from(indexes));
     wanted.answer(std::iter::once(index).chain(columns).collect(), rows)
 }
 
-/// Rows of a part of edges that are there: sources, destinations, properties.
+/// Streams the live edges of a part: sources, destinations, properties.
 fn edges_of(
     parts: Arc<EdgeParts>,
     at: usize,
@@ -249,6 +261,7 @@ fn edges_of(
                 let ends = ends.map(|end| Arc::new(end.clone()) as ArrayRef);
                 without_deleted(part, 0, ends.into_iter().chain(found).collect())
             };
+
             futures::stream::once(whole).boxed()
         }
         _ => futures::stream::empty().boxed(),

@@ -22,17 +22,17 @@ use crate::{
     },
 };
 
-/// The vertices of a type in a version, with some of their properties. Cheap to clone.
+/// Vertices of a type in a version, with some of their properties. Cheap to clone.
 #[derive(Clone)]
 pub struct VertexView {
-    /// Keeps what the version needs.
+    /// Keeps the version's data.
     snapshot: Snapshot,
     parts: Arc<VertexParts>,
     selection: Arc<VertexSelection>,
     schema: SchemaRef,
 }
 
-/// The fields of these names, or all.
+/// Returns the fields of these names, or all.
 pub(crate) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Result<Arc<[FieldRef]>> {
     let Some(columns) = columns else { return Ok(all.into()) };
     let find = |name: &&str| {
@@ -46,7 +46,7 @@ pub(crate) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Resu
     columns.iter().map(find).collect()
 }
 
-/// A batch of rows whose types are known to fit.
+/// Builds a batch of columns whose types are known to fit.
 pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
@@ -63,7 +63,7 @@ impl VertexView {
         Ok(Self { snapshot, parts, selection, schema: Arc::new(schema) })
     }
 
-    /// The version that it is of.
+    /// Returns the version of this view.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
@@ -76,32 +76,33 @@ impl VertexView {
         &self.selection
     }
 
-    /// The columns of answers: `_index`, then the properties.
+    /// Returns the schema of results: `_index`, then the properties.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The vertices with these indexes, in this order and as often as they are given: `_index`, then the properties.
+    /// Reads the vertices with these indexes, in this order and with repetitions: `_index`, then the properties.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for an index that was never given, [`Error::NoSuchVertex`] for that of a deleted vertex.
+    /// [`Error::OutOfRange`] for an index that was never assigned, [`Error::NoSuchVertex`] for that of a deleted
+    /// vertex.
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
         let columns = self.columns(indexes).await?;
         self.answer(indexes, columns)
     }
 
-    /// The properties alone, a column for each.
+    /// Reads the properties alone, a column each.
     pub(crate) async fn columns(&self, indexes: &[i64]) -> Result<ColumnArrays> {
         self.parts.take(indexes, &self.selection).await
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::columns`] if everything required is in memory.
     pub(crate) fn columns_cached(&self, indexes: &[i64]) -> Option<Result<ColumnArrays>> {
         self.parts.take_cached(indexes, &self.selection)
     }
 
-    /// The same as [`Self::take`], if all that is needed is in memory.
+    /// Returns [`Self::take`] if everything required is in memory.
     pub fn take_cached(&self, indexes: &[i64]) -> Option<Result<RecordBatch>> {
         let taken = self.parts.take_cached(indexes, &self.selection)?;
         Some(taken.and_then(|columns| self.answer(indexes, columns)))
@@ -112,17 +113,17 @@ impl VertexView {
         batch(&self.schema, std::iter::once(index).chain(columns).collect(), indexes.len())
     }
 
-    /// The index of the vertex of each key, null where there is none.
+    /// Returns the index of the vertex of each key, null if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::Column`] where these cannot be keys of the type.
+    /// [`Error::Column`] if these cannot be keys of the type.
     pub async fn indexes_of(&self, keys: &ArrayRef) -> Result<Int64Array> {
         let keys = as_keys(&self.parts, keys)?;
         Ok(self.parts.indexes_of(&keys).await?.into())
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::indexes_of`] if everything required is in memory.
     pub fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Int64Array>> {
         match as_keys(&self.parts, keys) {
             Ok(keys) => Some(self.parts.indexes_of_cached(&keys)?.map(Into::into)),
@@ -130,7 +131,7 @@ impl VertexView {
         }
     }
 
-    /// The index of the vertex of each key.
+    /// Returns the index of the vertex of each key.
     ///
     /// # Errors
     ///
@@ -141,7 +142,7 @@ impl VertexView {
         self.all_of(&keys, found)
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::indexes_of_all`] if everything required is in memory.
     pub fn indexes_of_all_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<i64>>> {
         let keys = match as_keys(&self.parts, keys) {
             Ok(keys) => keys,
@@ -156,7 +157,7 @@ impl VertexView {
         found.into_iter().enumerate().map(index).collect()
     }
 
-    /// The vertices with these keys, in this order: `_index`, then the properties.
+    /// Reads the vertices with these keys, in this order: `_index`, then the properties.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl VertexView {
         self.take(&indexes).await
     }
 
-    /// The same, if all that is needed is in memory.
+    /// Returns [`Self::by_keys`] if everything required is in memory.
     pub fn by_keys_cached(&self, keys: &ArrayRef) -> Option<Result<RecordBatch>> {
         match self.indexes_of_all_cached(keys)? {
             Ok(indexes) => self.take_cached(&indexes),
@@ -183,8 +184,8 @@ pub(crate) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error 
     Error::NoSuchVertex { vertex_type: parts.name().to_owned(), vertex }
 }
 
-/// Keys in the type of the keys' column. Whole numbers of any width are keys, and texts of any kind; a number that the
-/// key's type does not have is nobody's key.
+/// Casts keys to the type of the key column. Accepts integers of any width and strings of any type; a number that the
+/// key type cannot represent matches no vertex.
 pub(crate) fn as_keys(parts: &VertexParts, keys: &ArrayRef) -> Result<ArrayRef> {
     let to = parts.state.schema.key_type();
     let is_text =
@@ -197,16 +198,19 @@ pub(crate) fn as_keys(parts: &VertexParts, keys: &ArrayRef) -> Result<ArrayRef> 
         DataType::Utf8 => is_text(&plain),
         _ => plain.is_integer(),
     };
+
     if *keys.data_type() == to {
         return Ok(keys.clone());
     }
-    match fits {
-        true => cast(keys, &to).map_err(|error| arrow_error("keys", error)),
-        false if keys.is_empty() => Ok(arrow::array::new_empty_array(&to)),
-        false => Err(Error::Column {
+    if fits {
+        cast(keys, &to).map_err(|error| arrow_error("keys", error))
+    } else if keys.is_empty() {
+        Ok(arrow::array::new_empty_array(&to))
+    } else {
+        Err(Error::Column {
             of: format!("vertices of type {}", parts.name()),
             column: parts.state.schema.key.clone(),
             reason: format!("{} is not {to}", keys.data_type()),
-        }),
+        })
     }
 }

@@ -1,23 +1,23 @@
-//! The ways from a version to its vertices and edges.
+//! Access from a version to its vertices and edges.
 
 use super::{edge_view::EdgeView, vertex_view::VertexView};
 use crate::{Result, store::snapshot::Snapshot};
 
 impl Snapshot {
-    /// The vertices of a type, with these properties: a handle that has found everything by its name already. Without
-    /// a list of columns all properties.
+    /// Returns the vertices of a type, with these properties: a handle with all names resolved. Without a list of
+    /// columns all properties.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Missing`] and [`crate::Error::Data`] where data of
-    /// commits is not there, or is not what it should be.
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Missing`] and
+    /// [`crate::Error::Data`] if data of commits is missing or inconsistent.
     pub async fn vertices(&self, vertex_type: &str, columns: Option<&[&str]>) -> Result<VertexView> {
         let at = self.record().vertex_type(vertex_type)?;
         VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
     }
 
-    /// The edges of a type, with these properties: a handle that has found everything by its name already. Without a
-    /// list of columns all properties.
+    /// Returns the edges of a type, with these properties: a handle with all names resolved. Without a list of columns
+    /// all properties.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Snapshot {
         EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
     }
 
-    /// The same as [`Self::vertices`], if the type was opened before.
+    /// Returns [`Self::vertices`] if the type was opened before.
     pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
         let at = match self.record().vertex_type(vertex_type) {
             Ok(at) => at,
@@ -37,7 +37,7 @@ impl Snapshot {
         Some(VertexView::new(self.clone(), parts.clone(), columns))
     }
 
-    /// The same as [`Self::edges`], if the type was opened before.
+    /// Returns [`Self::edges`] if the type was opened before.
     pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
         let at = match self.record().edge_type(edge_type) {
             Ok(at) => at,

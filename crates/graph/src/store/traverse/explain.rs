@@ -1,4 +1,4 @@
-//! What a traversal will read, in words.
+//! Textual plan of a traversal.
 
 use std::fmt::Write;
 
@@ -17,22 +17,23 @@ use crate::{
 };
 
 impl Traversal {
-    /// What it will read, a line for each step. Reads nothing but what says where things are.
+    /// Explains the reads of the traversal, one line per step. Reads only metadata.
     ///
     /// # Errors
     ///
-    /// As [`Self::collect`], but for starts that are not there.
+    /// As [`Self::collect`], except for missing starts.
     #[boxed]
     pub async fn explain(&self) -> Result<String> {
         let plan = TraversalPlan::new(self).boxed().await?;
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = self.write(&plan, &mut text);
         Ok(text)
     }
 
     fn write(&self, plan: &TraversalPlan, text: &mut String) -> std::fmt::Result {
-        let (steps, edges) = (&plan.names.steps, &plan.names.edges);
+        let steps = &plan.names.steps;
+        let edges = &plan.names.edges;
         let named = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
         let by = match &self.ids {
             crate::store::write::changes::VertexIds::Keys(keys) => format!("{} keys", keys.len()),
@@ -40,6 +41,7 @@ impl Traversal {
         };
         writeln!(text, "version {}", self.snapshot.version())?;
         writeln!(text, "start {}: {by}, in {}", named(0), of_vertices(plan.start.parts()))?;
+
         for (at, (hop, said)) in plan.hops.iter().zip(&self.hops).enumerate() {
             let (way, own) = match hop.direction {
                 Direction::Out => ("out", "source"),
@@ -50,10 +52,12 @@ impl Traversal {
                 [] => String::new(),
                 columns => format!(" and {}", columns.join(", ")),
             };
+
             let parts = of_edges(hop.edges.parts());
             let to = named(at + 1);
             writeln!(text, "{way} {edge} to {to}: neighbours{columns} by {own}, in {parts}")?;
         }
+
         if let (Some(top), Some(place)) = (&self.top, &plan.by) {
             let order = if top.descending { "greatest" } else { "least" };
             let of = plan.of(place);
@@ -63,6 +67,7 @@ impl Traversal {
             Some(top) => format!("at most {} rows", top.rows),
             None => "all rows".to_owned(),
         };
+
         let shown: Vec<String> =
             plan.shown.iter().map(|(name, place)| format!("{name} ({})", plan.of(place))).collect();
         writeln!(text, "select for {rows}: {}", shown.join(", "))

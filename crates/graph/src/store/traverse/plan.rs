@@ -1,4 +1,4 @@
-//! What the names of a traversal mean: types, columns, and where each value of the answer comes from.
+//! Name resolution of a traversal: types, columns, and the source of each value of the result.
 
 use super::traversal::{Traversal, TraversalHop};
 use crate::{
@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// A traversal whose names were found.
+/// Traversal with resolved names.
 pub(crate) struct TraversalPlan {
     pub(crate) start: VertexView,
     pub(crate) hops: Vec<PlannedHop>,
     pub(crate) names: TraversalNames,
-    /// What `top` orders by.
+    /// Column that `top` orders by.
     pub(crate) by: Option<TraversalColumnSource>,
     pub(crate) shown: Vec<(String, TraversalColumnSource)>,
     /// One property of one step each.
@@ -29,16 +29,16 @@ pub(crate) struct PlannedHop {
     pub(crate) direction: Direction,
 }
 
-/// Where values come from.
+/// Source of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TraversalColumnSource {
-    /// Which of the first vertices a row began at.
+    /// Position of the start vertex of a row.
     Position,
-    /// The index of the vertex of a step.
+    /// Index of the vertex of a step.
     Index { step: usize },
-    /// A column of the edges of a hop.
+    /// Column of the edges of a hop.
     Edge { hop: usize, column: usize },
-    /// A property of the vertices of a step.
+    /// Property of the vertices of a step.
     Property { view: usize, step: usize },
 }
 
@@ -57,6 +57,7 @@ impl TraversalPlan {
                 };
                 *own == from && hop.vertex_type.as_ref().is_none_or(|wanted| wanted == other)
             };
+
             let record = snapshot.record();
             let at = record.edge_type_of(&hop.edge_type, fits).map_err(|error| named(error, &from, hop))?;
             if let Some(edges) = record.edges.get(at).map(|state| &state.schema) {
@@ -66,10 +67,12 @@ impl TraversalPlan {
                 };
                 types.push(from.clone());
             }
+
             let columns: Vec<&str> = hop.columns.iter().map(String::as_str).collect();
             let edges = EdgeView::new(snapshot.clone(), snapshot.edge_parts(at).await?, Some(&columns))?;
             hops.push(PlannedHop { edges, direction: hop.direction });
         }
+
         let names = TraversalNames::new(traversal, types);
         let mut plan = Self { start, hops, names, by: None, shown: Vec::new(), views: Vec::new() };
         if let Some(top) = &traversal.top {
@@ -84,10 +87,11 @@ impl TraversalPlan {
             }
             None => plan.shown = plan.by_default(traversal),
         }
+
         Ok(plan)
     }
 
-    /// The vertices to begin at; nothing where their keys are not in memory, and must be.
+    /// Resolves the start vertices; with `cached`, `None` if their keys are not in memory.
     pub(crate) async fn start(&self, ids: &VertexIds, cached: bool) -> Result<Option<Vec<i64>>> {
         match ids {
             VertexIds::Keys(keys) if cached => self.start.indexes_of_all_cached(keys).transpose(),
@@ -112,6 +116,7 @@ impl TraversalPlan {
                 shown.push((shown_as, TraversalColumnSource::Edge { hop, column }));
             }
         }
+
         let last = self.names.steps.last().cloned().unwrap_or_default();
         shown.push((format!("{last}._index"), TraversalColumnSource::Index { step: traversal.hops.len() }));
         shown
@@ -132,9 +137,11 @@ impl TraversalPlan {
                     None => Err(no_property(of, column, columns.iter().cloned())),
                 };
             }
+
             let known = self.names.steps.iter().chain(&self.names.edges).cloned();
             return Err(no_property("the traversal", name, known));
         }
+
         for (hop, said) in traversal.hops.iter().enumerate().rev() {
             if let Some(column) = said.columns.iter().position(|known| known == name) {
                 return Ok(TraversalColumnSource::Edge { hop, column });
@@ -159,12 +166,12 @@ impl TraversalPlan {
     }
 }
 
-/// What steps and edges are called.
+/// Names of steps and edges.
 pub(crate) struct TraversalNames {
-    /// The type of the vertices of each step.
+    /// Vertex type of each step.
     types: Vec<String>,
     pub(crate) steps: Vec<String>,
-    /// Of each hop.
+    /// Per hop.
     pub(crate) edges: Vec<String>,
 }
 
@@ -181,6 +188,7 @@ impl TraversalNames {
             let same = traversal.hops.iter().filter(|other| other.edge_type == hop.edge_type).count();
             if same > 1 { format!("{}_{}", hop.edge_type, at + 1) } else { hop.edge_type.clone() }
         };
+
         let edges = traversal.hops.iter().enumerate().map(edge).collect();
         Self { types, steps, edges }
     }
@@ -198,6 +206,7 @@ fn named(error: Error, from: &str, hop: &TraversalHop) -> Error {
                 .as_deref()
                 .map(|to| format!(" with {to} at the other end"))
                 .unwrap_or_default();
+
             Error::NoSuchEdgeType { name: format!("{} {way} {from}{to}", hop.edge_type), available }
         }
         other => other,

@@ -1,4 +1,4 @@
-//! Traversals whose names were found: run in one call.
+//! Runs traversals with resolved names in one call.
 
 use std::sync::Arc;
 
@@ -28,21 +28,21 @@ use crate::{
 
 /// Rows of one hop.
 pub(crate) struct HopRows {
-    /// The vertex at the end of each row.
+    /// Vertex at the end of each row.
     pub(crate) vertices: Int64Array,
-    /// The row of the step before that it goes on from.
+    /// Row of the previous step that it continues.
     parents: Vec<u32>,
-    /// Columns of the edges that were followed.
+    /// Columns of the followed edges.
     columns: ColumnArrays,
 }
 
 impl Traversal {
-    /// Finds everything by its name, for a traversal that is run more than once.
+    /// Resolves all names, for a traversal that is run more than once.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchEdgeType`] where no edges of a hop's name lead that
-    /// way, [`crate::Error::NoSuchProperty`] for columns that are not there.
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchEdgeType`] if no edges of a hop's name lead that way,
+    /// [`crate::Error::NoSuchProperty`] for unknown columns.
     #[boxed]
     pub async fn prepare(&self) -> Result<PreparedTraversal> {
         let plan = TraversalPlan::new(self).boxed().await?;
@@ -59,19 +59,19 @@ impl Traversal {
         })
     }
 
-    /// The rows, in the order of the hops or as [`Self::top`] says. All of it runs in one call, and without a wait where
-    /// all that is needed is in memory.
+    /// Returns the rows, in the order of the hops or of [`Self::top`]. All of it runs in one call, without a wait if
+    /// everything required is in memory.
     ///
     /// # Errors
     ///
-    /// As [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a start that is not there.
+    /// As [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a missing start.
     #[boxed]
     pub async fn collect(&self) -> Result<RecordBatch> {
         self.prepare().await?.run(&self.ids).await
     }
 }
 
-/// A traversal of which everything was found by its name, to be run from any vertices of its first type. Cheap to clone.
+/// Traversal with all names resolved, to be run from any vertices of its first type. Cheap to clone.
 #[derive(Clone)]
 pub struct PreparedTraversal {
     inner: Arc<PreparedTraversalInner>,
@@ -81,22 +81,22 @@ struct PreparedTraversalInner {
     plan: TraversalPlan,
     top: Option<TraversalTopK>,
     schema: SchemaRef,
-    /// Keeps what the version needs.
+    /// Keeps the version's data.
     _snapshot: Snapshot,
 }
 
 impl PreparedTraversal {
-    /// The columns of answers.
+    /// Returns the schema of results.
     pub fn schema(&self) -> &SchemaRef {
         &self.inner.schema
     }
 
-    /// The rows from these vertices on.
+    /// Returns the rows from these vertices.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertex`] and [`crate::Error::OutOfRange`] for a start that is not there;
-    /// [`crate::Error::Missing`] and [`crate::Error::Data`] where a file is not there, or is not what it should be.
+    /// [`crate::Error::NoSuchVertex`] and [`crate::Error::OutOfRange`] for a missing start; [`crate::Error::Missing`]
+    /// and [`crate::Error::Data`] if a file is missing or inconsistent.
     pub async fn run(&self, ids: &VertexIds) -> Result<RecordBatch> {
         if let Some(answer) = self.run_cached(ids) {
             return answer;
@@ -105,12 +105,12 @@ impl PreparedTraversal {
         Ok(self.answer(ids, false).boxed().await?.unwrap_or_else(empty))
     }
 
-    /// The same, if all that is needed is in memory: no request, no decode, no wait, and no runtime.
+    /// Returns [`Self::run`] if everything required is in memory: no request, no decode, no wait, and no runtime.
     pub fn run_cached(&self, ids: &VertexIds) -> Option<Result<RecordBatch>> {
         self.answer(ids, true).now_or_never()?.transpose()
     }
 
-    /// With `cached` nothing where something is not in memory, and without a wait.
+    /// With `cached`, never waits and returns `None` if anything is not in memory.
     async fn answer(&self, ids: &VertexIds, cached: bool) -> Result<Option<RecordBatch>> {
         let plan = &self.inner.plan;
         let Some(first) = plan.start(ids, cached).await? else { return Ok(None) };
@@ -119,17 +119,20 @@ impl PreparedTraversal {
         for hop in &plan.hops {
             let Some(before) = steps.last() else { break };
             let vertices = before.vertices.values();
-            let gathered = match cached {
-                true => match hop.edges.gather_cached(hop.direction, vertices) {
+            let gathered = if cached {
+                match hop.edges.gather_cached(hop.direction, vertices) {
                     Some(gathered) => gathered?,
                     None => return Ok(None),
-                },
-                false => hop.edges.gather(hop.direction, vertices).await?,
+                }
+            } else {
+                hop.edges.gather(hop.direction, vertices).await?
             };
+
             let parents = gathered.positions();
             let EdgeBatch { found, .. } = gathered;
             steps.push(HopRows { vertices: found.neighbors, parents, columns: found.columns });
         }
+
         let all = steps.last().map_or(0, |step| step.vertices.len()) as u32;
         let mut rows: Vec<u32> = (0..all).collect();
         if let (Some(top), Some(by)) = (&self.inner.top, &plan.by) {
@@ -139,16 +142,18 @@ impl PreparedTraversal {
         }
         let count = rows.len();
         let traced = traced(&steps, rows);
-        let (steps, traced) = (steps.as_slice(), traced.as_slice());
+        let steps = steps.as_slice();
+        let traced = traced.as_slice();
         let places: Vec<&TraversalColumnSource> = plan.shown.iter().map(|(_, place)| place).collect();
         let columns = places.into_iter().map(|place| plan.values(steps, place, traced, cached));
         let columns = futures::future::try_join_all(columns).await?;
         let Some(columns) = columns.into_iter().collect::<Option<Vec<ArrayRef>>>() else { return Ok(None) };
+
         vertex_view::batch(&self.inner.schema, columns, count).map(Some)
     }
 }
 
-/// For each step, which of its rows each row of the answer comes from.
+/// Returns, for each step, the row of the step that each result row comes from.
 fn traced(steps: &[HopRows], last: Vec<u32>) -> Vec<Vec<u32>> {
     let mut traced = vec![last];
     for step in steps.iter().skip(1).rev() {
@@ -177,7 +182,7 @@ impl TraversalPlan {
         }
     }
 
-    /// A column for rows that were traced; with `cached` nothing where it is not in memory.
+    /// Reads a column for traced rows; with `cached`, `None` if it is not in memory.
     async fn values(
         &self,
         steps: &[HopRows],
@@ -203,15 +208,17 @@ impl TraversalPlan {
             TraversalColumnSource::Property { view, step } => {
                 let Some(view) = self.views.get(*view) else { return Ok(None) };
                 let vertices = vertices_of(*step);
-                match cached {
-                    true => match view.columns_cached(&vertices) {
+                if cached {
+                    match view.columns_cached(&vertices) {
                         Some(columns) => columns?.pop(),
                         None => None,
-                    },
-                    false => view.columns(&vertices).await?.pop(),
+                    }
+                } else {
+                    view.columns(&vertices).await?.pop()
                 }
             }
         };
+
         Ok(column)
     }
 }

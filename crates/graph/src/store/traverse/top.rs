@@ -1,4 +1,4 @@
-//! The first rows by a column, without ordering the others.
+//! Top-k rows by a column, without a full sort.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,8 @@ use arrow::{
 
 use crate::{Result, store::delta::rows::arrow_error};
 
-/// The rows with the greatest or least values, these first; nulls come last, and of equal values earlier rows first.
+/// Returns the rows with the greatest or least values, these first; nulls come last, and of equal values earlier rows
+/// first.
 pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Result<Vec<u32>> {
     let widened: Option<Vec<i64>> = match values.data_type() {
         _ if values.null_count() > 0 => None,
@@ -26,12 +27,14 @@ pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Re
         }
         _ => None,
     };
+
     if let Some(values) = widened {
         let keyed = values.into_iter().enumerate().map(|(row, value)| (value, row as u32));
-        // Complementing turns the order around, and has no overflow.
+        // The complement reverses the order without overflow.
         let keyed = keyed.map(|(value, row)| (if descending { !value } else { value }, row));
         return Ok(least(keyed.collect(), rows, Ord::cmp).into_iter().map(|(_, row)| row).collect());
     }
+
     let options = SortOptions { descending, nulls_first: false };
     let compare = make_comparator(values, values, options)
         .map_err(|error| arrow_error("rows of a traversal", error))?;
@@ -39,7 +42,7 @@ pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Re
     Ok(least(all, rows, |a, b| compare(*a as usize, *b as usize).then(a.cmp(b))))
 }
 
-/// The first of all in order.
+/// Returns the first `count` in order.
 fn least<T: Copy>(mut all: Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
     if count == 0 {
         return Vec::new();

@@ -1,30 +1,30 @@
-//! Traversals of several hops, as they are said.
+//! Builder of traversals of several hops.
 //!
 //! ```text
 //! start ─▶ hop ─▶ hop ─▶ … ─▶ top ─▶ select
 //!            rows: vertex at the end, row of the hop before, columns of the edge
 //! ```
 //!
-//! Hops read neighbours and the columns of edges that are named. Properties of vertices are gathered for the rows that
-//! are left in the end, but for the one that `top` orders by.
+//! Hops read neighbours and the named columns of edges. Properties of vertices are gathered for the remaining rows
+//! at the end, except for the one that `top` orders by.
 
 use crate::{
     Direction,
     store::{snapshot::Snapshot, write::changes::VertexIds},
 };
 
-/// A hop, as it is said.
+/// Requested hop.
 #[derive(Clone, Debug)]
 pub(crate) struct TraversalHop {
     pub(crate) edge_type: String,
     pub(crate) direction: Direction,
-    /// Nothing where the edges say it.
+    /// `None` if the edge type determines it.
     pub(crate) vertex_type: Option<String>,
     pub(crate) columns: Vec<String>,
     pub(crate) name: Option<String>,
 }
 
-/// The rows that are left of all: the first ones by a column.
+/// Rows to keep: the first ones by a column.
 #[derive(Clone, Debug)]
 pub(crate) struct TraversalTopK {
     pub(crate) rows: usize,
@@ -32,13 +32,12 @@ pub(crate) struct TraversalTopK {
     pub(crate) descending: bool,
 }
 
-/// Hops from some vertices on, which are followed when the traversal is collected. Cheap to make.
+/// Hops from some vertices, followed when the traversal is collected. Cheap to make.
 ///
-/// The vertices of each step are called by their type, and as `Person_0`, `Person_2` by their type and the number of
-/// the step where several steps have it, or as [`Self::named`] says. So are edges, whose hops are numbered from 1.
-/// Columns are `name` for the columns of edges that were asked for and else for the properties of the last vertices;
-/// `Person.name` for properties of the vertices of any step, `Person._index` for their indexes; `LIKES.name` for a
-/// column of edges.
+/// The vertices of each step are named by their type, or as `Person_0`, `Person_2` by their type and the number of the
+/// step if several steps share it, or as [`Self::named`] sets. Edges likewise, with hops numbered from 1. Columns are
+/// `name` for a requested column of edges, or else for a property of the last vertices; `Person.name` for properties of
+/// the vertices of any step, `Person._index` for their indexes; `LIKES.name` for a column of edges.
 #[derive(Clone, Debug)]
 pub struct Traversal {
     pub(crate) snapshot: Snapshot,
@@ -66,8 +65,8 @@ impl Snapshot {
 }
 
 impl Traversal {
-    /// Follows edges to the vertices that they enter. Of what type these are need only be said where edges of several
-    /// types have the name.
+    /// Follows edges to the vertices that they enter. The type of these is required only if edges of several types
+    /// share the name.
     pub fn out<'a>(self, edge_type: &str, vertex_type: impl Into<Option<&'a str>>) -> Self {
         self.hop(Direction::Out, edge_type, vertex_type.into())
     }
@@ -78,12 +77,13 @@ impl Traversal {
     }
 
     fn hop(mut self, direction: Direction, edge_type: &str, vertex_type: Option<&str>) -> Self {
-        let (edge_type, vertex_type) = (edge_type.to_owned(), vertex_type.map(str::to_owned));
+        let edge_type = edge_type.to_owned();
+        let vertex_type = vertex_type.map(str::to_owned);
         self.hops.push(TraversalHop { edge_type, direction, vertex_type, columns: Vec::new(), name: None });
         self
     }
 
-    /// Columns of the edges of the last hop.
+    /// Requests columns of the edges of the last hop.
     pub fn columns<N: Into<String>>(mut self, columns: impl IntoIterator<Item = N>) -> Self {
         if let Some(hop) = self.hops.last_mut() {
             hop.columns = columns.into_iter().map(Into::into).collect();
@@ -91,7 +91,7 @@ impl Traversal {
         self
     }
 
-    /// What the vertices of the last step are called.
+    /// Names the vertices of the last step.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         match self.hops.last_mut() {
             Some(hop) => hop.name = Some(name.into()),
@@ -100,14 +100,14 @@ impl Traversal {
         self
     }
 
-    /// Leaves the first rows by a column; nulls come last, and rows of equal values in the order of the hops.
+    /// Keeps the first rows by a column; nulls come last, and rows of equal values in the order of the hops.
     pub fn top(mut self, rows: usize, by: &str, descending: bool) -> Self {
         self.top = Some(TraversalTopK { rows, by: by.to_owned(), descending });
         self
     }
 
-    /// The columns of the answer. Default: `position`, the number of the vertex that the row began at, then the columns
-    /// of edges that were asked for, then the index of the last vertex.
+    /// Selects the columns of the result. Default: `position`, the number of the row's start vertex, then the requested
+    /// columns of edges, then the index of the last vertex.
     pub fn select<N: Into<String>>(mut self, columns: impl IntoIterator<Item = N>) -> Self {
         self.selected = Some(columns.into_iter().map(Into::into).collect());
         self

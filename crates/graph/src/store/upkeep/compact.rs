@@ -1,7 +1,7 @@
-//! Compaction: what commits left behind in deltas, patches and deletions becomes bases again, or few parts, type by type.
+//! Compaction: rewrites deltas, patches and deletions into bases, or merges them into few parts, type by type.
 //!
-//! Readers go on with what they have. The writer goes on too: what it commits while files are rewritten stays on top of
-//! them, and what it deletes meanwhile is looked for in the new files before they become part of a version.
+//! Readers continue with their versions. The writer continues too: its commits during a rewrite stay on top of the new
+//! files, and its deletions are applied to the new files before these become part of a version.
 
 use std::collections::BTreeSet;
 
@@ -20,20 +20,20 @@ use crate::{
     },
 };
 
-/// Rewrites that are tried again where others rewrote the same meanwhile.
+/// Attempts of a rewrite that concurrent rewrites of the same type overtake.
 const TRIES: u32 = 3;
-/// What records say that a compaction did.
+/// Operation of compactions in records.
 pub(crate) const OPERATION: &str = "compact";
-/// How much of the rows of bases may have changed.
+/// Default share of changed rows before bases are rewritten.
 const SHARE: f64 = 0.2;
 
-/// What is compacted.
+/// Options of a compaction.
 #[derive(Clone, Debug)]
 pub struct CompactOptions {
     share: f64,
     force: bool,
     types: Option<Vec<String>>,
-    /// Whether a writer tidies up between its commits.
+    /// True for a writer's compaction between its commits.
     of_writer: bool,
 }
 
@@ -44,26 +44,26 @@ impl Default for CompactOptions {
 }
 
 impl CompactOptions {
-    /// Bases are rewritten where rows of deltas, and rows of bases that were deleted or updated, are this share of them.
-    /// Default: 0.2.
+    /// Sets the share of rows, those of deltas and those of bases that were deleted or updated, from which bases are
+    /// rewritten. Default: 0.2.
     pub fn with_share(mut self, share: f64) -> Self {
         self.share = share.max(0.0);
         self
     }
 
-    /// All that is not one base already is rewritten. Default: no.
+    /// Rewrites everything that is not one base already. Default: false.
     pub fn with_force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Only these types of vertices and edges. Default: all.
+    /// Restricts compaction to these types of vertices and edges. Default: all.
     pub fn with_types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
         self.types = Some(types.into_iter().map(Into::into).collect());
         self
     }
 
-    /// What a writer does between its commits.
+    /// Returns the options of a writer's compaction between its commits.
     fn of_writer() -> Self {
         Self { of_writer: true, ..Self::default() }
     }
@@ -73,52 +73,49 @@ impl CompactOptions {
     }
 
     pub(crate) fn plan(&self, parts: CompactionStats) -> CompactionAction {
-        match self.of_writer {
-            true => parts.plan_of_writer(),
-            false => parts.plan(self.share, self.force),
-        }
+        if self.of_writer { parts.plan_of_writer() } else { parts.plan(self.share, self.force) }
     }
 }
 
-/// What was compacted of a type.
+/// Compaction result of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// The type of vertices, or the full name of the type of edges.
+    /// Vertex type, or full name of the edge type.
     pub of: String,
-    /// The version since which it is so.
+    /// Version of the compaction.
     pub version: u64,
-    /// Whether all became one base; otherwise deltas became one delta, and patches one patch.
+    /// True if all became one base; otherwise deltas became one delta, and patches one patch.
     pub rewritten: bool,
-    /// Rows that were written.
+    /// Number of rows written.
     pub rows: u64,
-    /// Bytes of bases that were written.
+    /// Bytes of bases written.
     pub bytes: u64,
 }
 
-/// What came of one try.
+/// Outcome of one attempt.
 pub(crate) enum CompactionOutcome {
     Nothing,
     Done(Compacted),
-    /// Somebody else rewrote the same meanwhile.
+    /// A concurrent rewrite of the same type came first.
     Overtaken,
 }
 
 impl CompactionOutcome {
-    /// Parts of a type became few.
+    /// Returns the result of a merge of a type's parts.
     pub(crate) fn merged(of: &str, version: u64, rows: u64) -> Self {
         Self::Done(Compacted { of: of.to_owned(), version, rewritten: false, rows, bytes: 0 })
     }
 }
 
 impl GraphStore {
-    /// Compacts what is worth it, each type in a version of its own. Files that versions before need stay until
-    /// [`Self::collect_garbage`]. What was written for a compaction that others overtook is removed.
+    /// Compacts types that are worth it, each in a version of its own. Files that earlier versions need stay until
+    /// [`Self::collect_garbage`]. Files of an overtaken compaction are removed.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::NoSuchVertexType`] where there is no type of a given name, and those of reading and writing:
-    /// types that were compacted before stay so.
+    /// [`crate::Error::NoSuchVertexType`] if no type has a given name, and those of reading and writing: types that
+    /// were compacted before stay so.
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
         let lease = self.core().lease().await?;
@@ -127,8 +124,8 @@ impl GraphStore {
         compacted
     }
 
-    /// Merges the latest of what many commits left behind, for a writer between two of them. Does nothing where a load
-    /// or another compaction is at work, which would have to begin anew.
+    /// Merges the latest deltas of many commits, for a writer between two of them. Does nothing during a load or
+    /// another compaction, which would have to restart.
     pub(crate) async fn tidy(&self) -> Result<()> {
         let lease = self.core().lease().await?;
         let tidied = self.tidy_under(&lease).await;
@@ -138,9 +135,10 @@ impl GraphStore {
 
     async fn tidy_under(&self, lease: &Lease) -> Result<()> {
         let (now_ms, others) = lease.among(self.core().listed(lease::FOLDER).await?)?;
-        match others.iter().any(|other| !lease::is_over(other, now_ms)) {
-            true => Ok(()),
-            false => self.compact_types(lease, &CompactOptions::of_writer()).await.map(drop),
+        if others.iter().any(|other| !lease::is_over(other, now_ms)) {
+            Ok(())
+        } else {
+            self.compact_types(lease, &CompactOptions::of_writer()).await.map(drop)
         }
     }
 
@@ -155,6 +153,7 @@ impl GraphStore {
             };
             wanted.get_or_insert_default().extend(found);
         }
+
         let is_wanted =
             |name: &String| options.types.is_none() || wanted.iter().flatten().any(|one| one == name);
         let mut compacted = Vec::new();
@@ -169,6 +168,7 @@ impl GraphStore {
                 break;
             }
         }
+
         let edges: Vec<String> = record.edges.iter().map(|state| state.schema.full_name()).collect();
         for name in edges.iter().filter(|name| is_wanted(name)) {
             for _ in 0..TRIES {
@@ -180,11 +180,12 @@ impl GraphStore {
                 break;
             }
         }
+
         Ok(compacted)
     }
 
-    /// Whether nobody compacted or loaded between two versions, so that what the earlier one is made of is what the
-    /// later one is made of, but for deltas that were deleted to the last row.
+    /// Returns true if no compaction or load came between two versions, so that the parts of the earlier one are those
+    /// of the later one, except for deltas that were deleted to the last row.
     pub(crate) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
         for version in from.version() + 1..=to.version() {
             if self.core().log.read(version).await?.operation == OPERATION {
@@ -195,7 +196,7 @@ impl GraphStore {
     }
 }
 
-/// The record that follows a version by compaction.
+/// Returns the record of a compaction that follows a version.
 pub(crate) fn next(head: &Snapshot) -> VersionRecord {
     let before = head.record();
     before.next(OPERATION, before.epoch)
@@ -209,7 +210,7 @@ impl StoreCore {
         Ok(DataLocation::File { path })
     }
 
-    /// Removes a file that became part of no version, as well as it can be done.
+    /// Removes a file that became part of no version, ignoring errors.
     pub(crate) async fn give_up_file(&self, location: &DataLocation) {
         let DataLocation::File { path } = location else { return };
         if let Err(error) = crate::store::base::write::remove_file(&self.log.destination(), path).await {

@@ -1,4 +1,4 @@
-//! Exports a version as one GraphAr graph, in which the indexes of vertices have no holes.
+//! Exports a version as one GraphAr graph with dense vertex indexes.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::{
 };
 
 impl Snapshot {
-    /// Writes the version as a GraphAr graph of this name. Vertices keep their order, and have indexes without holes;
-    /// their keys are its primary keys. Edges are there by source and by destination.
+    /// Writes the version as a GraphAr graph of this name. Vertices keep their order, with dense indexes; their keys
+    /// are its primary keys. Edges are listed by source and by destination.
     ///
     /// # Errors
     ///
-    /// As [`GraphWriter`], and those of reading. Nothing is left behind.
+    /// As [`GraphWriter`], and those of reading. No files are left.
     #[boxed]
     pub async fn export_graphar(
         &self,
@@ -48,6 +48,7 @@ impl Snapshot {
             let write = write.with_groups([[state.schema.key.as_str()]]);
             writer.vertices(write, left(parts, fields)).await?;
         }
+
         for (at, state) in self.record().edges.iter().enumerate() {
             let parts = self.edge_parts(at).await?;
             let schema = &state.schema;
@@ -59,7 +60,9 @@ impl Snapshot {
                     available: String::new(),
                 })
             };
-            let (from, to) = (find(&schema.source)?, find(&schema.destination)?);
+
+            let from = find(&schema.source)?;
+            let to = find(&schema.destination)?;
             let columns = Arc::new(Schema::new(crate::store::delta::edges::fields(&fields).to_vec()));
             let write = EdgeWrite::new(&schema.source, &schema.name, &schema.destination, columns)
                 .with_source(SOURCE)
@@ -72,11 +75,12 @@ impl Snapshot {
             });
             writer.edges(write, edges).await?;
         }
+
         writer.finish().await
     }
 }
 
-/// Vertices that were not deleted.
+/// Streams the live vertices.
 fn left(parts: Arc<VertexParts>, fields: Arc<[FieldRef]>) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let deleted = parts.deleted.clone();
     all_vertices(parts, fields.clone()).and_then(move |(first, columns)| {
@@ -89,6 +93,7 @@ fn left(parts: Arc<VertexParts>, fields: Arc<[FieldRef]>) -> impl Stream<Item = 
             let kept: BooleanArray = range.map(|index| Some(!deleted.contains(index))).collect();
             filter_record_batch(&batch, &kept)
         });
+
         std::future::ready(made.map_err(|error| arrow_error("vertices that are left", error)))
     })
 }
@@ -105,14 +110,14 @@ fn renumbered(batch: &RecordBatch, from: &DenseIndexMap, to: &DenseIndexMap) -> 
     RecordBatch::try_new(batch.schema(), columns).map_err(|error| arrow_error("edges", error))
 }
 
-/// Indexes without holes.
+/// Map to dense indexes.
 struct DenseIndexMap {
     deleted: Arc<Budgeted<DeletionSet>>,
-    /// Vertices that were deleted before each block.
+    /// Number of deleted vertices before each block.
     before: Vec<u64>,
 }
 
-/// Vertices of a block.
+/// Vertices per block.
 const BLOCK: u64 = 1 << 16;
 
 impl DenseIndexMap {

@@ -1,4 +1,4 @@
-//! Merges what commits left of edges of a type: deltas into one delta without what was deleted, deletions into one set.
+//! Merges committed edges of a type: deltas into one delta without deleted edges, deletions into one set.
 
 use std::{ops::Range, sync::Arc};
 
@@ -31,14 +31,14 @@ use crate::{
     },
 };
 
-/// A new delta, and where it is; without a place it has no row.
+/// New delta, and its location; without a location it has no row.
 struct MergedEdgeDelta {
     delta: EdgeDelta,
     at: Option<DataLocation>,
 }
 
 impl GraphStore {
-    /// Merges the latest deltas: of a writer those that are small beside those behind them.
+    /// Merges the latest deltas: for a writer, those that are small compared to the later ones.
     pub(crate) async fn merge_edges(
         &self,
         lease: &Lease,
@@ -55,12 +55,14 @@ impl GraphStore {
             [alone] if !alone.at.is_inline() && alone.deleted.is_empty() => None,
             _ => Some(Arc::new(self.merged_delta(&parts, skip).await?)),
         };
+
         let has_sets = state.bases.iter().any(has_sets);
         if merged.is_none() && !has_sets {
             return Ok(CompactionOutcome::Nothing);
         }
         let replace = |head: Snapshot| {
-            let (merged, parts) = (merged.clone(), parts.clone());
+            let merged = merged.clone();
+            let parts = parts.clone();
             async move {
                 let mut record = next(&head);
                 let at = record.edge_type(name)?;
@@ -74,10 +76,12 @@ impl GraphStore {
                     let Some((pairs, replaced)) = since else { return Ok(None) };
                     self.replace_deltas(&merged, &pairs, &mut state.deltas, replaced).await?;
                 }
+
                 self.merge_sets(&now, &mut state.bases).await?;
                 Ok(Some(record))
             }
         };
+
         let Some(done) = self.publish(lease, replace).await? else {
             if let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref()) {
                 self.core().give_up_file(location).await;
@@ -88,7 +92,7 @@ impl GraphStore {
         Ok(CompactionOutcome::merged(name, done.version(), rows))
     }
 
-    /// The edges of deltas from `skip` on that were not deleted, in a file.
+    /// Writes the live edges of deltas from `skip` on to a file.
     async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<MergedEdgeDelta> {
         let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
         let skip = parts.state.bases.len() + skip;
@@ -102,13 +106,15 @@ impl GraphStore {
             0 => None,
             _ => Some(self.write_rows(&sorted).await?),
         };
-        let (sources, destinations) = (sorted.column(0).clone(), sorted.column(1).clone());
+
+        let sources = sorted.column(0).clone();
+        let destinations = sorted.column(1).clone();
         let wrong = |reason| Error::Data { file: "deltas of edges".to_owned(), reason };
         let delta = EdgeDelta::new(DeltaRows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
         Ok(MergedEdgeDelta { delta, at })
     }
 
-    /// Puts a new delta in the place of others, without the edges between pairs that were deleted since.
+    /// Replaces deltas by a new one, without the edges between pairs that were deleted since.
     async fn replace_deltas(
         &self,
         merged: &MergedEdgeDelta,
@@ -120,7 +126,8 @@ impl GraphStore {
         for (source, destination) in pairs {
             gone.insert_range(merged.delta.find(Direction::Out, *source, *destination));
         }
-        let (rows, deleted_count) = (merged.delta.len(), gone.len());
+        let rows = merged.delta.len();
+        let deleted_count = gone.len();
         let mut new = None;
         if let Some(at) = merged.at.clone().filter(|_| deleted_count < rows) {
             let mut info = EdgeDeltaInfo { at, rows, deleted: Vec::new(), deleted_count };
@@ -129,11 +136,12 @@ impl GraphStore {
             }
             new = Some(info);
         }
+
         deltas.splice(replaced, new);
         Ok(())
     }
 
-    /// What was deleted of bases, each as one set of its own, for which no record of an earlier version is needed.
+    /// Merges the deletions of each base into one set, so that no record of an earlier version is needed.
     async fn merge_sets(&self, now: &EdgeParts, bases: &mut [EdgeBaseState]) -> Result<()> {
         for (base, part) in bases.iter_mut().zip(&now.parts).filter(|(base, _)| has_sets(base)) {
             base.deleted = vec![EdgeDeletionPair {
@@ -146,7 +154,7 @@ impl GraphStore {
     }
 }
 
-/// Whether what was deleted of a base is in several sets, or in records of the log.
+/// Returns true if the deletions of a base are in several sets, or in records of the log.
 fn has_sets(base: &EdgeBaseState) -> bool {
     let is_inline = |pair: &EdgeDeletionPair| pair.by_source.is_inline() || pair.by_destination.is_inline();
     base.deleted.len() > 1 || base.deleted.iter().any(is_inline)

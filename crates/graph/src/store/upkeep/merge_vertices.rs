@@ -1,4 +1,4 @@
-//! Merges what commits left of vertices of a type: deltas into one delta, patches into one patch, deletions into one set.
+//! Merges committed vertices of a type: deltas into one delta, patches into one patch, deletions into one set.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Deltas or patches that follow on one another, some of which are new files.
+/// Consecutive deltas or patches, some of them new files.
 struct MergedSegments<T> {
     infos: Vec<T>,
     written: Vec<DataLocation>,
@@ -34,7 +34,7 @@ struct MergedSegments<T> {
 }
 
 impl GraphStore {
-    /// Merges the latest deltas and patches: of a writer those that are small beside those behind them.
+    /// Merges the latest deltas and patches: for a writer, those that are small compared to the later ones.
     pub(crate) async fn merge_vertices(
         &self,
         lease: &Lease,
@@ -55,8 +55,10 @@ impl GraphStore {
         if written().next().is_none() && !has_sets && !are_fewer {
             return Ok(CompactionOutcome::Nothing);
         }
+
         let replace = |head: Snapshot| {
-            let (deltas, patches) = (deltas.infos.clone(), patches.infos.clone());
+            let deltas = deltas.infos.clone();
+            let patches = patches.infos.clone();
             async move {
                 let mut record = next(&head);
                 let at = record.vertex_type(name)?;
@@ -67,6 +69,7 @@ impl GraphStore {
                 else {
                     return Ok(None);
                 };
+
                 state.deltas.splice(..before.deltas.len(), deltas);
                 state.patches.splice(..before.patches.len(), patches);
                 if has_sets {
@@ -75,16 +78,18 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
+
         let Some(done) = self.publish(lease, replace).await? else {
             for location in written() {
                 self.core().give_up_file(location).await;
             }
             return Ok(CompactionOutcome::Overtaken);
         };
+
         Ok(CompactionOutcome::merged(name, done.version(), deltas.rows + patches.rows))
     }
 
-    /// Deltas of which those from `skip` on are one where their indexes follow on one another, each in a file.
+    /// Merges the deltas from `skip` on into one per range of consecutive indexes, each in a file.
     async fn merged_deltas(
         &self,
         parts: &VertexParts,
@@ -101,6 +106,7 @@ impl GraphStore {
                 merged.infos.push(alone.clone());
                 continue;
             }
+
             let Some(first) = run.first().map(|info| info.first) else { continue };
             let mut batches = Vec::new();
             for part in &parts.parts {
@@ -110,6 +116,7 @@ impl GraphStore {
                     batches.push(batch(&fields, whole(delta, &fields).await?.into_vec())?);
                 }
             }
+
             let schema = Arc::new(Schema::new(fields.to_vec()));
             let all = concat_batches(&schema, &batches);
             let at = self.write_rows(&all.map_err(|error| arrow_error("deltas of vertices", error))?).await?;
@@ -118,10 +125,11 @@ impl GraphStore {
             merged.rows += rows;
             merged.infos.push(VertexDeltaInfo { at, first, rows });
         }
+
         Ok(merged)
     }
 
-    /// Patches of which those from `skip` on are one where they are about the same properties, each in a file.
+    /// Merges the patches from `skip` on into one per set of properties, each in a file.
     async fn merged_patches(
         &self,
         parts: &VertexParts,
@@ -139,6 +147,7 @@ impl GraphStore {
             {
                 continue;
             }
+
             let patches = same().filter_map(|(at, _)| parts.patches.get(skip + at));
             let indexes: BTreeSet<i64> =
                 patches.flat_map(|patch| patch.indexes().values().iter().copied()).collect();
@@ -146,6 +155,7 @@ impl GraphStore {
             if indexes.is_empty() {
                 continue;
             }
+
             let patch = current(parts, &columns, &indexes).await?;
             let at = self.write_rows(&patch).await?;
             let rows = patch.num_rows() as u64;
@@ -153,13 +163,16 @@ impl GraphStore {
             merged.rows += rows;
             new.push(VertexPatchInfo { at, rows, columns: columns.into_iter().collect() });
         }
-        // What the new ones say holds now: they go before those that are left, which may say what held before.
+
+        // The new patches hold current values: they take precedence over the remaining ones, which may hold older
+        // values.
         let is_left = |info: &&VertexPatchInfo| {
             let is_alone = latest.iter().filter(|other| properties(other) == properties(info)).count() == 1;
             is_alone && !info.at.is_inline()
         };
         merged.infos.extend(latest.iter().filter(is_left).cloned());
         merged.infos.extend(new);
+
         Ok(merged)
     }
 
@@ -172,7 +185,7 @@ impl GraphStore {
     }
 }
 
-/// A patch that says of vertices what holds now: each of these properties of each was patched.
+/// Returns a patch of current values; each of these properties of each vertex was patched.
 async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64]) -> Result<RecordBatch> {
     let fields = parts.state.schema.fields();
     let fields: Vec<FieldRef> = fields.into_iter().filter(|field| columns.contains(field.name())).collect();

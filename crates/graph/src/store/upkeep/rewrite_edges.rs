@@ -1,4 +1,4 @@
-//! Compacts edges of a type into one base without what was deleted.
+//! Compacts edges of a type into one base without deleted edges.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -69,10 +69,13 @@ impl GraphStore {
         let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
         let counts = (parts.sources, parts.destinations);
         let written = writer.edges(names, counts, &fields, batches).await?;
-        let (path, rows, bytes) = (written.path.clone(), written.count, written.bytes);
+        let path = written.path.clone();
+        let rows = written.count;
+        let bytes = written.bytes;
         let base = Arc::new(EdgeBase::open(&self.core().place, &written, &fields));
         let replace = |head: Snapshot| {
-            let (base, parts) = (base.clone(), parts.clone());
+            let base = base.clone();
+            let parts = parts.clone();
             async move {
                 let mut record = next(&head);
                 let at = record.edge_type(name)?;
@@ -86,9 +89,11 @@ impl GraphStore {
                 let info = base.info().clone();
                 state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);
                 state.deltas.drain(left);
+
                 Ok(Some(record))
             }
         };
+
         match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
@@ -107,21 +112,24 @@ impl GraphStore {
         }
     }
 
-    /// What is deleted of a new base: all edges of these pairs.
+    /// Returns the deletions of a new base: all edges of these pairs.
     async fn deleted_of(&self, base: &EdgeBase, pairs: &EndpointPairSet) -> Result<Vec<EdgeDeletionPair>> {
-        let (mut by_source, mut by_destination) = (RoaringTreemap::new(), RoaringTreemap::new());
+        let mut by_source = RoaringTreemap::new();
+        let mut by_destination = RoaringTreemap::new();
         let none = BaseColumnSelection::default();
         for (source, destination) in pairs {
             by_source.insert_range(base.find(Direction::Out, *source, *destination, &none).await?.ordinals);
             by_destination
                 .insert_range(base.find(Direction::In, *destination, *source, &none).await?.ordinals);
         }
+
         if by_source.is_empty() {
             return Ok(Vec::new());
         }
         let count = by_source.len();
         let by_source = self.core().write_deleted(&DeletionSet::new(by_source)).await?;
         let by_destination = self.core().write_deleted(&DeletionSet::new(by_destination)).await?;
+
         Ok(vec![EdgeDeletionPair { by_source, by_destination, count }])
     }
 }
@@ -140,37 +148,41 @@ fn counted(state: &EdgeState) -> CompactionStats {
     }
 }
 
-/// The pairs whose edges were deleted since, of those in the parts from `skip` on, and which deltas are left of them now.
-/// An edge is only ever deleted with all that run parallel to it and were there. Nothing if a base is not there any more.
+/// Returns the pairs whose edges were deleted since, of those in the parts from `skip` on, and the remaining deltas. An
+/// edge is only ever deleted together with its existing parallel edges. `None` if a base is gone.
 pub(crate) async fn deleted_since(
     before: &EdgeParts,
     skip: usize,
     now: &EdgeParts,
 ) -> Result<Option<(EndpointPairSet, Range<usize>)>> {
-    let (bases, deltas) = (&before.state.bases, &before.state.deltas);
+    let bases = &before.state.bases;
+    let deltas = &before.state.deltas;
     let same = bases.iter().zip(&now.state.bases).all(|(a, b)| a.info.path == b.info.path);
     if !same || bases.len() > now.state.bases.len() {
         return Ok(None);
     }
+
     let known = |info: &EdgeDeltaInfo| deltas.iter().position(|known| known.at == info.at);
-    // Those that are left come first, as they did.
+    // The remaining deltas come first, in the same order.
     let left = now.state.deltas.iter().map_while(known).count();
     if now.state.deltas.iter().skip(left).any(|info| known(info).is_some()) {
         return Ok(None);
     }
+
     let skipped = skip.saturating_sub(bases.len());
     let first = now.state.deltas.iter().map_while(known).take_while(|at| *at < skipped).count();
     let mut pairs = EndpointPairSet::new();
     for (at, part) in before.parts.iter().enumerate().skip(skip) {
         let later = match at.checked_sub(bases.len()) {
             None => now.parts.get(at),
-            // A delta of which all edges were deleted is not part of a version any more.
+            // A delta whose edges were all deleted is no longer part of a version.
             Some(delta) => {
                 let place = deltas.get(delta).map(|info| &info.at);
                 let found = now.state.deltas.iter().position(|info| Some(&info.at) == place);
                 found.and_then(|found| now.parts.get(now.state.bases.len() + found))
             }
         };
+
         let gone = match later {
             Some(later) => later.out_deleted.set() - part.out_deleted.set(),
             None => {
@@ -179,15 +191,17 @@ pub(crate) async fn deleted_since(
                 all - part.out_deleted.set()
             }
         };
+
         for range in ranges(&gone) {
             let (sources, destinations) = part.ends(range).await?;
             pairs.extend(sources.values().iter().copied().zip(destinations.values().iter().copied()));
         }
     }
+
     Ok(Some((pairs, first..left)))
 }
 
-/// A set as ranges, none of which is long.
+/// Returns a set as ranges of bounded length.
 fn ranges(set: &RoaringTreemap) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for value in set {
@@ -200,12 +214,13 @@ fn ranges(set: &RoaringTreemap) -> Vec<Range<u64>> {
 }
 
 impl EdgePart {
-    /// Both ends of edges, by their ordinals in the order of sources.
+    /// Reads both ends of edges, by their ordinals in the order of sources.
     async fn ends(&self, ordinals: Range<u64>) -> Result<(Int64Array, Int64Array)> {
         match &self.of {
             EdgePartSource::Base(base) => base.ends(Direction::Out, ordinals).await,
             EdgePartSource::Delta(delta) => {
-                let (start, len) = (ordinals.start as usize, (ordinals.end - ordinals.start) as usize);
+                let start = ordinals.start as usize;
+                let len = (ordinals.end - ordinals.start) as usize;
                 let ends = |array: &Int64Array| array.slice(start, len);
                 Ok((ends(delta.keys(Direction::Out)), ends(delta.neighbors(Direction::Out))))
             }
@@ -213,7 +228,7 @@ impl EdgePart {
     }
 }
 
-/// Edges of parts from `skip` on that were not deleted, part by part in the order of sources: both ends, and columns.
+/// Streams the live edges of parts from `skip` on, part by part in the order of sources: both ends, and columns.
 pub(crate) fn all_edges(
     parts: Arc<EdgeParts>,
     skip: usize,
@@ -221,7 +236,8 @@ pub(crate) fn all_edges(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let numbers = futures::stream::iter(skip..parts.parts.len());
     let batches = numbers.map(Ok::<_, Error>).and_then(move |at| {
-        let (parts, fields) = (parts.clone(), fields.clone());
+        let parts = parts.clone();
+        let fields = fields.clone();
         async move {
             let Some(part) = parts.parts.get(at) else { return Ok(futures::stream::empty().boxed()) };
             let deleted = part.out_deleted.clone();
@@ -248,6 +264,7 @@ pub(crate) fn all_edges(
             })
         }
     });
+
     batches.try_flatten()
 }
 
@@ -257,6 +274,7 @@ async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch>
     let wanted: Vec<usize> = places.iter().flatten().copied().collect();
     let mut found = rows.get(&wanted).await?.into_iter();
     let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
+
     let mut columns: Vec<ArrayRef> = ends.map(|ends| Arc::new(ends.clone()) as ArrayRef).to_vec();
     for (place, field) in places.iter().zip(fields) {
         let column = place.and_then(|_| found.next());
@@ -265,7 +283,7 @@ async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch>
     edge_batch(fields, columns)
 }
 
-/// What is left of edges with ordinals from `first` on.
+/// Returns the live edges of ordinals from `first` on.
 fn left(batch: &RecordBatch, first: u64, deleted: &DeletionSet) -> Result<RecordBatch> {
     let range = first..first + batch.num_rows() as u64;
     if deleted.count(&range) == 0 {

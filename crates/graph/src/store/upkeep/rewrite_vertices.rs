@@ -1,4 +1,4 @@
-//! Compacts vertices of a type into one base with what patches say.
+//! Compacts vertices of a type into one base with patches applied.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// Rows of a delta that are taken at a time.
+/// Rows of a delta read at a time.
 pub(crate) const ROWS_AT_ONCE: usize = 1 << 16;
 
 impl GraphStore {
@@ -64,7 +64,9 @@ impl GraphStore {
         let deleted = parts.deleted.clone();
         let written =
             writer.vertices_without(name, Some(&schema.key), &fields, 0, batches, false, deleted).await?.info;
-        let (path, rows, bytes) = (written.path.clone(), written.count, written.bytes);
+        let path = written.path.clone();
+        let rows = written.count;
+        let bytes = written.bytes;
 
         let before = &parts.state;
         let replace = |head: Snapshot| {
@@ -80,13 +82,14 @@ impl GraphStore {
                     return Ok(None);
                 };
 
-                // As one set of its own, for which no record of an earlier version is needed.
+                // Rewritten as one set, so that no record of an earlier version is needed.
                 if !state.deleted.is_empty() {
                     state.deleted = vec![self.core().write_deleted(&deleted).await?];
                 }
                 state.bases.splice(..before.bases.len(), [written]);
                 state.deltas.drain(..before.deltas.len());
                 state.patches.drain(..before.patches.len());
+
                 Ok(Some(record))
             }
         };
@@ -115,7 +118,7 @@ fn counted(parts: &VertexParts) -> CompactionStats {
     let mut changed = 0;
     for base in &state.bases {
         let gone = parts.deleted.count(&(base.first..base.first + base.count));
-        // Those that the base does not find by key were gone when it was written.
+        // Vertices that the base does not find by key were deleted before it was written.
         let known = base.keys.as_ref().map_or(0, |keys| base.count.saturating_sub(keys.count));
         changed += gone.saturating_sub(known);
     }
@@ -132,7 +135,7 @@ fn counted(parts: &VertexParts) -> CompactionStats {
     }
 }
 
-/// Whether a later state is made of all that an earlier one was made of, in the same places.
+/// Returns true if a later state has all parts of an earlier one, in the same places.
 pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
     let bases = before.bases.iter().zip(&after.bases).all(|(a, b)| a.path == b.path);
     let deltas = before.deltas.iter().zip(&after.deltas).all(|(a, b)| a == b);
@@ -143,7 +146,7 @@ pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
     is_longer && bases && deltas && patches
 }
 
-/// All columns of a delta, null where it is older than a property.
+/// Reads all columns of a delta, null if it is older than a property.
 pub(crate) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<ColumnArrays> {
     let rows = delta.rows();
     let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
@@ -160,20 +163,22 @@ pub(crate) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<Recor
     RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))
 }
 
-/// Some vertices of a part as they are now: the index of the first, and columns. Deleted ones are among them.
+/// Current state of some vertices of a part, including deleted ones: the index of the first, and columns.
 pub(crate) type PatchedVertexRows = (i64, ColumnArrays);
 
-/// All vertices of a type in the order of their indexes, whether they were deleted or not, with what patches say.
+/// Streams all vertices of a type in the order of their indexes, including deleted ones, with patches applied.
 pub(crate) fn all_vertices(
     parts: Arc<VertexParts>,
     fields: Arc<[FieldRef]>,
 ) -> impl Stream<Item = Result<PatchedVertexRows>> + Send {
     let selection = Arc::new(parts.select(fields.clone()));
     let numbers = futures::stream::iter(0..parts.parts.len());
-    let (of, with) = (parts.clone(), fields.clone());
+    let of = parts.clone();
+    let with = fields.clone();
 
     let raw = numbers.map(Ok::<_, Error>).and_then(move |at| {
-        let (parts, fields) = (of.clone(), with.clone());
+        let parts = of.clone();
+        let fields = with.clone();
         async move {
             Ok(match parts.parts.get(at) {
                 Some(VertexPart::Base(base)) => {
@@ -181,7 +186,8 @@ pub(crate) fn all_vertices(
                     rows.map_ok(|rows| (rows.first, ColumnArrays::from(rows.columns))).boxed()
                 }
                 Some(VertexPart::Delta(delta)) => {
-                    let (columns, range) = (whole(delta, &fields).await?, delta.range());
+                    let columns = whole(delta, &fields).await?;
+                    let range = delta.range();
                     let len = (range.end - range.start) as usize;
                     let slices = (0..len).step_by(ROWS_AT_ONCE).map(move |start| {
                         let rows = ROWS_AT_ONCE.min(len - start);
@@ -196,7 +202,8 @@ pub(crate) fn all_vertices(
     });
 
     raw.try_flatten().and_then(move |(first, columns): PatchedVertexRows| {
-        let (parts, selection) = (parts.clone(), selection.clone());
+        let parts = parts.clone();
+        let selection = selection.clone();
         async move { patched(&parts, &selection, first, columns).await }
     })
 }
@@ -215,7 +222,7 @@ async fn patched(
     Ok((first, parts.patched(&indexes, columns, selection).await?))
 }
 
-/// The same as batches for a base: of deleted vertices nothing but their keys is left.
+/// Streams [`all_vertices`] as batches for a base: of deleted vertices only the keys are kept.
 fn rewritten(
     parts: Arc<VertexParts>,
     fields: Arc<[FieldRef]>,
@@ -230,13 +237,13 @@ fn rewritten(
             0 => Ok(columns.into_vec()),
             _ => {
                 let gone: BooleanArray = range.map(|index| Some(deleted.contains(index))).collect();
-                let columns = columns.iter().enumerate().map(|(at, column)| match Some(at) == key {
-                    true => Ok(column.clone()),
-                    false => nullif(column, &gone),
+                let columns = columns.iter().enumerate().map(|(at, column)| {
+                    if Some(at) == key { Ok(column.clone()) } else { nullif(column, &gone) }
                 });
                 columns.collect::<Result<Vec<_>, _>>().map_err(|error| arrow_error("vertices", error))
             }
         };
+
         let batch = made.and_then(|columns| batch(&fields, columns));
         std::future::ready(batch)
     })

@@ -1,5 +1,4 @@
-//! Verifies a version: every file that it refers to is there and opens, and what is in them agrees with what is said of
-//! them.
+//! Verifies a version: every file that it refers to exists, opens, and agrees with its description.
 
 use std::sync::Arc;
 
@@ -29,22 +28,22 @@ use crate::{
     },
 };
 
-/// Chunks that are verified at the same time.
+/// Chunks verified concurrently.
 const CHUNKS_AT_ONCE: usize = 4;
-/// Memory for what is read.
+/// Memory for reads.
 const PAGES: ByteSize = ByteSize::mib(16);
 
-/// What came of verifying a version.
+/// Result of verifying a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verification {
-    /// The version.
+    /// Version.
     pub version: u64,
-    /// Bases and deltas that were read.
+    /// Number of bases and deltas read.
     pub parts: u64,
-    /// Chunks of bases that were read, of all columns.
+    /// Number of chunks of bases read, of all columns.
     pub chunks: u64,
-    /// What is wrong, each with the file or type that it is about. Nothing is wrong where there is nothing.
+    /// Errors, each with its file or type. The version is valid if empty.
     pub flaws: Vec<String>,
 }
 
@@ -55,14 +54,14 @@ impl Verification {
         }
     }
 
-    /// What was read, or nothing and a flaw.
+    /// Returns the value read, or records the error.
     fn take<T>(&mut self, read: Result<T>) -> Option<T> {
         read.map_err(|error| self.flaws.push(error.to_string())).ok()
     }
 }
 
 impl Snapshot {
-    /// Reads all that the version is made of. What is wrong with it is not an error, but in the answer.
+    /// Reads all data of the version. Its errors are part of the result.
     #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };
@@ -72,6 +71,7 @@ impl Snapshot {
                 vertices(&mut found, &parts).await;
             }
         }
+
         for at in 0..anew.record().edges.len() {
             if let Some(parts) = found.take(anew.edge_parts(at).await) {
                 edges(&mut found, &parts).await;
@@ -80,7 +80,7 @@ impl Snapshot {
         found
     }
 
-    /// The same version, read anew: what is open and in memory says nothing about files.
+    /// Reopens the version: segments that are open or cached say nothing about files.
     async fn anew(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
@@ -94,11 +94,13 @@ impl Snapshot {
 
 async fn vertices(found: &mut Verification, parts: &VertexParts) {
     let state = &parts.state;
-    let (name, fields) = (&state.schema.name, state.schema.fields());
+    let name = &state.schema.name;
+    let fields = state.schema.fields();
     let left = state.next.saturating_sub(parts.deleted.len());
     found.check(left == state.count, || {
         format!("vertices of type {name}: {left} are left, and the log says {}", state.count)
     });
+
     for part in &parts.parts {
         found.parts += 1;
         match part {
@@ -111,6 +113,7 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
             }
         }
     }
+
     for patch in &parts.patches {
         let wanted: Vec<usize> =
             fields.iter().filter_map(|field| patch.rows().position(field.name())).collect();
@@ -131,6 +134,7 @@ async fn base_of_vertices(found: &mut Verification, base: &VertexBase, fields: &
         found.chunks += 1;
         rows += found.take(chunk).map_or(0, |chunk| chunk.rows as u64);
     }
+
     let count = base.info().count;
     found.check(rows == count, || {
         format!("{}: {rows} vertices, where the log says {count}", base.info().path)
@@ -140,7 +144,8 @@ async fn base_of_vertices(found: &mut Verification, base: &VertexBase, fields: &
 async fn keys(found: &mut Verification, base: &VertexBase) {
     let Some(files) = base.keys() else { return };
     let info = files.info();
-    let (mut count, mut last): (u64, Option<String>) = (0, None);
+    let mut count: u64 = 0;
+    let mut last: Option<String> = None;
     let mut last_number = i64::MIN;
     for chunk in 0..info.fences.chunks() {
         let Some(columns) = found.take(files.chunk(chunk as u64).await) else { continue };
@@ -164,12 +169,15 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
                 ascends && texts().next() == fences.get(chunk).map(String::as_str)
             }
         };
+
         found.check(in_order, || format!("{}: keys are not in order", files.file(chunk as u64)));
         let indexes = columns.get(1).and_then(|indexes| indexes.as_primitive_opt::<Int64Type>());
-        let (first, end) = (base.info().first as i64, (base.info().first + base.info().count) as i64);
+        let first = base.info().first as i64;
+        let end = (base.info().first + base.info().count) as i64;
         let inside = indexes.is_some_and(|all| all.values().iter().all(|index| (first..end).contains(index)));
         found.check(inside, || format!("{}: a key of a vertex that is not there", files.file(chunk as u64)));
     }
+
     found.check(count == info.count, || {
         format!("{}: {count} keys, where the log says {}", base.info().path, info.count)
     });
@@ -177,7 +185,8 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
 
 async fn edges(found: &mut Verification, parts: &EdgeParts) {
     let state = &parts.state;
-    let (name, fields) = (state.schema.full_name(), state.schema.fields());
+    let name = state.schema.full_name();
+    let fields = state.schema.fields();
     let mut left = 0;
     for part in &parts.parts {
         found.parts += 1;
@@ -200,6 +209,7 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
             }
         }
     }
+
     found.check(left == state.count, || {
         format!("edges of type {name}: {left} are left, and the log says {}", state.count)
     });
@@ -215,23 +225,26 @@ fn check_deleted(found: &mut Verification, name: &str, part: &EdgePart) {
     found.check(all, || format!("edges of type {name}: edges were deleted that were never there"));
 }
 
-/// One list of a base: its offsets, and all chunks in their order.
+/// Verifies a list of a base: its offsets, and all chunks in their order.
 async fn list(
     found: &mut Verification,
     base: &EdgeBase,
     direction: Direction,
     selection: &BaseColumnSelection,
 ) {
-    let (path, list) = (base.info().path.clone(), base.list(direction));
+    let path = base.info().path.clone();
+    let list = base.list(direction);
     for part in 0..list.parts() {
         if let Some(offsets) = found.take(list.offsets(part).await) {
             let is_right = ascends_to(&offsets, list.part_edges(part));
             found.check(is_right, || format!("{path}: offsets of part {part} do not fit its edges"));
         }
     }
+
     let read = (0..list.chunks()).map(|chunk| base.chunk(direction, chunk, selection));
     let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(CHUNKS_AT_ONCE);
-    let (mut rows, mut last) = (0, (i64::MIN, i64::MIN));
+    let mut rows = 0;
+    let mut last = (i64::MIN, i64::MIN);
     while let Some(chunk) = read.next().await {
         found.chunks += 1;
         let Some(chunk) = found.take(chunk) else { continue };
@@ -241,6 +254,7 @@ async fn list(
         last = pairs().next_back().unwrap_or(last);
         found.check(in_order, || format!("{path}: edges from {} on are not in order", chunk.first));
     }
+
     let count = base.info().count;
     found.check(rows == count, || format!("{path}: {rows} edges, where the log says {count}"));
 }

@@ -1,4 +1,4 @@
-//! Batches as callers give them, made into columns of the types that the schema says.
+//! Casts batches of callers to the columns of the schema.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, new_null_array},
@@ -8,7 +8,7 @@ use stylobate_columnar::{Inexact, exact_cast};
 
 use crate::{Error, Result};
 
-/// A batch for a type, and what to call it in errors.
+/// Batch for a type, and its name in errors.
 pub(crate) struct ArrowInput<'a> {
     pub(crate) of: String,
     pub(crate) batch: &'a RecordBatch,
@@ -23,7 +23,7 @@ impl ArrowInput<'_> {
         Error::Column { of: self.of.clone(), column: column.to_owned(), reason: reason.into() }
     }
 
-    /// A column that must be there.
+    /// Returns a required column.
     pub(crate) fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.batch.column_by_name(name).ok_or_else(|| self.wrong_column(name, "it is not in the batch"))
     }
@@ -32,7 +32,7 @@ impl ArrowInput<'_> {
         self.batch.schema_ref().index_of(name).is_ok()
     }
 
-    /// No column may be there but these and the fields', and none twice.
+    /// Rejects columns other than `ends` and the fields', and duplicates.
     pub(crate) fn check_names(&self, ends: &[&str], fields: &[FieldRef]) -> Result<()> {
         let given = self.batch.schema_ref().fields();
         for (at, field) in given.iter().enumerate() {
@@ -45,10 +45,11 @@ impl ArrowInput<'_> {
                 return Err(self.wrong_column(name, format!("there is no such property: there are {known}")));
             }
         }
+
         Ok(())
     }
 
-    /// The column of a property; all null where the batch does not have it.
+    /// Returns the column of a property; all null if the batch does not have it.
     pub(crate) fn property(&self, field: &FieldRef) -> Result<ArrayRef> {
         match self.batch.column_by_name(field.name()) {
             Some(array) => self.cast(field.name(), array, field.data_type()),
@@ -56,7 +57,8 @@ impl ArrowInput<'_> {
         }
     }
 
-    /// Values in another type, which must have all of them. Points in time are whole milliseconds, as GraphAr has them.
+    /// Casts values to another type, which must represent all of them. Timestamps are whole milliseconds, as in
+    /// GraphAr.
     pub(crate) fn cast(&self, name: &str, array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let wrong = |inexact| match inexact {
             Inexact::Row(row) => self.wrong_row(name, row, format!("the value is none that {to} has")),
@@ -71,17 +73,18 @@ impl ArrowInput<'_> {
             }
             _ => array,
         };
+
         exact_cast(array, to).map_err(wrong)
     }
 
-    /// A column of keys: cast, and never null.
+    /// Casts a column of keys, which is never null.
     pub(crate) fn keys(&self, name: &str, key: &DataType) -> Result<ArrayRef> {
         let keys = self.cast(name, self.column(name)?, key)?;
         self.check_valid(name, &keys)?;
         Ok(keys)
     }
 
-    /// A column of indexes: cast, and never null.
+    /// Casts a column of indexes, which is never null.
     pub(crate) fn indexes(&self, name: &str) -> Result<Int64Array> {
         let indexes = self.cast(name, self.column(name)?, &DataType::Int64)?;
         self.check_valid(name, &indexes)?;

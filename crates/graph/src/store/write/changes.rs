@@ -1,4 +1,4 @@
-//! What a writer is given, checked against the version that it follows and against what is pending.
+//! Changes of a writer, checked against the version that it follows and against pending changes.
 
 use arrow::{
     array::{Array, ArrayRef, Int64Array, RecordBatch},
@@ -23,29 +23,29 @@ use crate::{
     },
 };
 
-/// How a batch names vertices.
+/// References to vertices in a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
-    /// By their keys.
+    /// By key.
     #[default]
     Keys,
-    /// By their indexes.
+    /// By index.
     Indexes,
 }
 
-/// Vertices that are named one by one.
+/// List of vertices.
 #[derive(Clone, Debug)]
 pub enum VertexIds {
-    /// By their keys.
+    /// By key.
     Keys(ArrayRef),
-    /// By their indexes.
+    /// By index.
     Indexes(Vec<i64>),
 }
 
 /// Vertices as a writer sees them: committed ones and pending ones.
 struct VertexResolver<'a> {
     schema: VertexType,
-    /// Nothing for a type that is new.
+    /// `None` for a new type.
     parts: Option<Arc<VertexParts>>,
     pending: Option<&'a PendingVertices>,
 }
@@ -62,7 +62,7 @@ impl VertexResolver<'_> {
         is_new || self.parts.as_ref().is_some_and(|parts| parts.is_there(index))
     }
 
-    /// The index of the vertex of each key.
+    /// Returns the index of the vertex of each key.
     async fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let mut found = match &self.parts {
             Some(parts) => parts.indexes_of(keys).await?,
@@ -71,6 +71,7 @@ impl VertexResolver<'_> {
         let (Some(pending), Some(column)) = (self.pending, KeyColumnReader::new(keys)) else {
             return Ok(found);
         };
+
         for (row, found) in found.iter_mut().enumerate() {
             if found.is_some_and(|index| pending.deleted.contains(index as u64)) {
                 *found = None;
@@ -79,10 +80,11 @@ impl VertexResolver<'_> {
                 *found = pending.keys.get(&OwnedVertexKey::from(column.at(row))).copied();
             }
         }
+
         Ok(found)
     }
 
-    /// The vertices that a column of a batch names.
+    /// Returns the vertices that a column of a batch refers to.
     async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
         if ends == Ends::Indexes {
             let indexes = arriving.indexes(name)?;
@@ -97,6 +99,7 @@ impl VertexResolver<'_> {
                 }
             };
         }
+
         let keys = arriving.keys(name, &self.schema.key_type())?;
         let found = self.find(&keys).await?;
         let index = |(row, found): (usize, Option<i64>)| {
@@ -107,6 +110,7 @@ impl VertexResolver<'_> {
                 arriving.wrong_row(name, row, reason)
             })
         };
+
         found.into_iter().enumerate().map(index).collect()
     }
 }
@@ -116,20 +120,21 @@ impl StoreWriter {
         let schema = self.record.vertices.get(at).map(|state| state.schema.clone());
         let schema =
             schema.ok_or_else(|| Error::Ended { reason: "a type that is in no record".to_owned() })?;
-        let parts = match at < self.head.record().vertices.len() {
-            true => Some(self.head.vertex_parts(at).await?),
-            false => None,
+        let parts = if at < self.head.record().vertices.len() {
+            Some(self.head.vertex_parts(at).await?)
+        } else {
+            None
         };
         Ok(VertexResolver { schema, parts, pending: self.pending.vertices.get(&at) })
     }
 
-    /// Adds vertices: a column for the key, and one for each property that is not null throughout. Returns the indexes
-    /// that they get, in the order of rows.
+    /// Adds vertices: a column for the key, and one for each property that is not null throughout. Returns their
+    /// indexes, in the order of rows.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] where a key is null or there already, or where a value does not fit its property;
-    /// [`Error::Column`] where a column does not. Nothing of the batch is pending then.
+    /// [`Error::Row`] if a key is null or exists already, or if a value does not fit its property; [`Error::Column`] if
+    /// a column does not. Nothing of the batch is pending then.
     #[boxed]
     pub async fn add_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<Range<u64>> {
         self.begin().await?;
@@ -147,9 +152,11 @@ impl StoreWriter {
                 KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
             arriving.wrong_row(&name, row, format!("there is a vertex with key {key} already"))
         };
+
         if let Some(row) = known.find(&keys).await?.iter().position(Option::is_some) {
             return Err(twice(row));
         }
+
         let first = self.pending.vertices.get(&at).map(|pending| pending.first + pending.rows);
         let first = first.unwrap_or_else(|| self.record.vertices.get(at).map_or(0, |state| state.next));
         let mut new: HashMap<OwnedVertexKey, i64> = HashMap::with_capacity(keys.len());
@@ -160,6 +167,7 @@ impl StoreWriter {
                 }
             }
         }
+
         let rows = batch.num_rows() as u64;
         let schema = Arc::new(Schema::new(fields));
         let batch = RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))?;
@@ -170,15 +178,16 @@ impl StoreWriter {
             pending.rows += rows;
             pending.keys.extend(new);
         }
+
         Ok(first..first + rows)
     }
 
-    /// Changes properties of vertices: the column of the key, or `_index`, says which; all other columns are new
-    /// values, null among them. Where a batch names a vertex twice, the last row holds.
+    /// Updates properties of vertices: the column of the key, or `_index`, identifies the vertex; all other columns are
+    /// new values, including nulls. If a batch has a vertex twice, the last row wins.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] where there is no such vertex or a value does not fit; [`Error::Column`] where a column does not.
+    /// [`Error::Row`] if there is no such vertex or a value does not fit; [`Error::Column`] if a column does not.
     /// Nothing of the batch is pending then.
     #[boxed]
     pub async fn update_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<()> {
@@ -189,11 +198,12 @@ impl StoreWriter {
         let fields = known.schema.fields();
         arriving.check_names(&[INDEX], &fields)?;
         let key = known.schema.key.clone();
-        let (name, ends) = match arriving.has(INDEX) {
-            true if arriving.has(&key) => return Err(arriving.wrong_column(&key, "keys never change")),
-            true => (INDEX, Ends::Indexes),
-            false => (key.as_str(), Ends::Keys),
-        };
+        if arriving.has(INDEX) && arriving.has(&key) {
+            return Err(arriving.wrong_column(&key, "keys never change"));
+        }
+
+        let (name, ends) =
+            if arriving.has(INDEX) { (INDEX, Ends::Indexes) } else { (key.as_str(), Ends::Keys) };
         let indexes = known.resolve(&arriving, name, ends).await?;
         let changed: Vec<FieldRef> =
             fields.into_iter().filter(|field| *field.name() != key && arriving.has(field.name())).collect();
@@ -203,15 +213,16 @@ impl StoreWriter {
             self.touch();
             self.pending.vertices_of(at, &self.record).patches.push(patch);
         }
+
         Ok(())
     }
 
-    /// Deletes vertices, with all edges of all types that begin or end there. Their indexes are never given again, and
-    /// their keys may be.
+    /// Deletes vertices, with all edges of all types that begin or end there. Their indexes are never reused, and their
+    /// keys may be.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] where there is no such vertex. Nothing is pending then.
+    /// [`Error::Row`] if there is no such vertex. Nothing is pending then.
     #[boxed]
     pub async fn delete_vertices(&mut self, vertex_type: &str, ids: &VertexIds) -> Result<()> {
         self.begin().await?;
@@ -223,6 +234,7 @@ impl StoreWriter {
                 (INDEX.to_owned(), Ends::Indexes, Arc::new(Int64Array::from(indexes.clone())) as ArrayRef)
             }
         };
+
         let batch = one_column(&name, column)?;
         let arriving = ArrowInput { of: format!("vertices of type {vertex_type}"), batch: &batch };
         let indexes = known.resolve(&arriving, &name, ends).await?;
@@ -231,16 +243,17 @@ impl StoreWriter {
             let record = self.record.clone();
             self.pending.delete_vertices(at, &record, &indexes);
         }
+
         Ok(())
     }
 
-    /// Adds edges: columns `src` and `dst` name their ends by key or by index, the others are properties. Edges that
-    /// run parallel to others, and those from a vertex to itself, are edges like all.
+    /// Adds edges: columns `src` and `dst` refer to their ends by key or by index, the others are properties. Parallel
+    /// edges and self-loops are allowed.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] where an end is not there, or where a value does not fit its property; [`Error::Column`] where a
-    /// column does not. Nothing of the batch is pending then.
+    /// [`Error::Row`] if an end does not exist, or if a value does not fit its property; [`Error::Column`] if a column
+    /// does not. Nothing of the batch is pending then.
     #[boxed]
     pub async fn add_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<u64> {
         self.begin().await?;
@@ -252,6 +265,7 @@ impl StoreWriter {
         arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
         let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
         let batch = batch.map_err(|error| arrow_error("edges", error))?;
         let rows = sources.len();
@@ -263,11 +277,12 @@ impl StoreWriter {
             pending.destinations.extend(destinations);
             pending.batches.push(batch);
         }
+
         Ok(rows as u64)
     }
 
-    /// Deletes edges: columns `src` and `dst` name the ends; all parallel edges between them are deleted, those that
-    /// are pending among them. Where there are none, nothing happens.
+    /// Deletes edges: columns `src` and `dst` refer to the ends; all parallel edges between them are deleted, including
+    /// pending ones. A pair without edges is ignored.
     ///
     /// # Errors
     ///
@@ -286,7 +301,7 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// The vertices that a batch of edges names.
+    /// Returns the vertices that a batch of edges refers to.
     async fn ends(&self, at: usize, batch: &RecordBatch, ends: Ends) -> Result<(Vec<i64>, Vec<i64>)> {
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else {
             return Ok((Vec::new(), Vec::new()));

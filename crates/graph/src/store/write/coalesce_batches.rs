@@ -1,4 +1,4 @@
-//! Batches whose keys are looked up: large ones, so that keys that are not in memory are read once for many rows.
+//! Coalesces batches before key lookups, so that uncached keys are read once for many rows.
 
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::DataType};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
@@ -9,27 +9,27 @@ use crate::{
     store::{budgeted::bytes_of, delta::rows::arrow_error},
 };
 
-/// A batch has about this share of the memory,
+/// Fraction of the memory that a batch may take.
 const SHARE: u64 = 16;
-/// and no more than so many bytes, far below those that offsets of strings can count.
-const MOST: u64 = 64 << 20;
+/// Maximum bytes of a batch, far below the limit of string offsets.
+const MAX_BYTES: u64 = 64 << 20;
 
-/// The rows of small batches, put together.
+/// State of coalescing small batches.
 struct CoalesceBatchesState<'a> {
     batches: BoxStream<'a, Result<RecordBatch>>,
-    most: u64,
-    /// The first of the next ones.
+    max_bytes: u64,
+    /// First of the next batch.
     first: Option<RecordBatch>,
 }
 
-/// Batches put together, as many as have the same columns and fit into a share of the memory.
+/// Coalesces batches, as many as have the same columns and fit into a share of the memory.
 pub(crate) fn gathered(
     batches: BoxStream<'_, Result<RecordBatch>>,
     memory: ByteSize,
 ) -> BoxStream<'_, Result<RecordBatch>> {
-    let most = (memory.as_u64() / SHARE).min(MOST);
-    // Asked once more behind its end.
-    let gathered = CoalesceBatchesState { batches: batches.fuse().boxed(), most, first: None };
+    let max_bytes = (memory.as_u64() / SHARE).min(MAX_BYTES);
+    // Polled once more after its end.
+    let gathered = CoalesceBatchesState { batches: batches.fuse().boxed(), max_bytes, first: None };
     futures::stream::try_unfold(gathered, CoalesceBatchesState::next).boxed()
 }
 
@@ -41,7 +41,7 @@ impl CoalesceBatchesState<'_> {
             let Some(batch) = self.batches.try_next().await? else { break };
             bytes += bytes_of(batch.columns());
             let fits = |other: &RecordBatch| {
-                bytes <= self.most && can_be_gathered(&batch) && other.schema_ref() == batch.schema_ref()
+                bytes <= self.max_bytes && can_be_gathered(&batch) && other.schema_ref() == batch.schema_ref()
             };
             if !some.first().is_none_or(fits) {
                 self.first = Some(batch);
@@ -49,14 +49,15 @@ impl CoalesceBatchesState<'_> {
             }
             some.push(batch);
         }
+
         let Some(schema) = some.first().map(RecordBatch::schema) else { return Ok(None) };
         let batch = concat_batches(&schema, &some).map_err(|error| arrow_error("edges", error))?;
         Ok(Some((batch, self)))
     }
 }
 
-/// Whether rows are what their columns weigh, and stay so in a larger batch: dictionaries may get more values than their
-/// keys can name, and views and what is nested may hold much that is not weighed.
+/// Returns true if the size of rows is that of their columns, also in a larger batch: dictionaries may get more values
+/// than their keys can number, and views and nested columns may hold much that is not counted.
 fn can_be_gathered(batch: &RecordBatch) -> bool {
     batch.schema_ref().fields().iter().all(|field| {
         let data_type = field.data_type();
@@ -83,7 +84,7 @@ mod tests {
     }
 
     async fn rows(batches: Vec<Result<RecordBatch>>, memory: u64) -> Result<Vec<RecordBatch>> {
-        // Panics where it is asked for more behind its end.
+        // Panics if polled after its end.
         let batches = futures::stream::unfold(batches.into_iter(), |mut batches| async move {
             batches.next().map(|batch| (batch, batches))
         });
@@ -95,7 +96,7 @@ mod tests {
         let whole = numbers(0, 1000);
         let small = || (0..100).map(|at| Ok(whole.slice(at * 10, 10))).collect();
         assert_eq!(rows(small(), 1 << 20).await.unwrap(), std::slice::from_ref(&whole));
-        // Each of 80 bytes, and a little more for what is asked of them.
+        // Each of 80 bytes, and a little more for the bookkeeping.
         let some = rows(small(), 16 * 400).await.unwrap();
         assert!((10..40).contains(&some.len()), "{}", some.len());
         assert_eq!(concat_batches(&whole.schema(), &some).unwrap(), whole);
@@ -114,6 +115,7 @@ mod tests {
             let keys: DictionaryArray<Int8Type> = values.iter().map(String::as_str).collect();
             Ok(RecordBatch::try_from_iter([("src", Arc::new(keys) as ArrayRef)]).unwrap())
         };
+
         assert_eq!(rows(vec![keyed(0), keyed(100)], 1 << 20).await.unwrap().len(), 2);
         let failing = Err(Error::Fenced { object: "x".to_owned(), epoch: 1, by: 2 });
         assert!(matches!(rows(vec![Ok(numbers(0, 2)), failing], 1 << 20).await, Err(Error::Fenced { .. })));

@@ -1,4 +1,4 @@
-//! The record of a commit, made of what is pending and of the version that it follows.
+//! Builds the record of a commit from pending changes and the version that it follows.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,19 +32,19 @@ use crate::{
     },
 };
 
-/// So many sets of deletions of one thing are kept apart before they become one.
+/// Maximum sets of deletions of one part before they are merged.
 const SETS: usize = 16;
 
-/// No version has this number: where data will be is not known yet.
+/// No version has this number: the location of data is not known yet.
 const UNPLACED: u64 = u64::MAX;
 
-/// A record without its data's places.
+/// Record without the locations of its data.
 pub(crate) struct CommitBuilder {
     pub(crate) record: VersionRecord,
     items: Vec<CommitPayload>,
 }
 
-/// Data of a commit: as it rides in a record, and as it is in a file.
+/// Data of a commit: its inline form, and its file form.
 struct CommitPayload {
     text: String,
     form: CommitPayloadFile,
@@ -56,7 +56,7 @@ enum CommitPayloadFile {
 }
 
 impl CommitBuilder {
-    /// Makes a record of what is pending, on top of a version. Indexes that were given must be free in it.
+    /// Builds a record of pending changes on top of a version, in which the assigned indexes must be free.
     pub(crate) async fn new(
         head: &Snapshot,
         pending: &PendingChanges,
@@ -100,6 +100,7 @@ impl CommitBuilder {
                     reason,
                 });
             }
+
             let fields = state.schema.fields();
             let schema = Arc::new(Schema::new(fields.clone()));
             let batch = RecordBatch::try_new(schema, pending.rows(&fields)?);
@@ -109,6 +110,7 @@ impl CommitBuilder {
             state.next += pending.rows;
             state.count += pending.rows;
         }
+
         for patch in &pending.patches {
             let columns =
                 patch.schema_ref().fields().iter().skip(1).map(|field| field.name().clone()).collect();
@@ -116,6 +118,7 @@ impl CommitBuilder {
             let at = self.rows(patch.clone())?;
             state.patches.push(VertexPatchInfo { at, rows, columns });
         }
+
         if !pending.deleted.is_empty() {
             state.count = state.count.saturating_sub(pending.deleted.len());
             let at = self.deleted(pending.deleted.clone());
@@ -136,6 +139,7 @@ impl CommitBuilder {
         };
         let gone = [gone_at(&state.schema.source), gone_at(&state.schema.destination)];
         let new = pending.edges.get(&at);
+
         let pairs = new.map(|edges| &edges.pairs).filter(|pairs| !pairs.is_empty());
         let was_there = at < head.record().edges.len();
         if was_there && (pairs.is_some() || gone.iter().any(|gone| !gone.is_empty())) {
@@ -153,13 +157,14 @@ impl CommitBuilder {
                 state.count += rows;
             }
         }
+
         if let Some(place) = self.record.edges.get_mut(at) {
             *place = state;
         }
         Ok(())
     }
 
-    /// Deletes the edges between pairs of vertices, and all of vertices that are gone.
+    /// Deletes the edges between pairs of vertices, and all edges of deleted vertices.
     async fn delete_edges(
         &mut self,
         state: &mut EdgeState,
@@ -177,12 +182,14 @@ impl CommitBuilder {
             for (destination, source) in part.pairs(Direction::In, &destinations).await? {
                 pairs.insert((source, destination));
             }
+
             let by_source = part.ordinals(Direction::Out, pairs.iter().copied()).await?;
             let count = by_source.len();
             if count == 0 {
                 continue;
             }
             state.count = state.count.saturating_sub(count);
+
             match (&part.of, at.checked_sub(bases)) {
                 (EdgePartSource::Base(_), _) => {
                     let turned = pairs.iter().map(|(source, destination)| (*destination, *source));
@@ -210,6 +217,7 @@ impl CommitBuilder {
                         emptied.insert(delta);
                         continue;
                     }
+
                     let several = info.deleted.len() >= SETS;
                     let set = if several { by_source | part.out_deleted.set() } else { by_source };
                     if several {
@@ -221,6 +229,7 @@ impl CommitBuilder {
                 (EdgePartSource::Delta(_), None) => {}
             }
         }
+
         let mut delta = 0;
         state.deltas.retain(|_| {
             delta += 1;
@@ -229,12 +238,13 @@ impl CommitBuilder {
         Ok(())
     }
 
-    /// Gives all data its place: files are written now, small data rides in the record. What is left is to put it.
+    /// Places all data: files are written now, small data is inline in the record. Only the put is left.
     pub(crate) async fn place(mut self, core: &StoreCore) -> Result<VersionRecord> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();
         by_size.sort_by_key(|at| std::cmp::Reverse(self.items.get(*at).map_or(0, |item| item.text.len())));
+
         let mut places: Vec<Option<DataLocation>> = vec![None; self.items.len()];
         for at in by_size {
             let Some(item) = self.items.get(at).filter(|_| inline > limit) else { break };
@@ -244,6 +254,7 @@ impl CommitBuilder {
                 *place = Some(DataLocation::File { path });
             }
         }
+
         let version = self.record.version;
         for (item, place) in self.items.into_iter().zip(&mut places) {
             if place.is_none() {
@@ -251,6 +262,7 @@ impl CommitBuilder {
                 self.record.inline.push(item.text);
             }
         }
+
         for location in self.record.locations_mut() {
             if let DataLocation::Inline { version: UNPLACED, slot } = location
                 && let Some(Some(place)) = places.get(*slot as usize)
@@ -258,6 +270,7 @@ impl CommitBuilder {
                 *location = place.clone();
             }
         }
+
         Ok(self.record)
     }
 }
@@ -279,11 +292,12 @@ impl CommitPayload {
 }
 
 impl EdgePart {
-    /// The ends of all edges of vertices that are there: each vertex and its neighbour.
+    /// Returns the ends of all live edges of vertices: each vertex and its neighbour.
     async fn pairs(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<(i64, i64)>> {
         if vertices.is_empty() {
             return Ok(Vec::new());
         }
+
         let columns = self.columns(&[]);
         let mut pairs = Vec::new();
         let slices = self.slices(direction, vertices).await?;
@@ -295,10 +309,11 @@ impl EdgePart {
                 pairs.extend(found.neighbors.values().iter().map(|neighbor| (*vertex, *neighbor)));
             }
         }
+
         Ok(pairs)
     }
 
-    /// The ordinals of edges between pairs of vertices that are there.
+    /// Returns the ordinals of live edges between pairs of vertices.
     async fn ordinals(
         &self,
         direction: Direction,
@@ -316,11 +331,12 @@ impl EdgePart {
                 ordinals.insert_range(range);
             });
         }
+
         Ok(ordinals)
     }
 }
 
-/// A patch: the last of the rows about each vertex, in the order of indexes.
+/// Builds a patch: the last row of each vertex, in the order of indexes.
 pub(crate) fn patch(
     indexes: &[i64],
     fields: &[arrow::datatypes::FieldRef],
@@ -337,6 +353,7 @@ pub(crate) fn patch(
         }
         last.push(row);
     }
+
     let rows = arrow::array::UInt32Array::from(last);
     let index: ArrayRef = Arc::new(Int64Array::from(indexes.to_vec()));
     let taken = std::iter::once(&index).chain(columns);
@@ -344,5 +361,6 @@ pub(crate) fn patch(
         taken.map(|column| arrow::compute::take(column, &rows, None)).collect::<std::result::Result<_, _>>();
     let schema = Arc::new(Schema::new(crate::store::delta::vertices::patch_fields(fields).to_vec()));
     let batch = taken.and_then(|columns| RecordBatch::try_new(schema, columns));
+
     batch.map_err(|error| arrow_error("an update", error))
 }

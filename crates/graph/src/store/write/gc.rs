@@ -1,9 +1,9 @@
-//! Collects garbage: versions that are old and held by nobody, and files that no version needs.
+//! Garbage collection: removes old versions that no snapshot holds, and files that no version needs.
 //!
-//! Files that no version ever named stay for as long as somebody holds a lease, since they may be about to be part of one.
+//! Files that no version ever referred to stay while any lease is held, since a commit may be about to refer to them.
 //!
-//! Records go first, the oldest before all others, so that no version is left that has lost a file. A version stays as
-//! long as a later one that stays needs the small data in its record.
+//! Records are removed first, the oldest before all others, so that no remaining version has lost a file. A version
+//! stays as long as a later remaining one needs the inline data in its record.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -27,14 +27,15 @@ use crate::{
     },
 };
 
-/// What is younger stays: a week.
+/// Default minimum age: a week.
 const OLDER_THAN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// What is younger stays whatever is asked: somebody may be about to make a version of it, or to commit behind it.
-pub(crate) const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
-/// Where files are.
+/// Minimum age regardless of the options: a commit may be about to refer to younger files, or to follow a younger
+/// version.
+pub(crate) const MIN_AGE: Duration = Duration::from_secs(60 * 60);
+/// Folders of files.
 const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
 
-/// What is collected.
+/// Options of garbage collection.
 #[derive(Clone, Debug)]
 pub struct CollectOptions {
     older_than: Duration,
@@ -49,62 +50,59 @@ impl Default for CollectOptions {
 }
 
 impl CollectOptions {
-    /// Versions and files that are younger stay. Less than an hour is an hour: a writer that has just written its files
-    /// may be about to commit them. Default: 7 days.
+    /// Sets the minimum age of removed versions and files. Less than an hour is an hour: a writer that has just written
+    /// its files may be about to commit them. Default: 7 days.
     pub fn with_older_than(mut self, age: Duration) -> Self {
         self.older_than = age;
         self
     }
 
-    /// Even where that is less than an hour; then all versions stay from the oldest on that is held here. Nobody may
-    /// write, load or compact meanwhile, nor try a commit again afterwards, and in no other process may be a writer that
-    /// goes on. Default: no.
+    /// Allows an age of less than an hour; then all versions stay from the oldest on that is held here. No process may
+    /// write, load or compact meanwhile, nor retry a commit afterwards, and no writer of another process may continue.
+    /// Default: false.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.even_young = even_young;
         self
     }
 
-    /// Only says what would be removed. Default: no.
+    /// Only reports removable data. Default: false.
     pub fn with_dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 }
 
-/// What was removed.
+/// Removed data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collected {
-    /// Versions that are gone, ascending.
+    /// Removed versions, ascending.
     pub versions: Vec<u64>,
-    /// Files that are gone, without records.
+    /// Number of removed files, without records.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
 }
 
-/// The versions of a log.
+/// Versions of a log.
 type LoggedRecords = BTreeMap<u64, LoggedRecord>;
 
 struct LoggedRecord {
     record: Arc<VersionRecord>,
-    /// By the clock of the store: that of whoever committed it may have been set since.
+    /// By the clock of the store: that of the committer may have been set since.
     put_ms: i64,
 }
 
 impl GraphStore {
-    /// Removes versions that are old, and files that no version needs. The newest version stays, and all that snapshots
-    /// of this store hold here; snapshots of other processes are safe for as long as they are younger than the age.
+    /// Removes old versions, and files that no version needs. The newest version stays, and all that snapshots of this
+    /// store hold here; snapshots of other processes are safe as long as they are younger than the age.
     ///
     /// # Errors
     ///
-    /// Whatever the object store says; what was removed until then is gone, and no version that is left misses it.
+    /// Any error of the object store; files removed before it are gone, and no remaining version needs them.
     #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<Collected> {
-        let age = match options.even_young {
-            true => options.older_than,
-            false => options.older_than.max(LEAST_AGE),
-        };
+        let age = if options.even_young { options.older_than } else { options.older_than.max(MIN_AGE) };
         if options.even_young || options.dry_run {
             let leases = self.core().listed(lease::FOLDER).await?;
             return self.collect(options, age, now_ms(), leases).await;
@@ -118,11 +116,12 @@ impl GraphStore {
         };
         let collected = collected.await;
         lease.end().await;
+
         collected
     }
 
-    /// Collects what is as old as `age` where the present is `now_ms`. The leases were listed before all else: what is
-    /// committed after files were listed is young, or its lease was listed.
+    /// Collects data of at least `age` as of `now_ms`. The leases were listed before all else: anything committed after
+    /// files were listed is young, or its lease was listed.
     async fn collect(
         &self,
         options: &CollectOptions,
@@ -135,9 +134,10 @@ impl GraphStore {
         let records = self.records().await?;
         let mut held = self.core().live.versions();
         if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
-            // A writer that holds it would commit into the place of a version that is gone behind it.
+            // A writer that holds it would commit into the place of a removed later version.
             held = records.range(oldest..).map(|(version, _)| *version).collect();
         }
+
         let kept = kept(&records, &held, before);
         let record = |version: &u64| records.get(version).map(|logged| &logged.record);
         let needed = LiveFiles::of(kept.iter().filter_map(record));
@@ -156,6 +156,7 @@ impl GraphStore {
         if options.dry_run {
             return Ok(collected);
         }
+
         for version in gone {
             self.delete(&self.core().place.path(&file_name(version))?).await?;
         }
@@ -164,11 +165,12 @@ impl GraphStore {
         for lease in leases.iter().filter(is_over) {
             self.delete(&lease.location).await?;
         }
+
         self.remove_folders(unneeded.iter().filter_map(|file| below(file)), &needed).await?;
         Ok(collected)
     }
 
-    /// The versions that are kept.
+    /// Reads the kept versions.
     async fn records(&self) -> Result<LoggedRecords> {
         let log = &self.core().log;
         let read = log.list(None).await?.into_iter().map(|listed| async move {
@@ -178,7 +180,7 @@ impl GraphStore {
         futures::stream::iter(read).buffered(REQUESTS).try_collect().await
     }
 
-    /// All files but records.
+    /// Lists all files but records.
     async fn files(&self) -> Result<Vec<ObjectMeta>> {
         let mut files = Vec::new();
         for folder in FOLDERS {
@@ -194,7 +196,7 @@ impl GraphStore {
         }
     }
 
-    /// Folders of this machine, which do not go with the last of their files.
+    /// Removes local folders, which do not vanish with the last of their files.
     async fn remove_folders(&self, removed: impl Iterator<Item = String>, needed: &LiveFiles) -> Result<()> {
         let root = self.core().log.destination();
         if !matches!(root, Destination::File(_)) {
@@ -208,20 +210,21 @@ impl GraphStore {
     }
 }
 
-/// The folder of the base that a file belongs to.
+/// Returns the folder of the base that a file belongs to.
 fn base_of(path: &str) -> Option<&str> {
     let (folder, rest) = path.split_once('/')?;
     let (name, _) = rest.split_once('/')?;
     matches!(folder, "vertices" | "edges").then(|| path.get(..folder.len() + 1 + name.len()))?
 }
 
-/// The versions that stay: the newest, those that are held, those that are not old, and those whose records have what
+/// Returns the versions that stay: the newest, held ones, young ones, and those whose records have inline data that
 /// these need.
 fn kept(records: &LoggedRecords, held: &[u64], before: i64) -> BTreeSet<u64> {
     let newest = records.keys().next_back().copied();
     let stays = |(version, logged): &(&u64, &LoggedRecord)| {
         Some(**version) == newest || held.contains(version) || logged.put_ms >= before
     };
+
     let mut kept: BTreeSet<u64> = records.iter().filter(stays).map(|(version, _)| *version).collect();
     let mut left: Vec<u64> = kept.iter().copied().collect();
     while let Some(version) = left.pop() {
@@ -234,6 +237,7 @@ fn kept(records: &LoggedRecords, held: &[u64], before: i64) -> BTreeSet<u64> {
             }
         }
     }
+
     kept
 }
 
@@ -257,6 +261,7 @@ impl LiveFiles {
                 }
             }
         }
+
         needed
     }
 

@@ -29,10 +29,10 @@ use crate::{
     },
 };
 
-/// Batches that are prepared ahead of who writes them.
+/// Batches prepared ahead of the writer.
 const AHEAD: usize = 3;
 
-/// What is to be loaded at once: each type from a stream of batches, as [`StoreWriter::add_vertices`] and
+/// Types to load at once: each from a stream of batches, as [`StoreWriter::add_vertices`] and
 /// [`StoreWriter::add_edges`] take them.
 #[derive(Default)]
 pub struct BulkLoad<'a> {
@@ -41,33 +41,33 @@ pub struct BulkLoad<'a> {
     edges: Vec<(String, Ends, BoxStream<'a, Result<RecordBatch>>)>,
 }
 
-/// What was loaded.
+/// Result of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The version that has it.
+    /// Version of the load.
     pub version: u64,
-    /// Vertices of all types.
+    /// Number of vertices of all types.
     pub vertices: u64,
-    /// Edges of all types.
+    /// Number of edges of all types.
     pub edges: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub bytes: u64,
 }
 
 impl<'a> BulkLoad<'a> {
-    /// Nothing yet.
+    /// Returns an empty load.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets the schema grow in the same version: what these add can be loaded at once.
+    /// Applies schema changes in the same version: added types and properties can be loaded at once.
     pub fn with_changes(mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Self {
         self.changes.extend(changes);
         self
     }
 
-    /// Vertices of a type, with their keys. Each type once.
+    /// Adds vertices of a type, with their keys. Each type once.
     pub fn with_vertices(
         mut self,
         vertex_type: impl Into<String>,
@@ -77,7 +77,7 @@ impl<'a> BulkLoad<'a> {
         self
     }
 
-    /// Edges of a type, between vertices that are there or are loaded at once. Each type once.
+    /// Adds edges of a type, between vertices that exist or are loaded at once. Each type once.
     pub fn with_edges(
         mut self,
         edge_type: impl Into<String>,
@@ -89,19 +89,19 @@ impl<'a> BulkLoad<'a> {
     }
 }
 
-/// Vertices of a type while a load goes on.
+/// Vertices of a type during a load.
 struct VertexLoadState {
     schema: VertexType,
-    /// Those that were there before.
+    /// Existing vertices.
     parts: Arc<VertexParts>,
-    /// Those that are new.
+    /// New vertices.
     base: Option<VertexBase>,
     keys: Option<VertexKeyMap>,
-    /// Indexes given out, new ones among them.
+    /// Number of assigned indexes, including new ones.
     next: u64,
 }
 
-/// Bases by the numbers of their types.
+/// Bases by the positions of their types.
 #[derive(Default)]
 struct LoadedBases {
     vertices: Vec<(usize, VertexBaseInfo)>,
@@ -109,7 +109,7 @@ struct LoadedBases {
 }
 
 impl StoreCore {
-    /// A writer of bases of the store.
+    /// Returns a writer of bases of the store.
     pub(crate) fn base_writer(&self) -> BaseWriter {
         BaseWriter {
             sizes: BaseChunkSizes {
@@ -125,13 +125,13 @@ impl StoreCore {
 }
 
 impl StoreWriter {
-    /// Loads vertices and edges, and commits them. They are sorted over disk where they do not fit into the memory that
-    /// [`StoreOptions`](crate::StoreOptions) give. Nothing may be pending. After an error nothing was loaded.
+    /// Loads vertices and edges, and commits them. They are sorted on disk if they do not fit into the memory of
+    /// [`StoreOptions`](crate::StoreOptions). Nothing may be pending. After an error nothing was loaded.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] where rows cannot be taken: a key is there already,
-    /// an end is not there, a value does not fit; those of the streams, and those of [`Self::commit`].
+    /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] if rows are invalid: a key exists already, an end
+    /// does not exist, a value does not fit; those of the streams, and those of [`Self::commit`].
     pub fn bulk_load<'a>(&'a mut self, load: BulkLoad<'a>) -> BoxFuture<'a, Result<Loaded>> {
         Box::pin(self.load(load))
     }
@@ -167,6 +167,7 @@ impl StoreWriter {
             }
             return Err(error);
         }
+
         let mut loaded = Loaded::default();
         for (_, info) in &bases.vertices {
             loaded.vertices += info.count;
@@ -176,7 +177,10 @@ impl StoreWriter {
             loaded.edges += info.count;
             loaded.bytes += info.bytes;
         }
-        let (bases, changes, schema) = (&bases, &changes, &altered.schema());
+
+        let bases = &bases;
+        let changes = &changes;
+        let schema = &altered.schema();
         let with_bases = |_, mut record: VersionRecord| async move {
             lease.check()?;
             record.alter_all(changes)?;
@@ -186,6 +190,7 @@ impl StoreWriter {
             }
             bases.add_to(record)
         };
+
         loaded.version = self.commit_with("load", with_bases).await?;
         Ok(loaded)
     }
@@ -212,22 +217,27 @@ impl StoreWriter {
                 *ends == Ends::Keys
                     && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
             });
+
             let known = VertexLoadState::new(head, record, at).await?;
             if loading.contains_key(&at) {
                 return Err(twice(format!("vertices of type {name}")));
             }
-            let (schema, parts, first) = (known.schema.clone(), known.parts.clone(), known.next);
+            let schema = known.schema.clone();
+            let parts = known.parts.clone();
+            let first = known.next;
             let fields = schema.fields();
             let prepared = batches.map(|batch| prepared_vertices(batch, &schema, &parts)).buffered(AHEAD);
             let written = writer.vertices(&name, Some(&schema.key), &fields, first, prepared, by_key).await?;
             let base = VertexBase::open(&core.place, &written.info, &fields);
             let next = first + written.info.count;
-            // Keys stay until all edges have named vertices by them.
+
+            // Keys stay until all edges are resolved.
             let kept = written.keys.as_ref().map_or(0, VertexKeyMap::memory) as u64;
             writer.memory = ByteSize::bytes(writer.memory.as_u64().saturating_sub(kept));
             bases.vertices.push((at, written.info));
             loading.insert(at, VertexLoadState { base: Some(base), keys: written.keys, next, ..known });
         }
+
         let mut seen: Vec<usize> = Vec::new();
         for (name, ends, batches) in load.edges {
             let at = record.edge_type(&name)?;
@@ -236,12 +246,15 @@ impl StoreWriter {
                 return Err(twice(format!("edges of type {}", schema.full_name())));
             }
             seen.push(at);
-            let (from, to) = (record.vertex_type(&schema.source)?, record.vertex_type(&schema.destination)?);
+
+            let from = record.vertex_type(&schema.source)?;
+            let to = record.vertex_type(&schema.destination)?;
             for end in [from, to] {
                 if let std::collections::hash_map::Entry::Vacant(entry) = loading.entry(end) {
                     entry.insert(VertexLoadState::new(head, record, end).await?);
                 }
             }
+
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
             let looks_up = ends == Ends::Keys && (from.keys.is_none() || to.keys.is_none());
             let batches = if looks_up { gathered(batches, writer.memory) } else { batches };
@@ -251,6 +264,7 @@ impl StoreWriter {
             let counts = (from.next, to.next);
             bases.edges.push((at, writer.edges(names, counts, &schema.fields(), prepared).await?));
         }
+
         Ok(())
     }
 }
@@ -260,17 +274,18 @@ fn twice(of: String) -> Error {
 }
 
 impl VertexLoadState {
-    /// `record` has the types of the version and those that are new.
+    /// `record` has the types of the version and new ones.
     async fn new(head: &Snapshot, record: &VersionRecord, at: usize) -> Result<Self> {
         let state = record.vertices.get(at).ok_or_else(no_such)?;
-        let parts = match at < head.record().vertices.len() {
-            true => head.vertex_parts(at).await?,
-            false => Arc::new(head.core().vertices(state).await?),
+        let parts = if at < head.record().vertices.len() {
+            head.vertex_parts(at).await?
+        } else {
+            Arc::new(head.core().vertices(state).await?)
         };
         Ok(Self { schema: state.schema.clone(), parts, base: None, keys: None, next: state.next })
     }
 
-    /// The vertices that a column names.
+    /// Resolves the vertices that a column refers to.
     async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
         if ends == Ends::Indexes {
             let indexes = arriving.indexes(name)?;
@@ -288,15 +303,18 @@ impl VertexLoadState {
                 }
             };
         }
+
         let keys = arriving.keys(name, &self.schema.key_type())?;
         let mut found = match (&self.keys, &self.base) {
             (Some(map), _) => {
-                let (map, keys) = (map.clone(), keys.clone());
+                let map = map.clone();
+                let keys = keys.clone();
                 blocking(move || map.find(&keys)).await?
             }
             (None, Some(base)) => base.indexes_of(&keys).await?,
             (None, None) => vec![None; keys.len()],
         };
+
         if self.parts.state.count > 0 && found.iter().any(Option::is_none) {
             for (found, earlier) in found.iter_mut().zip(self.parts.indexes_of(&keys).await?) {
                 *found = found.or(earlier);
@@ -314,7 +332,7 @@ impl VertexLoadState {
     }
 }
 
-/// Vertices as the type has them, none of which was there before.
+/// Streams vertices as the type has them, all of them new.
 async fn prepared_vertices(
     batch: Result<RecordBatch>,
     schema: &VertexType,
@@ -335,12 +353,13 @@ async fn prepared_vertices(
             format!("there is a vertex with key {key} already"),
         ));
     }
+
     let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
     let prepared = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     prepared.map_err(|error| arrow_error("vertices", error))
 }
 
-/// Edges as the type has them, with the indexes of their ends.
+/// Streams edges as the type has them, with the indexes of their ends.
 async fn prepared_edges(
     batch: Result<RecordBatch>,
     schema: &EdgeType,
@@ -358,7 +377,7 @@ async fn prepared_edges(
     edge_batch(&fields, columns)
 }
 
-/// Edges as a base is written of them.
+/// Builds a batch of edges for a base.
 pub(crate) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let ends = [SOURCE, DESTINATION].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
     let schema = Schema::new(ends.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>());
@@ -366,7 +385,7 @@ pub(crate) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<
 }
 
 impl LoadedBases {
-    /// The state with them.
+    /// Returns the state with the loaded bases.
     fn add_to(&self, mut record: VersionRecord) -> Result<VersionRecord> {
         let object = crate::store::log::record::file_name(record.version);
         for (at, info) in &self.vertices {
@@ -377,10 +396,12 @@ impl LoadedBases {
             }
             state.next += info.count;
             state.count += info.count;
+
             if info.count > 0 {
                 state.bases.push(info.clone());
             }
         }
+
         for (at, info) in &self.edges {
             let Some(state) = record.edges.get_mut(*at) else { continue };
             state.count += info.count;
@@ -388,6 +409,7 @@ impl LoadedBases {
                 state.bases.push(EdgeBaseState { info: info.clone(), deleted: Vec::new() });
             }
         }
+
         Ok(record)
     }
 }

@@ -1,7 +1,7 @@
-//! What a writer was given and did not commit yet: rows with their indexes, and what is to be deleted.
+//! Pending changes of a writer: rows with their indexes, and deletions.
 //!
-//! It is said in terms of vertices and never of places in files, so that it fits whatever version it is committed on:
-//! another one may have come between, in which the same rows are elsewhere.
+//! They refer to vertices and never to places in files, so that they apply to any version: a concurrent commit may have
+//! moved the same rows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A key that is kept.
+/// Owned key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OwnedVertexKey {
     Int(i64),
@@ -35,11 +35,11 @@ impl From<VertexKeyRef<'_>> for OwnedVertexKey {
     }
 }
 
-/// What is to be committed.
+/// Changes to commit.
 #[derive(Clone, Default)]
 pub(crate) struct PendingChanges {
     pub(crate) changes: Vec<SchemaChange>,
-    /// By the number of the type in the record.
+    /// By the position of the type in the record.
     pub(crate) vertices: BTreeMap<usize, PendingVertices>,
     pub(crate) edges: BTreeMap<usize, PendingEdges>,
 }
@@ -47,13 +47,13 @@ pub(crate) struct PendingChanges {
 /// Vertices of a type.
 #[derive(Clone, Default)]
 pub(crate) struct PendingVertices {
-    /// The index of the first new one.
+    /// Index of the first new vertex.
     pub(crate) first: u64,
     pub(crate) rows: u64,
     pub(crate) batches: Vec<RecordBatch>,
-    /// Of new ones that are there.
+    /// Keys of live new vertices.
     pub(crate) keys: HashMap<OwnedVertexKey, i64>,
-    /// New ones and others.
+    /// New and committed vertices.
     pub(crate) deleted: RoaringTreemap,
     /// Later ones win; each has the column of indexes first.
     pub(crate) patches: Vec<RecordBatch>,
@@ -64,10 +64,10 @@ pub(crate) struct PendingVertices {
 pub(crate) struct PendingEdges {
     pub(crate) sources: Vec<i64>,
     pub(crate) destinations: Vec<i64>,
-    /// Of new ones, whether they are still there.
+    /// Liveness of new edges.
     pub(crate) is_there: Vec<bool>,
     pub(crate) batches: Vec<RecordBatch>,
-    /// Ends of edges of earlier versions that are to be deleted.
+    /// Ends of committed edges to delete.
     pub(crate) pairs: HashSet<(i64, i64)>,
 }
 
@@ -82,7 +82,7 @@ impl PendingChanges {
             && self.edges.values().all(no_edges)
     }
 
-    /// The vertices of a type. New ones follow those of the record.
+    /// Returns the vertices of a type. New ones follow those of the record.
     pub(crate) fn vertices_of(&mut self, at: usize, record: &VersionRecord) -> &mut PendingVertices {
         let first = record.vertices.get(at).map_or(0, |state| state.next);
         self.vertices.entry(at).or_insert_with(|| PendingVertices { first, ..PendingVertices::default() })
@@ -111,7 +111,8 @@ impl PendingChanges {
         vertices.keys.retain(|_, index| !deleted.contains(*index as u64));
         let Some(name) = record.vertices.get(at).map(|state| &state.schema.name) else { return };
         for (edges, state) in record.edges.iter().enumerate() {
-            let (from, to) = (&state.schema.source == name, &state.schema.destination == name);
+            let from = &state.schema.source == name;
+            let to = &state.schema.destination == name;
             if from || to {
                 let gone = |end: i64| deleted.contains(end as u64);
                 self.drop_edges(edges, |source, destination| from && gone(source) || to && gone(destination));
@@ -121,14 +122,14 @@ impl PendingChanges {
 }
 
 impl PendingVertices {
-    /// All new vertices, deleted ones among them: they have their indexes.
+    /// Returns all new vertices, including deleted ones, which keep their indexes.
     pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
         joined(&self.batches, fields)
     }
 }
 
 impl PendingEdges {
-    /// The new edges that are there: ends, and columns of properties.
+    /// Returns the live new edges: ends, and columns of properties.
     pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<(Vec<i64>, Vec<i64>, Vec<ArrayRef>)> {
         let columns = joined(&self.batches, fields)?;
         if self.is_there.iter().all(|is_there| *is_there) {
@@ -141,11 +142,12 @@ impl PendingEdges {
         let columns =
             columns.iter().map(|column| filter(column, &rows)).collect::<std::result::Result<_, _>>();
         let columns = columns.map_err(|error| arrow_error("edges of a commit", error))?;
+
         Ok((left(&self.sources), left(&self.destinations), columns))
     }
 }
 
-/// Columns of all batches, null where a batch came before its column did.
+/// Concatenates columns of all batches, null for batches without the column.
 fn joined(batches: &[RecordBatch], fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
     let of = |field: &FieldRef| {
         let part = |batch: &RecordBatch| match batch.column_by_name(field.name()) {
@@ -162,5 +164,6 @@ fn joined(batches: &[RecordBatch], fields: &[FieldRef]) -> Result<Vec<ArrayRef>>
             }
         }
     };
+
     fields.iter().map(of).collect()
 }

@@ -1,68 +1,74 @@
-//! What is to be compacted of a type: decided from numbers alone.
+//! Compaction policy of a type, decided from numbers alone.
 
-/// Parts beyond which a lookup asks too many: they become one whatever their share.
-const MOST_BASES: usize = 8;
-/// Deltas, patches and sets of deletions that commits may leave of a type before their writer merges the latest.
-pub(crate) const MOST_LOOSE: usize = 64;
-/// Rows that are merged at most, since they are in memory: what is more stays as it is until it is rewritten.
-const MOST_MERGED: u64 = 1 << 18;
+/// Number of bases above which lookups read too many parts: they become one regardless of the share.
+const MAX_BASES: usize = 8;
+/// Deltas, patches and sets of deletions of a type before their writer merges the latest.
+pub(crate) const MAX_LOOSE: usize = 64;
+/// Maximum rows of a merge, which is in memory: more stay unmerged until a rewrite.
+const MAX_MERGED: u64 = 1 << 18;
 
-/// What there is of a type.
+/// Statistics of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CompactionStats {
     pub(crate) bases: usize,
     /// Rows of all bases.
     pub(crate) base_rows: u64,
-    /// Rows of bases that are gone or other by now, and are still in their files.
+    /// Rows of bases that were deleted or updated, and are still in their files.
     pub(crate) changed_rows: u64,
     pub(crate) deltas: usize,
     pub(crate) delta_rows: u64,
     pub(crate) patches: usize,
-    /// Sets of deletions of one thing, where there are most.
+    /// Maximum number of sets of deletions of one part.
     pub(crate) sets: usize,
-    /// How many of all these ride in records of the log, which stay for as long as they do.
+    /// Number of these inline in records of the log, which stay as long as they do.
     pub(crate) inline: usize,
 }
 
-/// What is done about it.
+/// Compaction to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompactionAction {
-    /// It is well as it is.
+    /// Leaves the type unchanged.
     Nothing,
-    /// Deltas become one delta, patches one patch, and sets of deletions one set, each in a file.
+    /// Merges deltas into one delta, patches into one patch, and sets of deletions into one set, each in a file.
     Merge,
-    /// All becomes one base.
+    /// Rewrites everything as one base.
     Rewrite,
 }
 
 impl CompactionStats {
-    /// `share` is how much of the rows of bases may lie in deltas or have changed before they are rewritten.
+    /// `share` is the maximum share of base rows in deltas or changed before bases are rewritten.
     pub(crate) fn plan(self, share: f64, force: bool) -> CompactionAction {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
-        let is_much = self.deltas.max(self.patches) > MOST_LOOSE && loose > MOST_MERGED;
+        let is_much = self.deltas.max(self.patches) > MAX_LOOSE && loose > MAX_MERGED;
         let is_loose = self.deltas.max(self.patches).max(self.sets) > 1 || self.inline > 0;
-        match () {
-            () if is_one && !is_loose => CompactionAction::Nothing,
-            () if !is_one && (force || self.bases > MOST_BASES || is_much) => CompactionAction::Rewrite,
-            () if loose > 0 && loose as f64 >= self.base_rows as f64 * share => CompactionAction::Rewrite,
-            () if is_loose => CompactionAction::Merge,
-            () => CompactionAction::Nothing,
+
+        if is_one && !is_loose {
+            return CompactionAction::Nothing;
         }
+        if !is_one && (force || self.bases > MAX_BASES || is_much) {
+            return CompactionAction::Rewrite;
+        }
+        if loose > 0 && loose as f64 >= self.base_rows as f64 * share {
+            return CompactionAction::Rewrite;
+        }
+
+        if is_loose { CompactionAction::Merge } else { CompactionAction::Nothing }
     }
 
-    /// The same for a writer that goes on committing, and does no more than that costs little beside its commits.
+    /// Plans as [`Self::plan`] for a writer between its commits, limited to cheap merges.
     pub(crate) fn plan_of_writer(self) -> CompactionAction {
-        match self.deltas.max(self.patches).max(self.sets) >= MOST_LOOSE {
-            true => CompactionAction::Merge,
-            false => CompactionAction::Nothing,
+        if self.deltas.max(self.patches).max(self.sets) >= MAX_LOOSE {
+            CompactionAction::Merge
+        } else {
+            CompactionAction::Nothing
         }
     }
 }
 
-/// The first of the latest deltas or patches that are merged, by their rows: no more than fit into memory. Of a writer one
-/// that is much larger than all behind it stays as it is, so that however often the latest are merged, each row is
-/// written a few times; but for some it is always worth it.
+/// Returns the first of the latest deltas or patches to merge, by their rows: at most [`MAX_MERGED`] rows. For a
+/// writer, stops at one that is much larger than all later ones, so that each row is rewritten a few times only,
+/// however often the latest are merged; the latest [`MAX_LOOSE`] / 2 are always worth a merge.
 pub(crate) fn first_of_latest(
     rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
     of_writer: bool,
@@ -72,13 +78,14 @@ pub(crate) fn first_of_latest(
     let mut behind = 0_u64;
     for rows in rows.rev() {
         let together = behind.saturating_add(rows);
-        let is_enough = of_writer && len - first >= MOST_LOOSE / 2;
-        if together > MOST_MERGED || (is_enough && rows / 2 > behind) {
+        let is_enough = of_writer && len - first >= MAX_LOOSE / 2;
+        if together > MAX_MERGED || (is_enough && rows / 2 > behind) {
             break;
         }
         behind = together;
         first -= 1;
     }
+
     first
 }
 
@@ -109,6 +116,7 @@ mod tests {
             CompactionAction::Rewrite
         );
         assert_eq!(CompactionStats { bases: 9, ..base }.plan(0.2, false), CompactionAction::Rewrite);
+
         let large = CompactionStats {
             bases: 1,
             base_rows: 1 << 30,
@@ -126,7 +134,8 @@ mod tests {
             CompactionStats { sets: 2, changed_rows: 2, ..base }.plan(0.2, false),
             CompactionAction::Merge
         );
-        // A base without what was deleted, of which the log still has the sets.
+
+        // A base without deletions whose sets are still in the log.
         assert_eq!(CompactionStats { sets: 1, inline: 1, ..base }.plan(0.2, true), CompactionAction::Merge);
         assert_eq!(CompactionStats { sets: 1, ..base }.plan(0.2, true), CompactionAction::Nothing);
     }
@@ -141,6 +150,7 @@ mod tests {
             CompactionStats { patches: 64, ..CompactionStats::default() }.plan_of_writer(),
             CompactionAction::Merge
         );
+
         let first = |rows: &[u64]| first_of_latest(rows.iter().copied(), true);
         assert_eq!(first(&[]), 0);
         let ones = [1; 40];
@@ -149,10 +159,13 @@ mod tests {
         assert_eq!(first(&[20_000, 5_000, 20_000, 5_000]), 0, "some, whatever their rows");
         assert_eq!(first(&[1, 1, 1 << 18]), 2, "what fits into memory");
         assert_eq!(first(&[1 << 21]), 1);
-        let (mut deltas, mut written, mut most) = (Vec::new(), 0, 0);
+
+        let mut deltas = Vec::new();
+        let mut written = 0;
+        let mut most = 0;
         for commit in 0..100_000 {
             deltas.push(1 + commit % 2);
-            if deltas.len() >= MOST_LOOSE {
+            if deltas.len() >= MAX_LOOSE {
                 let merged = deltas.split_off(first(&deltas)).iter().sum();
                 written += merged;
                 deltas.push(merged);

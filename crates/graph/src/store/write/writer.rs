@@ -1,4 +1,4 @@
-//! The writer of a store: takes batches, and commits them as one version or not at all.
+//! Writer of a store: takes batches, and commits them as one version or not at all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use stylobate_storage::SteadyInstant;
 
-use super::{commit::CommitBuilder, gc::LEAST_AGE, pending::PendingChanges, plan::MOST_LOOSE};
+use super::{commit::CommitBuilder, gc::MIN_AGE, pending::PendingChanges, plan::MAX_LOOSE};
 use crate::{
     Error, Result,
     store::{
@@ -21,43 +21,43 @@ use crate::{
     },
 };
 
-/// The log is listed before a commit that follows on a version this old: the records behind it may be gone already.
+/// Age of a version from which a commit on it lists the log first: later records may be removed already.
 const LIST_AFTER: Duration = Duration::from_secs(300);
 
-/// Takes changes to a store and commits them. What it was given is seen by nobody before it is committed, and what it
-/// commits is a version: all of it, or nothing.
+/// Takes changes to a store and commits them. They are invisible before the commit, and each commit is a version: all
+/// of it, or nothing.
 ///
-/// Where a store has several writers, the last one that was made is the writer: commits of the others fail with
+/// If a store has several writers, the last one that was made is the writer: commits of the others fail with
 /// [`Error::Fenced`].
 pub struct StoreWriter {
     store: GraphStore,
-    /// The version that the next commit follows.
+    /// Version that the next commit follows.
     pub(crate) head: Snapshot,
     seen: SteadyInstant,
     epoch: u64,
     pub(crate) pending: PendingChanges,
-    /// The state with pending changes of the schema.
+    /// State with pending changes of the schema.
     pub(crate) record: VersionRecord,
     attempt: Option<CommitAttempt>,
-    /// Commits that were tried with other contents, and may still be done.
+    /// Attempted commits with other contents, which may still succeed.
     in_doubt: Vec<String>,
-    /// The version after which it last merged what commits had left behind, or tried to.
+    /// Version of the last merge of committed deltas, or its last attempt.
     tidied: u64,
 }
 
-/// A commit that was tried: to be tried again as it is.
+/// Attempted commit, to be retried unchanged.
 struct CommitAttempt {
     record: Arc<VersionRecord>,
-    /// Before its files were written.
+    /// Time before its files were written.
     begun: SteadyInstant,
 }
 
 impl GraphStore {
-    /// Becomes the writer: whoever was it is fenced from now on. One commit.
+    /// Becomes the writer: the previous one is fenced from now on. One commit.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] where others keep committing meanwhile.
+    /// [`Error::Conflict`] if other commits keep coming first.
     #[boxed]
     pub async fn writer(&self) -> Result<StoreWriter> {
         let mut head = self.refresh().await?;
@@ -73,6 +73,7 @@ impl GraphStore {
                 RecordPutOutcome::Taken(_) => head = self.refresh().await?,
             }
         }
+
         Err(Error::Conflict {
             object: self.core().log.name(head.version() + 1),
             reason: "others keep committing".to_owned(),
@@ -96,31 +97,31 @@ impl StoreWriter {
         }
     }
 
-    /// The store that it writes to.
+    /// Returns the store that it writes to.
     pub fn store(&self) -> &GraphStore {
         &self.store
     }
 
-    /// The version that the next commit follows: what was committed, and nothing that was not.
+    /// Returns the version that the next commit follows, without pending changes.
     pub fn snapshot(&self) -> &Snapshot {
         &self.head
     }
 
-    /// Which writer it is: each one's number is greater than those before.
+    /// Returns the writer's number, which is greater than those of earlier writers.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether there is something to commit.
+    /// Returns true if there are changes to commit.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Lets the schema grow, with the next commit: what it adds can be written from now on.
+    /// Changes the schema with the next commit: new types and properties can be written from now on.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] where that cannot be, with nothing changed.
+    /// [`Error::Schema`] if the change is invalid, with nothing changed.
     pub fn alter(&mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Result<()> {
         let changes: Vec<SchemaChange> = changes.into_iter().collect();
         let mut altered = self.record.clone();
@@ -131,34 +132,34 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// What is pending changed: what was tried before is another commit.
+    /// Records a change of the pending state: the last attempt becomes another commit.
     pub(crate) fn touch(&mut self) {
         if let Some(attempt) = self.attempt.take() {
             self.in_doubt.push(attempt.record.commit.clone());
         }
     }
 
-    /// Gives up whatever is pending.
+    /// Discards pending changes.
     pub fn rollback(&mut self) {
         self.touch();
         self.pending = PendingChanges::default();
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits what is pending as a version, and returns its number; without anything pending that of the last one.
-    /// A small commit is one request; after some dozens of them the latest are merged, as [`GraphStore::compact`] would
-    /// merge them, so that the log and what is asked stay short. After an error nothing of it is visible and all of it
-    /// is still pending: commit again, add to it, or [`Self::rollback`].
+    /// Commits pending changes as a version, and returns its number; without any, that of the last version. A small
+    /// commit is one request; after some dozens of them the latest are merged, as by [`GraphStore::compact`], so that
+    /// the log and lookups stay short. After an error nothing is visible and all changes are still pending: commit
+    /// again, add to them, or [`Self::rollback`].
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] where a later writer took over, [`Error::Conflict`] where an attempt that had been changed or
-    /// given up was done after all, and whatever the object store says.
+    /// [`Error::Fenced`] if a later writer took over, [`Error::Conflict`] if an attempt that had been changed or
+    /// discarded succeeded after all, and any error of the object store.
     #[boxed]
     pub async fn commit(&mut self) -> Result<u64> {
         // Boxed, so that this is compiled once and not into each caller.
         let version = self.commit_as("write").boxed().await?;
-        if self.head.record().loose() >= MOST_LOOSE && version >= self.tidied + MOST_LOOSE as u64 {
+        if self.head.record().loose() >= MAX_LOOSE && version >= self.tidied + MAX_LOOSE as u64 {
             self.tidied = version;
             if let Err(error) = self.store.tidy().boxed().await {
                 tracing::warn!(%error, "what commits left behind was not merged");
@@ -172,13 +173,14 @@ impl StoreWriter {
             return Ok(self.head.version());
         }
         for attempt in 0..ATTEMPTS {
-            // Who lost one race finds there what came first; who lost another asks what else came.
+            // After a lost race the winner is known; after a second one the log is read for further commits.
             if attempt != 1
                 && let Some(version) = self.catch_up(attempt > 1).await?
             {
                 self.done();
                 return Ok(version);
             }
+
             let record = match &self.attempt {
                 Some(tried) if self.can_be_put(tried).await? => tried.record.clone(),
                 tried => {
@@ -190,21 +192,24 @@ impl StoreWriter {
                     record
                 }
             };
+
             if self.put(record).await? {
                 self.done();
                 return Ok(self.head.version());
             }
         }
+
         Err(self.overtaken())
     }
 
-    /// Whether a commit that was tried can be tried as it is: it follows what is there now, and nobody took its files for
-    /// garbage meanwhile.
+    /// Returns true if an attempted commit can be retried unchanged: it follows the current version, and its files were
+    /// not collected as garbage meanwhile.
     async fn can_be_put(&self, CommitAttempt { record, begun }: &CommitAttempt) -> Result<bool> {
-        let is_young = begun.elapsed() < LEAST_AGE / 2;
+        let is_young = begun.elapsed() < MIN_AGE / 2;
         if record.version != self.head.version() + 1 || !is_young {
             return Ok(false);
         }
+
         let known: Vec<&DataLocation> = self.head.record().locations().collect();
         for location in record.locations().filter(|location| !known.contains(location)) {
             if let DataLocation::File { path } = location
@@ -213,11 +218,12 @@ impl StoreWriter {
                 return Ok(false);
             }
         }
+
         Ok(true)
     }
 
-    /// Goes on from what others committed meanwhile, before anything is pending that rests on what they replaced. That
-    /// another writer took over is for the next commit to say.
+    /// Catches up with concurrent commits, before any pending change depends on what they replaced. A takeover by
+    /// another writer is left to the next commit to report.
     pub(crate) async fn begin(&mut self) -> Result<()> {
         if !self.pending.is_empty() || self.attempt.is_some() || !self.in_doubt.is_empty() {
             return Ok(());
@@ -227,20 +233,21 @@ impl StoreWriter {
             Ok(_) | Err(Error::Fenced { .. }) => {}
             Err(error) => return Err(error),
         }
+
         if self.head.version() > known {
             self.record = VersionRecord::clone(self.head.record());
         }
         Ok(())
     }
 
-    /// What was pending is committed.
+    /// Clears committed changes.
     fn done(&mut self) {
         self.attempt = None;
         self.pending = PendingChanges::default();
         self.record = VersionRecord::clone(self.head.record());
     }
 
-    /// Commits a state that somebody else makes of the newest one, such as that of a bulk load. Nothing may be pending.
+    /// Commits a state that `change` makes of the newest one, such as that of a bulk load. Nothing may be pending.
     ///
     /// # Errors
     ///
@@ -263,7 +270,7 @@ impl StoreWriter {
                 self.catch_up(attempt > 1).await?;
             }
             let record = change(self.head.clone(), self.head.record().next(operation, self.epoch)).await?;
-            // A failure may hide that it was done: then this writer's next commit finds it.
+            // A failed request may have succeeded: then this writer's next commit finds it.
             self.in_doubt.push(record.commit.clone());
             if self.put(Arc::new(record)).await? {
                 self.in_doubt.pop();
@@ -272,27 +279,30 @@ impl StoreWriter {
             }
             self.in_doubt.pop();
         }
+
         Err(self.overtaken())
     }
 
-    /// Follows what others committed without being writers: what is known here, or where this writer did nothing for
-    /// long or `asks`, what the log says. Returns the version as which the last attempt was done after all, if it was.
+    /// Catches up with commits of others that are no writers: from the versions known here, or from the log if this
+    /// writer was idle for long or `asks`. Returns the version of the last attempt if it succeeded after all.
     async fn catch_up(&mut self, asks: bool) -> Result<Option<u64>> {
-        let newest = match self.seen.elapsed() < LIST_AFTER && !asks {
-            true => self.store.latest(),
-            false => self.store.refresh().boxed().await?,
+        let newest = if self.seen.elapsed() < LIST_AFTER && !asks {
+            self.store.latest()
+        } else {
+            self.store.refresh().boxed().await?
         };
         self.seen = SteadyInstant::now();
         let known = self.head.version();
         if newest.version() <= known {
             return Ok(None);
         }
+
         let mut done = None;
         if self.attempt.is_some() || !self.in_doubt.is_empty() {
             for version in known + 1..=newest.version() {
                 let record = self.store.core().log.read(version).await?;
                 if self.attempt.as_ref().is_some_and(|attempt| attempt.record.commit == record.commit) {
-                    // Whoever came after it, it was done.
+                    // It succeeded, whatever came after it.
                     self.head = self.store.install(record).await;
                     done = Some(version);
                 } else if self.in_doubt.contains(&record.commit) {
@@ -300,14 +310,15 @@ impl StoreWriter {
                 }
             }
         }
+
         match (done, self.follow(newest.record().clone()).await) {
-            // The next commit is told.
+            // The next commit reports it.
             (Some(_), Err(Error::Fenced { .. })) => Ok(done),
             (_, followed) => followed.map(|()| done),
         }
     }
 
-    /// Puts a record; where another one came first that leaves this writer its place, goes on from there.
+    /// Puts a record; if a record of another committer came first that is no takeover, continues from there.
     async fn put(&mut self, record: Arc<VersionRecord>) -> Result<bool> {
         match self.store.core().log.put(&record).await? {
             RecordPutOutcome::Done => {
@@ -326,14 +337,16 @@ impl StoreWriter {
         }
         let late = self.in_doubt.contains(&other.commit);
         if late || other.epoch < self.epoch {
-            let reason = match late {
-                true => "a commit that had been changed or given up was done after all: roll back, and look",
-                false => "the log goes back to an earlier writer",
+            let reason = if late {
+                "a commit that had been changed or given up was done after all: roll back, and look"
+            } else {
+                "the log goes back to an earlier writer"
             };
             let reason = reason.to_owned();
             self.head = self.store.install(other).await;
             return Err(Error::Conflict { object, reason });
         }
+
         self.head = self.store.install(other).await;
         Ok(())
     }
@@ -346,7 +359,8 @@ impl StoreWriter {
 
 impl std::fmt::Debug for StoreWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (epoch, head) = (self.epoch, self.head.version());
+        let epoch = self.epoch;
+        let head = self.head.version();
         f.debug_struct("StoreWriter").field("epoch", &epoch).field("head", &head).finish_non_exhaustive()
     }
 }

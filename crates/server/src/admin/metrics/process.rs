@@ -1,4 +1,4 @@
-//! What the process takes of its machine, under the names that all exporters use: `process_*`.
+//! Resource usage of the process, under the names that all exporters use: `process_*`.
 
 use std::{fmt, fs, sync::OnceLock, time::SystemTime};
 
@@ -6,10 +6,10 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::{lone_float_counter, lone_gauge};
 
-/// Where the kernel counts in clock ticks, there are this many to a second on every Linux that runs this.
+/// Kernel clock ticks per second, the same on every Linux that runs this.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The process itself.
+/// Collector of the process metrics.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 
@@ -23,7 +23,7 @@ impl Collector for ProcessCollector {
             started(),
         )?;
 
-        // After the name of the process, which may hold anything but ends with the last parenthesis.
+        // The fields follow the process name, which may hold anything but ends with the last parenthesis.
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let number = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
@@ -31,6 +31,7 @@ impl Collector for ProcessCollector {
             let help = "Total user and system CPU time spent in seconds";
             lone_float_counter(encoder, "process_cpu_seconds", help, (user + system) / TICKS_PER_SECOND)?;
         }
+
         for (name, help, value) in [
             ("process_threads", "Number of OS threads in the process", number(17)),
             ("process_virtual_memory_bytes", "Virtual memory size in bytes", number(20)),
@@ -42,11 +43,12 @@ impl Collector for ProcessCollector {
                 lone_gauge(encoder, name, help, value)?;
             }
         }
+
         Ok(())
     }
 }
 
-/// When the process was asked for the first time, which is when its admin door opened.
+/// Returns the time of the first call, which is when the admin door opened.
 fn started() -> f64 {
     static STARTED: OnceLock<f64> = OnceLock::new();
     *STARTED.get_or_init(|| {
@@ -64,7 +66,7 @@ fn resident() -> Option<f64> {
 }
 
 fn open_descriptors() -> Option<f64> {
-    // The directory that is read is one of them.
+    // The directory being read is one of them.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 

@@ -1,4 +1,4 @@
-//! What the entry of an access key says, understood.
+//! Parses and validates the entry of an access key.
 
 use super::entries::{AccessKeyEntry, SecretEntry};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl AccessKeyEntry {
-    /// `ID:SECRET`: opens all buckets for writing, as one's own key should.
+    /// Parses `ID:SECRET`, which opens all buckets for writing, as a user's own key should.
     pub(crate) fn parse(text: &str, from: Provenance) -> Result<Self> {
         let Some((id, secret)) = text.split_once(':') else {
             return from.error("an access key is written ID:SECRET");
@@ -24,7 +24,7 @@ impl AccessKeyEntry {
     }
 }
 
-/// Understands an entry; `env` gives environment variables.
+/// Resolves an entry; `env` looks up environment variables.
 pub(crate) fn resolve(
     entry: &AccessKeyEntry,
     env: &dyn Fn(&str) -> Option<String>,
@@ -35,6 +35,7 @@ pub(crate) fn resolve(
             "id: {id:?} cannot be an id: use letters and digits, without spaces and '/', ':', ','"
         ));
     }
+
     let secret = entry.secret.read("secret", env)?;
     if secret.expose().is_empty() {
         return entry.secret.given().from.error(format!("the secret of access key {id} is empty"));
@@ -42,7 +43,7 @@ pub(crate) fn resolve(
     let token = match &entry.token {
         Some(entry) => {
             let token = entry.read("token", env)?;
-            // A header carries visible characters only: no other token could ever be shown.
+            // A header carries visible ASCII only: no other token could ever be sent.
             if token.expose().is_empty() || !token.expose().chars().all(|c| c.is_ascii_graphic()) {
                 return entry.given().from.error(format!(
                     "the token of access key {id} must be letters, digits and signs of ASCII, without spaces"
@@ -52,6 +53,7 @@ pub(crate) fn resolve(
         }
         None => None,
     };
+
     let buckets = match &entry.buckets {
         Some(buckets) => buckets.iter().map(|bucket| bucket.value.clone()).collect(),
         None => vec!["*".to_owned()],
@@ -113,6 +115,7 @@ mod tests {
         let plain = resolve(&key(SecretEntry::Text(given("secret"))), &|_| None).unwrap();
         assert_eq!(plain.bearer().expose(), "secret");
         assert_eq!(resolve(&with("t0ken"), &|_| None).unwrap().bearer().expose(), "t0ken");
+
         for odd in ["", "a b", "schlüssel", "a\nb"] {
             let error = resolve(&with(odd), &|_| None).unwrap_err().to_string();
             assert!(

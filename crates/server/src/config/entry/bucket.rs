@@ -1,4 +1,4 @@
-//! What the entry of a bucket says, understood.
+//! Parses and validates the entry of a bucket.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::{
     config::{BucketConfig, PrefixRule, Provenance, Sourced},
 };
 
-/// What is said once for all buckets.
+/// Settings that apply to all buckets.
 pub(crate) struct BucketDefaults {
-    /// How fresh answers are.
+    /// Default consistency.
     pub(crate) consistency: Sourced<Consistency>,
-    /// Whether writes are refused everywhere.
+    /// True if all buckets refuse writes.
     pub(crate) read_only: Sourced<bool>,
 }
 
-/// A bucket, and where what was not said in its own place came from.
+/// A bucket, and the provenance of the values that its entry does not set.
 pub(crate) struct ResolvedBucket {
     pub(crate) config: BucketConfig,
     pub(crate) entry: BucketEntry,
@@ -29,7 +29,7 @@ pub(crate) struct ResolvedBucket {
     pub(crate) read_only_from: Provenance,
 }
 
-/// Understands an entry.
+/// Resolves an entry.
 pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<ResolvedBucket> {
     let name = match &entry.name {
         Some(name) => name.parse("name", |name| check_bucket_name(name).map(|()| name.to_owned()))?.value,
@@ -41,6 +41,7 @@ pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<R
             }
         },
     };
+
     if entry.url.value.is_empty() {
         return entry
             .url
@@ -48,7 +49,7 @@ pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<R
             .error(format!("bucket {name} has no URL: write a folder or a URL such as s3://…"));
     }
 
-    // A flag or variable for all buckets overrides what the file says of one.
+    // A flag or variable for all buckets overrides the file's value for one.
     let own = match &entry.consistency {
         Some(given) => Some(given.parse("consistency", str::parse::<Consistency>)?),
         None => None,
@@ -73,6 +74,7 @@ pub(crate) fn resolve(entry: BucketEntry, defaults: &BucketDefaults) -> Result<R
         follow_links: entry.follow_links.as_ref().is_some_and(|given| given.value),
         cors: entry.cors.iter().map(|rule| rule.value.clone()).collect(),
     };
+
     Ok(ResolvedBucket { config, entry, consistency_from: consistency.from, read_only_from: read_only.from })
 }
 

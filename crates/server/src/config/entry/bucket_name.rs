@@ -1,9 +1,9 @@
-//! What a bucket may be called, and what its URL would call it.
+//! Validates bucket names, and derives them from URLs.
 
 use std::path::Path;
 
-/// Whether a bucket may have this name: 1 to 63 lower-case letters, digits, `.`, `-` and `_`, beginning and ending
-/// with a letter or digit. That is a little more than S3 allows.
+/// Checks that a bucket may have this name: 1 to 63 lower-case letters, digits, `.`, `-` and `_`, beginning and
+/// ending with a letter or digit. S3 allows slightly less.
 pub fn check_bucket_name(name: &str) -> Result<(), String> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let edge = |c: Option<char>| c.is_some_and(letter);
@@ -12,6 +12,7 @@ pub fn check_bucket_name(name: &str) -> Result<(), String> {
         && edge(name.chars().next_back())
         && name.chars().all(|c| letter(c) || ".-_".contains(c))
         && !name.contains("..");
+
     if fits {
         return Ok(());
     }
@@ -21,8 +22,8 @@ pub fn check_bucket_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// The name that a URL or folder gives its bucket: the last segment of the path, or else the host. `None` if
-/// neither can name a bucket.
+/// Returns the name that a URL or folder gives its bucket: the last segment of the path, or else the host. `None` if
+/// neither is a valid bucket name.
 pub fn name_of_url(url: &str) -> Option<String> {
     let path = match url.split_once("://") {
         Some((scheme, "" | "/")) => scheme,

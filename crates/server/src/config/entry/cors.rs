@@ -1,24 +1,24 @@
-//! Which web pages of other sites may use a bucket.
+//! CORS rules: access to a bucket by web pages of other sites.
 
 use std::time::Duration;
 
-/// Requests that pages of some origins may send.
+/// Requests that pages of certain origins may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Origins such as `https://app.example.com`, each with one `*` at most, which stands for anything.
+    /// Origins such as `https://app.example.com`, each with at most one `*`, which matches anything.
     pub origins: Vec<String>,
     /// Methods such as `GET`. Default: `GET` and `HEAD`.
     pub methods: Vec<String>,
-    /// Headers that requests may have; `*` is any. Default: any.
+    /// Request headers that are allowed; `*` is any. Default: any.
     pub headers: Vec<String>,
-    /// Headers of answers that pages may read. Default: those that tell of an object and its range.
+    /// Response headers that pages may read. Default: those that describe an object and its range.
     pub expose: Vec<String>,
-    /// How long a browser may keep the answer to its question. Default: an hour.
+    /// Maximum age of a cached preflight answer. Default: an hour.
     pub max_age: Duration,
 }
 
 impl CorsRule {
-    /// What pages of these origins may do by default: read.
+    /// Creates the default rule for these origins: read access.
     pub fn reading(origins: Vec<String>) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Self {
@@ -38,13 +38,13 @@ impl CorsRule {
         }
     }
 
-    /// Whether pages of this origin may send requests of this method.
+    /// Returns true if pages of this origin may send requests of this method.
     pub fn allows(&self, origin: &str, method: &str) -> bool {
         self.methods.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(method))
             && self.origins.iter().any(|pattern| matches(pattern, origin))
     }
 
-    /// Whether requests may have this header.
+    /// Returns true if requests may have this header.
     pub fn allows_header(&self, header: &str) -> bool {
         self.headers
             .iter()
@@ -52,7 +52,7 @@ impl CorsRule {
     }
 }
 
-/// Whether a text is the pattern, in which one `*` stands for anything.
+/// Returns true if `text` matches `pattern`, in which one `*` matches anything.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -1,4 +1,4 @@
-//! Buckets and access keys as they are written, before they are understood.
+//! Buckets and access keys as written, before validation.
 
 use super::bucket_name::check_bucket_name;
 use crate::{
@@ -10,24 +10,24 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct BucketEntry {
     pub(crate) from: Provenance,
-    /// The name, or `None` where the URL gives it.
+    /// The name, or `None` if the URL gives it.
     pub(crate) name: Option<Given>,
     pub(crate) url: Given,
     pub(crate) options: Vec<(String, Given)>,
     pub(crate) consistency: Option<Given>,
-    /// Prefix and consistency.
+    /// Consistency rules: prefix and consistency.
     pub(crate) rules: Vec<(String, Given)>,
     pub(crate) read_only: Option<Sourced<bool>>,
-    /// Whether links that lead out of a folder are followed.
+    /// True if symbolic links that lead out of a folder are followed.
     pub(crate) follow_links: Option<Sourced<bool>>,
-    /// Which pages may use it, and where each rule stands.
+    /// CORS rules, each with its provenance.
     pub(crate) cors: Vec<Sourced<CorsRule>>,
 }
 
 impl BucketEntry {
-    /// `NAME=URL`, or a URL that gives the name too.
+    /// Parses `NAME=URL`, or a URL that also gives the name.
     ///
-    /// What stands before the first `=` is a name only if it could be one: in `s3://lake/day=1` it is not.
+    /// Text before the first `=` is a name only if it is a valid one: in `s3://lake/day=1` it is not.
     pub(crate) fn parse(text: &str, from: Provenance) -> Self {
         let name_and_url = text.split_once('=').filter(|(name, _)| check_bucket_name(name).is_ok());
         let (name, url) = match name_and_url {
@@ -62,25 +62,25 @@ pub(crate) struct AccessKeyEntry {
     pub(crate) write: Sourced<bool>,
 }
 
-/// Where a secret is.
+/// Source of a secret.
 #[derive(Clone)]
 pub(crate) enum SecretEntry {
     Text(Given),
     /// In an environment variable.
     Env(Given),
-    /// In a file, whose trailing line break does not count.
+    /// In a file, without its trailing line break.
     File(Given),
 }
 
 impl SecretEntry {
-    /// What was written: the secret itself, or where it is.
+    /// Returns the text as written: the secret itself, or its location.
     pub(crate) fn given(&self) -> &Given {
         match self {
             Self::Text(given) | Self::Env(given) | Self::File(given) => given,
         }
     }
 
-    /// The secret. `key` is what the entry is called where it is its text; `env` gives environment variables.
+    /// Reads the secret. `key` names the entry if it holds the text itself; `env` looks up environment variables.
     pub(crate) fn read(&self, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret> {
         let from = &self.given().from;
         let secret = match self {
@@ -94,11 +94,12 @@ impl SecretEntry {
                 Err(error) => return from.error(format!("{key}_file: {}: {error}", given.value)),
             },
         };
+
         Ok(Secret::new(secret))
     }
 }
 
-/// Shows where the secret is, never the secret.
+/// Prints the location of the secret, never the secret.
 impl std::fmt::Debug for SecretEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Entries of buckets and access keys, understood and checked.
+//! Parses and validates entries of buckets and access keys.
 
 pub(super) mod access_key;
 pub(super) mod bucket;

@@ -1,4 +1,4 @@
-//! The configuration file: TOML in which every value knows its line, and an unknown key is an error.
+//! The configuration file: TOML in which each value keeps its line, and an unknown key is an error.
 
 use std::{
     path::{Path, PathBuf},
@@ -41,7 +41,7 @@ const ACCESS_KEY: [&str; 10] = [
 const TICKET_SECRET: [&str; 3] = ["ticket_secret", "ticket_secret_env", "ticket_secret_file"];
 
 impl Layer {
-    /// The layer of a configuration file.
+    /// Reads the layer of a configuration file.
     pub fn file(path: &Path) -> Result<Self> {
         match std::fs::read_to_string(path) {
             Ok(text) => parse(path.to_owned(), &text),
@@ -51,13 +51,13 @@ impl Layer {
         }
     }
 
-    /// The layer of a text in the format of the file; `path` is what errors call it.
+    /// Parses the layer from text in the format of the file; `path` is its name in errors.
     pub fn toml(path: impl Into<PathBuf>, text: &str) -> Result<Self> {
         parse(path.into(), text)
     }
 }
 
-/// Reads the layer that `text`, the content of the file `path`, describes.
+/// Parses `text`, the content of the file `path`.
 fn parse(path: PathBuf, text: &str) -> Result<Layer> {
     let file = ConfigFile { path: Arc::new(path), text };
     let document = match DeTable::parse(text) {
@@ -73,7 +73,7 @@ fn parse(path: PathBuf, text: &str) -> Result<Layer> {
 
 type TomlValue<'a> = Spanned<DeValue<'a>>;
 
-/// One file: what is needed to tell the line of a value.
+/// One file, with the means to find the line of a value.
 struct ConfigFile<'a> {
     path: Arc<PathBuf>,
     text: &'a str,
@@ -98,12 +98,14 @@ impl ConfigFile<'_> {
                 self.section(section, value, &mut layer)?;
             }
         }
+
         if let Some(value) = document.get("flight") {
             layer.ticket_secret = self.secret(self.table(value, "flight")?, TICKET_SECRET)?;
         }
         for value in self.tables(document, "bucket")? {
             layer.buckets.push(self.bucket(value)?);
         }
+
         for value in self.tables(document, "access_key")? {
             layer.access_keys.push(self.access_key(value)?);
         }
@@ -122,6 +124,7 @@ impl ConfigFile<'_> {
                 let secrets = TICKET_SECRET.into_iter().filter(|_| section == "flight");
                 return self.of(key).error(unknown_key(name, &place, Setting::keys(section).chain(secrets)));
             };
+
             let given = match value.get_ref() {
                 DeValue::Array(_) if setting == Setting::Domains => {
                     let domains = self.texts(value, name)?;
@@ -132,6 +135,7 @@ impl ConfigFile<'_> {
             };
             layer.settings.insert(setting, given);
         }
+
         Ok(())
     }
 
@@ -142,12 +146,14 @@ impl ConfigFile<'_> {
         let Some(url) = self.text(table, "url")? else {
             return from.error("a [[bucket]] needs a `url`: a folder, or a URL such as s3://…");
         };
+
         let mut options = Vec::new();
         if let Some(value) = table.get("options") {
             for (key, value) in self.table(value, "options")?.iter() {
                 options.push((key.get_ref().to_string(), self.scalar(value, key.get_ref())?));
             }
         }
+
         let mut rules = Vec::new();
         for value in self.tables(table, "rules")? {
             let rule = self.table(value, "rules")?;
@@ -157,6 +163,7 @@ impl ConfigFile<'_> {
                 _ => return self.of(value).error("a rule needs a `prefix` and a `consistency`"),
             }
         }
+
         Ok(BucketEntry {
             name: self.text(table, "name")?,
             url,
@@ -186,6 +193,7 @@ impl ConfigFile<'_> {
                 .of(value)
                 .error("a CORS rule needs `origins`, such as [\"https://app.example.com\"]");
         };
+
         let mut rule = CorsRule::reading(origins);
         if let Some(methods) = texts("methods")? {
             rule.methods = methods;
@@ -204,6 +212,7 @@ impl ConfigFile<'_> {
             };
             rule.max_age = max_age;
         }
+
         Ok(Sourced::new(rule, self.of(value)))
     }
 
@@ -217,14 +226,16 @@ impl ConfigFile<'_> {
         let Some(secret) = self.secret(table, ["secret", "secret_env", "secret_file"])? else {
             return from.error("an [[access_key]] needs one of `secret`, `secret_env` and `secret_file`");
         };
+
         let token = self.secret(table, ["token", "token_env", "token_file"])?;
         let texts = |key: &str| table.get(key).map(|value| self.texts(value, key)).transpose();
-        let (buckets, prefixes) = (texts("buckets")?, texts("prefixes")?);
+        let buckets = texts("buckets")?;
+        let prefixes = texts("prefixes")?;
         let write = self.boolean(table, "write")?.unwrap_or(Sourced::new(false, Provenance::Default));
         Ok(AccessKeyEntry { from, id, secret, token, buckets, prefixes, write })
     }
 
-    /// A secret, under the keys that give its text, its variable and its file; none if there is none of them.
+    /// Reads a secret from the keys for its text, its variable and its file; `None` if all are absent.
     fn secret(&self, table: &DeTable<'_>, keys: [&str; 3]) -> Result<Option<SecretEntry>> {
         let [text, env, file] = keys;
         let entries = [
@@ -232,6 +243,7 @@ impl ConfigFile<'_> {
             self.text(table, env)?.map(SecretEntry::Env),
             self.text(table, file)?.map(SecretEntry::File),
         ];
+
         let mut entries = entries.into_iter().flatten();
         match (entries.next(), entries.next()) {
             (entry, None) => Ok(entry),
@@ -255,7 +267,7 @@ impl ConfigFile<'_> {
         }
     }
 
-    /// The tables of `[[key]]`; none if there is no such key.
+    /// Returns the tables of `[[key]]`; empty if the key is absent.
     fn tables<'v, 'i>(&self, table: &'v DeTable<'i>, key: &str) -> Result<Vec<&'v TomlValue<'i>>> {
         match table.get(key).map(|value| (value, value.get_ref())) {
             None => Ok(Vec::new()),
@@ -267,7 +279,7 @@ impl ConfigFile<'_> {
         }
     }
 
-    /// A text, number or boolean, as it would be written on the command line.
+    /// Returns a text, number or boolean as it would be written on the command line.
     fn scalar(&self, value: &TomlValue<'_>, key: &str) -> Result<Given> {
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
@@ -369,6 +381,7 @@ mod tests {
              [[access_key]]\nid = 'me'\nsecret_env = 'S'\nbuckets = ['lake']\nwrite = true\n",
         )
         .unwrap();
+
         let bucket = &layer.buckets[0];
         assert_eq!(bucket.name.as_ref().unwrap().value, "lake");
         assert_eq!(bucket.url.value, "s3://b");

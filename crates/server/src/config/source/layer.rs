@@ -1,4 +1,4 @@
-//! What one source of the configuration says, and what the environment and the command line are read as.
+//! One source of the configuration, and parsers for the environment and the command line.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What one source says: the file, the environment or the command line.
+/// Values of one source: the file, the environment or the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Layer {
     /// The first line of the file that this layer was read from.
@@ -19,14 +19,14 @@ pub struct Layer {
     pub(crate) settings: BTreeMap<Setting, Given>,
     pub(crate) buckets: Vec<BucketEntry>,
     pub(crate) access_keys: Vec<AccessKeyEntry>,
-    /// What the tickets of several nodes are signed with.
+    /// Secret that signs the tickets of several nodes.
     pub(crate) ticket_secret: Option<SecretEntry>,
 }
 
 impl Layer {
-    /// The layer of the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, and `STYLOBATE_ORIGIN`
-    /// and `STYLOBATE_ACCESS_KEY`, which are lists with commas; and OpenTelemetry's own variables that say where traces go.
-    /// An empty variable says nothing.
+    /// Reads the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, the comma-separated lists
+    /// `STYLOBATE_ORIGIN` and `STYLOBATE_ACCESS_KEY`, and OpenTelemetry's own variables for the endpoint of traces.
+    /// An empty variable counts as unset.
     pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| {
             let text = variable(name).filter(|text| !text.is_empty())?;
@@ -41,6 +41,7 @@ impl Layer {
         {
             layer.settings.insert(Setting::OtlpEndpoint, given);
         }
+
         layer.ticket_secret = read("STYLOBATE_TICKET_SECRET").map(SecretEntry::Text);
         let list = |name| read(name).into_iter().flat_map(|given| split(&given)).collect::<Vec<_>>();
         for origin in list("STYLOBATE_ORIGIN") {
@@ -49,12 +50,13 @@ impl Layer {
         for key in list("STYLOBATE_ACCESS_KEY") {
             layer.access_keys.push(AccessKeyEntry::parse(&key.value, key.from)?);
         }
+
         Ok(layer)
     }
 
-    /// Checks that each `STYLOBATE_` variable of the environment is one that is read: a misspelt one would silently leave
-    /// its setting at the default. Variables that Kubernetes sets for a service named "stylobate" are accepted, and so are
-    /// those for which `also_known` returns true.
+    /// Checks that each `STYLOBATE_` variable of the environment is one that is read: a misspelt one would silently
+    /// leave its setting at the default. Variables that Kubernetes sets for a service named "stylobate" are accepted,
+    /// as are those for which `also_known` returns true.
     ///
     /// # Errors
     ///
@@ -75,7 +77,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Whether a secret is to be read from this variable.
+    /// Returns true if a secret is read from this variable.
     pub fn reads_secret_from(&self, variable: &str) -> bool {
         let keys = self.access_keys.iter().flat_map(|key| [Some(&key.secret), key.token.as_ref()]);
         let mut secrets = keys.chain([self.ticket_secret.as_ref()]).flatten();
@@ -88,13 +90,13 @@ impl Layer {
         self
     }
 
-    /// Adds an `--origin`: `NAME=URL`, or a URL that gives the name too.
+    /// Adds an `--origin`: `NAME=URL`, or a URL that also gives the name.
     pub fn with_origin(mut self, text: &str) -> Self {
         self.add_origin(&Given::new(text, Provenance::Flag("--origin".to_owned())));
         self
     }
 
-    /// Adds an `--option KEY=VALUE`, which goes to every origin of this layer.
+    /// Adds an `--option KEY=VALUE`, which applies to every origin of this layer.
     pub fn with_option(mut self, text: &str) -> Result<Self> {
         let from = Provenance::Flag("--option".to_owned());
         let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
@@ -103,6 +105,7 @@ impl Layer {
         if self.buckets.is_empty() {
             return from.error("an option belongs to an --origin: give one");
         }
+
         for bucket in &mut self.buckets {
             bucket.options.push((key.to_owned(), Given::new(value, from.clone())));
         }
@@ -120,8 +123,8 @@ impl Layer {
     }
 }
 
-/// Whether Kubernetes sets such a variable for a service: `SERVICE_HOST`, `SERVICE_PORT_HTTP`, `PORT`,
-/// `PORT_9000_TCP_ADDR`.
+/// Returns true if Kubernetes sets a variable of this name for a service: `SERVICE_HOST`, `SERVICE_PORT_HTTP`,
+/// `PORT`, `PORT_9000_TCP_ADDR`.
 fn is_of_kubernetes(name: &str) -> bool {
     let is_port = name.strip_prefix("PORT").is_some_and(|rest| {
         rest.is_empty()

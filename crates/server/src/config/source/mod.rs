@@ -1,4 +1,4 @@
-//! The sources of a configuration: file, environment and command line, laid over one another.
+//! The sources of a configuration: file, environment and command line.
 
 pub(super) mod file;
 pub(super) mod layer;

@@ -1,6 +1,7 @@
-//! Who signed a request: verifies Signature Version 4 of any request, and says what is wrong with one that fails.
+//! Verifies Signature Version 4 of any request, and reports the fault of one that fails.
 //!
-//! Plain GETs are verified by [`sigv4`](crate::s3::sigv4), which is faster and only ever says yes. This is for all others.
+//! Plain GETs are verified by [`sigv4`](crate::s3::sigv4), which is faster and only ever accepts. This is for all
+//! others.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
@@ -34,13 +35,13 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const SECURITY_TOKEN: &str = "x-amz-security-token";
 
-/// No client signs more headers.
+/// Maximum number of signed headers; no client signs more.
 const MAX_SIGNED_HEADERS: usize = 100;
 
-/// What a body without bytes hashes to.
+/// SHA-256 of an empty body.
 pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Parameters with which a client signed a URL .
+/// Query parameters of a presigned URL.
 const SIGNING_PARAMETERS: [&str; 11] = [
     "AWSAccessKeyId",
     "Expires",
@@ -55,22 +56,22 @@ const SIGNING_PARAMETERS: [&str; 11] = [
     "X-Amz-SignedHeaders",
 ];
 
-/// Whether a parameter is one by which a URL is signed, in whatever case it is written.
+/// Returns true if a parameter belongs to a presigned URL's signature, in any case.
 pub(crate) fn is_signing_parameter(name: &str) -> bool {
     let is_of_version_4 = |known: &&str| known.starts_with("X-Amz-") && known.eq_ignore_ascii_case(name);
     SIGNING_PARAMETERS.iter().any(|known| *known == name || is_of_version_4(known))
 }
 
-/// Who sends a request.
+/// Sender of a request.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     /// The access key that signed it; `None` on a node without keys.
     pub(crate) access_key: Option<String>,
-    /// What verifies the chunks of its body, if it comes in signed chunks.
+    /// Verifier of its body's chunks, if these are signed.
     pub(crate) chunks: Option<ChunkSignatures>,
 }
 
-/// Verifies the signature of a request against the keys of the node. On a node without keys anyone is let in.
+/// Verifies the signature of a request against the keys of the node. A node without keys admits anyone.
 pub(crate) fn authenticate(
     parts: &Parts,
     query: &QueryParameters,
@@ -93,13 +94,15 @@ pub(crate) fn authenticate(
     }
     let chunks = signature.payload.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD").then(|| {
         let has_trailers = signature.payload.ends_with("-TRAILER");
-        let (time, scope) = (signature.time.clone(), signature.scope.joined());
+        let time = signature.time.clone();
+        let scope = signature.scope.joined();
         ChunkSignatures::new(key, time, scope, signature.value.clone(), has_trailers)
     });
+
     Ok(Caller { access_key: Some(signature.scope.access_key), chunks })
 }
 
-/// An access key id and what its signature is limited to.
+/// An access key id and the scope of its signature.
 pub(crate) struct CredentialScope {
     pub(crate) access_key: String,
     pub(crate) day: String,
@@ -110,9 +113,13 @@ impl CredentialScope {
     /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplitn(5, '/');
-        let (terminator, service) = (fields.next()?, fields.next()?);
-        let (region, day, access_key) = (fields.next()?, fields.next()?, fields.next()?);
+        let terminator = fields.next()?;
+        let service = fields.next()?;
+        let region = fields.next()?;
+        let day = fields.next()?;
+        let access_key = fields.next()?;
         let is_ours = terminator == "aws4_request" && service == "s3" && !access_key.is_empty();
+
         is_ours.then(|| Self {
             access_key: access_key.to_owned(),
             day: day.to_owned(),
@@ -126,13 +133,13 @@ impl CredentialScope {
     }
 }
 
-/// A signature that is neither expired nor from the future, not verified yet.
+/// A signature that is neither expired nor from the future, not yet verified.
 struct ClaimedSignature {
     scope: CredentialScope,
-    /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
+    /// Time of signing, as `YYYYMMDDTHHMMSSZ`.
     time: String,
     signed_headers: Vec<String>,
-    /// What the canonical request says about the body.
+    /// The payload hash in the canonical request.
     payload: String,
     value: String,
 }
@@ -166,6 +173,7 @@ impl ClaimedSignature {
                 "The authorization header is malformed: Credential=ID/DAY/REGION/s3/aws4_request, SignedHeaders and Signature are needed."
             )
         };
+
         let text = authorization.to_str().map_err(|_| malformed())?.trim();
         if text.starts_with("AWS ") {
             return Err(version_2());
@@ -176,6 +184,7 @@ impl ClaimedSignature {
                 "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
             ));
         };
+
         let field = |name: &str| {
             let mut fields = fields.split(',').map(str::trim);
             fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('=')).ok_or_else(malformed)
@@ -187,6 +196,7 @@ impl ClaimedSignature {
                 s3_error!(AccessDenied, "AWS authentication requires a valid Date or x-amz-date header")
             })?,
         };
+
         let signed = checked_time(&time, &scope)?;
         if (now - signed).abs() > TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
             return Err(skewed(&time, now));
@@ -210,6 +220,7 @@ impl ClaimedSignature {
                 error(format!("Query-string authentication version 4 requires the parameter {name}."))
             })
         };
+
         if field("X-Amz-Algorithm")? != ALGORITHM {
             return Err(error(format!("X-Amz-Algorithm only supports \"{ALGORITHM}\".")));
         }
@@ -219,6 +230,7 @@ impl ClaimedSignature {
                     .to_owned(),
             )
         })?;
+
         let time = field("X-Amz-Date")?.to_owned();
         let signed = checked_time(&time, &scope)?;
         let expires: u64 = field("X-Amz-Expires")?
@@ -229,6 +241,7 @@ impl ClaimedSignature {
                 "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds".to_owned(),
             ));
         }
+
         let age = now - signed;
         if age < -TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
             return Err(s3_error!(AccessDenied, "Request is not yet valid"));
@@ -244,6 +257,7 @@ impl ClaimedSignature {
                 ],
             ));
         }
+
         let in_header = text_of(headers, &CONTENT_SHA256).filter(|text| text.starts_with("STREAMING-"));
         let in_query = query.get("X-Amz-Content-Sha256").map(str::to_owned);
         Ok(Self {
@@ -255,21 +269,22 @@ impl ClaimedSignature {
         })
     }
 
-    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: the holder of a presigned URL for putting
-    /// one object could otherwise add a header that makes it a copy of another.
+    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: the holder of a presigned URL for
+    /// putting one object could otherwise add a header that makes it a copy of another.
     fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
         let mut names: Vec<&str> = self.signed_headers.iter().map(String::as_str).collect();
         names.sort_unstable();
-        // Each costs as much as its header is long, before anything is proved.
+        // Each costs time in proportion to its header, before anything is verified.
         if names.len() > MAX_SIGNED_HEADERS || names.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(s3_error!(
                 AuthorizationHeaderMalformed,
                 "SignedHeaders: too many names, or one twice"
             ));
         }
+
         let is_signed =
             |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
-        // The hash of the body proves itself.
+        // The body's hash needs no cover: the body is compared with it.
         let needs_cover = |name: &str| name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
         match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name))
         {
@@ -280,6 +295,7 @@ impl ClaimedSignature {
                 ),
                 vec![ErrorDetail::new("HeadersNotSigned", name.to_owned())],
             )),
+
             None if !is_signed(HOST.as_str()) => {
                 Err(s3_error!(AccessDenied, "The header Host must be among the signed headers"))
             }
@@ -287,7 +303,7 @@ impl ClaimedSignature {
         }
     }
 
-    /// Whether the signature is that of the request, whichever of the usual ways its client escapes a path in.
+    /// Returns true if the signature matches the request, under any usual escaping of the path.
     fn matches_any(
         &self,
         key: &HmacSha256,
@@ -306,7 +322,7 @@ impl ClaimedSignature {
         if self.value.len() != 64 || !decode_hex(&self.value, &mut value) {
             return false;
         }
-        // The comparison takes as long for any wrong signature.
+        // The comparison takes constant time.
         mac.verify_slice(&value).is_ok()
     }
 
@@ -316,7 +332,7 @@ impl ClaimedSignature {
         format!("{ALGORITHM}\n{}\n{}\n{digest}", self.time, self.scope.joined())
     }
 
-    /// The canonical request; `host` in place of the Host header, if given.
+    /// Builds the canonical request, with `host` in place of the Host header if given.
     fn canonical_request(
         &self,
         parts: &Parts,
@@ -335,6 +351,7 @@ impl ClaimedSignature {
             text.push_str(&value);
             text.push('\n');
         }
+
         text.push('\n');
         text.push_str(&self.signed_headers.join(";"));
         text.push('\n');
@@ -342,7 +359,7 @@ impl ClaimedSignature {
         text
     }
 
-    /// The error that tells what was verified, and, where it is known, what differs.
+    /// Returns the error for a mismatch: the strings that were signed and, if known, the difference.
     fn mismatch(&self, key: &HmacSha256, parts: &Parts, query: &QueryParameters) -> S3Error {
         let mut message = "The request signature we calculated does not match the signature you provided. Check your key and signing method."
             .to_owned();
@@ -358,14 +375,14 @@ impl ClaimedSignature {
                 "The signature covers the header {absent}, which did not arrive: a proxy may have removed it."
             );
         }
+
         let canonical_request = self.canonical_request(parts, &canonical_path(parts), query, None);
         let string_to_sign = self.string_to_sign(&canonical_request);
         // The answer may end up in a log: the session token must not.
         let token = canonical_value(&parts.headers, SECURITY_TOKEN);
-        let canonical_request = match token.is_empty() {
-            true => canonical_request,
-            false => canonical_request.replace(&token, "***"),
-        };
+        let canonical_request =
+            if token.is_empty() { canonical_request } else { canonical_request.replace(&token, "***") };
+
         detailed(
             S3Error::with_message(s3s::S3ErrorCode::SignatureDoesNotMatch, message),
             vec![
@@ -378,13 +395,13 @@ impl ClaimedSignature {
     }
 }
 
-/// The path with each byte escaped once, whatever escapes the client chose.
+/// Returns the path with each byte escaped once, however the client escaped it.
 fn canonical_path(parts: &Parts) -> String {
     let decoded = percent_encoding::percent_decode(parts.uri.path().as_bytes()).decode_utf8_lossy();
     encode_path(&decoded)
 }
 
-/// The values of a header, trimmed and with runs of spaces as one, joined by commas.
+/// Returns the values of a header, trimmed, with runs of spaces collapsed, joined by commas.
 fn canonical_value(headers: &HeaderMap, name: &str) -> String {
     let values = headers.get_all(name).iter();
     let values = values.map(|value| {
@@ -409,6 +426,7 @@ fn checked_time(time: &str, scope: &CredentialScope) -> S3Result<DateTime<Utc>> 
             scope.day
         ));
     }
+
     Ok(parsed)
 }
 
@@ -429,7 +447,7 @@ fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
     )
 }
 
-/// 403: the node has no such access key.
+/// Returns a 403 error: the node has no such access key.
 pub(crate) fn unknown_access_key(id: &str) -> S3Error {
     detailed(
         s3_error!(InvalidAccessKeyId, "The access key id you provided does not exist here."),
@@ -437,7 +455,7 @@ pub(crate) fn unknown_access_key(id: &str) -> S3Error {
     )
 }
 
-/// 400: the request is signed by Signature Version 2.
+/// Returns a 400 error: the request is signed by Signature Version 2.
 pub(crate) fn version_2() -> S3Error {
     s3_error!(
         InvalidRequest,
@@ -445,7 +463,7 @@ pub(crate) fn version_2() -> S3Error {
     )
 }
 
-/// Reads 32 bytes in hexadecimal; false if the text is none.
+/// Parses 32 bytes of hexadecimal; returns false if the text is invalid.
 pub(crate) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -458,6 +476,7 @@ pub(crate) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
             _ => return false,
         }
     }
+
     true
 }
 

@@ -1,4 +1,4 @@
-//! Requests of web pages: the question that a browser asks before one, and the headers that let a page read the answer.
+//! CORS: preflight requests, and the headers that let a page read the answer.
 
 use http::{
     HeaderMap, HeaderValue, StatusCode,
@@ -12,13 +12,13 @@ use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result, s3_error};
 
 use crate::{config::CorsRule, s3::wire::header_text};
 
-/// The rule by which a page may send a request, if it comes from a page.
+/// Returns the rule that allows a page to send a request, if the request comes from a page.
 pub(crate) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
     let origin = header_text::value(headers, &ORIGIN)?;
     rules.iter().find(|rule| rule.allows(origin, method))
 }
 
-/// The answer to a browser that asks whether a page may send a request.
+/// Answers a preflight request.
 pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HttpResponse> {
     let Some(method) =
         header_text::value(headers, &ACCESS_CONTROL_REQUEST_METHOD).filter(|_| headers.contains_key(ORIGIN))
@@ -38,10 +38,11 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Htt
         header_text::set(told, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
     }
     header_text::set(told, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
+
     Ok(answer)
 }
 
-/// Lets the page that sent a request read the answer.
+/// Adds the headers that let the requesting page read the answer.
 pub(crate) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap) {
     if let Some(origin) = request.get(ORIGIN) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -51,9 +52,10 @@ pub(crate) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap
 }
 
 fn forbidden(is_off: bool) -> S3Error {
-    let message = match is_off {
-        true => "CORSResponse: CORS is not enabled for this bucket.",
-        false => "CORSResponse: This CORS request is not allowed.",
+    let message = if is_off {
+        "CORSResponse: CORS is not enabled for this bucket."
+    } else {
+        "CORSResponse: This CORS request is not allowed."
     };
     let mut error = S3Error::with_message(S3ErrorCode::Custom("AccessForbidden".into()), message);
     error.set_status_code(StatusCode::FORBIDDEN);

@@ -1,4 +1,4 @@
-//! Who may do what: signatures, rights of access keys, and requests of web pages.
+//! Access control: signatures, rights of access keys, and CORS.
 
 pub(super) mod authenticate;
 pub(super) mod cors;

@@ -1,4 +1,4 @@
-//! What a request changes at the origin, and the cache's being told of it.
+//! Changes that a request makes at the origin, and the invalidation of the cache for them.
 
 use std::{
     pin::Pin,
@@ -19,17 +19,17 @@ use stylobate_storage::{ReadThrough, S3Endpoint};
 use super::{super::operation::S3Operation, patience::OriginBody};
 use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
 
-/// How long an answer is waited for that its client did not wait for.
+/// Maximum wait for an answer after its client has disconnected.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// When changes are applied again that may yet be carried out.
+/// Delays after which uncertain changes are applied again.
 const LATER: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15), Duration::from_secs(60)];
 
-/// Operations that write and leave every object as it is.
+/// Writes that leave every object as it is.
 const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
 
-/// Objects that are other ones after a request, in each bucket of the node that shows them.
+/// Objects changed by a request, in each bucket of the node that shows them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChangedObjects {
     objects: Vec<(ReadThrough, Path)>,
@@ -37,7 +37,7 @@ pub(super) struct ChangedObjects {
 }
 
 impl ChangedObjects {
-    /// What an operation on these keys changes.
+    /// Returns what an operation on these keys changes.
     pub(super) fn of(node: &Node, endpoint: &S3Endpoint, operation: &S3Operation, keys: &[String]) -> Self {
         let mut changes = Self::default();
         if operation.action == Action::Read || HARMLESS.contains(&operation.name) {
@@ -51,6 +51,7 @@ impl ChangedObjects {
             if operation.name == "DeleteBucket" {
                 changes.buckets.push(bucket.reader.clone());
             }
+
             for key in keys {
                 let at_origin = format!("{}{key}", endpoint.key_prefix());
                 let key = at_origin.strip_prefix(shown.key_prefix()).map(CheckedKey::parse);
@@ -59,6 +60,7 @@ impl ChangedObjects {
                 }
             }
         }
+
         changes
     }
 
@@ -66,17 +68,17 @@ impl ChangedObjects {
         self.objects.is_empty()
     }
 
-    /// Drops what is known and cached of all objects.
+    /// Invalidates all cached state of the objects.
     pub(super) fn apply(&self) {
         self.objects.iter().for_each(|(reader, path)| reader.invalidate(path));
     }
 
-    /// Drops what is known and cached of buckets that are gone.
+    /// Invalidates all cached state of deleted buckets.
     pub(super) fn apply_to_buckets(&self) {
         self.buckets.iter().for_each(ReadThrough::invalidate_all);
     }
 
-    /// Drops it now and for a while: nobody knows when the origin carries out what it was sent, if at all.
+    /// Invalidates now and repeatedly for a while: the origin may carry out the request at any later time, or never.
     pub(super) fn apply_again_later(self) {
         self.apply();
         if !self.is_empty() {
@@ -90,10 +92,10 @@ impl ChangedObjects {
     }
 }
 
-/// An answer during which its origin may still carry out the changes.
+/// Body of an answer during which its origin may still carry out the changes.
 ///
-/// They are applied before each piece of the answer is handed on, so that no client that has seen its end finds what
-/// was cached before. If the client goes away, the rest is read all the same.
+/// They are applied before each piece of the answer is passed on, so that no client that has seen its end finds stale
+/// cache contents. If the client disconnects, the rest is read nevertheless.
 pub(super) struct InvalidatingBody {
     body: Option<OriginBody>,
     changes: ChangedObjects,
@@ -152,7 +154,8 @@ impl ByteStream for InvalidatingBody {
 impl Drop for InvalidatingBody {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
-        let (mut rest, changes) = (Body::http_body(body), self.changes.clone());
+        let mut rest = Body::http_body(body);
+        let changes = self.changes.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let to_its_end = async { while let Some(Ok(_)) = rest.next().await {} };

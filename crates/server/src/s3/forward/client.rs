@@ -1,4 +1,4 @@
-//! The HTTP client that sends requests to origins as they are: it follows no redirect, and leaves paths alone.
+//! The HTTP client that forwards requests to origins unchanged: it follows no redirect, and leaves paths alone.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::https::connector;
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends requests over connections that are kept. Cheap to clone.
+/// Sends requests over pooled connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct OriginClient {
     client: Client<HttpsConnector<HttpConnector>, Body>,
@@ -35,10 +35,10 @@ impl OriginClient {
         Self { client }
     }
 
-    /// Sends a request; the body of the answer comes as it arrives. Both end where nothing moves for as long as `patience`.
+    /// Sends a request; the answer's body streams. Both fail if no byte moves for `patience`.
     ///
-    /// A server that refuses a body without reading it closes the connection afterwards, and not all say so: such a
-    /// connection is not used again.
+    /// A server that refuses a body without reading it closes the connection afterwards, and not all announce this:
+    /// such a connection is not reused.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
@@ -46,10 +46,12 @@ impl OriginClient {
     ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let has_body = !request.body().is_end_stream();
         let progress = TransferProgress::new();
-        let mut request = match has_body {
-            true => request.map(|body| Body::http_body(ProgressBody::new(body, progress.clone()))),
-            false => request,
+        let mut request = if has_body {
+            request.map(|body| Body::http_body(ProgressBody::new(body, progress.clone())))
+        } else {
+            request
         };
+
         let counted = OriginMetricsTag::begin(&request);
         let connection = capture_connection(&mut request);
         let answer = tokio::select! {
@@ -58,6 +60,7 @@ impl OriginClient {
                 Err(OriginUnreachable(StalledTransfer { seconds: patience.as_secs_f64() }.into()))
             }
         };
+
         if let Some(counted) = counted {
             end(counted, &answer);
         }
@@ -72,8 +75,8 @@ impl OriginClient {
         Ok(answer.map(|body| OriginBody::new(body, patience)))
     }
 
-    /// Sends a request that changes nothing; without a body, it is sent once more where a connection that was kept turns out
-    /// to be closed.
+    /// Sends a request that changes nothing; without a body, it is retried once if a pooled connection turns out to
+    /// be closed.
     pub(super) async fn ask(
         &self,
         request: Request<Body>,
@@ -92,7 +95,7 @@ impl OriginClient {
     }
 }
 
-/// Says whose counters a request belongs to, as an extension of it.
+/// Request extension that names the metrics to count it in.
 #[derive(Clone, Debug)]
 pub(super) struct OriginMetricsTag {
     pub(super) metrics: Arc<OriginMetrics>,
@@ -110,7 +113,7 @@ fn end<B>(counted: OriginRequest, answer: &Result<Response<B>, OriginUnreachable
     match answer {
         Ok(answer) => counted.answered(answer.status()),
         Err(failed) if failed.has_stalled() => counted.failed(OriginFailure::Timeout),
-        // The body of the client broke off: the origin did nothing wrong.
+        // The client's body broke off: the origin is not at fault.
         Err(failed) if failed.is_of_body() => {}
         Err(_) => counted.failed(OriginFailure::Connection),
     }
@@ -122,12 +125,12 @@ fn end<B>(counted: OriginRequest, answer: &Result<Response<B>, OriginUnreachable
 pub(super) struct OriginUnreachable(#[source] StdError);
 
 impl OriginUnreachable {
-    /// Whether it was waited for until the patience ended.
+    /// Returns true if the patience ran out.
     pub(super) fn has_stalled(&self) -> bool {
         self.0.is::<StalledTransfer>()
     }
 
-    /// Whether the body that was to be sent failed.
+    /// Returns true if the body to send failed.
     fn is_of_body(&self) -> bool {
         let first: &(dyn Error + 'static) = &*self.0;
         let mut causes = std::iter::successors(Some(first), |error| (*error).source());
@@ -135,7 +138,7 @@ impl OriginUnreachable {
     }
 }
 
-/// An error with all that caused it.
+/// Formats an error with all of its sources.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -35,12 +35,12 @@ const TAGGING_DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-tagging-dir
 const COPY_RANGE: HeaderName = HeaderName::from_static("x-amz-copy-source-range");
 const METADATA: &str = "x-amz-meta-";
 
-/// What describes an object, which a copy keeps unless it is told another.
+/// Headers that describe an object, which a copy keeps unless they are replaced.
 const DESCRIBING: [HeaderName; 6] =
     [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES];
 
 impl Forwarder {
-    /// Copies through the node, if the origin of the target cannot copy by itself.
+    /// Copies through the node, if the target's origin cannot copy by itself.
     pub(super) async fn copy_from_elsewhere(
         &self,
         request: &ForwardRequest<'_>,
@@ -68,6 +68,7 @@ impl Forwarder {
             }
             _ => RequestedRange::All,
         };
+
         let path = read::readable_path(&bucket.reader, &source.key)?;
         let opened = read::open(&bucket.reader, &path, &wanted, &conditions).await.map_err(|failed| {
             match failed.code() {
@@ -75,15 +76,17 @@ impl Forwarder {
                 _ => failed,
             }
         })?;
+
         let is_replaced = headers.get(METADATA_DIRECTIVE).is_some_and(|value| value == "REPLACE");
-        let sent = match is_part {
-            true => HeaderMap::new(),
-            false => target_headers(headers, &opened, path.as_ref(), is_replaced),
+        let sent = if is_part {
+            HeaderMap::new()
+        } else {
+            target_headers(headers, &opened, path.as_ref(), is_replaced)
         };
         self.put_copy(request, sent, opened, is_part).await.map(Some)
     }
 
-    /// Puts what was opened where the request says.
+    /// Writes the opened object to the target of the request.
     async fn put_copy(
         &self,
         request: &ForwardRequest<'_>,
@@ -112,6 +115,7 @@ impl Forwarder {
             headers: HeaderMap::new(),
             caller: request.caller.clone(),
         };
+
         let keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
         let changes = ChangedObjects::of(&self.node, request.endpoint, &put.operation, &keys);
         let sent = self.build(&put, &names, headers, outgoing).await?;
@@ -129,12 +133,13 @@ impl Forwarder {
         xml.push_str(&format!("</{root}>"));
         let mut copied = HttpResponse::new(Body::from(xml));
         copied.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+
         Ok(copied)
     }
 }
 
-/// The headers of the object that is written: those of the request, and where it does not replace them, those that
-/// describe the source.
+/// Returns the headers of the written object: those of the request, and unless it replaces them, those that describe
+/// the source.
 fn target_headers(headers: &HeaderMap, opened: &OpenedObject, path: &str, is_replaced: bool) -> HeaderMap {
     let mut sent = HeaderMap::new();
     let describes = |name: &HeaderName| DESCRIBING.contains(name) || name.as_str().starts_with(METADATA);
@@ -147,6 +152,7 @@ fn target_headers(headers: &HeaderMap, opened: &OpenedObject, path: &str, is_rep
             sent.append(name.clone(), value.clone());
         }
     }
+
     if !is_replaced {
         for (name, value) in &describe_copy(opened, path) {
             if describes(name) {
@@ -154,6 +160,7 @@ fn target_headers(headers: &HeaderMap, opened: &OpenedObject, path: &str, is_rep
             }
         }
     }
+
     sent
 }
 
@@ -166,6 +173,7 @@ fn conditions(headers: &HeaderMap) -> S3Result<ReadConditions> {
         let text = headers.get(name)?.to_str().ok()?;
         Timestamp::parse(TimestampFormat::HttpDate, text).ok()
     };
+
     Ok(ReadConditions {
         if_match: tag("x-amz-copy-source-if-match")?,
         if_none_match: tag("x-amz-copy-source-if-none-match")?,

@@ -1,9 +1,9 @@
-//! Uploads by HTML form: written again with a policy that the origin's credentials sign, and sent while the file arrives.
+//! Uploads by HTML form: rewritten with a policy signed by the origin's credentials, and sent while the file arrives.
 //!
-//! The fields are those that were verified, each once. What follows the file in the client's form is not sent, since origins
-//! differ in whether they heed it, nor is the client's boundary, by which a file could hold what only the origin takes for a
-//! field. So that the length of the form is known before its end, what the client's form has more after the file is made up
-//! for by spaces after the closing delimiter, which are no part of a form.
+//! The fields are those that were verified, each once. Anything after the file in the client's form is dropped, since
+//! origins differ in reading it, and so is the client's boundary, with which a file could contain what only the
+//! origin takes for a field. To know the length of the form in advance, the bytes dropped after the file are replaced
+//! by spaces after the closing delimiter, which are not part of a form.
 
 use std::{
     pin::Pin,
@@ -39,20 +39,20 @@ use crate::s3::{
     write::post_form::{SuccessAction, VerifiedForm},
 };
 
-/// How long an origin may take a form: it may look at the policy after the last byte of the file.
+/// Validity of the policy: an origin may check it after the last byte of the file.
 const VALIDITY: TimeDelta = TimeDelta::days(1);
 
-/// Headers of the client that an origin's policies may ask about.
+/// Client headers that an origin's policies may depend on.
 const SENT: [HeaderName; 2] = [REFERER, USER_AGENT];
 
-/// Fields that are written for the origin.
+/// Fields that are rewritten for the origin.
 const REPLACED: [&str; 3] = ["bucket", "file", "key"];
 
-/// Bytes of spaces at a time.
+/// Padding, sent in pieces of this size.
 static SPACES: [u8; 1024] = [b' '; 1024];
 
 impl Forwarder {
-    /// Has the origin store the file of a form. The request is to the object that the form names.
+    /// Forwards the file of a form to the origin. The request targets the object that the form names.
     pub(in crate::s3) async fn forward_form(
         &self,
         request: &ForwardRequest<'_>,
@@ -66,6 +66,7 @@ impl Forwarder {
             &request.operation,
             std::slice::from_ref(&form.key),
         );
+
         let success = SuccessAction::of(&form.fields);
         let key = form.key.clone();
 
@@ -76,32 +77,35 @@ impl Forwarder {
             // To the page that the client named, wherever the origin's answer points.
             return Ok(success.answer(names.bucket, &key, described(answer.headers())));
         }
+
         let answer = self.hand_back(request, &names, asked, answer).await?;
-        match answer.status().is_success() && !names.are_same() {
-            true => Ok(renamed(answer, names.bucket, &key).await),
-            false => Ok(answer),
+        if answer.status().is_success() && !names.are_same() {
+            Ok(renamed(answer, names.bucket, &key).await)
+        } else {
+            Ok(answer)
         }
     }
 }
 
-/// An answer about a stored object by the names that the client knows.
+/// Rewrites an answer about a stored object to the names that the client knows.
 async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse {
     let (mut head, mut body) = answer.into_parts();
     if !head.headers.contains_key(ETAG)
         && let Ok(text) = body.store_all_limited(MAX_ANSWER_XML).await
         && let Ok(answered) = str::from_utf8(&text)
     {
-        // One that cannot be read has none.
+        // An unreadable answer has none.
         let _ = xml::visit(answered, |path, text| {
             if path.last().is_some_and(|name| *name == "ETag") {
                 header_text::set(&mut head.headers, ETAG, text);
             }
         });
     }
+
     SuccessAction::Status(head.status).answer(bucket, key, head.headers)
 }
 
-/// The headers that tell of a stored object, of an answer that points elsewhere.
+/// Returns the headers that describe a stored object, from an answer that redirects elsewhere.
 fn described(answer: &HeaderMap) -> HeaderMap {
     let is_told = |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-");
     let told = answer.iter().filter(|(name, _)| is_told(name));
@@ -115,7 +119,7 @@ fn described(answer: &HeaderMap) -> HeaderMap {
     described
 }
 
-/// The form as it is sent to the origin.
+/// Builds the form for the origin.
 async fn build(
     request: &ForwardRequest<'_>,
     names: &BucketNames<'_>,
@@ -132,12 +136,14 @@ async fn build(
     }
 
     let uri = uri_of(endpoint, None, &QueryParameters::default())?;
+
     let mut headers = HeaderMap::new();
     for name in SENT {
         if let Some(value) = request.headers.get(&name) {
             headers.insert(name, value.clone());
         }
     }
+
     if let Some(authority) = uri.authority() {
         header_text::set(&mut headers, HOST, authority.as_str());
     }
@@ -146,7 +152,8 @@ async fn build(
     }
     let boundary = format!("stylobate{}", hex(&rand::random::<[u8; 16]>()));
     header_text::set(&mut headers, CONTENT_TYPE, &format!("multipart/form-data; boundary={boundary}"));
-    // Where both are given, the length is not that of the body.
+
+    // If both are given, the length is not that of the body.
     let is_known = !request.headers.contains_key(TRANSFER_ENCODING);
     let length = header_text::value(&request.headers, &CONTENT_LENGTH).filter(|_| is_known);
     let length = length.and_then(|length| length.parse().ok());
@@ -163,7 +170,7 @@ async fn build(
     Ok(sent)
 }
 
-/// The fields for the origin, without a signature.
+/// Returns the fields for the origin, without a signature.
 fn origin_fields(
     form: &VerifiedForm,
     names: &BucketNames<'_>,
@@ -178,6 +185,7 @@ fn origin_fields(
             fields.push((field.name.clone(), field.value.clone()));
         }
     }
+
     if form.fields.get(ENCRYPTION.as_str()).is_none() {
         let encryption = endpoint.encryption_headers().iter();
         fields.extend(
@@ -187,7 +195,7 @@ fn origin_fields(
     fields
 }
 
-/// Adds a policy that allows these fields and no others, and its signature.
+/// Adds a policy that allows exactly these fields, and its signature.
 fn sign(
     fields: &mut Vec<(String, String)>,
     bucket: &str,
@@ -218,17 +226,17 @@ fn sign(
     Ok(())
 }
 
-/// The body of a form: its fields, the bytes of the file, and the closing delimiter once the file is known to be whole.
+/// Body of a form: its fields, the bytes of the file, and the closing delimiter once the file is complete.
 struct ForwardedForm {
     head: Bytes,
     file: Option<FormFile>,
     end: Bytes,
-    /// Bytes to come, if the client told the length of its form.
+    /// Bytes to come, if the client announced the length of its form.
     remaining: Option<u64>,
 }
 
 impl ForwardedForm {
-    /// Writes a form in place of the client's, which has `content_length` bytes.
+    /// Creates the form that replaces the client's, which has `content_length` bytes.
     fn new(
         boundary: &str,
         fields: &[(String, String)],
@@ -241,6 +249,7 @@ impl ForwardedForm {
                 "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
             ));
         }
+
         head.push_str(&format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n"
         ));
@@ -259,6 +268,7 @@ impl ForwardedForm {
             }
             None => None,
         };
+
         Ok(Self { head: Bytes::from(head), file: Some(file), end: Bytes::from(end), remaining })
     }
 
@@ -272,10 +282,11 @@ impl ForwardedForm {
                 None => self.file = None,
             }
         }
+
         if !self.end.is_empty() {
             let mut end = std::mem::take(&mut self.end);
             if let Some(remaining) = self.remaining.filter(|remaining| *remaining < end.len() as u64) {
-                // The client left out the line break after the closing delimiter.
+                // The client omitted the line break after the closing delimiter.
                 if remaining + 2 < end.len() as u64 {
                     return Poll::Ready(Some(Err(FormError::Malformed.into())));
                 }
@@ -283,6 +294,7 @@ impl ForwardedForm {
             }
             return Poll::Ready(Some(Ok(end)));
         }
+
         Poll::Ready(self.remaining.filter(|remaining| *remaining > 0).map(|remaining| {
             let count = SPACES.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
             Ok(Bytes::from_static(SPACES.get(..count).unwrap_or_default()))
@@ -382,6 +394,7 @@ mod tests {
             prefixes: Vec::new(),
             write: true,
         }]);
+
         let credential = AwsCredential {
             key_id: "origin".into(),
             secret_key: "secret".into(),
@@ -392,6 +405,7 @@ mod tests {
             [("key", "a \"b\"\r\n{ü}"), ("Content-Type", "text/x, text/y"), ("x-amz-meta-a", "")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into();
+
         sign(&mut fields, "lake", &credential, "eu-west-1", now).unwrap();
         let client = format!("{HEAD}bytes\r\n--b--\r\n");
         let written = ForwardedForm::new("ours", &fields, open(&client).await.file, None).unwrap();

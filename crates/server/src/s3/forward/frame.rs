@@ -1,4 +1,4 @@
-//! Puts a body into an aws-chunked frame, so that what follows it, a checksum, reaches the origin.
+//! Wraps a body into an aws-chunked frame, so that its trailer, a checksum, reaches the origin.
 
 use std::{
     collections::VecDeque,
@@ -15,36 +15,36 @@ use s3s::{
 
 use crate::s3::wire::chunked::{ChunkedError, Trailers};
 
-/// Bytes of a chunk.
+/// Bytes per chunk.
 const CHUNK: u64 = 1 << 20;
 
-/// Characters of a checksum in base64, by the end of its header's name.
+/// Length of a base64 checksum, by the suffix of its header's name.
 const CHECKSUMS: [(&str, u64); 6] =
     [("crc32", 8), ("crc32c", 8), ("crc64nvme", 12), ("sha1", 28), ("sha256", 44), ("md5", 24)];
 
-/// A body in a frame without signatures.
+/// A body in an unsigned frame.
 pub(super) struct UnsignedChunkedBody {
     body: Body,
-    /// Bytes still to come.
+    /// Remaining bytes.
     remaining: u64,
-    /// Of them, those of the chunk that was begun.
+    /// Remaining bytes of the current chunk.
     in_chunk: u64,
     trailers: Trailers,
-    /// The names of the trailers that were announced to the origin.
+    /// Names of the trailers announced to the origin.
     announced: Vec<String>,
-    /// What is to be sent before more is read.
+    /// Bytes to send before more is read.
     ready: VecDeque<Bytes>,
     has_ended: bool,
 }
 
 impl UnsignedChunkedBody {
-    /// Frames the `length` bytes of a body; its trailers are there once it was read.
+    /// Frames the `length` bytes of a body; its trailers are available once it was read.
     pub(super) fn new(body: Body, length: u64, trailers: Trailers, announced: Vec<String>) -> Self {
         let ready = VecDeque::new();
         Self { body, remaining: length, in_chunk: 0, trailers, announced, ready, has_ended: false }
     }
 
-    /// The length of a frame around `length` bytes with these trailers, if they are such that it is known before.
+    /// Returns the length of a frame around `length` bytes with these trailers, if their lengths are known in advance.
     pub(super) fn len(length: u64, trailers: &[String]) -> Option<u64> {
         let head = |size: u64| format!("{size:x}").len() as u64 + 2;
         let full = length / CHUNK * (head(CHUNK) + CHUNK + 2);
@@ -52,6 +52,7 @@ impl UnsignedChunkedBody {
             0 => 0,
             rest => head(rest) + rest + 2,
         };
+
         let mut total = full + rest + head(0) + 2;
         for name in trailers {
             total += name.len() as u64 + 1 + checksum_len(name)? + 2;
@@ -69,16 +70,18 @@ impl UnsignedChunkedBody {
             self.ready.push_back(bytes.split_to(taken as usize));
             self.in_chunk = self.in_chunk.saturating_sub(taken);
             self.remaining = self.remaining.saturating_sub(taken);
+
             if self.in_chunk == 0 {
                 self.ready.push_back(Bytes::from_static(b"\r\n"));
             }
         }
     }
 
-    /// Ends the frame with the trailers, which must be those that were announced: its length was told before.
+    /// Ends the frame with the trailers, which must be the announced ones: the length depends on them.
     fn end(&mut self) -> Result<(), ChunkedError> {
         self.has_ended = true;
         let found = self.trailers.take().unwrap_or_default();
+
         let mut end = String::from("0\r\n");
         let mut length = 0;
         for name in &self.announced {
@@ -87,6 +90,7 @@ impl UnsignedChunkedBody {
             end.push_str(&format!("{name}:{value}\r\n"));
             length += value.len() as u64;
         }
+
         let expected: Option<u64> = self.announced.iter().map(|name| checksum_len(name)).sum();
         if found.len() != self.announced.len() || expected.is_some_and(|expected| expected != length) {
             return Err(ChunkedError::Malformed);
@@ -97,7 +101,7 @@ impl UnsignedChunkedBody {
     }
 }
 
-/// Characters of the value of a checksum's header.
+/// Returns the length of a checksum header's value.
 fn checksum_len(name: &str) -> Option<u64> {
     let kind = name.strip_prefix("x-amz-checksum-")?;
     CHECKSUMS.iter().find(|(known, _)| *known == kind).map(|(_, length)| *length)
@@ -114,6 +118,7 @@ impl Stream for UnsignedChunkedBody {
             if self.has_ended {
                 return Poll::Ready(None);
             }
+
             match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => self.frame(bytes),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),

@@ -1,4 +1,4 @@
-//! What an origin's listing says of the objects that are known here.
+//! Extracts the metadata of cached objects from an origin's listing.
 
 use chrono::{DateTime, Utc};
 use stylobate_storage::ListedObject;
@@ -8,15 +8,15 @@ use super::{
     xml::{self, XmlElementFinder, XmlElementMatch, plain_text},
 };
 
-/// How to read a listing.
+/// Reads a listing.
 pub(super) struct OriginListingReader<'a> {
     pub(super) names: &'a BucketNames<'a>,
-    /// Whether the client asked for keys that are escaped as in a URL.
+    /// True if the client requested URL-encoded keys.
     pub(super) may_be_encoded: bool,
 }
 
 impl OriginListingReader<'_> {
-    /// The objects of the listing that are known, by the names that clients know. Of a listing that cannot be read, none.
+    /// Returns the known objects of the listing, by their client-side paths. Empty if the listing cannot be read.
     pub(super) fn objects(&self, xml: &str, is_known: impl Fn(&str) -> bool) -> Vec<ListedObject> {
         let is_encoded = self.may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
         match self.plain_objects(xml, is_encoded, &is_known) {
@@ -25,8 +25,8 @@ impl OriginListingReader<'_> {
         }
     }
 
-    /// Reads no more of each object than its key, but for those that are known: a thousand objects take microseconds.
-    /// `None` if only a parser can read this listing.
+    /// Reads only the key of each object, except for known ones: a thousand objects take microseconds. Returns `None`
+    /// if the listing needs a real parser.
     fn plain_objects(
         &self,
         xml: &str,
@@ -43,7 +43,8 @@ impl OriginListingReader<'_> {
             ("ETag", XmlElementFinder::of("<ETag>", "</ETag>")),
             ("LastModified", XmlElementFinder::of("<LastModified>", "</LastModified>")),
         ];
-        // Between those that are found there may be one with attributes, a namespace, or no end.
+
+        // The gaps between matches may hide one with attributes, a namespace, or no end.
         let hides_one = |between: &str| between.contains("Contents");
         let mut listed = Vec::new();
         let mut rest = xml;
@@ -61,6 +62,7 @@ impl OriginListingReader<'_> {
             }
             rest = after;
         }
+
         (!hides_one(rest)).then_some(listed)
     }
 
@@ -84,20 +86,20 @@ impl OriginListingReader<'_> {
             }
             None
         });
+
         if read.is_err() {
             listed.clear();
         }
         listed
     }
 
-    /// The path by which clients know the object with this key.
+    /// Returns the client-side path of the object with this key.
     fn path(&self, key: &str, is_encoded: bool) -> String {
-        let key = match is_encoded {
-            true => {
-                let spaced = key.replace('+', " ");
-                percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
-            }
-            false => key.to_owned(),
+        let key = if is_encoded {
+            let spaced = key.replace('+', " ");
+            percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+        } else {
+            key.to_owned()
         };
         match key.strip_prefix(self.names.prefix) {
             Some(short) => short.to_owned(),
@@ -106,7 +108,7 @@ impl OriginListingReader<'_> {
     }
 }
 
-/// What a listing says of one object.
+/// An object in a listing.
 #[derive(Default)]
 struct ListedEntry {
     path: Option<String>,
@@ -147,7 +149,7 @@ mod tests {
         )
     }
 
-    /// Path, size and ETag of what is found in the listing with these objects.
+    /// Returns path, size and ETag of the objects found in a listing of `objects`.
     fn found(objects: &str, is_encoded: bool) -> Vec<(String, u64, String)> {
         let encoding = if is_encoded { "<EncodingType>url</EncodingType>" } else { "" };
         let xml = format!(
@@ -157,6 +159,7 @@ mod tests {
         let listing = OriginListingReader { names: &NAMES, may_be_encoded: true };
         let listed = listing.objects(&xml, |path| !path.contains("unknown"));
         assert!(listed.iter().all(|object| object.last_modified.is_some()));
+
         listed
             .into_iter()
             .map(|object| (object.path, object.size, object.e_tag.unwrap_or_default()))
@@ -187,6 +190,7 @@ mod tests {
             format!("<!-- <Contents><Key>p/c</Key></Contents> -->{plain}"),
             plain.replacen("<Key>", "<Key x=\"y\">", 1),
         ];
+
         for xml in written {
             assert_eq!(found(&xml, false), expected(&[("a", 1), ("b", 2)]), "{xml}");
         }

@@ -1,5 +1,5 @@
-//! Requests to buckets that speak the S3 protocol, other than reads of cached objects: signed anew, sent to the origin as
-//! they came, and the answers handed back as they came.
+//! Forwards requests to S3 origins, other than reads of cached objects: signs them again, and passes everything else in
+//! requests and answers on unchanged.
 //!
 //! ```text
 //! request ─▶ names of the origin (names) ─▶ frame (frame) ─▶ signature (sign) ─▶ client ─▶ origin
@@ -67,10 +67,10 @@ use crate::{
     node::{Bucket, Node},
 };
 
-/// Most bytes of an XML body of a client: a thousand keys to delete, or ten thousand parts to join.
+/// Maximum bytes of a client's XML body: a thousand keys to delete, or ten thousand parts to join.
 const MAX_REQUEST_XML: usize = 4 << 20;
 
-/// Most bytes of an XML answer that is read here: a thousand keys of a thousand bytes, each byte escaped.
+/// Maximum bytes of an XML answer that is parsed: a thousand keys of a thousand bytes, each byte escaped.
 const MAX_ANSWER_XML: usize = 32 << 20;
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -86,7 +86,7 @@ const CHECKSUM: &str = "x-amz-checksum-";
 const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// Headers that belong to one connection, or to the caller's dealings with this node.
+/// Headers that belong to one connection, or to the exchange between caller and node.
 const NOT_SENT: [HeaderName; 20] = [
     ACCEPT_ENCODING,
     AUTHORIZATION,
@@ -110,10 +110,10 @@ const NOT_SENT: [HeaderName; 20] = [
     HeaderName::from_static("x-amz-s3session-token"),
 ];
 
-/// More of them, by what their names begin with.
+/// More of them, by prefix.
 const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date", "x-amz-security-token"];
 
-/// Headers of an answer that belong to one connection. What the origin lets web pages do is left out too.
+/// Answer headers that belong to one connection. The origin's CORS headers are dropped, too.
 const NOT_HANDED_BACK: [HeaderName; 6] =
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
 
@@ -128,14 +128,14 @@ const BLAMES_NODE: [&str; 7] = [
     "TokenRefreshRequired",
 ];
 
-/// How long a request that changes something may stand still, at least: an origin joins parts and copies objects before it
+/// Minimum stall timeout of a request that changes something: an origin joins parts and copies objects before it
 /// begins to answer.
 const MIN_PATIENCE_OF_CHANGES: Duration = Duration::from_secs(300);
 
-/// Parameters that hold a key or the beginning of one.
+/// Parameters that hold a key or a prefix of one.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
 
-/// A request that its caller may make, to a bucket that speaks the S3 protocol.
+/// An authorised request to a bucket of an S3 origin.
 pub(super) struct ForwardRequest<'a> {
     pub(super) bucket: &'a Bucket,
     pub(super) endpoint: &'a S3Endpoint,
@@ -147,14 +147,14 @@ pub(super) struct ForwardRequest<'a> {
     pub(super) caller: Caller,
 }
 
-/// Sends requests to origins. Cheap to clone.
+/// Forwards requests to origins. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Forwarder {
     node: Arc<Node>,
     client: OriginClient,
 }
 
-/// A body as it is sent, and what the signature says of it.
+/// A body to send, and its description in the signature.
 struct OutgoingBody {
     body: Body,
     payload: String,
@@ -165,7 +165,7 @@ impl Forwarder {
         Self { node, client: OriginClient::new() }
     }
 
-    /// Has the origin answer.
+    /// Forwards a request and returns the origin's answer.
     pub(super) async fn forward(
         &self,
         mut request: ForwardRequest<'_>,
@@ -196,6 +196,7 @@ impl Forwarder {
             }
             _ => payload,
         };
+
         translate_copy_source(&self.node, &mut headers)?;
 
         let changes = ChangedObjects::of(&self.node, request.endpoint, &request.operation, &keys);
@@ -206,7 +207,7 @@ impl Forwarder {
         self.hand_back(&request, &names, asked, answer).await
     }
 
-    /// Reads which keys are to be deleted, checks the caller's right to each, and names them as the origin does.
+    /// Reads the keys to delete, checks the caller's right to each, and renames them for the origin.
     async fn deletion(
         &self,
         request: &ForwardRequest<'_>,
@@ -220,6 +221,7 @@ impl Forwarder {
                 "The XML you provided was not well-formed or did not validate against our published schema"
             )
         };
+
         let trailers = payload.trailers.as_ref().map(|trailers| trailers.found.clone());
         let body = payload.collect(MAX_REQUEST_XML).await?;
         headers.extend(trailers.and_then(|trailers| trailers.take()).unwrap_or_default());
@@ -227,12 +229,14 @@ impl Forwarder {
         let xml = std::str::from_utf8(&body).map_err(|_| malformed())?;
         xml::check_deletion(xml).map_err(|_| malformed())?;
         let mut keys = Vec::new();
+
         xml::visit(xml, |path, text| {
             if is_deleted_key(path) {
                 keys.push(text.to_owned());
             }
         })
         .map_err(|_| malformed())?;
+
         let rights = AccessCheck { node: &self.node, access_key: request.caller.access_key.as_deref() };
         for key in &keys {
             refuse_climbing(key)?;
@@ -243,17 +247,18 @@ impl Forwarder {
         if !names.prefix.is_empty() {
             sent = Bytes::from(names.rewrite_deletion(xml).map_err(|_| malformed())?);
         }
-        // What was claimed of the body was checked, and may have been in its trailers.
+        // Claims about the body were checked, and may have been in its trailers.
         let of_body = |name: &HeaderName| name.as_str().starts_with(CHECKSUM) || *name == SDK_CHECKSUM;
         let sums: Vec<_> = headers.keys().filter(|name| of_body(name)).cloned().collect();
         sums.iter().for_each(|name| drop(headers.remove(name)));
         header_text::set(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
         let length = Some(sent.len() as u64);
         let trailers = None;
+
         Ok((RequestPayload { body: Body::from(sent), length, trailers, sha256: None }, keys))
     }
 
-    /// The request as it is sent to the origin.
+    /// Builds the request for the origin.
     async fn build(
         &self,
         request: &ForwardRequest<'_>,
@@ -269,6 +274,7 @@ impl Forwarder {
             rewrite_query(&mut query, request.operation, names);
         }
         let of_connection = header_text::list(&headers, &CONNECTION);
+
         for (name, value) in &headers {
             let text = name.as_str();
             let is_sent = !NOT_SENT.contains(name)
@@ -278,6 +284,7 @@ impl Forwarder {
                 sent.append(name.clone(), value.clone());
             }
         }
+
         if let Some(length) = headers.get(CONTENT_LENGTH).filter(|_| !outgoing.body.is_end_stream()) {
             sent.insert(CONTENT_LENGTH, length.clone());
         } else if matches!(request.method, Method::PUT | Method::POST) && outgoing.body.is_end_stream() {
@@ -307,23 +314,25 @@ impl Forwarder {
             error::log(&failed);
             s3_error!(AccessDenied, "the node has no valid credentials for the bucket's origin")
         })?;
+
         if let Some(credential) = credential {
             sign::sign(&mut parts, &outgoing.payload, &credential, endpoint.region(), Utc::now());
         }
         Ok(Request::from_parts(parts, body))
     }
 
-    /// Sends a request. One that changes something goes on even if its caller does not wait for the answer: whatever the
-    /// origin does, the cache hears of it.
+    /// Sends a request. One that changes something continues even if its caller disconnects: the cache is invalidated
+    /// for whatever the origin does.
     async fn send(
         &self,
         mut sent: Request<Body>,
         changes: ChangedObjects,
         request: &ForwardRequest<'_>,
     ) -> S3Result<HttpResponse> {
-        let kind = match request.operation.name.starts_with("List") {
-            true => RequestKind::List,
-            false => RequestKind::of(sent.method(), sent.uri()),
+        let kind = if request.operation.name.starts_with("List") {
+            RequestKind::List
+        } else {
+            RequestKind::of(sent.method(), sent.uri())
         };
         let metrics = request.bucket.reader.origin().metrics().clone();
         sent.extensions_mut().insert(OriginMetricsTag { metrics, kind });
@@ -334,32 +343,36 @@ impl Forwarder {
             let answer = client.ask(sent, deadline).await;
             return Ok(answer.map_err(|failed| unanswered(&failed))?.map(Body::http_body));
         }
+
         let task = tokio::spawn(traced(async move {
             let answer = match client.send(sent, deadline.max(MIN_PATIENCE_OF_CHANGES)).await {
                 Ok(answer) => answer,
                 Err(failed) => {
-                    // The origin may have got all of it, and carry it out yet.
+                    // The origin may have received all of it, and still carry it out.
                     changes.apply_again_later();
                     return Err(failed);
                 }
             };
+
             let (head, body) = answer.into_parts();
             if head.status.is_success() {
                 changes.apply_to_buckets();
             }
             changes.apply();
-            // S3 may begin to answer before it is done, and say in the body how that ended.
-            let body = match changes.is_empty() || body.is_end_stream() {
-                true => Body::http_body(body),
-                false => InvalidatingBody::new(body, changes).into(),
+            // S3 may begin to answer before it is done, and report the outcome in the body.
+            let body = if changes.is_empty() || body.is_end_stream() {
+                Body::http_body(body)
+            } else {
+                InvalidatingBody::new(body, changes).into()
             };
+
             Ok(HttpResponse::from_parts(head, body))
         }));
         let answer = task.await.map_err(|_| s3_error!(InternalError))?;
         answer.map_err(|failed| unanswered(&failed))
     }
 
-    /// The answer as the client gets it.
+    /// Converts the answer for the client.
     async fn hand_back(
         &self,
         request: &ForwardRequest<'_>,
@@ -372,13 +385,14 @@ impl Forwarder {
             return Err(error::slow_down());
         }
         if head.status.is_redirection() && head.status != StatusCode::NOT_MODIFIED {
-            // A client that followed would show another host what it signed for this node.
+            // A client that followed would send another host what it signed for this node.
             tracing::warn!(
                 status = head.status.as_u16(),
                 "the origin points elsewhere: is the region right?"
             );
             return Err(error::bad_gateway());
         }
+
         NOT_HANDED_BACK.iter().for_each(|name| drop(head.headers.remove(name)));
         let is_for_pages = |name: &&HeaderName| name.as_str().starts_with("access-control-");
         let for_pages: Vec<_> = head.headers.keys().filter(is_for_pages).cloned().collect();
@@ -405,6 +419,7 @@ impl Forwarder {
         let Ok(xml) = std::str::from_utf8(&text) else {
             return Ok(HttpResponse::from_parts(head, Body::from(text)));
         };
+
         if may_blame && BLAMES_NODE.iter().any(|code| xml.contains(&format!("<Code>{code}</Code>"))) {
             tracing::warn!(
                 bucket = request.bucket.name,
@@ -412,12 +427,14 @@ impl Forwarder {
             );
             return Err(s3_error!(AccessDenied, "the bucket's origin denied the node access"));
         }
+
         let xml = xml.strip_prefix('\u{feff}').unwrap_or(xml);
         if lists {
             let reader = &request.bucket.reader;
             let listing = OriginListingReader { names, may_be_encoded: request.query.has("encoding-type") };
             reader.note_listing(asked, listing.objects(xml, |path| reader.knows(path)));
         }
+
         let text = match renames.then(|| names.rewrite_answer(xml)) {
             Some(Ok(renamed)) => {
                 head.headers.insert(CONTENT_LENGTH, HeaderValue::from(renamed.len()));
@@ -425,11 +442,12 @@ impl Forwarder {
             }
             _ => text,
         };
+
         Ok(HttpResponse::from_parts(head, Body::from(text)))
     }
 }
 
-/// What a client is told where the origin did not answer: what is wrong with its own body, if that is why.
+/// Returns the error for an origin that did not answer: the fault of the client's own body, if that is the cause.
 fn unanswered(failed: &OriginUnreachable) -> S3Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
     while let Some(found) = cause {
@@ -441,14 +459,16 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
         }
         cause = found.source();
     }
+
     error::log(failed);
-    match failed.has_stalled() {
-        true => s3_error!(ServiceUnavailable, "the origin did not answer in time"),
-        false => error::bad_gateway(),
+    if failed.has_stalled() {
+        s3_error!(ServiceUnavailable, "the origin did not answer in time")
+    } else {
+        error::bad_gateway()
     }
 }
 
-/// Refuses what would reach beyond the prefix of the origin's bucket that is all a client sees of it.
+/// Refuses access beyond the prefix of the origin's bucket that clients may see.
 fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -> S3Result<()> {
     let is_of_bucket = matches!(request.target, RequestTarget::Bucket { .. });
     let is_change = request.operation.action == Action::Write && request.operation.name != "DeleteObjects";
@@ -464,13 +484,14 @@ fn refuse_beyond_prefix(request: &ForwardRequest<'_>, names: &BucketNames<'_>) -
 
 /// Refuses a key with a `..` as a segment: an origin that takes keys for paths would leave the bucket by it.
 fn refuse_climbing(key: &str) -> S3Result<()> {
-    match key.split(['/', '\\']).any(|segment| segment == "..") {
-        true => Err(s3_error!(InvalidArgument, "key: '..' as a segment is refused")),
-        false => Ok(()),
+    if key.split(['/', '\\']).any(|segment| segment == "..") {
+        Err(s3_error!(InvalidArgument, "key: '..' as a segment is refused"))
+    } else {
+        Ok(())
     }
 }
 
-/// Puts the body into the form in which it is sent, and says so in the headers.
+/// Converts the body to the form in which it is sent, and sets the headers accordingly.
 fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> OutgoingBody {
     if let Some(length) = payload.length.filter(|_| payload.trailers.is_some() || payload.sha256.is_none()) {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -492,6 +513,7 @@ fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> Ou
     header_text::set(headers, CONTENT_ENCODING, &encoding);
     header_text::set(headers, DECODED_LENGTH, &length.to_string());
     header_text::set(headers, AMZ_TRAILER, &trailers.names.join(","));
+
     match UnsignedChunkedBody::len(length, &trailers.names) {
         Some(framed) => headers.insert(CONTENT_LENGTH, HeaderValue::from(framed)),
         None => headers.remove(CONTENT_LENGTH),
@@ -502,10 +524,11 @@ fn frame(headers: &mut HeaderMap, payload: RequestPayload, is_empty: bool) -> Ou
         trailers.found.clone(),
         trailers.names.clone(),
     ));
+
     OutgoingBody { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
 }
 
-/// The address of the bucket or of an object in it.
+/// Returns the URI of the bucket or of an object in it.
 fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &QueryParameters) -> S3Result<Uri> {
     let mut text = endpoint.url().to_owned();
     match key {
@@ -513,10 +536,11 @@ fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &QueryParameters) -
             text.push('/');
             text.push_str(&encode_path(&key));
         }
-        // With the bucket in the host, its path is the root.
+        // If the bucket is in the host, its path is the root.
         None if !text.split_once("://").is_some_and(|(_, rest)| rest.contains('/')) => text.push('/'),
         None => {}
     }
+
     if !query.0.is_empty() {
         text.push('?');
         text.push_str(&query.to_text());
@@ -533,12 +557,13 @@ fn rewrite_query(query: &mut QueryParameters, operation: S3Operation, names: &Bu
         }
     }
     if operation.lists_keys() && !query.has("prefix") {
-        let (name, value) = ("prefix".to_owned(), Some(names.prefix.to_owned()));
+        let name = "prefix".to_owned();
+        let value = Some(names.prefix.to_owned());
         query.0.push(super::wire::target::QueryParameter { name, value });
     }
 }
 
-/// Names the source of a copy as its origin does.
+/// Rewrites the source of a copy to the origin's names.
 fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
     let Some(source) = CopySourceHeader::of(headers)? else { return Ok(()) };
     let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());
@@ -546,6 +571,7 @@ fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
     refuse_climbing(&source.key)?;
     let key = encode_path(&format!("{}{}", endpoint.key_prefix(), source.key));
     let version = source.version.map(|version| format!("?versionId={}", encode_path(&version)));
+
     header_text::set(
         headers,
         COPY_SOURCE,

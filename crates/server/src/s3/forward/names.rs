@@ -1,4 +1,4 @@
-//! The names by which clients know a bucket and its keys, and those that its origin uses.
+//! Maps bucket names and keys between clients and the origin.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use stylobate_storage::S3Endpoint;
 use super::xml::{self, MalformedXml};
 use crate::{node::Bucket, s3::wire::target::encode_path};
 
-/// The two names of a bucket, and the prefix that keys have at the origin only.
+/// The two names of a bucket, and the prefix of keys at the origin.
 pub(super) struct BucketNames<'a> {
     pub(super) bucket: &'a str,
     pub(super) origin_bucket: &'a str,
@@ -20,17 +20,17 @@ impl<'a> BucketNames<'a> {
         Self { bucket: &bucket.name, origin_bucket: endpoint.bucket(), prefix: endpoint.key_prefix() }
     }
 
-    /// Whether they are the same for clients and origin, so that answers are handed back as they are.
+    /// Returns true if client and origin use the same names, so that answers need no rewriting.
     pub(super) fn are_same(&self) -> bool {
         self.bucket == self.origin_bucket && self.prefix.is_empty()
     }
 
-    /// The key at the origin.
+    /// Returns the key at the origin.
     pub(super) fn to_origin(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
     }
 
-    /// The answer of the origin in the names that clients know.
+    /// Rewrites the origin's answer to the names that clients know.
     pub(super) fn rewrite_answer(&self, xml: &str) -> Result<String, MalformedXml> {
         xml::rewrite(xml, |path, text| {
             let name = path.last().copied().unwrap_or_default();
@@ -51,17 +51,17 @@ impl<'a> BucketNames<'a> {
         })
     }
 
-    /// The keys of a list of keys to delete, as the origin names them.
+    /// Rewrites the keys of a deletion request to the origin's names.
     pub(super) fn rewrite_deletion(&self, xml: &str) -> Result<String, MalformedXml> {
         xml::rewrite(xml, |path, key| is_deleted_key(path).then(|| self.to_origin(key)))
     }
 
-    /// The key without the origin's prefix, whether it is escaped as in a URL or not.
+    /// Strips the origin's prefix from the key, which may be URL-encoded.
     fn without_prefix<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         if let Some(rest) = key.strip_prefix(self.prefix) {
             return Some(Cow::Borrowed(rest));
         }
-        // The shortest beginning that the prefix is written as.
+        // The shortest text that decodes to the prefix.
         let ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
         let end = ends.take_while(|end| *end <= self.prefix.len() * 3).find(|end| {
             let decoded = |head: &str| percent_decode_str(head).decode_utf8_lossy().into_owned();
@@ -69,10 +69,11 @@ impl<'a> BucketNames<'a> {
                 decoded(head) == self.prefix || decoded(&head.replace('+', " ")) == self.prefix
             })
         })?;
+
         key.get(end..).map(Cow::Borrowed)
     }
 
-    /// A URL or path of an object, by its names here.
+    /// Rewrites the URL or path of an object to the names that clients know.
     fn rewrite_location(&self, location: &str) -> Option<String> {
         let begin = format!("{}/{}", self.origin_bucket, self.prefix);
         let encoded = format!("{}/{}", self.origin_bucket, encode_path(self.prefix));
@@ -81,7 +82,7 @@ impl<'a> BucketNames<'a> {
     }
 }
 
-/// Whether this is where a list of keys to delete names one.
+/// Returns true if this is the path of a key in a deletion request.
 pub(super) fn is_deleted_key(path: &[&str]) -> bool {
     matches!(path, [_, "Object", "Key"])
 }

@@ -1,5 +1,5 @@
-//! How long an exchange with an origin may stand still: requests that note when their bytes move, and answers that end
-//! with an error when no more of them comes.
+//! Stall timeouts of exchanges with an origin: requests that record the progress of their bytes, and answers that
+//! fail if no more bytes arrive.
 
 use std::{
     future::Future,
@@ -17,11 +17,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// When bytes of a request moved last. Cheap to clone.
+/// Time at which bytes of a request last moved. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct TransferProgress {
     since: Instant,
-    /// Milliseconds between `since` and the last move.
+    /// Milliseconds from `since` to the last progress.
     last: Arc<AtomicU64>,
 }
 
@@ -46,7 +46,7 @@ impl TransferProgress {
     }
 }
 
-/// The body of a request, which notes its progress.
+/// Body of a request that records its progress.
 pub(super) struct ProgressBody<B> {
     body: B,
     progress: TransferProgress,
@@ -82,12 +82,12 @@ impl<B: Body + Unpin> Body for ProgressBody<B> {
     }
 }
 
-/// The body of an answer, which fails where its origin sends nothing for as long as its patience.
+/// Body of an answer, which fails if its origin stalls for longer than its patience.
 #[derive(Debug)]
 pub(super) struct OriginBody<B = Incoming> {
     body: B,
     patience: Duration,
-    /// Ends the wait for the next bytes; there is one only while they are waited for.
+    /// Deadline of the next bytes; set only while waiting for them.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -115,6 +115,7 @@ where
         }
         let patience = self.patience;
         let end = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+
         match end.as_mut().poll(cx) {
             Poll::Ready(()) => {
                 Poll::Ready(Some(Err(StalledTransfer { seconds: patience.as_secs_f64() }.into())))
@@ -132,7 +133,7 @@ where
     }
 }
 
-/// Neither side of an exchange moved for as long as it may stand still.
+/// Neither side of an exchange moved for the stall timeout.
 #[derive(Debug, thiserror::Error)]
 #[error("no bytes moved for {seconds} s")]
 pub(super) struct StalledTransfer {

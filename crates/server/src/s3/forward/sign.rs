@@ -16,10 +16,10 @@ use crate::s3::wire::target::QueryParameters;
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Headers that something between here and the origin may change.
+/// Headers that intermediaries may change.
 const UNSIGNED: [HeaderName; 5] = [AUTHORIZATION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, USER_AGENT];
 
-/// Signs the head of a request whose body is described by `payload`: a hash, or a word for one that is not known.
+/// Signs the head of a request whose body is described by `payload`: a hash, or the keyword for an unknown one.
 pub(super) fn sign(
     parts: &mut Parts,
     payload: &str,
@@ -43,6 +43,7 @@ pub(super) fn sign(
     let scope = format!("{day}/{region}/s3/aws4_request");
     let string_to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
     let Some(key) = signing_key(&credential.secret_key, &day, region) else { return };
+
     let signature = hex(key.chain_update(string_to_sign).finalize().into_bytes().into());
     let authorization = format!(
         "{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
@@ -51,10 +52,11 @@ pub(super) fn sign(
     insert(parts, AUTHORIZATION, &authorization, true);
 }
 
-/// The names of the signed headers, and all of them with their values, which need not be text.
+/// Returns the names of the signed headers, and the canonical headers, whose values need not be text.
 fn canonical_headers(parts: &Parts) -> (String, Vec<u8>) {
     let mut names: Vec<&HeaderName> = parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
     names.sort_unstable_by_key(|name| name.as_str());
+
     let mut lines = Vec::new();
     for name in &names {
         let values = parts.headers.get_all(*name).iter().map(|value| {
@@ -100,6 +102,7 @@ mod tests {
             prefixes: Vec::new(),
             write: true,
         }]);
+
         let credential =
             AwsCredential { key_id: "me".into(), secret_key: "secret".into(), token: Some("t".into()) };
         for uri in ["/b/a//b/./c%20%2B?uploads&prefix=a%2Fb", "/b?delete", "/b/%D0%BA?versionId=1%2B"] {

@@ -1,4 +1,4 @@
-//! Reads and rewrites the text of elements in XML of S3, and leaves everything else as it is, byte for byte.
+//! Reads and rewrites the text of elements in S3's XML, and leaves everything else byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use quick_xml::{
     events::Event,
 };
 
-/// XML that cannot be read, of a client or of an origin.
+/// Unreadable XML of a client or of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the XML cannot be read")]
 pub(super) struct MalformedXml;
 
-/// Elements within elements: more than any of S3's.
+/// Maximum nesting: more than any of S3's documents.
 const MAX_DEPTH: usize = 16;
 
-/// Shows the text of each element without children to `visit`, and the end of each element with children as `None`, with
-/// the names of the elements around and its own, outermost first. Where `visit` returns another text, that takes the
-/// place of the text in what is returned.
+/// Passes the text of each element without children to `visit`, and the end of each element with children as `None`,
+/// with the names of its ancestors and its own, outermost first. If `visit` returns another text, it replaces the
+/// original in the result.
 pub(super) fn walk(
     xml: &str,
     mut visit: impl FnMut(&[&str], Option<&str>) -> Option<String>,
@@ -27,9 +27,10 @@ pub(super) fn walk(
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<&str> = Vec::new();
     let mut output = String::with_capacity(xml.len());
-    // Where the text of the innermost element begins, until it turns out to have children.
+    // Start of the innermost element's text, until it turns out to have children.
     let mut text_from: Option<usize> = None;
     let mut copied = 0;
+
     loop {
         let before = reader.buffer_position() as usize;
         match reader.read_event().map_err(|_| MalformedXml)? {
@@ -59,27 +60,29 @@ pub(super) fn walk(
         }
     }
     output.push_str(xml.get(copied..).ok_or(MalformedXml)?);
+
     Ok(output)
 }
 
-/// Whether tags and text are all there is: then `<` begins tags only, and elements can be found by searching for theirs.
+/// Returns true if the document has only tags and text: then `<` begins tags only, and elements can be found by text
+/// search.
 pub(super) fn is_plain(xml: &str) -> bool {
     memmem::find(xml.as_bytes(), b"<!").is_none()
 }
 
-/// Finds elements of one name in XML that [is plain](is_plain), where their tags have neither a namespace nor attributes.
+/// Finds elements of one name in [plain](is_plain) XML, if their tags have neither a namespace nor attributes.
 pub(super) struct XmlElementFinder {
     begin: memmem::Finder<'static>,
     end: memmem::Finder<'static>,
 }
 
 impl XmlElementFinder {
-    /// The elements with these tags, such as `<Key>` and `</Key>`.
+    /// Creates a finder for these tags, such as `<Key>` and `</Key>`.
     pub(super) fn of(begin: &'static str, end: &'static str) -> Self {
         Self { begin: memmem::Finder::new(begin), end: memmem::Finder::new(end) }
     }
 
-    /// The first of them.
+    /// Returns the first match.
     pub(super) fn first<'x>(&self, xml: &'x str) -> Option<XmlElementMatch<'x>> {
         let begin = self.begin.find(xml.as_bytes())?;
         let rest = xml.get(begin + self.begin.needle().len()..)?;
@@ -89,7 +92,7 @@ impl XmlElementFinder {
     }
 }
 
-/// An element and what is around it.
+/// An element and its surroundings.
 pub(super) struct XmlElementMatch<'x> {
     pub(super) before: &'x str,
     pub(super) content: &'x str,
@@ -104,7 +107,7 @@ pub(super) fn rewrite(
     walk(xml, |path, text| visit(path, text?))
 }
 
-/// Shows the text of each element without children.
+/// Passes the text of each element without children to `visit`.
 pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[&str], &str)) -> Result<(), MalformedXml> {
     rewrite(xml, |path, text| {
         visit(path, text);
@@ -113,8 +116,8 @@ pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[&str], &str)) -> Result<(
     Ok(())
 }
 
-/// Whether this is a list of keys to delete in which every reader finds the same keys: nothing in it but the elements that
-/// S3 knows, each where it belongs, and text.
+/// Checks that every parser reads the same keys from a list of keys to delete: only the elements that S3 knows, each
+/// in its place, and text.
 pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<Vec<u8>> = Vec::new();
@@ -134,12 +137,13 @@ pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
                     }
                     _ => false,
                 };
+
                 if !belongs {
                     return Err(MalformedXml);
                 }
                 objects += usize::from(name == b"Object");
                 keys += usize::from(name == b"Key");
-                // One key for each object so far.
+                // At most one key per object so far.
                 if keys > objects {
                     return Err(MalformedXml);
                 }
@@ -158,12 +162,12 @@ pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
     }
 }
 
-/// The text as it stands between tags; a reader would take a carriage return for a line feed.
+/// Escapes the text between tags; a parser would read a carriage return as a line feed.
 fn escaped(text: &str) -> String {
     escape(text).replace('\r', "&#13;")
 }
 
-/// The name in the tag at the beginning of a text, without the prefix of its namespace.
+/// Returns the name in the tag at the beginning of a text, without its namespace prefix.
 fn local_name(tag: &str) -> &str {
     let tag = tag.strip_prefix('<').unwrap_or(tag);
     let end = tag.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>')).unwrap_or(tag.len());
@@ -171,7 +175,7 @@ fn local_name(tag: &str) -> &str {
     name.split_once(':').map_or(name, |(_, name)| name)
 }
 
-/// The text between two tags, without escapes; a section of character data is taken as it is.
+/// Unescapes the text between two tags; a CDATA section is taken verbatim.
 pub(super) fn plain_text(raw: &str) -> Result<Cow<'_, str>, MalformedXml> {
     if !raw.contains(['&', '<']) {
         return Ok(Cow::Borrowed(raw));
@@ -185,6 +189,7 @@ pub(super) fn plain_text(raw: &str) -> Result<Cow<'_, str>, MalformedXml> {
         rest = remainder;
     }
     text.push_str(&unescape(rest).map_err(|_| MalformedXml)?);
+
     Ok(Cow::Owned(text))
 }
 

@@ -1,5 +1,4 @@
-//! The bytes of an object on their way to a client: as many as were announced, or an error that breaks the
-//! connection off.
+//! The bytes of an object on their way to a client: as many as announced, or an error that aborts the connection.
 
 use std::{
     pin::Pin,
@@ -16,25 +15,25 @@ use s3s::{
 
 use crate::s3::wire::error;
 
-/// The stream ended before, or went on after, the last byte that the client was told of.
+/// The stream is shorter or longer than the announced length.
 #[derive(Debug, thiserror::Error)]
 #[error("the bytes of the object do not have the length that was announced")]
 struct BodyLengthMismatch;
 
-/// The client is cut off in the middle of a body; why is in the log.
+/// The client is cut off in the middle of a body; the reason is in the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the object could not be read to its end")]
 struct TruncatedBody;
 
-/// The body of a GetObject answer.
+/// Body of a GetObject answer.
 pub(crate) struct ObjectBody {
-    /// Never locked: it makes the stream shareable between threads, as s3s asks, and is always held exclusively.
+    /// Never locked: makes the stream `Sync`, as s3s requires; access is always exclusive.
     stream: Mutex<BoxStream<'static, object_store::Result<Bytes>>>,
     remaining: u64,
 }
 
 impl ObjectBody {
-    /// The `length` bytes of `stream`.
+    /// Wraps the `length` bytes of `stream`.
     pub(crate) fn new(stream: BoxStream<'static, object_store::Result<Bytes>>, length: u64) -> Self {
         Self { stream: Mutex::new(stream), remaining: length }
     }

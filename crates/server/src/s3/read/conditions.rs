@@ -1,7 +1,7 @@
-//! Conditional requests: what If-Match and its three siblings say about one version of an object.
+//! Conditional requests: evaluates If-Match and its three siblings against one version of an object.
 //!
-//! Precedence as in S3 and RFC 9110, section 13.2.2: If-Match before If-Unmodified-Since, which is not looked at
-//! when the former is there; then If-None-Match before If-Modified-Since, likewise.
+//! Precedence as in S3 and RFC 9110, section 13.2.2: If-Match before If-Unmodified-Since, which is ignored if the
+//! former is present; likewise If-None-Match before If-Modified-Since.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,18 +13,18 @@ use s3s::{
 
 use crate::s3::wire::error;
 
-/// What the conditions of a request mean for an object.
+/// Result of evaluating a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionOutcome {
     /// All of them hold.
     Proceed,
     /// The client has this version already.
     NotModified,
-    /// One that protects the client does not hold.
+    /// A precondition does not hold.
     Failed,
 }
 
-/// The conditions of a request, none of which need be there.
+/// Conditions of a request; all are optional.
 #[derive(Debug, Default)]
 pub(crate) struct ReadConditions {
     pub(crate) if_match: Option<ETagCondition>,
@@ -34,22 +34,22 @@ pub(crate) struct ReadConditions {
 }
 
 impl ReadConditions {
-    /// Whether the answer is likely to be "not modified", so that it pays to look before reading.
+    /// Returns true if the answer is likely to be "not modified", so that metadata is worth reading first.
     pub(crate) fn revalidates(&self) -> bool {
         self.if_none_match.is_some() || self.if_modified_since.is_some()
     }
 
-    /// Whether there is any condition.
+    /// Returns true if there are no conditions.
     pub(crate) fn is_empty(&self) -> bool {
         !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
     }
 
-    /// Whether a condition is about any version at all, which servers understand in different ways.
+    /// Returns true if a condition is `*`, any version, which servers interpret differently.
     pub(crate) fn name_any(&self) -> bool {
         [&self.if_match, &self.if_none_match].into_iter().any(|tag| *tag == Some(ETagCondition::Any))
     }
 
-    /// The error of conditions that do not hold, which names the one that was decisive.
+    /// Returns the error of failed conditions, which names the decisive one.
     pub(crate) fn failed(&self) -> S3Error {
         let name = match (&self.if_match, &self.if_unmodified_since) {
             (Some(_), _) => "If-Match",
@@ -59,7 +59,7 @@ impl ReadConditions {
         error::precondition_failed(name)
     }
 
-    /// What the conditions mean for the version with this ETag and time of last change.
+    /// Evaluates the conditions for the version with this ETag and modification time.
     pub(crate) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> ConditionOutcome {
         if self.is_empty() {
             return ConditionOutcome::Proceed;
@@ -71,6 +71,7 @@ impl ReadConditions {
             (None, Some(since)) => changed <= *since,
             (None, None) => true,
         };
+
         if !holds {
             return ConditionOutcome::Failed;
         }
@@ -80,11 +81,12 @@ impl ReadConditions {
             (None, Some(since)) => changed <= *since,
             (None, None) => false,
         };
+
         if same { ConditionOutcome::NotModified } else { ConditionOutcome::Proceed }
     }
 }
 
-/// A time as HTTP headers carry it: in whole seconds.
+/// Truncates a time to whole seconds, as HTTP headers carry it.
 pub(crate) fn timestamp(time: DateTime<Utc>) -> Timestamp {
     let seconds = u64::try_from(time.timestamp()).unwrap_or(0);
     Timestamp::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
@@ -114,6 +116,7 @@ mod tests {
             if_unmodified_since: early.clone(),
             ..Default::default()
         };
+
         assert_eq!(check(both), ConditionOutcome::Proceed);
         assert_eq!(
             check(ReadConditions { if_unmodified_since: early, ..Default::default() }),
@@ -129,6 +132,7 @@ mod tests {
             if_modified_since: late.clone(),
             ..Default::default()
         };
+
         assert_eq!(check(both), ConditionOutcome::Proceed);
         assert_eq!(
             check(ReadConditions { if_modified_since: late, ..Default::default() }),

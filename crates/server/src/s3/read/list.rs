@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// The version of an object in a bucket without versions.
+/// Version id of an object in a bucket without versions.
 const NO_VERSION: &str = "null";
 
-/// Most keys and prefixes of one answer, as in S3.
+/// Maximum keys and prefixes of one answer, as in S3.
 const MAX_KEYS: i32 = 1000;
 
 pub(crate) fn list_buckets(
@@ -42,6 +42,7 @@ pub(crate) fn list_buckets(
         creation_date: Some(timestamp(bucket.created)),
         bucket_region: Some(door.node.region().to_owned()),
     });
+
     let output = ListBucketsOutput {
         buckets: Some(buckets.collect()),
         prefix: request.input.prefix.clone(),
@@ -61,6 +62,7 @@ pub(crate) async fn list_objects(
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
+
     let marker = input.marker.clone().filter(|marker| !marker.is_empty());
     let page = asked.page_with_marker(bucket, marker).await?;
     let next_marker = page.next_token.is_some().then(|| last_of(&page)).flatten();
@@ -91,6 +93,7 @@ pub(crate) async fn list_objects_v2(
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
+
     let token = input.continuation_token.as_deref().map(token::open).transpose()?;
     let start_after = input.start_after.clone().filter(|key| !key.is_empty());
     let page = asked.page(bucket, start_after, token).await?;
@@ -112,7 +115,7 @@ pub(crate) async fn list_objects_v2(
     }))
 }
 
-/// A bucket without versions lists the current objects, as versions that are called "null".
+/// Lists the current objects as versions with the id "null", as in a bucket without versions.
 pub(crate) async fn list_object_versions(
     door: &S3Backend,
     input: ListObjectVersionsInput,
@@ -124,6 +127,7 @@ pub(crate) async fn list_object_versions(
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
+
     let marker = input.key_marker.clone().filter(|marker| !marker.is_empty());
     let page = asked.page_with_marker(bucket, marker).await?;
     let is_truncated = page.next_token.is_some();
@@ -141,6 +145,7 @@ pub(crate) async fn list_object_versions(
         storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
         ..Default::default()
     };
+
     Ok(S3Response::new(ListObjectVersionsOutput {
         name: Some(input.bucket),
         prefix: Some(asked.encoding.apply(asked.prefix.clone())),
@@ -158,7 +163,7 @@ pub(crate) async fn list_object_versions(
     }))
 }
 
-/// What both versions of a listing ask for.
+/// Query of both versions of a listing.
 struct ListQuery {
     prefix: String,
     delimiter: String,
@@ -167,7 +172,7 @@ struct ListQuery {
 }
 
 impl ListQuery {
-    /// A page behind a key, or behind all keys below a common prefix.
+    /// Returns the page after a key, or after all keys below a common prefix.
     async fn page(
         &self,
         bucket: &Bucket,
@@ -187,13 +192,14 @@ impl ListQuery {
             token,
             max_keys: self.max_keys as usize,
         };
+
         bucket.reader.list_page(request).await.map_err(|failed| error::from_storage(&failed))
     }
 
-    /// A page of a listing that goes on behind its last key or prefix.
+    /// Returns a page of a listing that continues after its last key or prefix.
     async fn page_with_marker(&self, bucket: &Bucket, marker: Option<String>) -> S3Result<ListPage> {
         let mut page = self.page(bucket, marker.clone(), None).await?;
-        // A page may come out empty where its keys are not to be seen; only a key can mark where to go on.
+        // A page may be empty if its keys are hidden; only a key can mark where to continue.
         while last_of(&page).is_none() && page.next_token.is_some() {
             page = self.page(bucket, marker.clone(), page.next_token).await?;
         }
@@ -218,12 +224,12 @@ impl ListQuery {
     }
 }
 
-/// How keys are spelled in the answer.
+/// Encoding of keys in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyEncoding {
     /// As they are.
     Plain,
-    /// With percent signs, so that any key fits into XML.
+    /// Percent-encoded, so that any key fits into XML.
     Url,
 }
 
@@ -255,7 +261,7 @@ pub(crate) fn encoding(asked: Option<&EncodingType>) -> S3Result<KeyEncoding> {
     }
 }
 
-/// The delimiter of a listing. Only a folder knows others than a slash.
+/// Returns the delimiter of a listing. Only a folder supports others than a slash.
 fn delimiter(bucket: &Bucket, asked: Option<&str>) -> S3Result<String> {
     match asked.unwrap_or_default() {
         known @ ("" | "/") => Ok(known.to_owned()),
@@ -272,15 +278,15 @@ fn max_keys(asked: Option<i32>) -> S3Result<i32> {
     }
 }
 
-/// Whether `marker` was a common prefix. Then it stands for all keys below it: they would be rolled up into the same
-/// prefix again.
+/// Returns true if `marker` was a common prefix. Then it stands for all keys below it: they would be rolled up into
+/// the same prefix again.
 fn is_prefix(marker: &str, asked: &ListQuery) -> bool {
     let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();
     let end = below.len().checked_sub(asked.delimiter.len());
     !asked.delimiter.is_empty() && !below.is_empty() && below.find(&asked.delimiter) == end
 }
 
-/// The last key or prefix of a page.
+/// Returns the last key or prefix of a page.
 fn last_of(page: &ListPage) -> Option<String> {
     let key = page.objects.last().map(|listed| listed.key.as_str());
     let prefix = page.prefixes.last().map(String::as_str);

@@ -1,7 +1,6 @@
 //! GET and HEAD of an object, answered from the cache: conditions, ranges, and the headers that describe the object.
 //!
-//! What an origin that speaks the S3 protocol said of the object in its headers is handed on as it came, and a request that
-//! asks for something unusual is left to it.
+//! The headers that an S3 origin sent for an object are passed on unchanged, and unusual requests are forwarded to it.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
@@ -37,15 +36,15 @@ use crate::{
     },
 };
 
-/// Beginnings of headers by which a read is another one than of the object as it is cached: under a key of the client's, or
-/// of a bucket whose owner the origin is to compare.
+/// Prefixes of headers with which a read is not one of the cached object: encryption under a customer key, or an
+/// expected bucket owner for the origin to compare.
 const UNUSUAL: [&str; 2] = ["x-amz-server-side-encryption-customer-", "x-amz-expected-bucket-owner"];
 
 const CHECKSUM: &str = "x-amz-checksum-";
 const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 const CUSTOMER_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
 
-/// Parameters that replace a header of the answer.
+/// Parameters that override a header of the answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
     ("response-cache-control", CACHE_CONTROL),
     ("response-content-disposition", CONTENT_DISPOSITION),
@@ -66,7 +65,7 @@ pub(crate) struct ObjectRead<'a> {
 }
 
 impl ObjectRead<'_> {
-    /// The answer from the cache; `None` if an origin that speaks the S3 protocol is to be asked itself.
+    /// Answers from the cache; `None` if the request must be forwarded to an S3 origin.
     pub(crate) async fn answer(&self) -> S3Result<Option<HttpResponse>> {
         let asks_origin = self.bucket.reader.origin().s3().is_some();
         if asks_origin && !self.is_usual() {
@@ -76,9 +75,10 @@ impl ObjectRead<'_> {
         let path = match CheckedKey::at(self.bucket.reader.origin(), self.key) {
             Ok(CheckedKey::Object(path)) => path,
             Ok(CheckedKey::Folder) | Err(_) if asks_origin => return Ok(None),
-            // A key that no object can have is one that no object has.
+            // An impossible key is a missing object.
             Ok(CheckedKey::Folder) | Err(_) => return Err(error::no_such_key()),
         };
+
         let conditions = match conditions(self.headers) {
             Some(conditions) if !(asks_origin && conditions.name_any()) => conditions,
             _ if asks_origin => return Ok(None),
@@ -100,22 +100,26 @@ impl ObjectRead<'_> {
                 wanted = RequestedRange::All;
             }
         }
-        let mut opened = match self.is_head {
-            true => read::look(reader, &path, &conditions).await?,
-            false => read::open(reader, &path, &wanted, &conditions).await?,
+
+        let mut opened = if self.is_head {
+            read::look(reader, &path, &conditions).await?
+        } else {
+            read::open(reader, &path, &wanted, &conditions).await?
         };
-        // The object may have been replaced since it was looked at.
+        // The object may have been replaced since its metadata was read.
         let is_bound = wanted.is_partial() && self.headers.contains_key(IF_RANGE);
         if is_bound && !is_current(self.headers, &opened.result) {
             wanted = RequestedRange::All;
             opened = read::open(reader, &path, &wanted, &conditions).await?;
         }
+
         let size = opened.result.meta.size;
         if wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
         }
         let mut answer =
             respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
+
         for (parameter, name) in OVERRIDES {
             if let Some(value) = self.query.get(parameter) {
                 let value = HeaderValue::from_bytes(value.as_bytes())
@@ -123,22 +127,23 @@ impl ObjectRead<'_> {
                 answer.headers_mut().insert(name, value);
             }
         }
+
         Ok(Some(answer))
     }
 
-    /// Refuses what only an origin that speaks the S3 protocol can do.
+    /// Refuses requests that only an S3 origin supports.
     fn refuse_unserved(&self) -> S3Result<()> {
         refuse_version(self.query.get("versionId"))?;
         read::refuse_customer_key(header_text::value(self.headers, &CUSTOMER_KEY))
     }
 
-    /// The number of the part that is asked for.
+    /// Returns the requested part number.
     fn part(&self) -> S3Result<Option<i32>> {
         let number = self.query.get("partNumber").map(str::parse).transpose();
         number.map_err(|_| s3_error!(InvalidArgument, "partNumber must be a number"))
     }
 
-    /// Whether nothing of the request makes it another one than a read of the current version.
+    /// Returns true if this is an ordinary read of the current version.
     fn is_usual(&self) -> bool {
         let is_usual =
             |name: &HeaderName| !UNUSUAL.iter().any(|beginning| name.as_str().starts_with(beginning));
@@ -146,12 +151,12 @@ impl ObjectRead<'_> {
     }
 }
 
-/// Whether a client wants the checksums of the object, as it does of whole ones.
+/// Returns true if a client requests the object's checksums, which cover whole objects.
 pub(crate) fn asks_for_checksums(headers: &HeaderMap) -> bool {
     headers.get(CHECKSUM_MODE).is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
-/// The answer that brings what is wanted of an object.
+/// Builds the answer with the requested bytes of an object.
 pub(crate) fn respond(
     opened: OpenedObject,
     wanted: &RequestedRange,
@@ -161,10 +166,7 @@ pub(crate) fn respond(
 ) -> HttpResponse {
     let OpenedObject { result, headers: described } = opened;
     let size = result.meta.size;
-    let range = match is_head {
-        true => wanted.within(size).unwrap_or(0..size),
-        false => result.range.clone(),
-    };
+    let range = if is_head { wanted.within(size).unwrap_or(0..size) } else { result.range.clone() };
     let length = range.end - range.start;
 
     let mut headers = HeaderMap::with_capacity(12);
@@ -181,25 +183,28 @@ pub(crate) fn respond(
         }
         None => describe(&mut headers, &result, path),
     }
+
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     if wanted.is_partial() {
         header_text::set(&mut headers, CONTENT_RANGE, &content_range(&range, size));
     }
 
-    let body = match is_head {
-        true => Body::empty(),
-        false => Body::from(StreamingBlob::new(ObjectBody::new(result.into_stream(), length))),
+    let body = if is_head {
+        Body::empty()
+    } else {
+        Body::from(StreamingBlob::new(ObjectBody::new(result.into_stream(), length)))
     };
     let mut answer = HttpResponse::new(body);
     if wanted.is_partial() {
         *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
     *answer.headers_mut() = headers;
+
     answer
 }
 
-/// Describes an object of an origin that speaks another protocol, in S3's headers.
+/// Describes an object of a non-S3 origin in S3's headers.
 fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
     let described = DescriptiveHeaders::from_origin(&result.attributes, path);
     let tag = result.meta.e_tag.as_deref().map(|tag| etag::quoted(&etag::from_origin(tag)));
@@ -222,6 +227,7 @@ fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
             header_text::set(headers, name, &value);
         }
     }
+
     for (key, value) in described.metadata.into_iter().flatten() {
         if let Ok(name) = HeaderName::try_from(format!("{METADATA}{key}")) {
             header_text::set(headers, name, &value);
@@ -229,7 +235,7 @@ fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
     }
 }
 
-/// What a Range header or a part number asks for; a range that makes no sense asks for nothing.
+/// Reads the Range header or the part number; a meaningless range is ignored.
 fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
     let mut values = headers.get_all(RANGE).iter();
     let text = match (values.next(), values.next()) {
@@ -246,7 +252,7 @@ fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<RequestedRange> {
     RequestedRange::new(Some(range), part)
 }
 
-/// The conditions of a request; `None` where they are written in an unusual way. A date that is none is no condition.
+/// Reads the conditions of a request; `None` if they are written in an unusual way. An invalid date is no condition.
 fn conditions(headers: &HeaderMap) -> Option<ReadConditions> {
     let date = |name: HeaderName| {
         let text = headers.get(name)?.to_str().ok()?;
@@ -260,7 +266,7 @@ fn conditions(headers: &HeaderMap) -> Option<ReadConditions> {
     })
 }
 
-/// One ETag, quoted or not, or `*`; `None` for a list.
+/// Parses one ETag, quoted or not, or `*`; `None` for a list.
 pub(crate) fn tag_condition(headers: &HeaderMap, name: &HeaderName) -> Option<Option<ETagCondition>> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Some(None) };
@@ -283,7 +289,8 @@ fn parse_tag(text: &str) -> ETag {
     if is_weak { ETag::Weak(opaque.to_owned()) } else { ETag::Strong(opaque.to_owned()) }
 }
 
-/// Whether an If-Range header names the current version: by its strong ETag, or by the very second of its change.
+/// Returns true if an If-Range header names the current version: by its strong ETag, or by the exact second of its
+/// change.
 fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
     let Some(text) = headers.get(IF_RANGE).and_then(|value| value.to_str().ok()) else { return false };
     if let Ok(date) = Timestamp::parse(TimestampFormat::HttpDate, text) {
@@ -293,7 +300,7 @@ fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
     tag.is_some_and(|tag| tag.strong_cmp(&parse_tag(text)))
 }
 
-/// The headers that describe an object, for a copy of it.
+/// Returns the headers that describe the object, for a copy of it.
 pub(crate) fn describe_copy(opened: &OpenedObject, path: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     match &opened.headers {

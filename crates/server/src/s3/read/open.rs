@@ -1,4 +1,4 @@
-//! Opens objects for reading: their bytes or what is known of them, of a version for which conditions hold.
+//! Opens objects for reading, bytes or metadata, at a version that satisfies the conditions.
 
 use object_store::{GetOptions, GetResult, ObjectStore, path::Path};
 use s3s::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::s3::wire::{error, etag, keys::CheckedKey};
 
-/// The path of a key that may be read. A key that no object can have is one that no object has.
+/// Returns the path of a readable key. An impossible key is a missing object.
 pub(crate) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match CheckedKey::at(reader.origin(), key) {
         Ok(CheckedKey::Object(path)) => Ok(path),
@@ -22,14 +22,14 @@ pub(crate) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     }
 }
 
-/// An object that was opened, and how an origin that speaks the S3 protocol describes it.
+/// An opened object, and the headers from its S3 origin.
 pub(crate) struct OpenedObject {
     pub(crate) result: GetResult,
     pub(crate) headers: Option<ObjectHeaders>,
 }
 
 impl OpenedObject {
-    /// Opens an object, or what is known of it.
+    /// Opens an object, or its metadata.
     pub(crate) async fn of(reader: &ReadThrough, path: &Path, options: GetOptions) -> S3Result<Self> {
         let opened = reader.get_with_headers(path, options).await;
         let (result, headers) = opened.map_err(|failed| error::from_storage(&failed))?;
@@ -41,7 +41,7 @@ impl OpenedObject {
     }
 }
 
-/// Opens the bytes that are wanted of the object, of a version for which the conditions hold.
+/// Opens the requested bytes of the object, at a version that satisfies the conditions.
 pub(crate) async fn open(
     reader: &ReadThrough,
     path: &Path,
@@ -53,7 +53,7 @@ pub(crate) async fn open(
         return Err(error::invalid_range(size));
     }
 
-    // What the client has already is not worth a request for its bytes.
+    // Bytes that the client already has are not worth a request.
     if conditions.revalidates() {
         look(reader, path, conditions).await?;
     }
@@ -82,7 +82,7 @@ pub(crate) async fn open(
                 None => Err(error::invalid_range(opened.result.meta.size)),
             }
         }
-        // A condition that does not hold says more than a range that does not fit.
+        // A failed condition takes precedence over an unsatisfiable range.
         Err(failed) if is_invalid_range(&failed) && !conditions.is_empty() => {
             look(reader, path, conditions).await?;
             Err(failed)
@@ -91,7 +91,7 @@ pub(crate) async fn open(
     }
 }
 
-/// What is known of the object, of a version for which the conditions hold.
+/// Returns the metadata of the object, at a version that satisfies the conditions.
 pub(crate) async fn look(
     reader: &ReadThrough,
     path: &Path,
@@ -112,14 +112,14 @@ pub(crate) async fn look(
     Ok(opened)
 }
 
-/// A condition failed on what is known of the object. Where the client may know a newer version, the origin is
-/// asked before the request is refused.
+/// Handles conditions that fail on cached metadata. If the client may know a newer version, the origin is consulted
+/// before the request is refused.
 async fn refresh(reader: &ReadThrough, path: &Path, conditions: &ReadConditions) -> S3Result<()> {
     let Some(ETagCondition::ETag(ETag::Strong(tag))) = &conditions.if_match else {
         return Err(conditions.failed());
     };
 
-    // Origins quote their ETags or do not.
+    // Origins may or may not quote their ETags.
     let if_match = Some(format!("\"{tag}\",{tag}"));
     let options = GetOptions { head: true, if_match, ..GetOptions::default() };
     reader.get_opts(path, options).await.map_err(error::from_store)?;
@@ -139,7 +139,7 @@ fn is_invalid_range(error: &S3Error) -> bool {
     *error.code() == s3s::S3ErrorCode::InvalidRange
 }
 
-/// Encryption under the client's own key would have to be undone and done by the origin.
+/// Refuses encryption under a customer key, which only the origin could apply.
 pub(crate) fn refuse_customer_key(algorithm: Option<&str>) -> S3Result<()> {
     match algorithm {
         None => Ok(()),

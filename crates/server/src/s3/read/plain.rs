@@ -1,8 +1,8 @@
-//! The plainest and most frequent request, answered without the protocol layer: a GET of one object, or of one range
-//! of its bytes, on a node without keys or signed by one of them.
+//! Fast path without the protocol layer for the plainest and most frequent request: a GET of one object, or of one
+//! byte range, on a node without keys or signed by one of them.
 //!
-//! Whatever else a request asks for, by a query, a condition or a header of S3's own, makes it another one, and the
-//! protocol layer answers it. The answers of both are the same.
+//! Any other feature of a request, such as a query, a condition or a header of S3's own, sends it to the protocol
+//! layer. The answers of both are the same.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Headers of S3's own that say nothing about the answer.
+/// Headers of S3's own that do not affect the answer.
 const IDLE: [&str; 7] = [
     "x-amz-api-version",
     "x-amz-checksum-mode",
@@ -41,7 +41,7 @@ const IDLE: [&str; 7] = [
     "x-amz-user-agent",
 ];
 
-/// A request of this kind.
+/// A plain GET.
 pub(crate) struct PlainGet {
     node: Arc<Node>,
     bucket: String,
@@ -51,7 +51,7 @@ pub(crate) struct PlainGet {
 }
 
 impl PlainGet {
-    /// The request, if it is one, and if its caller may make it.
+    /// Parses the request, if it is a plain GET that its caller may make.
     pub(crate) fn parse(node: &Arc<Node>, signing_keys: &SigningKeys, parts: &Parts) -> Option<Self> {
         if parts.method != Method::GET || !are_plain(&parts.headers) {
             return None;
@@ -71,10 +71,11 @@ impl PlainGet {
         if !is_admitted(node, signing_keys, parts, bucket, key) {
             return None;
         }
+
         Some(Self { node: node.clone(), bucket: bucket.to_owned(), path, wanted, wants_checksums })
     }
 
-    /// The answer.
+    /// Answers the request.
     pub(crate) async fn answer(self) -> S3Result<HttpResponse> {
         let bucket = self.node.bucket(&self.bucket).ok_or_else(error::no_such_key)?;
         let options = GetOptions { range: self.wanted.to_store(), ..GetOptions::default() };
@@ -86,13 +87,13 @@ impl PlainGet {
         Ok(respond(opened, &self.wanted, self.path.as_ref(), false, self.wants_checksums))
     }
 
-    /// Whether the bucket's origin can be asked where this fails.
+    /// Returns true if the bucket's origin can answer instead if this fails.
     pub(crate) fn has_s3_origin(&self) -> bool {
         self.node.bucket(&self.bucket).is_some_and(|bucket| bucket.reader.origin().s3().is_some())
     }
 }
 
-/// The path without its escapes. They must be the canonical ones: what else a client may escape is unusual.
+/// Unescapes the path. Escapes must be canonical: any others take the slow path.
 fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains(['%', '+']) {
         return Some(Cow::Borrowed(path));
@@ -103,7 +104,7 @@ fn decoded(path: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(path).decode_utf8().ok()
 }
 
-/// Whether anyone may read the object, or the request is signed by a key that may.
+/// Returns true if anyone may read the object, or the request is signed by a key that may.
 fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &str, key: &str) -> bool {
     let keys = node.keys();
     if keys.is_empty() {
@@ -114,7 +115,7 @@ fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &
     access_key.is_some() && keys.allows_key(access_key, bucket, key, Action::Read)
 }
 
-/// Whether no header makes the request another one.
+/// Returns true if no header requires the protocol layer.
 fn are_plain(headers: &HeaderMap) -> bool {
     let is_plain = |name: &HeaderName| {
         let text = name.as_str();

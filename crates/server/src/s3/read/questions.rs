@@ -1,5 +1,5 @@
-//! What SDKs ask of a bucket by themselves, answered as a bucket does that has none of it: no versions, no policy, no
-//! encryption of its own, one owner.
+//! Queries that SDKs send about a bucket on their own, answered as for a bucket without any such setting: no
+//! versions, no policy, no default encryption, one owner.
 
 use s3s::{S3Error, S3ErrorCode, S3Response, S3Result, dto::*, s3_error};
 
@@ -14,10 +14,10 @@ use crate::s3::{
     wire::etag,
 };
 
-/// The one who owns all buckets of a node.
+/// Owner of all buckets of a node.
 const OWNER: &str = "stylobate";
 
-/// An error that says that the bucket has no such setting.
+/// Returns the error for a setting that the bucket does not have.
 pub(crate) fn none<T>(door: &S3Backend, bucket: &str, code: &str, message: &'static str) -> S3Result<T> {
     door.readable(bucket)?;
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InvalidRequest);
@@ -30,7 +30,7 @@ pub(crate) fn owner() -> Owner {
     Owner { display_name: Some(OWNER.to_owned()), id: Some(OWNER.to_owned()) }
 }
 
-/// Grants full control to the owner.
+/// Returns grants of full control to the owner.
 pub(crate) fn grants() -> Grants {
     let grantee = Grantee {
         display_name: Some(OWNER.to_owned()),
@@ -69,6 +69,7 @@ pub(crate) async fn object_attributes(
         .flat_map(|attribute| attribute.as_str().split(','))
         .map(str::trim)
         .collect();
+
     let asked = |name: &str| attributes.contains(&name);
     let known = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
     if attributes.is_empty() || !attributes.iter().all(|attribute| known.contains(attribute)) {
@@ -84,6 +85,7 @@ pub(crate) async fn object_attributes(
     let tag = meta.e_tag.as_deref().map(etag::from_origin);
     let class =
         headers.get("x-amz-storage-class").and_then(|class| class.to_str().ok()).unwrap_or("STANDARD");
+
     Ok(S3Response::new(GetObjectAttributesOutput {
         checksum: Some(checksum).filter(|_| has_checksum && asked("Checksum")),
         e_tag: tag.filter(|_| asked("ETag")),

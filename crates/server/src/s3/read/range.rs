@@ -1,27 +1,27 @@
-//! Byte ranges of a request: which bytes are wanted, and which headers S3 does not look at.
+//! Byte ranges of a request, and the range headers that S3 ignores.
 
 use std::ops::Range;
 
 use object_store::GetRange;
 use s3s::{S3Result, dto, s3_error};
 
-/// The bytes that a request wants.
+/// Bytes requested by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestedRange {
-    /// The whole object, in answer to no range.
+    /// The whole object; no range was requested.
     All,
     /// The whole object as its first and only part.
     OnlyPart,
-    /// Some of its bytes.
+    /// A range of its bytes.
     Bytes(GetRange),
     /// The last zero bytes, which no object has.
     Nothing,
 }
 
 impl RequestedRange {
-    /// What a Range header or a part number asks for.
+    /// Interprets a Range header or a part number.
     ///
-    /// Origins do not tell where the parts of an object lie, so every object is one part here.
+    /// Origins do not report the boundaries of an object's parts, so every object is one part here.
     pub(crate) fn new(range: Option<dto::Range>, part: Option<i32>) -> S3Result<Self> {
         match (range, part) {
             (None, None) => Ok(Self::All),
@@ -41,7 +41,7 @@ impl RequestedRange {
         }
     }
 
-    /// The range as an object store takes it.
+    /// Returns the range in the form of an object store.
     pub(crate) fn to_store(&self) -> Option<GetRange> {
         match self {
             Self::Bytes(range) => Some(range.clone()),
@@ -49,7 +49,7 @@ impl RequestedRange {
         }
     }
 
-    /// Which bytes of an object of `size` bytes that is; `None` if it has no such bytes.
+    /// Resolves the range for an object of `size` bytes; `None` if the object has no such bytes.
     pub(crate) fn within(&self, size: u64) -> Option<Range<u64>> {
         match self {
             Self::All | Self::OnlyPart => Some(0..size),
@@ -59,13 +59,13 @@ impl RequestedRange {
         }
     }
 
-    /// Whether the answer is a part of the object, status 206.
+    /// Returns true if the answer is a part of the object, status 206.
     pub(crate) fn is_partial(&self) -> bool {
         !matches!(self, Self::All)
     }
 }
 
-/// The value of a Content-Range header.
+/// Formats the value of a Content-Range header.
 pub(crate) fn content_range(range: &Range<u64>, size: u64) -> String {
     match range.end.checked_sub(1) {
         Some(last) if range.start < range.end => format!("bytes {}-{last}/{size}", range.start),
@@ -73,31 +73,36 @@ pub(crate) fn content_range(range: &Range<u64>, size: u64) -> String {
     }
 }
 
-/// What is to be done with a Range header.
+/// Action for a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RangeHeaderAction {
-    /// It is one range.
+    /// A single valid range.
     Use,
-    /// It is several ranges, or none that makes sense: the answer is the whole object, as S3 gives it.
+    /// Several ranges, or an invalid one: the answer is the whole object, as in S3.
     Ignore,
-    /// It is one range beyond the numbers that the parser takes; this one means the same.
+    /// One range beyond the parser's number limits; this one means the same.
     Replace(String),
 }
 
-/// Judges the text of a Range header.
+/// Selects the action for the text of a Range header.
 pub(crate) fn judge(header: &str) -> RangeHeaderAction {
-    // The parser takes a suffix of no digits for one of no bytes.
+    // The parser takes a suffix of no digits for one of zero bytes.
     if header != "bytes=-" && dto::Range::parse(header).is_ok() {
         return RangeHeaderAction::Use;
     }
     let Some((first, last)) = header.strip_prefix("bytes=").and_then(|spec| spec.split_once('-')) else {
         return RangeHeaderAction::Ignore;
     };
+
     // Positions beyond any object may have any number of digits.
-    let position = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
-        true => Some(text.parse().unwrap_or(u64::MAX).min(i64::MAX as u64)),
-        false => None,
+    let position = |text: &str| {
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            Some(text.parse().unwrap_or(u64::MAX).min(i64::MAX as u64))
+        } else {
+            None
+        }
     };
+
     match (first, last) {
         ("", "") => RangeHeaderAction::Ignore,
         ("", _) => position(last)
@@ -152,6 +157,7 @@ mod tests {
             "bytes=1-2-3",
             "bytes=--1",
         ];
+
         for header in ignored {
             assert_eq!(judge(header), RangeHeaderAction::Ignore, "{header}");
         }

@@ -1,7 +1,7 @@
-//! Continuation tokens of listings: what the storage layer goes on from, in a form that tells our own from others.
+//! Continuation tokens of listings: wraps the storage layer's token in a form that identifies the node's own.
 //!
-//! The form is base64url of a checksum and the text. It keeps nothing secret: who lists may name any place to go on
-//! from. It keeps a token that nobody gave out from reaching an origin, which would fail on it in a way of its own.
+//! The form is base64url of a checksum and the text. It keeps nothing secret: a caller that may list may start at any
+//! key. It keeps foreign tokens from reaching an origin, which would fail on them in a way of its own.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use s3s::{
@@ -10,13 +10,13 @@ use s3s::{
     s3_error,
 };
 
-/// The token for a client.
+/// Seals a token for a client.
 pub(crate) fn seal(inner: &str) -> String {
     let sum = Crc32::checksum(inner.as_bytes());
     URL_SAFE_NO_PAD.encode([&sum[..], inner.as_bytes()].concat())
 }
 
-/// What the client's token says.
+/// Opens a client's token.
 pub(crate) fn open(token: &str) -> S3Result<String> {
     let refused = || s3_error!(InvalidArgument, "The continuation token provided is incorrect");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;

@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// What a form names, for errors and the log.
+/// Target of a form, for errors and the log.
 struct FormTarget {
     target: RequestTarget,
     access_key: Option<String>,
 }
 
 impl S3DoorInner {
-    /// The bucket that a form is sent to; `None` if the request is of another kind.
+    /// Returns the target bucket of a form; `None` for other requests.
     pub(super) fn form_bucket(
         parts: &Parts,
         target: &RequestTarget,
@@ -66,6 +66,7 @@ impl S3DoorInner {
             Ok(DoorResponse::Ours(answer)) => finish(answer, &named.target, id).await,
             Err(error) => finish(error::to_answer(&error), &named.target, id).await,
         };
+
         if let Some(refusal) = answer.extensions_mut().get_mut::<RefusedRequest>() {
             refusal.access_key = named.access_key;
         }
@@ -94,20 +95,23 @@ impl S3DoorInner {
 
         let caller = Caller { access_key, chunks: None };
         if let Some(endpoint) = bucket.reader.origin().s3() {
-            let (target, method) = (&named.target, http::Method::POST);
+            let target = &named.target;
+            let method = http::Method::POST;
             let query = QueryParameters::default();
             let request =
                 ForwardRequest { bucket, endpoint, operation, target, query, method, headers, caller };
             return self.forwarder.forward_form(&request, form).await.map(DoorResponse::OfOrigin);
         }
+
         let put = form.put_head(bucket_name)?;
         let success = SuccessAction::of(&form.fields);
         let key = form.key.clone();
         let answer =
             self.answer_by_protocol(put, form.file.into_body(), QueryParameters::default(), caller).await?;
-        Ok(DoorResponse::Ours(match is_error(&answer) {
-            true => answer,
-            false => success.answer(bucket_name, &key, answer.headers().clone()),
+        Ok(DoorResponse::Ours(if is_error(&answer) {
+            answer
+        } else {
+            success.answer(bucket_name, &key, answer.headers().clone())
         }))
     }
 }

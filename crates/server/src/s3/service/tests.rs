@@ -1,4 +1,4 @@
-//! Plain GETs that are answered at once, against the answers that they get by the way of all requests.
+//! Compares the fast path of plain GETs with the answers of the full path.
 
 use chrono::{TimeDelta, Utc};
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path};
@@ -21,7 +21,7 @@ const PATHS: [&str; 6] = [
     "/none/a",
 ];
 
-/// A door to the buckets `lake` and `pond`, and a key that reads the first; or one without keys.
+/// Creates a door to the buckets `lake` and `pond`, and a key that reads the first; or one without keys.
 async fn door(with_key: bool) -> S3Door {
     let mut config = NodeConfig::default();
     config.cache.memory = ByteSize::mib(64);
@@ -35,6 +35,7 @@ async fn door(with_key: bool) -> S3Door {
             write: false,
         });
     }
+
     let mut origins = Vec::new();
     for name in ["lake", "pond"] {
         let store = Arc::new(InMemory::new());
@@ -44,10 +45,11 @@ async fn door(with_key: bool) -> S3Door {
         config.buckets.push(BucketConfig::new(name, "memory:///"));
         origins.push(Origin::new(name, store as Arc<dyn ObjectStore>));
     }
+
     service(Node::open_over(&config, origins).await.unwrap())
 }
 
-/// What a client sees of an answer.
+/// Parts of an answer that a client sees.
 #[derive(Debug, PartialEq)]
 struct SeenResponse {
     status: StatusCode,
@@ -65,7 +67,7 @@ async fn by_the_long_way(door: &S3Door, parts: Parts) -> SeenResponse {
     seen(door.shared.handle_any(parts, Body::empty(), RequestId(1)).await).await
 }
 
-/// Whether the request is answered at once. If it is, the long way must lead to the same answer.
+/// Returns true if the request takes the fast path, and asserts that the full path gives the same answer.
 async fn is_plain(door: &S3Door, request: &RequestDraft) -> bool {
     let Some(parts) = request.clone().into_parts() else { return false };
     let Some(get) = PlainGet::parse(&door.shared.node, &door.shared.signing_keys, &parts) else {
@@ -79,6 +81,7 @@ async fn is_plain(door: &S3Door, request: &RequestDraft) -> bool {
         }
     };
     assert_eq!(seen(answer).await, by_the_long_way(door, parts).await, "{request:?}");
+
     true
 }
 
@@ -90,7 +93,7 @@ fn pick<'a>(rng: &mut StdRng, choices: &[&'a str]) -> &'a str {
     choices.choose(rng).unwrap()
 }
 
-/// A request that is signed correctly, mostly by the right key at the right time.
+/// Returns a correctly signed request, mostly by the right key at the right time.
 fn random_request(rng: &mut StdRng) -> RequestDraft {
     let mut request = draft(pick(rng, &PATHS));
     let range = pick(rng, &["bytes=0-3", "bytes=-5", "bytes=2-", "bytes=100-200", "bytes=0-1,3-4", "a"]);
@@ -110,6 +113,7 @@ fn random_request(rng: &mut StdRng) -> RequestDraft {
         signer.region = pick(rng, &["us-east-1", "eu-west-1", "EU", ""]).into();
         signer.service = pick(rng, &["s3", "s3", "sts", "iam"]).into();
     }
+
     if rng.random_bool(0.3) {
         signer.time += TimeDelta::minutes(*[-2000, -120, -16, -14, 14, 16].choose(rng).unwrap());
     }
@@ -119,21 +123,24 @@ fn random_request(rng: &mut StdRng) -> RequestDraft {
     )
     .into();
 
-    request = match rng.random_bool(0.5) {
-        true => signer.sign(request),
-        false => signer.presign(request, *[60, 3600, 604_800, 604_801].choose(rng).unwrap()),
+    request = if rng.random_bool(0.5) {
+        signer.sign(request)
+    } else {
+        signer.presign(request, *[60, 3600, 604_800, 604_801].choose(rng).unwrap())
     };
     if has_range && !is_range_signed {
         request = request.with_header("range", range);
     }
+
     request
 }
 
-/// The request with a fault or an oddity.
+/// Adds a fault or an oddity to the request.
 fn tamper(rng: &mut StdRng, mut request: RequestDraft) -> RequestDraft {
-    let pairs = match request.query.is_empty() || rng.random_bool(0.3) {
-        true => &mut request.headers,
-        false => &mut request.query,
+    let pairs = if request.query.is_empty() || rng.random_bool(0.3) {
+        &mut request.headers
+    } else {
+        &mut request.query
     };
     if pairs.is_empty() {
         return request;
@@ -167,6 +174,7 @@ fn tamper(rng: &mut StdRng, mut request: RequestDraft) -> RequestDraft {
             }
         }
     }
+
     request
 }
 
@@ -185,7 +193,8 @@ async fn a_request_is_plain_only_where_the_long_way_gives_the_same_answer() {
         }
         tampered += u32::from(is_plain(&door, &request).await);
     }
-    // Some changes are harmless: the order of headers and parameters, a header that need not be signed.
+
+    // Some changes are harmless: the order of headers and parameters, an optional header.
     eprintln!("STAT {plain} {tampered}");
     assert!(plain > 500 && tampered > 50, "{plain} and {tampered} requests were plain");
 }

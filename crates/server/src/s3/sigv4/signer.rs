@@ -1,4 +1,4 @@
-//! Signs requests as a client does, for tests. Written from the specification, it shares nothing with the verifier.
+//! Signs requests as a client does, for tests. Written from the specification, it shares no code with the verifier.
 
 use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 pub(in crate::s3) const EMPTY_SHA256: &str =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// An HTTP request whose every byte a test may change.
+/// An HTTP request in which a test may change any byte.
 #[derive(Clone, Debug)]
 pub(in crate::s3) struct RequestDraft {
     pub(in crate::s3) method: &'static str,
-    /// The path as it is sent, escapes included.
+    /// The raw path, including escapes.
     pub(in crate::s3) path: String,
-    /// The query as it is sent.
+    /// The raw query.
     pub(in crate::s3) query: Vec<(String, String)>,
     pub(in crate::s3) headers: Vec<(String, String)>,
     pub(in crate::s3) version: Version,
@@ -31,7 +31,7 @@ impl RequestDraft {
         self
     }
 
-    /// The value of a header or of a query parameter.
+    /// Returns the value of a header or of a query parameter.
     pub(in crate::s3) fn value_mut(&mut self, name: &str) -> Option<&mut String> {
         let mut pairs = self.headers.iter_mut().chain(&mut self.query);
         pairs.find(|(known, _)| known == name).map(|(_, value)| value)
@@ -43,13 +43,10 @@ impl RequestDraft {
         self
     }
 
-    /// The head of the request; `None` if it is no HTTP.
+    /// Returns the head of the request; `None` if it is not valid HTTP.
     pub(in crate::s3) fn into_parts(self) -> Option<Parts> {
         let query: Vec<_> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let target = match query.is_empty() {
-            true => self.path,
-            false => format!("{}?{}", self.path, query.join("&")),
-        };
+        let target = if query.is_empty() { self.path } else { format!("{}?{}", self.path, query.join("&")) };
         let request = Request::builder().method(self.method).uri(target).version(self.version);
         let request = self.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         Some(request.body(()).ok()?.into_parts().0)
@@ -79,7 +76,7 @@ impl Signer {
         }
     }
 
-    /// Signs all headers of the request, and puts the signature into one more.
+    /// Signs all headers of the request, and adds the signature as a header.
     pub(in crate::s3) fn sign(&self, request: RequestDraft) -> RequestDraft {
         let request = request
             .with_header("x-amz-content-sha256", &self.payload)
@@ -92,7 +89,7 @@ impl Signer {
         request.with_header("authorization", &value)
     }
 
-    /// Signs all headers of the request, and puts the signature into the query.
+    /// Signs all headers of the request, and adds the signature to the query.
     pub(in crate::s3) fn presign(&self, mut request: RequestDraft, expires: u64) -> RequestDraft {
         let names = signed_names(&request);
         let credential = format!("{}/{}", self.access_key, self.scope());
@@ -103,6 +100,7 @@ impl Signer {
             ("X-Amz-Expires", expires.to_string()),
             ("X-Amz-SignedHeaders", names.replace(';', "%3B")),
         ];
+
         request.query.extend(parameters.map(|(name, value)| (name.to_owned(), value)));
         request.query.sort();
         let signature = self.signature(&request, &names, "UNSIGNED-PAYLOAD");
@@ -129,6 +127,7 @@ impl Signer {
             request.path,
             query.join("&"),
         );
+
         let digest = hex(&Sha256::digest(canonical.as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{}\n{}\n{digest}", self.stamp(), self.scope());
 

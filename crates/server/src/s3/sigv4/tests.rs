@@ -21,7 +21,7 @@ fn access_keys(keys: &[(&str, &str)]) -> AccessKeys {
     AccessKeys::new(&keys.collect::<Vec<_>>())
 }
 
-/// The access key of Amazon's published examples.
+/// Returns the access key of Amazon's published examples.
 fn published_key() -> AccessKeys {
     access_keys(&[("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")])
 }
@@ -42,7 +42,7 @@ fn get() -> RequestDraft {
     RequestDraft::get("/lake/year%3D2026/a.parquet").with_header("range", "bytes=0-9")
 }
 
-/// The key that signed the request, at noon.
+/// Returns the key that signed the request, at noon.
 fn verify(request: RequestDraft) -> Option<String> {
     let parts = request.into_parts().unwrap();
     SigningKeys::new().verify(&parts, &known_keys(), noon()).map(str::to_owned)
@@ -56,12 +56,14 @@ fn the_published_signature_in_a_header_verifies() {
          SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,\
          Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
     );
+
     let request = Request::get("/test.txt")
         .header("host", "examplebucket.s3.amazonaws.com")
         .header("authorization", authorization)
         .header("range", "bytes=0-9")
         .header("x-amz-content-sha256", EMPTY_SHA256)
         .header("x-amz-date", "20130524T000000Z");
+
     let (parts, ()) = request.body(()).unwrap().into_parts();
     let now = Utc.with_ymd_and_hms(2013, 5, 24, 0, 15, 0).unwrap();
     let verify = |now| SigningKeys::new().verify(&parts, &published_key(), now);
@@ -162,7 +164,7 @@ fn a_credential_of_another_scope_does_not_verify() {
         assert_eq!(verify(signer.presign(get(), 60)), None, "{access_key}/{region}/{service}");
     }
 
-    // Another region than the one that was signed for.
+    // Another region than the signed one.
     let mut moved = signer().sign(get());
     let value = moved.value_mut("authorization").unwrap();
     *value = value.replace("us-east-1", "us-west-2");
@@ -200,6 +202,7 @@ fn a_signed_header_must_come_with_the_request_once() {
         let value = signed.value_mut(name).unwrap().clone();
         assert_eq!(verify(signed.with_header(name, &value)), None, "{name}");
     }
+
     for name in ["host", "range"] {
         let mut signed = signer().presign(get(), 60);
         let value = signed.value_mut(name).unwrap().clone();
@@ -243,6 +246,7 @@ fn a_header_written_in_an_unusual_way_is_left_to_the_protocol_layer() {
         *value = changed;
         verify(request).is_some()
     };
+
     assert!(rewritten(", SignedHeaders", ",SignedHeaders"));
     assert!(rewritten(", Signature", ",  Signature"));
     assert!(!rewritten("AWS4-HMAC-SHA256", "AWS4-HMAC-SHA512"));
@@ -260,6 +264,7 @@ fn a_presigned_url_has_its_six_parameters_once_and_no_other() {
         request.query.push((name.into(), value.into()));
         verify(request)
     };
+
     for (name, value) in presigned().query {
         assert_eq!(with(&name, &value), None, "{name} twice");
         assert_eq!(verify(presigned().without(&name)), None, "no {name}");
@@ -337,6 +342,7 @@ fn each_day_has_a_signing_key_of_its_own() {
         let parts = Signer::new("reader", signed).presign(get(), 3 * 86_400).into_parts().unwrap();
         keys.verify(&parts, &known, now).is_some()
     };
+
     let tomorrow = noon() + TimeDelta::days(1);
     assert!(verify(noon(), noon()));
     assert!(verify(tomorrow, tomorrow), "a new day");
@@ -371,6 +377,7 @@ fn only_valid_signatures_fill_the_cache_and_it_is_bounded() {
     };
     assert!(!verify("a guess", "us-east-1".into()));
     assert_eq!(keys.by_credential.read().len(), 0);
+
     for region in 0..MAX_SIGNING_KEYS + 10 {
         assert!(verify("secret of reader", format!("region-{region}")));
         assert!(keys.by_credential.read().len() <= MAX_SIGNING_KEYS);

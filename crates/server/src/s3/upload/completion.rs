@@ -1,5 +1,5 @@
-//! CompleteMultipartUpload, as far as a folder's upload is concerned: the ETag of the parts, a checksum of all bytes, and
-//! the answer to a request that is sent again.
+//! CompleteMultipartUpload for a folder: the ETag of the parts, a checksum of all bytes, and the answer to a repeated
+//! request.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,10 @@ use stylobate_storage::{JoinCheck, KeptHeaders};
 
 use super::kept::{FULL_OBJECT, hex, keep_checksums};
 
-/// Completed uploads to remember.
+/// Maximum completed uploads to remember.
 const MAX_REMEMBERED: usize = 1000;
 
-/// The ETag of an object that was joined of parts with these ETags; `None` if one of them is no MD5.
+/// Returns the ETag of an object joined from parts with these ETags; `None` if one of them is not an MD5.
 pub(crate) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
     let mut md5 = Md5::new();
     for (_, etag) in parts {
@@ -38,7 +38,7 @@ fn from_hex(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// Compares the checksum of all bytes with the one that a client expects, and has it kept with the object.
+/// Compares the checksum of all bytes with the expected one, and stores it with the object.
 struct FullChecksum {
     claimed: Checksum,
     hasher: ChecksumHasher,
@@ -60,7 +60,7 @@ impl JoinCheck for FullChecksum {
     }
 }
 
-/// The check of the checksum that a request names, if it is one of all bytes.
+/// Returns the check for a request's checksum, if it covers all bytes.
 pub(crate) fn full_checksum(
     input: &CompleteMultipartUploadInput,
     kept: &KeptHeaders,
@@ -73,10 +73,11 @@ pub(crate) fn full_checksum(
         checksum_sha256: input.checksum_sha256.clone(),
         ..Default::default()
     };
+
     if claimed == Checksum::default() {
         return Ok(None);
     }
-    // That of the checksums of parts says in its end how many there are.
+    // A composite checksum ends with the number of parts.
     let is_composite = |value: &Option<String>| value.as_ref().is_some_and(|value| value.contains('-'));
     let values =
         [&claimed.checksum_crc32, &claimed.checksum_crc32c, &claimed.checksum_sha1, &claimed.checksum_sha256];
@@ -92,10 +93,11 @@ pub(crate) fn full_checksum(
         sha1: claimed.checksum_sha1.is_some().then(Sha1::new),
         sha256: claimed.checksum_sha256.is_some().then(Sha256::new),
     };
+
     Ok(Some(Box::new(FullChecksum { claimed, hasher, kept: kept.clone() })))
 }
 
-/// Compares the checksum of the checksums of the parts, where the request lists them.
+/// Checks the checksum of the part checksums, if the request lists them.
 fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> S3Result<()> {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     let parts =
@@ -127,13 +129,14 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
         parts.iter().map(|part| part.checksum_sha256.as_ref()).collect(),
         |bytes| Sha256::checksum(bytes).to_vec(),
     );
+
     if is_right {
         return Ok(());
     }
     Err(s3_error!(BadDigest, "The checksum you specified did not match those of the parts."))
 }
 
-/// What uploads were completed lately: a client that lost the answer asks again, and gets the same.
+/// Recently completed uploads: a client that lost the answer repeats the request and gets the same answer.
 #[derive(Debug, Default)]
 pub(crate) struct CompletedUploads(Mutex<VecDeque<(CompletedUploadKey, CompleteMultipartUploadOutput)>>);
 
@@ -146,7 +149,7 @@ pub(crate) struct CompletedUploadKey {
     pub(crate) parts: [u8; 32],
 }
 
-/// What tells one list of parts from another.
+/// Returns a hash that identifies a list of parts.
 pub(crate) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for (number, etag) in parts {

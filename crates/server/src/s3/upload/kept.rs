@@ -1,4 +1,4 @@
-//! What a folder keeps with an object beyond the attributes of an object store: ETag, checksums, tags, expiry.
+//! Headers that a folder keeps with an object beyond the attributes of an object store: ETag, checksums, tags, expiry.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -17,14 +17,14 @@ pub(crate) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
 const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
 
-/// The kind of a checksum that is of all bytes, not of the checksums of parts.
+/// Type of a checksum over all bytes, not over the checksums of parts.
 pub(crate) const FULL_OBJECT: &str = "FULL_OBJECT";
 
 const MAX_TAGS: usize = 10;
-const LONGEST_TAG_KEY: usize = 128;
-const LONGEST_TAG_VALUE: usize = 256;
+const MAX_TAG_KEY: usize = 128;
+const MAX_TAG_VALUE: usize = 256;
 
-/// What a write says of its object that only a folder keeps.
+/// Headers of a write that only a folder keeps.
 #[derive(Default)]
 pub(crate) struct FolderOnlyHeaders<'a> {
     pub(crate) expires: Option<&'a Timestamp>,
@@ -33,7 +33,7 @@ pub(crate) struct FolderOnlyHeaders<'a> {
 }
 
 impl FolderOnlyHeaders<'_> {
-    /// The headers to keep. Fails if the tags are none.
+    /// Returns the headers to keep. Fails if the tags are invalid.
     pub(crate) fn to_kept(&self) -> S3Result<KeptHeaders> {
         let kept = KeptHeaders::default();
         if let Some(tagging) = self.tagging.filter(|tagging| !tagging.is_empty()) {
@@ -60,7 +60,7 @@ pub(crate) fn keep_described(kept: &KeptHeaders, described: DescriptiveHeaders) 
     }
 }
 
-/// Adds the checksums that were verified.
+/// Adds the verified checksums.
 pub(crate) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str) {
     let mut is_any = false;
     for (name, value) in [
@@ -75,12 +75,13 @@ pub(crate) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str
             is_any = true;
         }
     }
+
     if is_any {
         set(kept, CHECKSUM_TYPE, kind);
     }
 }
 
-/// The checksums among the headers of an object.
+/// Returns the checksums among the headers of an object.
 pub(crate) fn checksums_of(headers: &HeaderMap) -> Checksum {
     let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Checksum {
@@ -93,7 +94,7 @@ pub(crate) fn checksums_of(headers: &HeaderMap) -> Checksum {
     }
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -109,7 +110,7 @@ fn set(kept: &KeptHeaders, name: HeaderName, text: &str) {
     }
 }
 
-/// The tags that a header spells, in their order.
+/// Parses the tags of a header, in order.
 pub(crate) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
     let uri = http::Uri::builder().path_and_query(format!("/?{header}")).build();
     let uri =
@@ -119,26 +120,27 @@ pub(crate) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
     check_tags(tags.collect())
 }
 
-/// The tags, if an object may have them.
+/// Checks the tags against S3's rules.
 pub(crate) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
     if tags.len() > MAX_TAGS {
         return Err(s3_error!(InvalidTag, "Object tags cannot be greater than {MAX_TAGS}"));
     }
     for (index, (key, value)) in tags.iter().enumerate() {
-        if key.is_empty() || key.chars().count() > LONGEST_TAG_KEY {
+        if key.is_empty() || key.chars().count() > MAX_TAG_KEY {
             return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
         }
-        if value.chars().count() > LONGEST_TAG_VALUE {
+        if value.chars().count() > MAX_TAG_VALUE {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
         if tags.iter().take(index).any(|(other, _)| other == key) {
             return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
         }
     }
+
     Ok(tags)
 }
 
-/// The tags as a header spells them.
+/// Formats tags as a header.
 pub(crate) fn tagging_text(tags: &[(String, String)]) -> String {
     let parameters = tags.iter().map(|(name, value)| crate::s3::wire::target::QueryParameter {
         name: name.clone(),

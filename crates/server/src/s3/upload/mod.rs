@@ -1,4 +1,4 @@
-//! What uploads keep: parts in memory, and what a folder stores beside an object.
+//! State of uploads: parts in memory, and headers that a folder stores beside an object.
 
 pub(super) mod completion;
 pub(super) mod kept;

@@ -1,8 +1,8 @@
-//! What uploads hold in memory: the bytes of one of them, and how much all of them may hold.
+//! Memory of uploads: the buffered bytes of one upload, and the limit for all of them.
 //!
-//! Uploads together hold at most a share of the node's memory, and wait for one another; what they hold, caches give up.
-//! One that cannot be cut into parts that fit waits until it has the whole share, and takes the rest from the budget as
-//! it becomes free.
+//! Uploads together hold at most a share of the node's memory, and wait for one another; caches shrink by what they
+//! hold. An upload that cannot be cut into parts that fit waits until it has the whole share, and takes the rest from
+//! the budget as it becomes free.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,33 +14,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// The smallest part that every provider takes; a cache leaves uploads as much at least.
-pub(crate) const LEAST_PART: u64 = 5 * MIB;
+/// Minimum part size that every provider accepts; a cache leaves at least this much to uploads.
+pub(crate) const MIN_PART: u64 = 5 * MIB;
 
-/// How often an upload that borrows asks for more.
+/// Interval at which a borrowing upload requests more memory.
 const BORROW_AGAIN: Duration = Duration::from_millis(5);
 
-/// The memory of all uploads: who finds none waits, and with it the client.
+/// Memory of all uploads: an upload waits if none is free, and with it the client.
 #[derive(Clone)]
 pub(crate) struct UploadMemory {
     free_kib: Arc<Semaphore>,
     share: u64,
-    /// Bytes that the only upload may hold.
+    /// Maximum bytes that a single upload may hold.
     most: u64,
     budget: Budget,
 }
 
-/// Memory of an upload; it is free again when this is dropped.
+/// Memory of an upload, released when this is dropped.
 pub(crate) struct UploadPermit {
     _share: OwnedSemaphorePermit,
     _reserved: Vec<Reservation>,
 }
 
 impl UploadMemory {
-    /// The memory that uploads may hold beside the cache.
+    /// Creates the upload memory beside the cache.
     pub(crate) fn beside(cache: &PageCache) -> Self {
-        let share = cache.upload_share().map_or(LEAST_PART, |share| share.as_u64());
-        let most = cache.largest_upload().map_or(LEAST_PART, |most| most.as_u64());
+        let share = cache.upload_share().map_or(MIN_PART, |share| share.as_u64());
+        let most = cache.largest_upload().map_or(MIN_PART, |most| most.as_u64());
         Self::new(share, most, cache.budget().clone())
     }
 
@@ -48,18 +48,18 @@ impl UploadMemory {
         Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, most, budget }
     }
 
-    /// Bytes that all uploads hold together.
+    /// Returns the bytes that all uploads may hold together.
     pub(crate) fn share(&self) -> u64 {
         self.share
     }
 
-    /// The most that one upload may hold.
+    /// Returns the maximum bytes that one upload may hold.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
-    /// Waits for as many bytes, [`most`](Self::most) at most. Each upload takes once all that it will need, so that
-    /// none waits for another that waits for it.
+    /// Waits for `bytes`, at most [`most`](Self::most). Each upload takes all that it will need at once, so that no
+    /// upload waits for another that waits for it.
     pub(crate) async fn take(&self, bytes: u64) -> S3Result<UploadPermit> {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
@@ -71,7 +71,7 @@ impl UploadMemory {
         Ok(UploadPermit { _share: share, _reserved: reserved })
     }
 
-    /// Takes from the budget what becomes free, piece by piece. Only the upload that has the whole share borrows.
+    /// Reserves budget as it becomes free, piece by piece. Only the upload with the whole share borrows.
     async fn borrow(&self, mut bytes: u64) -> Vec<Reservation> {
         let mut borrowed = Vec::new();
         while bytes > 0 {
@@ -84,11 +84,12 @@ impl UploadMemory {
                 None => tokio::time::sleep(BORROW_AGAIN).await,
             }
         }
+
         borrowed
     }
 }
 
-/// Bytes that are held, in the pieces that they came in.
+/// Buffered bytes, in the pieces in which they arrived.
 #[derive(Default)]
 pub(crate) struct PartBuffer {
     pieces: VecDeque<Bytes>,
@@ -96,18 +97,18 @@ pub(crate) struct PartBuffer {
 }
 
 impl PartBuffer {
-    /// Holds these too.
+    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         self.len += bytes.len() as u64;
         self.pieces.push_back(bytes);
     }
 
-    /// How many bytes are held.
+    /// Returns the number of buffered bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Takes the first `most` bytes.
+    /// Removes and returns the first `most` bytes.
     pub(crate) fn take(&mut self, most: u64) -> PutPayload {
         let mut taken = Vec::with_capacity(self.pieces.len());
         let mut left = most.min(self.len);
@@ -120,6 +121,7 @@ impl PartBuffer {
             left -= piece.len() as u64;
             taken.push(piece);
         }
+
         PutPayload::from_iter(taken)
     }
 }
@@ -162,6 +164,7 @@ mod tests {
             let memory = memory.clone();
             async move { memory.take(8 * MIB).await }
         });
+
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!large.is_finished());
         drop(pages);

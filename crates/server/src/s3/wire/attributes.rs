@@ -1,4 +1,4 @@
-//! What an object says of itself, between S3 headers and the attributes of an object store.
+//! Converts an object's metadata between S3 headers and the attributes of an object store.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -10,10 +10,10 @@ use s3s::dto::{Metadata, StorageClass};
 pub(crate) const METADATA: &str = "x-amz-meta-";
 pub(crate) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
-/// What S3 calls an object of no type.
+/// S3's content type of an object without one.
 const UNTYPED: &str = "binary/octet-stream";
 
-/// The descriptive headers of an object, as S3 requests and answers carry them.
+/// Descriptive headers of an object in S3 requests and answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DescriptiveHeaders {
     pub(crate) content_type: Option<String>,
@@ -26,8 +26,8 @@ pub(crate) struct DescriptiveHeaders {
 }
 
 impl DescriptiveHeaders {
-    /// What the origin says of the object at `path`. An origin that keeps no content type, such as a folder, is
-    /// helped out by the path's extension.
+    /// Reads the attributes of the object at `path`. If the origin keeps no content type, as with a folder, the type
+    /// follows from the path's extension.
     pub(crate) fn from_origin(attributes: &Attributes, path: &str) -> Self {
         let mut described = Self::default();
         for (attribute, value) in attributes {
@@ -46,10 +46,11 @@ impl DescriptiveHeaders {
             }
         }
         described.content_type.get_or_insert_with(|| type_of(path).to_owned());
+
         described
     }
 
-    /// What the headers of an object say.
+    /// Reads the headers of an object.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let text =
             |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -57,6 +58,7 @@ impl DescriptiveHeaders {
             let key = name.as_str().strip_prefix(METADATA)?;
             Some((key.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         });
+
         let metadata: Metadata = metadata.collect();
         Self {
             content_type: text(&CONTENT_TYPE),
@@ -69,7 +71,7 @@ impl DescriptiveHeaders {
         }
     }
 
-    /// The headers that say it.
+    /// Returns them as headers.
     pub(crate) fn into_headers(self) -> Vec<(HeaderName, HeaderValue)> {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
         let class = self.storage_class.map(|class| class.as_str().to_owned());
@@ -81,21 +83,23 @@ impl DescriptiveHeaders {
             (CONTENT_LANGUAGE, self.content_language),
             (STORAGE_CLASS, class.filter(|class| class != "STANDARD")),
         ];
+
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let metadata =
             self.metadata.into_iter().flatten().filter_map(|(key, value)| {
                 Some((HeaderName::try_from(format!("{METADATA}{key}")).ok()?, value))
             });
         let headers = named.chain(metadata);
+
         headers
             .filter_map(|(name, value)| Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?)))
             .collect()
     }
 
-    /// What is to be kept with the object.
+    /// Returns the attributes to store with the object.
     pub(crate) fn into_attributes(self) -> Attributes {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
-        // An origin's own default class is not spelled out: not every origin knows classes.
+        // The origin's default class is omitted: not every origin supports classes.
         let class =
             self.storage_class.map(|class| class.as_str().to_owned()).filter(|class| class != "STANDARD");
         let named = [
@@ -106,6 +110,7 @@ impl DescriptiveHeaders {
             (Attribute::ContentLanguage, self.content_language),
             (Attribute::StorageClass, class),
         ];
+
         let named = named.into_iter().filter_map(|(name, value)| Some((name, AttributeValue::from(value?))));
         let metadata = self.metadata.into_iter().flatten();
         let metadata = metadata.map(|(key, value)| (Attribute::Metadata(key.into()), value.into()));
@@ -113,14 +118,14 @@ impl DescriptiveHeaders {
     }
 }
 
-/// The encoding of the object, without that of the request that brings it.
+/// Returns the encoding of the object, without that of the request body.
 pub(crate) fn without_aws_chunked(encoding: &str) -> Option<String> {
     let kept: Vec<&str> =
         encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && !is_aws_chunked(e)).collect();
     (!kept.is_empty()).then(|| kept.join(","))
 }
 
-/// Whether a Content-Encoding header says that the body is aws-chunked.
+/// Returns true if a Content-Encoding header includes aws-chunked.
 pub(crate) fn names_aws_chunked(encoding: &str) -> bool {
     encoding.split(',').map(str::trim).any(is_aws_chunked)
 }
@@ -129,7 +134,7 @@ fn is_aws_chunked(encoding: &str) -> bool {
     encoding.eq_ignore_ascii_case("aws-chunked")
 }
 
-/// The type of an object that has none of its own.
+/// Returns the content type of an object without one of its own.
 pub(crate) fn type_of(path: &str) -> &'static str {
     let extension =
         path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
@@ -177,6 +182,7 @@ mod tests {
                 .get(&Attribute::ContentEncoding)
                 .map(|value| value.as_ref().to_owned())
         };
+
         assert_eq!(kept("aws-chunked"), None);
         assert_eq!(kept("gzip, aws-chunked"), Some("gzip".to_owned()));
         assert_eq!(kept("gzip"), Some("gzip".to_owned()));

@@ -1,4 +1,4 @@
-//! The body of an answer, which tells the metrics when it is through and how much of it went out.
+//! The body of an answer, which reports to the metrics when it ends and its bytes sent.
 
 use std::{
     fmt,
@@ -17,13 +17,13 @@ use s3s::StdError;
 use super::{request_id::RequestId, span};
 use crate::{InFlightGuard, metrics::BucketRequests, traces::RequestSpan};
 
-/// The body of an answer of the S3 door.
+/// Body of an answer of the S3 door.
 pub struct DoorBody {
     inner: s3s::Body,
     meter: ResponseMeter,
 }
 
-/// What is counted and logged of a request once its answer is out, or its client gone.
+/// Records a request in metrics and log once its answer is sent, or its client has disconnected.
 pub(crate) struct ResponseMeter {
     /// The counters of the bucket that the request is about.
     pub(crate) counters: Arc<BucketRequests>,
@@ -31,20 +31,20 @@ pub(crate) struct ResponseMeter {
     pub(crate) operation: &'static str,
     pub(crate) status: u16,
     pub(crate) started: Instant,
-    /// Until the head of the answer was ready.
+    /// Time until the head of the answer was ready.
     pub(crate) ready_after: Duration,
     pub(crate) bytes_out: u64,
-    /// What the access log tells of the request, if there is one.
+    /// Entry of the access log, if enabled.
     pub(crate) access: Option<Box<AccessLogEntry>>,
     /// The span of the request, if it is traced.
     pub(crate) span: Option<Box<RequestSpan>>,
     pub(crate) _in_flight: InFlightGuard,
 }
 
-/// What the access log tells of a request beside its outcome.
+/// Access log entry of a request, except for its outcome.
 pub(crate) struct AccessLogEntry {
     pub(crate) method: Method,
-    /// The path, without the query: there may be a signature in it.
+    /// The path, without the query, which may hold a signature.
     pub(crate) path: String,
     pub(crate) access_key: Option<String>,
     pub(crate) client: Option<SocketAddr>,
@@ -109,6 +109,7 @@ impl Drop for ResponseMeter {
                 client = client.map(tracing::field::display),
             );
         }
+
         if let Some(span) = &self.span {
             span::finish(span, operation, *status, *bytes_out);
         }

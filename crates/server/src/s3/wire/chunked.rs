@@ -1,4 +1,4 @@
-//! Decodes aws-chunked bodies, and verifies the signatures of their chunks where the node has the key.
+//! Decodes aws-chunked bodies, and verifies the signatures of their chunks if the node has the key.
 //!
 //! ```text
 //! 400;chunk-signature=…\r\n  <1024 bytes>  \r\n
@@ -27,10 +27,10 @@ use sha2::{Digest, Sha256};
 
 use crate::s3::sigv4::{HmacSha256, to_hex};
 
-/// The longest line around a chunk, and the most bytes of trailers.
+/// Maximum length of a line around a chunk, and maximum bytes of trailers.
 const MAX_LINE: usize = 8 * 1024;
 
-/// What verifies the chunks of a signed body: each signature covers the one before it, the first that of the head.
+/// Verifies the chunks of a signed body: each signature covers the one before it, the first that of the head.
 #[derive(Clone)]
 pub(crate) struct ChunkSignatures {
     key: HmacSha256,
@@ -39,13 +39,13 @@ pub(crate) struct ChunkSignatures {
     scope: String,
     previous: String,
     hasher: Sha256,
-    /// The signature that the current chunk is to have.
+    /// Expected signature of the current chunk.
     announced: String,
     has_trailers: bool,
 }
 
 impl ChunkSignatures {
-    /// Verifies the chunks of a body whose head has the signature `seed`, and says whether signed trailers follow.
+    /// Creates the verifier of a body whose head has the signature `seed`. Signed trailers follow if `has_trailers`.
     pub(crate) fn new(
         key: HmacSha256,
         time: String,
@@ -53,7 +53,8 @@ impl ChunkSignatures {
         seed: String,
         has_trailers: bool,
     ) -> Self {
-        let (hasher, announced) = (Sha256::new(), String::new());
+        let hasher = Sha256::new();
+        let announced = String::new();
         Self { key, time, scope, previous: seed, hasher, announced, has_trailers }
     }
 
@@ -80,7 +81,7 @@ impl ChunkSignatures {
         let text = format!("{algorithm}\n{time}\n{scope}\n{previous}\n{digests}");
         let computed = self.key.clone().chain_update(text).finalize().into_bytes();
         let computed = to_hex(computed.into());
-        // No secret can be learned from how long this takes: the body is refused at the first mismatch.
+        // Timing reveals no secret: the body is refused at the first mismatch.
         if announced.as_bytes() != computed {
             return Err(ChunkedError::Signature);
         }
@@ -89,10 +90,10 @@ impl ChunkSignatures {
     }
 }
 
-/// The body is not what it says it is.
+/// Error of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChunkedError {
-    /// It ended early, or holds another number of bytes than was announced.
+    /// It ended early, or its length differs from the announced one.
     #[error("the aws-chunked body is incomplete")]
     Incomplete,
     /// Its frame cannot be read.
@@ -103,22 +104,22 @@ pub(crate) enum ChunkedError {
     Signature,
 }
 
-/// The bytes are not those that x-amz-content-sha256 names.
+/// The SHA-256 of the body differs from x-amz-content-sha256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body is not the one that was signed")]
 pub(crate) struct PayloadMismatch;
 
-/// The trailers of a body; they are there once it was read to its end.
+/// Trailers of a body, available once it was read to its end.
 #[derive(Clone, Default)]
 pub(crate) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
 
 impl Trailers {
-    /// Puts trailers there.
+    /// Stores the trailers.
     pub(crate) fn set(&self, trailers: HeaderMap) {
         *self.0.lock() = Some(trailers);
     }
 
-    /// The trailers, once.
+    /// Takes the trailers; `None` if they were taken before.
     pub(crate) fn take(&self) -> Option<HeaderMap> {
         self.0.lock().take()
     }
@@ -128,19 +129,19 @@ impl Trailers {
 pub(crate) struct ChunkedBody {
     body: Body,
     state: ChunkedBodyState,
-    /// What came from `body` and was not looked at.
+    /// Received bytes that are not decoded yet.
     pending: Bytes,
     line: Vec<u8>,
-    /// Bytes of the object still to come.
+    /// Remaining bytes of the object.
     remaining: u64,
     found: HeaderMap,
     trailers: Trailers,
     signatures: Option<ChunkSignatures>,
-    /// The trailers as they are signed.
+    /// The trailers in signed form.
     signed_trailers: String,
     trailer_signature: Option<String>,
-    /// The last piece of data, held back until the next one arrives or the whole body is verified, so that a consumer never
-    /// receives all bytes of a body that is then rejected.
+    /// The last piece of data, held back until the next one arrives or the whole body is verified, so that a consumer
+    /// never receives all bytes of a body that is then rejected.
     held: Option<Bytes>,
     ended: bool,
 }
@@ -155,7 +156,8 @@ enum ChunkedBodyState {
 }
 
 impl ChunkedBody {
-    /// The `length` bytes in `body`, whose trailers go to `trailers`, and whose chunks are verified by `signatures`.
+    /// Decodes the `length` bytes in `body`, whose trailers go to `trailers`, and whose chunks are verified by
+    /// `signatures`.
     pub(crate) fn new(
         body: Body,
         length: u64,
@@ -178,7 +180,7 @@ impl ChunkedBody {
         }
     }
 
-    /// Takes the next bytes of data out of what is pending, or `None` when more must come first.
+    /// Decodes the next bytes of data from `pending`, or returns `None` if more must be received first.
     fn step(&mut self) -> Result<Option<Bytes>, ChunkedError> {
         while !self.pending.is_empty() && self.state != ChunkedBodyState::Done {
             if let ChunkedBodyState::Data(left) = self.state {
@@ -211,6 +213,7 @@ impl ChunkedBody {
         if end.is_none() {
             return Ok(None);
         }
+
         let mut line = mem::take(&mut self.line);
         line.pop();
         match line.pop() {
@@ -224,13 +227,13 @@ impl ChunkedBody {
         }
     }
 
-    /// The state after this line.
+    /// Returns the state after this line.
     fn after(&mut self, line: &[u8]) -> Result<ChunkedBodyState, ChunkedError> {
         let line = std::str::from_utf8(line).map_err(|_| ChunkedError::Malformed)?;
         match self.state {
             ChunkedBodyState::Size => {
                 let digits = line.split(';').next().unwrap_or_default();
-                // `from_str_radix` takes a sign, which a size has not.
+                // `from_str_radix` accepts a sign, which a size must not have.
                 if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
                     return Err(ChunkedError::Malformed);
                 }
@@ -238,13 +241,14 @@ impl ChunkedBody {
                     let announced = line.split_once(";chunk-signature=").ok_or(ChunkedError::Signature)?.1;
                     signatures.begin(announced.trim());
                 }
+
                 match u64::from_str_radix(digits, 16).map_err(|_| ChunkedError::Malformed)? {
                     0 => self.end_chunk(ChunkedBodyState::Trailer),
                     size => Ok(ChunkedBodyState::Data(size)),
                 }
             }
             ChunkedBodyState::DataEnd if line.is_empty() => Ok(ChunkedBodyState::Size),
-            // And some put an empty line before the signature of the trailers.
+            // Some clients put an empty line before the signature of the trailers.
             ChunkedBodyState::Trailer if line.is_empty() && self.awaits_signature() => {
                 Ok(ChunkedBodyState::Trailer)
             }
@@ -260,6 +264,7 @@ impl ChunkedBody {
                     self.trailer_signature = value.to_str().ok().map(str::to_owned);
                     return Ok(ChunkedBodyState::Trailer);
                 }
+
                 self.signed_trailers.push_str(name.as_str());
                 self.signed_trailers.push(':');
                 self.signed_trailers.push_str(value.to_str().map_err(|_| ChunkedError::Malformed)?);
@@ -284,7 +289,7 @@ impl ChunkedBody {
         Ok(next)
     }
 
-    /// Whether the body may end here.
+    /// Checks that the body may end here.
     fn finish(&mut self) -> Result<(), ChunkedError> {
         // Some clients leave out the empty line after the last chunk.
         let ended =
@@ -292,6 +297,7 @@ impl ChunkedBody {
         if !ended || self.remaining != 0 {
             return Err(ChunkedError::Incomplete);
         }
+
         let is_signed = |signatures: &&mut ChunkSignatures| signatures.has_trailers || !self.found.is_empty();
         if let Some(signatures) = self.signatures.as_mut().filter(is_signed) {
             let announced = self.trailer_signature.take().ok_or(ChunkedError::Signature)?;
@@ -336,7 +342,7 @@ impl Stream for ChunkedBody {
 }
 
 impl ChunkedBody {
-    /// Ends the body with an error; nothing of it goes on any more.
+    /// Ends the body with an error; no further bytes are produced.
     fn fail(&mut self, error: ChunkedError) -> StdError {
         self.ended = true;
         self.held = None;

@@ -1,4 +1,4 @@
-//! Errors of the store as S3 errors, without a word of what an origin said.
+//! Maps errors of the store to S3 errors, without any text of an origin.
 //!
 //! An origin's text may hold a signed URL or an account's name. It goes to the log, redacted, and nowhere else.
 
@@ -22,7 +22,7 @@ use super::{
     target::RequestTarget,
 };
 
-/// The S3 error that tells a client about an error of the store.
+/// Maps an error of the store to an S3 error.
 pub(crate) fn from_store(error: object_store::Error) -> S3Error {
     match ours(&error) {
         Some(ours) => from_storage(ours),
@@ -30,7 +30,7 @@ pub(crate) fn from_store(error: object_store::Error) -> S3Error {
     }
 }
 
-/// The S3 error that tells a client about an error of the store in a write.
+/// Maps an error of the store in a write to an S3 error.
 pub(crate) fn from_write(error: object_store::Error) -> S3Error {
     match ours(&error) {
         Some(ours) => from_storage(ours),
@@ -38,7 +38,7 @@ pub(crate) fn from_write(error: object_store::Error) -> S3Error {
     }
 }
 
-/// The error of the storage crate that is behind an error of the store.
+/// Returns the storage crate's error inside an error of the store.
 fn ours(error: &object_store::Error) -> Option<&Error> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(found) = cause {
@@ -50,7 +50,7 @@ fn ours(error: &object_store::Error) -> Option<&Error> {
     None
 }
 
-/// The S3 error that tells a client about an error of the storage crate.
+/// Maps an error of the storage crate to an S3 error.
 pub(crate) fn from_storage(error: &Error) -> S3Error {
     match error {
         Error::NotFound { .. } => no_such_key(),
@@ -102,15 +102,12 @@ fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
         }
         _ => {
             log(error);
-            match is_throttled(source) {
-                true => slow_down(),
-                false => bad_gateway(),
-            }
+            if is_throttled(source) { slow_down() } else { bad_gateway() }
         }
     }
 }
 
-/// Whether an origin asked for fewer requests: the object_store crate keeps the status in the text only.
+/// Returns true if an origin throttles: the object_store crate keeps the status in the text only.
 fn is_throttled(error: &object_store::Error) -> bool {
     let text = error.to_string();
     ["SlowDown", "503 Service Unavailable", "429 Too Many Requests"].iter().any(|sign| text.contains(sign))
@@ -142,19 +139,19 @@ impl From<FormError> for S3Error {
     }
 }
 
-/// 503: the origin wants fewer requests.
+/// Returns a 503 error: the origin throttles.
 pub(crate) fn slow_down() -> S3Error {
     s3_error!(SlowDown, "the bucket's origin asks for fewer requests: send the request again later")
 }
 
-/// 502: the origin failed, or could not be reached.
+/// Returns a 502 error: the origin failed, or could not be reached.
 pub(crate) fn bad_gateway() -> S3Error {
     let mut failed = s3_error!(InternalError, "the bucket's origin failed");
     failed.set_status_code(StatusCode::BAD_GATEWAY);
     failed
 }
 
-/// The S3 error that tells a client what is wrong with the body that it sent.
+/// Maps an error in a client's body to an S3 error.
 pub(crate) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
     if let Some(error) = error.downcast_ref::<ChunkedError>() {
         return match error {
@@ -165,6 +162,7 @@ pub(crate) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Err
             }
         };
     }
+
     if let Some(form) = error.downcast_ref::<FormError>() {
         return (*form).into();
     }
@@ -174,17 +172,17 @@ pub(crate) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Err
     incomplete_body()
 }
 
-/// 404: the bucket has no object of this key.
+/// Returns a 404 error: the bucket has no object with this key.
 pub(crate) fn no_such_key() -> S3Error {
     s3_error!(NoSuchKey, "The specified key does not exist.")
 }
 
-/// 404: the node has no bucket of this name.
+/// Returns a 404 error: the node has no bucket of this name.
 pub(crate) fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
 
-/// 400: no object can have this key.
+/// Returns a 400 error: no object can have this key.
 pub(crate) fn refused_key() -> S3Error {
     s3_error!(
         InvalidArgument,
@@ -192,7 +190,7 @@ pub(crate) fn refused_key() -> S3Error {
     )
 }
 
-/// 412, about the condition that did not hold.
+/// Returns a 412 error that names the failed condition.
 pub(crate) fn precondition_failed(condition: &'static str) -> S3Error {
     detailed(
         s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold"),
@@ -213,7 +211,7 @@ impl ErrorDetail {
     }
 }
 
-/// What an error carries until it is written.
+/// Details attached to an error until it is serialised.
 #[derive(Debug, thiserror::Error)]
 #[error("details of an error")]
 struct ErrorDetails(Vec<ErrorDetail>);
@@ -226,14 +224,14 @@ tokio::task_local! {
 /// Codes of errors whose details the protocol layer does not write.
 const WITH_NOTED_DETAILS: [&str; 3] = ["EntityTooLarge", "EntityTooSmall", "PreconditionFailed"];
 
-/// The error with more to say in its XML.
+/// Attaches further XML elements to an error.
 pub(crate) fn detailed(mut error: S3Error, details: Vec<ErrorDetail>) -> S3Error {
     let _ = DETAILS.try_with(|noted| noted.borrow_mut().clone_from(&details));
     error.set_source(Box::new(ErrorDetails(details)));
     error
 }
 
-/// The answer that tells a client about an error. `complete` adds what all errors say of their request.
+/// Builds the answer for an error. `complete` adds the elements common to all errors.
 pub(crate) fn to_answer(error: &S3Error) -> HttpResponse {
     let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = match status {
@@ -250,6 +248,7 @@ pub(crate) fn to_answer(error: &S3Error) -> HttpResponse {
     if status == StatusCode::SERVICE_UNAVAILABLE && !answer.headers().contains_key(RETRY_AFTER) {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
+
     answer
 }
 
@@ -270,7 +269,7 @@ pub(crate) fn push_element(xml: &mut String, name: &str, text: &str) {
     let _ = write!(xml, "<{name}>{}</{name}>", escape(text));
 }
 
-/// The text of an error with the elements that it lacks: resource, key, bucket and request id, as S3 gives them.
+/// Adds the missing common elements to an error's XML: resource, key, bucket and request id, as S3 does.
 pub(crate) fn complete(xml: &str, target: &RequestTarget, id: RequestId) -> String {
     let Some(head) = xml.trim_end().strip_suffix("</Error>") else { return xml.to_owned() };
     let mut completed = head.to_owned();
@@ -279,6 +278,7 @@ pub(crate) fn complete(xml: &str, target: &RequestTarget, id: RequestId) -> Stri
             push_element(&mut completed, name, text);
         }
     };
+
     if WITH_NOTED_DETAILS.iter().any(|code| head.contains(&format!("<Code>{code}</Code>"))) {
         let noted = DETAILS.try_with(|noted| noted.borrow().clone()).unwrap_or_default();
         noted.iter().for_each(|ErrorDetail { name, value }| add(name, value));
@@ -294,13 +294,14 @@ pub(crate) fn complete(xml: &str, target: &RequestTarget, id: RequestId) -> Stri
         RequestTarget::Bucket { bucket } => format!("/{bucket}"),
         RequestTarget::Object { bucket, key } => format!("/{bucket}/{key}"),
     };
+
     add("Resource", &resource);
     add("RequestId", &id.to_string());
     completed.push_str("</Error>");
     completed
 }
 
-/// 304 about this version of the object, with what its origin said of it beside what is about its bytes.
+/// Returns a 304 error for this version of the object, with its origin's headers except those about its bytes.
 pub(crate) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>) -> S3Error {
     let mut headers = HeaderMap::with_capacity(8);
     let is_kept = |name: &HeaderName| {
@@ -311,6 +312,7 @@ pub(crate) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>)
             headers.append(name.clone(), value.clone());
         }
     }
+
     if let Some(raw) = &meta.e_tag {
         header_text::set(&mut headers, ETAG, &etag::quoted(&etag::from_origin(raw)));
     }
@@ -319,12 +321,13 @@ pub(crate) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>)
         LAST_MODIFIED,
         &meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
     );
+
     let mut error = s3_error!(NotModified);
     error.set_headers(headers);
     error
 }
 
-/// 416 about an object of `size` bytes.
+/// Returns a 416 error for an object of `size` bytes.
 pub(crate) fn invalid_range(size: u64) -> S3Error {
     let mut headers = HeaderMap::with_capacity(2);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
@@ -335,7 +338,7 @@ pub(crate) fn invalid_range(size: u64) -> S3Error {
     error
 }
 
-/// 400: fewer bytes came than were announced.
+/// Returns a 400 error: the body is shorter than announced.
 pub(crate) fn incomplete_body() -> S3Error {
     s3_error!(
         IncompleteBody,
@@ -343,7 +346,7 @@ pub(crate) fn incomplete_body() -> S3Error {
     )
 }
 
-/// 400: no more bytes came for a while.
+/// Returns a 400 error: the client stopped sending.
 pub(crate) fn request_timeout() -> S3Error {
     s3_error!(
         RequestTimeout,
@@ -351,7 +354,7 @@ pub(crate) fn request_timeout() -> S3Error {
     )
 }
 
-/// 400: the bytes are not those that x-amz-content-sha256 names.
+/// Returns a 400 error: the body's SHA-256 differs from x-amz-content-sha256.
 pub(crate) fn payload_mismatch() -> S3Error {
     let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
     let mut error =
@@ -360,7 +363,7 @@ pub(crate) fn payload_mismatch() -> S3Error {
     error
 }
 
-/// Puts an origin's failure into the log.
+/// Logs an origin's failure.
 pub(crate) fn log(error: &(dyn StdError + 'static)) {
     let text = error.to_string();
     tracing::warn!(error = %redacted(&text), "origin failed");

@@ -1,8 +1,8 @@
-//! ETags between an origin, which may or may not quote them, and S3, which does.
+//! Converts ETags between an origin, which may or may not quote them, and S3, which does.
 
 use s3s::dto::ETag;
 
-/// The origin's ETag as S3 clients see it: strong or weak as it was, quoted if it was not.
+/// Converts an origin's ETag: strong or weak as it was, quoted if it was not.
 pub(crate) fn from_origin(raw: &str) -> ETag {
     if let Some(value) = raw.strip_prefix("W/").or_else(|| raw.strip_prefix("w/")) {
         return ETag::Weak(unquoted(value).to_owned());
@@ -10,7 +10,7 @@ pub(crate) fn from_origin(raw: &str) -> ETag {
     ETag::Strong(unquoted(raw).to_owned())
 }
 
-/// The text of a client's ETag as it stands in a header.
+/// Formats a client's ETag as a header value.
 pub(crate) fn quoted(etag: &ETag) -> String {
     match etag {
         ETag::Strong(value) => format!("\"{value}\""),

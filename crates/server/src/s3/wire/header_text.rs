@@ -1,13 +1,13 @@
-//! Headers as text: values, lists of values, and values that are set.
+//! Reads header values and lists as text, and sets headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The first value of a header, if it is visible ASCII.
+/// Returns the first value of a header, if it is visible ASCII.
 pub(crate) fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The elements of a header that is a list with commas, over all of its values, in lower case.
+/// Returns the elements of a comma-separated header, over all of its values, in lower case.
 pub(crate) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     headers
         .get_all(name)
@@ -19,7 +19,7 @@ pub(crate) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// Sets a header. A text that no header can have is left out.
+/// Sets a header. An invalid value is omitted.
 pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

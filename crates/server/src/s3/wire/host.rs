@@ -1,4 +1,4 @@
-//! Which bucket the Host header names: `bucket.domain` for one of the node's domains, and none otherwise.
+//! Extracts the bucket from the Host header: `bucket.domain` for one of the node's domains.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use s3s::{
 
 use crate::node::Node;
 
-/// Virtual-hosted style for the node's domains; any other host is path style, whatever proxy it is the name of.
+/// Virtual-hosted style for the node's domains; any other host is path style, such as the name of a proxy.
 pub(crate) struct VirtualHosts {
     pub(crate) node: Arc<Node>,
 }
@@ -26,12 +26,12 @@ impl S3Host for VirtualHosts {
     }
 }
 
-/// The bucket that a Host header names, if it does.
+/// Returns the bucket that a Host header names, if any.
 pub(crate) fn bucket_of_host<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
     bucket_of(without_port(host), domains)
 }
 
-/// Any name may be asked for: a bucket that the node does not have is not there, whatever its name.
+/// Accepts any bucket name: a bucket that the node does not have does not exist, whatever its name.
 pub(crate) struct AnyBucketName;
 
 impl NameValidation for AnyBucketName {
@@ -47,12 +47,13 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// The bucket in `host`, by the longest domain that it ends in: with the domains `a.b` and `b`, `x.a.b` is the
-/// bucket `x`, not `x.a`.
+/// Returns the bucket in `host`, by the longest domain that it ends in: with the domains `a.b` and `b`, `x.a.b` is
+/// the bucket `x`, not `x.a`.
 fn bucket_of<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
     let bucket = |domain: &String| {
         let at = host.len().checked_sub(domain.len())?;
-        let (head, tail) = (host.get(..at)?, host.get(at..)?);
+        let head = host.get(..at)?;
+        let tail = host.get(at..)?;
         tail.eq_ignore_ascii_case(domain).then_some(head)
     };
     let longest =

@@ -1,29 +1,29 @@
 //! Keys of objects: used exactly as the client gave them, or refused.
 //!
-//! A folder holds every key, under a path that stands for it. Elsewhere nothing is repaired: a key with a `..`, an empty
-//! segment or a control byte is no key at all.
+//! A folder holds every key, under an encoded path. Elsewhere nothing is normalised: a key with a `..`, an empty
+//! segment or a control byte is refused.
 
 use object_store::path::Path;
 use stylobate_storage::{Origin, is_reserved_key, path_of_key};
 
-/// The longest key, in bytes of UTF-8, as in S3.
+/// Maximum length of a key in bytes of UTF-8, as in S3.
 const MAX_KEY: usize = 1024;
 
-/// A key that can be used.
+/// A valid key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckedKey {
     /// The key of an object.
     Object(Path),
-    /// A key that ends in `/`: the mark of a folder, which some clients write and nobody needs.
+    /// A key that ends in `/`: the marker of a folder, which some clients write and which has no effect.
     Folder,
 }
 
-/// The key names no object that could exist.
+/// The key names no possible object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidKey;
 
 impl CheckedKey {
-    /// What a key is at an origin.
+    /// Checks a key for an origin.
     pub(crate) fn at(origin: &Origin, key: &str) -> Result<Self, InvalidKey> {
         if origin.folder().is_none() {
             return Self::parse(key);
@@ -34,7 +34,7 @@ impl CheckedKey {
         path_of_key(key).map(Self::Object).ok_or(InvalidKey)
     }
 
-    /// The key as a path, unchanged.
+    /// Parses the key as a path, unchanged.
     pub(crate) fn parse(key: &str) -> Result<Self, InvalidKey> {
         if key.len() > MAX_KEY || key.contains('\\') || is_reserved_key(key) {
             return Err(InvalidKey);
@@ -43,6 +43,7 @@ impl CheckedKey {
             Some(name) => (name, true),
             None => (key, false),
         };
+
         let path = Path::parse(name).map_err(|_| InvalidKey)?;
         // The parser drops a slash at either end, and takes an empty text for the root.
         if path.as_ref() != name || name.is_empty() {
@@ -52,8 +53,8 @@ impl CheckedKey {
     }
 }
 
-/// Whether some key could begin with this prefix: all its segments but the last are whole, and must be segments
-/// that a key may have.
+/// Returns true if some key could begin with this prefix: all its segments but the last are complete, and must be
+/// valid in a key.
 pub(crate) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
     if origin.folder().is_some() {
         return true;

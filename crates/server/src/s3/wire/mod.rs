@@ -1,4 +1,4 @@
-//! What S3 has on the wire: targets, operations, headers, errors and bodies of answers.
+//! S3's wire format: targets, operations, headers, errors and bodies of answers.
 
 pub(super) mod attributes;
 pub(super) mod body;

@@ -1,8 +1,8 @@
-//! The number that a request goes by.
+//! The number of a request.
 
 use std::fmt;
 
-/// What names a request in answers and in the log.
+/// Identifies a request in answers and in the log.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestId(pub(crate) u64);
 

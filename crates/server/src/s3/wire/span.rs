@@ -1,4 +1,4 @@
-//! What the span of a request of the S3 door tells, by the semantic conventions for HTTP and S3: never a query or a header,
+//! Span of a request of the S3 door, by the semantic conventions for HTTP and S3: never with a query or a header,
 //! which may hold a signature.
 
 use std::net::SocketAddr;
@@ -17,7 +17,8 @@ pub(crate) fn begin<B>(
     peer: Option<SocketAddr>,
 ) -> Option<Box<RequestSpan>> {
     let traces = node.traces()?;
-    let (uri, headers) = (request.uri(), request.headers());
+    let uri = request.uri();
+    let headers = request.headers();
     let attributes = || {
         let mut attributes = vec![
             KeyValue::new("http.request.method", request.method().to_string()),
@@ -25,6 +26,7 @@ pub(crate) fn begin<B>(
             KeyValue::new("url.path", uri.path().to_owned()),
             KeyValue::new("aws.request_id", id.to_string()),
         ];
+
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
         if let Some(host) = host {
             attributes.push(KeyValue::new("server.address", host.host().to_owned()));
@@ -36,12 +38,14 @@ pub(crate) fn begin<B>(
             attributes.extend(attribute("aws.s3.bucket", target.bucket()));
             attributes.extend(attribute("aws.s3.key", target.key()));
         }
+
         attributes
     };
+
     traces.begin("S3", headers, attributes)
 }
 
-/// Tells the outcome, once the body is out.
+/// Records the outcome, once the body is sent.
 pub(crate) fn finish(span: &RequestSpan, operation: &'static str, status: u16, bytes_out: u64) {
     span.rename(operation);
     span.set(KeyValue::new("http.response.status_code", i64::from(status)));

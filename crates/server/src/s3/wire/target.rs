@@ -1,4 +1,4 @@
-//! What the address of a request names: the service, a bucket, or an object; and the query, decoded once.
+//! Target of a request, the service, a bucket or an object, and its decoded query.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use s3s::{S3Result, s3_error};
 
 use super::host::bucket_of_host;
 
-/// Everything but what a URL of S3 leaves as it is in a query.
+/// Bytes to escape in a query: all but those that S3's URLs leave as they are.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The same in a path.
+/// Bytes to escape in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
-/// What a request is about.
+/// Target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget {
     /// All buckets.
@@ -28,13 +28,13 @@ pub(crate) enum RequestTarget {
     Object {
         /// The bucket's name.
         bucket: String,
-        /// The key, as it is: no part of it is repaired.
+        /// The raw key: no part of it is normalised.
         key: String,
     },
 }
 
 impl RequestTarget {
-    /// The target of a request, in path style or, for one of `domains`, with the bucket in the host.
+    /// Parses the target of a request, in path style or, for one of `domains`, with the bucket in the host.
     ///
     /// Fails if the path is not UTF-8 once its escapes are decoded.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap, domains: &[String]) -> S3Result<Self> {
@@ -55,7 +55,7 @@ impl RequestTarget {
         })
     }
 
-    /// The bucket, if the target is in one.
+    /// Returns the bucket, if the target is in one.
     pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Service => None,
@@ -63,7 +63,7 @@ impl RequestTarget {
         }
     }
 
-    /// The key, if the target is an object.
+    /// Returns the key, if the target is an object.
     pub(crate) fn key(&self) -> Option<&str> {
         match self {
             Self::Service | Self::Bucket { .. } => None,
@@ -72,20 +72,20 @@ impl RequestTarget {
     }
 }
 
-/// The parameters of a query, in their order.
+/// Parameters of a query, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueryParameters(pub(crate) Vec<QueryParameter>);
 
-/// One parameter, without escapes.
+/// One parameter, unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueryParameter {
     pub(crate) name: String,
-    /// `None` where there is not even a `=`.
+    /// `None` if there is not even a `=`.
     pub(crate) value: Option<String>,
 }
 
 impl QueryParameters {
-    /// Parses the query of a URI. A `+` is a space, as S3 reads it.
+    /// Parses the query of a URI. A `+` is a space, as in S3.
     pub(crate) fn of(uri: &Uri) -> Self {
         let decode = |text: &str| {
             let spaced: Cow<'_, str> =
@@ -97,10 +97,11 @@ impl QueryParameters {
             Some((name, value)) => QueryParameter { name: decode(name), value: Some(decode(value)) },
             None => QueryParameter { name: decode(pair), value: None },
         });
+
         Self(parameters.collect())
     }
 
-    /// The first value of a parameter; empty where it has none.
+    /// Returns the first value of a parameter; empty if it has none.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|parameter| parameter.name == name)?;
         Some(found.value.as_deref().unwrap_or_default())
@@ -110,12 +111,12 @@ impl QueryParameters {
         self.get(name).is_some()
     }
 
-    /// The names, in their order.
+    /// Returns the names, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|parameter| parameter.name.as_str())
     }
 
-    /// The query as it is sent, in the same order.
+    /// Returns the query as it is sent, in the same order.
     pub(crate) fn to_text(&self) -> String {
         let encoded = self.0.iter().map(|QueryParameter { name, value }| match value {
             Some(value) => format!("{}={}", encode_query(name), encode_query(value)),
@@ -124,7 +125,7 @@ impl QueryParameters {
         encoded.collect::<Vec<_>>().join("&")
     }
 
-    /// The query in the canonical form of Signature Version 4, but for the parameter that holds the signature.
+    /// Returns the query in the canonical form of Signature Version 4, without the parameter that holds the signature.
     pub(crate) fn to_canonical(&self) -> String {
         let mut pairs: Vec<(String, String)> = self
             .0
@@ -139,7 +140,7 @@ impl QueryParameters {
     }
 }
 
-/// Escapes a path in the canonical form of Signature Version 4 for S3: each byte once, but for slashes.
+/// Escapes a path in the canonical form of Signature Version 4 for S3: each byte once, except slashes.
 pub(crate) fn encode_path(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }

@@ -1,5 +1,5 @@
-//! Checks that the bytes which came are those that the client meant: Content-MD5 and x-amz-checksum-*, from headers or
-//! from the trailers of an aws-chunked body.
+//! Verifies the received bytes against the client's checksums: Content-MD5 and x-amz-checksum-*, from headers or from
+//! the trailers of an aws-chunked body.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use s3s::{
@@ -12,20 +12,20 @@ use s3s::{
 
 use crate::s3::wire::chunked::Trailers;
 
-/// What a client says of the bytes that it sends.
+/// Checksums that a client claims for its bytes.
 #[derive(Default)]
 pub(crate) struct ClaimedChecksums {
     /// Content-MD5, in base64.
     pub(crate) md5: Option<String>,
     /// The x-amz-checksum-* headers.
     pub(crate) checksum: Checksum,
-    /// The x-amz-trailer header: which checksums follow the body.
+    /// The x-amz-trailer header: names of the checksums after the body.
     pub(crate) trailer_names: Option<String>,
-    /// Where they will be found.
+    /// Trailers, available after the body.
     pub(crate) trailers: Option<Trailers>,
 }
 
-/// Sees every byte and tells at the end whether they are the right ones.
+/// Hashes all bytes and verifies the claims at the end.
 #[derive(Default)]
 pub(crate) struct BodyVerifier {
     claims: ClaimedChecksums,
@@ -33,10 +33,10 @@ pub(crate) struct BodyVerifier {
     md5: Option<Md5>,
 }
 
-/// What is true of all bytes.
+/// Verified checksums of all bytes.
 pub(crate) struct VerifiedChecksums {
     pub(crate) checksum: Checksum,
-    /// The MD5, if it was claimed or wanted.
+    /// The MD5, if it was claimed or requested.
     pub(crate) md5: Option<[u8; 16]>,
 }
 
@@ -52,6 +52,7 @@ impl BodyVerifier {
             let names = claims.trailer_names.as_deref().unwrap_or_default();
             names.split(',').any(|found| found.trim().eq_ignore_ascii_case(name))
         };
+
         let claimed = &claims.checksum;
         let hasher = ChecksumHasher {
             crc32: (claimed.checksum_crc32.is_some() || trailer(CRC32)).then(Crc32::new),
@@ -64,12 +65,12 @@ impl BodyVerifier {
         Ok(Self { claims, hasher, md5 })
     }
 
-    /// Has the MD5 computed, whether it is claimed or not.
+    /// Requests the MD5, even if it is not claimed.
     pub(crate) fn want_md5(&mut self) {
         self.md5.get_or_insert_with(Md5::new);
     }
 
-    /// Takes the next bytes into account.
+    /// Hashes the next bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         if let Some(md5) = &mut self.md5 {
@@ -77,7 +78,7 @@ impl BodyVerifier {
         }
     }
 
-    /// The checksums of the bytes, if all that was claimed of them is true.
+    /// Returns the checksums of the bytes, if they match all claims.
     pub(crate) fn finish(self) -> S3Result<VerifiedChecksums> {
         let md5 = self.md5.map(Md5::finalize);
         if let (Some(md5), Some(claimed)) = (md5, &self.claims.md5)
@@ -88,6 +89,7 @@ impl BodyVerifier {
                 "The Content-MD5 you specified did not match what we received."
             ));
         }
+
         let computed = self.hasher.finalize();
         let trailers = self.claims.trailers.as_ref().and_then(Trailers::take).unwrap_or_default();
         let claimed = &self.claims.checksum;
@@ -107,6 +109,7 @@ impl BodyVerifier {
                 return Err(s3_error!(BadDigest, "The {name} you specified did not match what we received."));
             }
         }
+
         Ok(VerifiedChecksums { checksum: computed, md5 })
     }
 }

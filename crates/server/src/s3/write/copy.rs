@@ -1,5 +1,5 @@
-//! CopyObject: by the origin itself within a bucket, and by reading and writing between buckets, where metadata is
-//! replaced, or where a condition binds the copy to one version.
+//! CopyObject: by the origin itself within a bucket, and by reading and writing between buckets, if metadata is
+//! replaced, or if a condition binds the copy to one version.
 
 use object_store::{CopyOptions, ObjectStore, PutOptions, path::Path};
 use s3s::{
@@ -90,6 +90,7 @@ pub(crate) async fn copy_object(
         storage_class: input.storage_class.clone(),
         metadata: input.metadata,
     };
+
     let said = FolderOnlyHeaders {
         expires: input.expires.as_ref(),
         tagging: input.tagging.as_deref(),
@@ -108,6 +109,7 @@ pub(crate) async fn copy_object(
         } else if let Some(class) = &input.storage_class {
             change.class = Some(class.as_str().to_owned());
         }
+
         if retagged {
             change.tags = Some(tagging_text(&tags_of(input.tagging.as_deref().unwrap_or_default())?));
         }
@@ -118,7 +120,7 @@ pub(crate) async fn copy_object(
     } else if same_bucket && is_plain {
         let copied = copy_within(&target.reader, &from, &to, CopyOptions::default()).await;
         if copied.is_err() {
-            // That the source is not there says more than that the target cannot be.
+            // A missing source takes precedence over an impossible target.
             read::look(&source.reader, &from, &ReadConditions::default()).await?;
         }
         copied?;
@@ -128,9 +130,10 @@ pub(crate) async fn copy_object(
             .map_err(as_precondition)?;
 
         let of_source = DescriptiveHeaders::from_headers(&describe_copy(&opened, from.as_ref()));
-        let described = match replace {
-            true => described,
-            false => DescriptiveHeaders { storage_class: input.storage_class, ..of_source },
+        let described = if replace {
+            described
+        } else {
+            DescriptiveHeaders { storage_class: input.storage_class, ..of_source }
         };
 
         let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
@@ -157,13 +160,15 @@ pub(crate) async fn copy_object(
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
 }
 
-/// Has the origin copy an object within its bucket.
+/// Copies an object within its bucket at the origin.
 async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: CopyOptions) -> S3Result<()> {
-    let (reader, from, to) = (reader.clone(), from.clone(), to.clone());
+    let reader = reader.clone();
+    let from = from.clone();
+    let to = to.clone();
     to_its_end(async move { reader.copy_opts(&from, &to, options).await }).await
 }
 
-/// The bucket and the key of what is to be copied.
+/// Returns the bucket and the key of the source.
 pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
@@ -176,7 +181,7 @@ pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
     }
 }
 
-/// In a copy, every condition that does not hold is a failed precondition.
+/// Converts the error: in a copy, every failed condition is a failed precondition.
 pub(crate) fn as_precondition(failed: S3Error) -> S3Error {
     match failed.code() {
         S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),

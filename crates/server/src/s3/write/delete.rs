@@ -1,4 +1,4 @@
-//! DeleteObject and DeleteObjects. What is not there is deleted already.
+//! DeleteObject and DeleteObjects. Deleting a missing object succeeds.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
@@ -26,10 +26,10 @@ use crate::{
     },
 };
 
-/// Most keys of one request, as in S3.
+/// Maximum keys of one request, as in S3.
 const MAX_KEYS: usize = 1000;
 
-/// Deletions under way at once, where they go one by one.
+/// Concurrent single deletions.
 const CONCURRENT: usize = 16;
 
 pub(crate) async fn delete_object(
@@ -64,7 +64,7 @@ pub(crate) async fn delete_object(
     Ok(S3Response::new(DeleteObjectOutput::default()))
 }
 
-/// The conditions of a deletion.
+/// Conditions of a deletion.
 struct DeleteConditions {
     tag: Option<ETagCondition>,
     size: Option<i64>,
@@ -87,13 +87,16 @@ async fn delete_if(
         return Err(error::precondition_failed("If-Match"));
     }
 
-    let (reader, target, tag) = (reader.clone(), path.clone(), known.e_tag.clone());
+    let reader = reader.clone();
+    let target = path.clone();
+    let tag = known.e_tag.clone();
     let removed = tokio::task::spawn_blocking(move || {
         let removed = folder.remove_if(&target, |now| tag.as_deref().is_none_or(|tag| tag == now));
         reader.invalidate(&target);
         removed
     })
     .await;
+
     removed.map_err(|_| s3_error!(InternalError))?.map_err(error::from_write)
 }
 
@@ -119,10 +122,11 @@ pub(crate) async fn delete_objects(
             (may.and_then(|()| check(reader, &object)), object.key)
         })
         .collect();
+
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
 
-    // Which keys failed is known only where each is deleted by itself; deleting one again does no harm. A folder has
-    // nothing that deletes many at once.
+    // Failed keys are known only if each is deleted by itself; repeating a deletion does no harm. A folder has no
+    // bulk deletion.
     let all_gone = match reader.origin().folder() {
         Some(_) => false,
         None => {
@@ -139,9 +143,11 @@ pub(crate) async fn delete_objects(
         };
         (outcome, key)
     });
+
     let outcomes: Vec<_> = outcomes.buffered(CONCURRENT).collect().await;
 
-    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    let mut deleted = Vec::new();
+    let mut errors = Vec::new();
     for (outcome, key) in outcomes {
         match outcome {
             Ok(()) if quiet => {}
@@ -159,7 +165,7 @@ pub(crate) async fn delete_objects(
     Ok(S3Response::new(output))
 }
 
-/// The path to delete, or `None` if there is nothing to do.
+/// Returns the path to delete, or `None` if there is nothing to do.
 fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Path>> {
     refuse_version(object.version_id.as_deref())?;
     if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
@@ -172,18 +178,20 @@ fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Pat
     }
 }
 
-/// Deletes an object, whether its client still waits or not: what is cached must be dropped once it is gone.
+/// Deletes an object even if its client disconnects: the cache must be invalidated once it is gone.
 async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
-    let (deleting, target) = (reader.clone(), path.clone());
+    let deleting = reader.clone();
+    let target = path.clone();
     let deleted = tokio::spawn(traced(async move {
         let deleted = deleting.delete(&target).await;
         deleting.invalidate(&target);
         deleted
     }));
+
     match deleted.await.map_err(|_| s3_error!(InternalError))? {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(failed) => match stylobate_storage::Error::from_write(path.as_ref(), failed) {
-            // What cannot be there is not there.
+            // An impossible object is already absent.
             stylobate_storage::Error::ImpossiblePath { .. } => Ok(()),
             failed => Err(error::from_storage(&failed)),
         },

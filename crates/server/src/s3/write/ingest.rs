@@ -1,8 +1,8 @@
-//! Bytes on their way to an origin: checked, held within bounds, and never left half done.
+//! Transfers bytes to an origin: verified, within memory bounds, and never half done.
 //!
-//! Up to [`WHOLE`] bytes are held and put at once, so that nothing appears at the origin before they are known to be
-//! right. More are sent in parts while they arrive, and joined only after the check. Where uploads may hold little, the
-//! parts are small and few are on their way at once.
+//! Up to [`WHOLE`] bytes are buffered and put at once, so that nothing appears at the origin before they are
+//! verified. More are sent in parts while they arrive, and joined only after the check. If uploads have little
+//! memory, the parts are small and few are in flight.
 
 use std::time::Duration;
 
@@ -24,40 +24,40 @@ use super::checksum::BodyVerifier;
 use crate::s3::{
     upload::{
         kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
-        upload_buffer::{LEAST_PART, MIB, PartBuffer, UploadMemory},
+        upload_buffer::{MIB, MIN_PART, PartBuffer, UploadMemory},
     },
     wire::error,
 };
 
-/// Bytes that are put in one request.
+/// Maximum bytes put in one request.
 const WHOLE: u64 = 32 * MIB;
 
-/// Most bytes of each part of what is larger.
+/// Maximum bytes of each part of a larger object.
 const PART: u64 = 16 * MIB;
 
-/// Most parts that are on their way to the origin while the next one arrives.
+/// Maximum parts in flight while the next one arrives.
 const PARTS_IN_FLIGHT: u64 = 4;
 
-/// How long a client may send nothing in the middle of a body: others wait for the memory that it holds.
+/// Maximum time that a client may stall in the middle of a body: other uploads wait for its memory.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The largest object that one PUT may bring, as in S3.
+/// Maximum size of an object in one PUT, as in S3.
 const MAX_PUT: u64 = 5 * 1024 * MIB;
 
-/// The bytes that a request brings.
+/// Bytes of a request.
 pub(crate) struct UploadBody {
     body: BoxStream<'static, S3Result<Bytes>>,
     length: Option<u64>,
     received: u64,
     ended: bool,
     verifier: BodyVerifier,
-    /// Gets the ETag and the checksums, for a folder.
+    /// Receives the ETag and the checksums, for a folder.
     kept: Option<KeptHeaders>,
     patience: Duration,
 }
 
 impl UploadBody {
-    /// The body of a request, of as many bytes as it announces.
+    /// Creates the body of a request with its announced length.
     pub(crate) fn of_request(
         body: Option<StreamingBlob>,
         length: Option<i64>,
@@ -74,23 +74,23 @@ impl UploadBody {
         Ok(Self { body, length, received: 0, ended: false, verifier, kept: None, patience: PATIENCE })
     }
 
-    /// The bytes of an object that is copied.
+    /// Creates the body from an object that is copied.
     pub(crate) fn of_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = BodyVerifier::default();
-        // How long an origin may take is settled where it is read.
+        // The origin's own timeout applies where it is read.
         Self { body, length, received: 0, ended: false, verifier, kept: None, patience: Duration::MAX }
     }
 
-    /// Has the MD5 of the bytes kept as the object's ETag, and their checksums.
+    /// Stores the MD5 of the bytes as the object's ETag, and their checksums.
     pub(crate) fn keeping(mut self, kept: &KeptHeaders) -> Self {
         self.verifier.want_md5();
         self.kept = Some(kept.clone());
         self
     }
 
-    /// The checksums, if the bytes are as they should be.
+    /// Returns the checksums, if the bytes are verified.
     fn verify(&mut self) -> S3Result<Checksum> {
         let verified = std::mem::take(&mut self.verifier).finish()?;
         if let (Some(kept), Some(md5)) = (&self.kept, verified.md5) {
@@ -100,7 +100,7 @@ impl UploadBody {
         Ok(verified.checksum)
     }
 
-    /// How many bytes there will be, where that is known.
+    /// Returns the number of bytes, if known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.length
     }
@@ -114,6 +114,7 @@ impl UploadBody {
                 _ => Ok(None),
             };
         };
+
         self.received += bytes.len() as u64;
         if self.received > self.length.unwrap_or(MAX_PUT) {
             return Err(match self.length {
@@ -122,10 +123,11 @@ impl UploadBody {
             });
         }
         self.verifier.update(&bytes);
+
         Ok(Some(bytes))
     }
 
-    /// Holds bytes until all are there, or more than `limit`.
+    /// Buffers bytes until all have arrived, or more than `limit`.
     async fn gather(&mut self, limit: u64) -> S3Result<PartBuffer> {
         let mut held = PartBuffer::default();
         while held.len() <= limit {
@@ -137,7 +139,7 @@ impl UploadBody {
         Ok(held)
     }
 
-    /// All bytes, which must not be more than `limit`, once they are known to be right.
+    /// Returns all bytes, at most `limit`, once they are verified.
     pub(crate) async fn whole(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
         let mut held = self.gather(limit).await?;
         if !self.ended {
@@ -152,36 +154,36 @@ fn too_large() -> s3s::S3Error {
     s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 }
 
-/// How what is too large to be held is cut into parts.
+/// Sizes of the parts of an upload that is too large to buffer.
 #[derive(Clone, Copy, Debug)]
 struct PartSizing {
-    /// Bytes that are held before it is known that there are more.
+    /// Bytes buffered before the upload is known to be larger.
     whole: u64,
     /// Bytes of each part but the last.
     part: u64,
-    /// Parts that are on their way while the next one arrives.
+    /// Parts in flight while the next one arrives.
     ahead: usize,
-    /// Bytes that are held at most.
+    /// Maximum bytes held.
     room: u64,
 }
 
 impl PartSizing {
-    /// The cut of an upload that may hold `share` bytes.
+    /// Returns the sizes for an upload that may hold `share` bytes.
     fn within(share: u64) -> Self {
-        let room = share.clamp(LEAST_PART, WHOLE + PARTS_IN_FLIGHT * PART);
-        let part = (room / 4).clamp(LEAST_PART, PART);
+        let room = share.clamp(MIN_PART, WHOLE + PARTS_IN_FLIGHT * PART);
+        let part = (room / 4).clamp(MIN_PART, PART);
         let ahead = (room / part - 1).min(PARTS_IN_FLIGHT) as usize;
         Self { whole: room.min(WHOLE), part, ahead, room }
     }
 }
 
-/// What was stored.
+/// A stored object.
 pub(crate) struct StoredObject {
     pub(crate) result: PutResult,
     pub(crate) checksum: Checksum,
 }
 
-/// Writes an object through to the origin, once its bytes are known to be right.
+/// Writes an object through to the origin, once its bytes are verified.
 pub(crate) async fn store(
     memory: &UploadMemory,
     reader: &ReadThrough,
@@ -193,11 +195,12 @@ pub(crate) async fn store(
         return Err(too_large());
     }
     let most = memory.most().min(WHOLE);
-    // A folder compares when the object gets its name, however large it is.
+    // A folder compares when it renames the object into place, however large it is.
     let conditional = options.mode != PutMode::Overwrite && reader.origin().folder().is_none();
     if conditional && incoming.length.is_some_and(|length| length > most) {
         return Err(large_and_conditional(most));
     }
+
     let cut = PartSizing::within(memory.share());
     let small = incoming.length.filter(|length| *length <= most);
     let _memory = memory.take(small.unwrap_or(cut.room)).await?;
@@ -212,6 +215,7 @@ pub(crate) async fn store(
         let upload = reader.put_multipart_opts(path, options).await.map_err(error::from_write)?;
         return send_in_parts(upload, incoming, held, cut).await;
     }
+
     put_whole(reader, path, incoming, held, options).await
 }
 
@@ -223,12 +227,14 @@ async fn put_whole(
     options: PutOptions,
 ) -> S3Result<StoredObject> {
     let checksum = incoming.verify()?;
-    let (reader, path, payload) = (reader.clone(), path.clone(), held.take(u64::MAX));
+    let reader = reader.clone();
+    let path = path.clone();
+    let payload = held.take(u64::MAX);
     let result = to_its_end(async move { reader.put_opts(&path, payload, options).await }).await?;
     Ok(StoredObject { result, checksum })
 }
 
-/// Sends a part of an upload, once its bytes are known to be right. Returns its ETag as the origin spells it.
+/// Sends a part of an upload, once its bytes are verified. Returns the origin's ETag.
 pub(crate) async fn store_part(
     memory: &UploadMemory,
     reader: &ReadThrough,
@@ -243,6 +249,7 @@ pub(crate) async fn store_part(
     if length > MAX_PUT {
         return Err(too_large());
     }
+
     if length > memory.share() {
         let cut = PartSizing::within(memory.share());
         let memory = memory.take(cut.room).await?;
@@ -253,6 +260,7 @@ pub(crate) async fn store_part(
         }
         drop(memory);
     }
+
     if length > memory.most() {
         return Err(large_part(memory.most()));
     }
@@ -262,8 +270,8 @@ pub(crate) async fn store_part(
     Ok((uploaded.map_err(|failed| error::from_storage(&failed))?, checksum))
 }
 
-/// Carries out what changes an origin even if the client goes away meanwhile: a write that was given up on may have
-/// been carried out all the same, and what is cached must be dropped after it in any case.
+/// Completes a change at an origin even if the client disconnects: an abandoned write may have been carried out
+/// nevertheless, and the cache must be invalidated after it in any case.
 pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {
@@ -291,6 +299,7 @@ async fn send_in_parts(
                 one_done(&mut parts).await?;
             }
         }
+
         if incoming.ended {
             break;
         }
@@ -298,6 +307,7 @@ async fn send_in_parts(
             held.push(bytes);
         }
     }
+
     while !parts.is_empty() {
         one_done(&mut parts).await?;
     }
@@ -342,6 +352,7 @@ impl AbortOnDrop {
                 source: "no upload to complete".into(),
             });
         };
+
         let outcome = upload.complete().await;
         if outcome.is_err() {
             self.0 = Some(upload);
@@ -370,8 +381,8 @@ mod tests {
     fn what_is_cut_never_holds_more_than_its_room() {
         for share in [0, 1, 5, 6, 8, 10, 16, 20, 24, 40, 64, 80, 96, 512].map(|mib| mib * MIB) {
             let cut = PartSizing::within(share);
-            assert!(cut.room <= share.max(LEAST_PART), "{cut:?}");
-            assert!(cut.whole <= cut.room && cut.part >= LEAST_PART, "{cut:?}");
+            assert!(cut.room <= share.max(MIN_PART), "{cut:?}");
+            assert!(cut.whole <= cut.room && cut.part >= MIN_PART, "{cut:?}");
             assert!((cut.ahead as u64 + 1) * cut.part <= cut.room, "{cut:?}");
         }
         assert_eq!(PartSizing::within(512 * MIB).ahead, 4);

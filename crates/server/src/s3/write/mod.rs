@@ -1,4 +1,4 @@
-//! Writes: objects, copies, deletions, tags and uploads in parts.
+//! Writes: objects, copies, deletions, tags and multipart uploads.
 
 pub(super) mod checksum;
 pub(super) mod copy;

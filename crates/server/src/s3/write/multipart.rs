@@ -1,4 +1,4 @@
-//! Uploads in parts that the client numbers: create, upload, copy into, complete, abort.
+//! Multipart uploads: create, upload, copy into, complete, abort.
 
 use object_store::path::Path;
 use s3s::{
@@ -36,7 +36,7 @@ use crate::s3::{
 /// Minimum size of every part but the last, as in S3.
 const MIN_PART_SIZE: u64 = 5 << 20;
 
-/// Most parts of an upload, as in S3.
+/// Maximum parts of an upload, as in S3.
 const MAX_PARTS: i32 = 10_000;
 
 pub(crate) async fn create(
@@ -72,8 +72,8 @@ pub(crate) async fn create(
     };
     let kept = if is_folder { said.to_kept()? } else { KeptHeaders::default() };
 
-    // A type that says nothing is left to the origin: most origins cannot take a type with parts in any order, and
-    // the storage layer would have to stage the parts.
+    // A generic type is left to the origin: most origins cannot combine a type with parts in any order, and the
+    // storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
     let described = DescriptiveHeaders {
         content_type: input.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str())),
@@ -116,6 +116,7 @@ pub(crate) async fn upload_part(
         checksum_sha256: input.checksum_sha256,
         ..Default::default()
     };
+
     let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
     let incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
 
@@ -141,8 +142,8 @@ pub(crate) async fn upload_part_copy(
     let source = door.readable(source_bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
-    let (from, to) =
-        (read::readable_path(&source.reader, source_key)?, writable_path(&target.reader, &input.key)?);
+    let from = read::readable_path(&source.reader, source_key)?;
+    let to = writable_path(&target.reader, &input.key)?;
     let number = part_number(Some(input.part_number))?;
 
     let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
@@ -167,6 +168,7 @@ pub(crate) async fn upload_part_copy(
         last_modified: Some(last_modified),
         ..Default::default()
     };
+
     Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
 }
 
@@ -189,13 +191,14 @@ pub(crate) async fn complete(
         id: input.upload_id.clone(),
         parts: hash_of_parts(&parts),
     };
+
     let outcome = join(door, &bucket.reader, &path, input, parts).await;
     match outcome {
         Ok(answer) => {
             door.completed.note(name, &answer);
             Ok(S3Response::new(answer))
         }
-        // It may have been completed before, or meanwhile by the same request, sent again.
+        // It may have been completed before, or concurrently by a repeated request.
         Err(failed) => door.completed.answer(&name).map(S3Response::new).ok_or(failed),
     }
 }
@@ -218,13 +221,16 @@ async fn join(
     }
 
     let memory = door.memory.take(reader.held_to_complete(&input.upload_id)).await?;
-    let (joining, upload, target) = (reader.clone(), input.upload_id, path.clone());
-    // Whether the client still waits or not: what is cached must be dropped once the object is there.
+    let joining = reader.clone();
+    let upload = input.upload_id;
+    let target = path.clone();
+    // Continues if the client disconnects: the cache must be invalidated once the object is there.
     let completed = tokio::spawn(traced(async move {
         let _memory = memory;
         joining.complete_upload(&target, &upload, &parts, completion).await
     }))
     .await;
+
     let result =
         completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;
 
@@ -263,7 +269,7 @@ fn part_number(number: Option<i32>) -> S3Result<u32> {
     }
 }
 
-/// The parts to join, in their order.
+/// Returns the parts to join, in order.
 fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
     if completed.is_empty() {
         return Err(s3_error!(MalformedXML, "You must specify at least one part"));
@@ -280,6 +286,7 @@ fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
         }
         parts.push((number, etag::quoted(&tag)));
     }
+
     Ok(parts)
 }
 

@@ -1,5 +1,5 @@
-//! The body of a request as the bytes that are meant: out of an aws-chunked frame, and checked against the hash that the
-//! head of the request names.
+//! The body of a request, decoded from an aws-chunked frame, and checked against the hash that the head of the
+//! request names.
 
 use std::{
     pin::Pin,
@@ -34,7 +34,7 @@ const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 
-/// What x-amz-content-sha256 may say in place of a hash.
+/// Keywords of x-amz-content-sha256 in place of a hash.
 const WORDS: [&str; 4] = [
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
@@ -46,22 +46,22 @@ const WORDS: [&str; 4] = [
 pub(crate) struct RequestPayload {
     /// Its bytes, without a frame.
     pub(crate) body: Body,
-    /// How many there are, where the head says so.
+    /// Number of bytes, if the head announces it.
     pub(crate) length: Option<u64>,
-    /// What follows the bytes in an aws-chunked body.
+    /// Trailers of an aws-chunked body.
     pub(crate) trailers: Option<AnnouncedTrailers>,
-    /// The SHA-256 in hexadecimal that they are to have.
+    /// Expected SHA-256 in hexadecimal.
     pub(crate) sha256: Option<String>,
 }
 
-/// Trailers and the names that the head announces.
+/// Trailers and their announced names.
 pub(crate) struct AnnouncedTrailers {
     pub(crate) names: Vec<String>,
     pub(crate) found: Trailers,
 }
 
 impl RequestPayload {
-    /// Opens the body of a request, and takes out of its head what is about the frame only.
+    /// Opens the body of a request, and removes the headers about its frame.
     pub(crate) fn open(
         headers: &mut HeaderMap,
         body: Body,
@@ -79,14 +79,16 @@ impl RequestPayload {
                 "x-amz-content-sha256: {hash:?} is neither a hash nor a word that is known"
             ));
         }
+
         if is_encoded && hash.as_deref().is_some_and(is_hash) {
             return Err(s3_error!(
                 InvalidRequest,
                 "an aws-chunked body needs x-amz-content-sha256: STREAMING-..."
             ));
         }
+
         if !is_streaming && !is_encoded {
-            // Where both are given, the length is not that of the body.
+            // If both are given, the length is not that of the body.
             if headers.contains_key(TRANSFER_ENCODING) {
                 headers.remove(CONTENT_LENGTH);
             }
@@ -114,7 +116,7 @@ impl RequestPayload {
         Ok(Self { body: Body::from(stream), length: Some(length), trailers, sha256: None })
     }
 
-    /// The body, which fails at its end if it has another hash than it is to have.
+    /// Returns the body, which fails at its end if its hash differs from the expected one.
     pub(crate) fn checked(self) -> Body {
         match self.sha256 {
             Some(expected) => {
@@ -130,7 +132,7 @@ impl RequestPayload {
         }
     }
 
-    /// All bytes of a body that may have up to `limit` of them.
+    /// Collects a body of at most `limit` bytes.
     pub(crate) async fn collect(self, limit: usize) -> S3Result<Bytes> {
         let mut body = self.checked();
         let mut collected = bytes::BytesMut::new();
@@ -143,11 +145,12 @@ impl RequestPayload {
                 ));
             }
         }
+
         Ok(collected.freeze())
     }
 }
 
-/// Compares a body with the Content-MD5 and x-amz-checksum-* headers that came with it.
+/// Verifies a body against the Content-MD5 and x-amz-checksum-* headers.
 pub(crate) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
     let text =
         |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -159,6 +162,7 @@ pub(crate) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
         checksum_sha256: text("x-amz-checksum-sha256"),
         ..Checksum::default()
     };
+
     let mut verifier = BodyVerifier::new(ClaimedChecksums {
         md5: text("content-md5"),
         checksum,
@@ -168,7 +172,7 @@ pub(crate) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
     verifier.finish().map(drop)
 }
 
-/// Some clients send each encoding in a header of its own.
+/// Joins the encodings that some clients send in separate headers.
 fn join_encodings(headers: &mut HeaderMap) {
     let values: Vec<&str> =
         headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -179,7 +183,7 @@ fn join_encodings(headers: &mut HeaderMap) {
     }
 }
 
-/// A body that is compared with its hash.
+/// A body whose hash is verified.
 struct HashedBody {
     body: Body,
     expected: String,
@@ -206,6 +210,7 @@ impl Stream for HashedBody {
                 }
             }
         }
+
         Poll::Ready(next)
     }
 }
@@ -238,6 +243,7 @@ mod tests {
             ("x-amz-decoded-content-length", "5"),
             ("x-amz-trailer", "x-amz-checksum-crc32"),
         ]);
+
         head.append("content-encoding", HeaderValue::from_static("aws-chunked"));
         let body = Body::from("5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n".to_owned());
         let payload = RequestPayload::open(&mut head, body, None).unwrap();

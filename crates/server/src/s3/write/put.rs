@@ -1,4 +1,4 @@
-//! PutObject, and what all writes refuse.
+//! PutObject, and the refusals common to all writes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::s3::{
     wire::{attributes::DescriptiveHeaders, error, etag, keys::CheckedKey},
 };
 
-/// The ETag of no bytes at all: their MD5.
+/// ETag of an empty object: the MD5 of no bytes.
 const EMPTY: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 pub(crate) async fn put_object(
@@ -61,6 +61,7 @@ pub(crate) async fn put_object(
         checksum_sha256: input.checksum_sha256,
         ..Default::default()
     };
+
     let verifier = BodyVerifier::new(ClaimedChecksums { md5: input.content_md5, checksum, ..claims })?;
     let mut incoming = UploadBody::of_request(input.body, input.content_length, verifier)?;
 
@@ -91,6 +92,7 @@ pub(crate) async fn put_object(
         incoming = incoming.keeping(&kept);
         options.extensions.insert(kept);
     }
+
     let stored = ingest::store(&door.memory, reader, &path, incoming, options).await?;
 
     let etag = match stored.result.e_tag {
@@ -112,13 +114,13 @@ fn answer(etag: Option<ETag>, checksum: Checksum) -> S3Response<PutObjectOutput>
     })
 }
 
-/// The ETag that the origin gives the object now.
+/// Returns the origin's current ETag of the object.
 pub(crate) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
     let result = read::look(reader, path, &ReadConditions::default()).await?.result;
     Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
 }
 
-/// The path of a key that may be written.
+/// Returns the path of a writable key.
 pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match CheckedKey::at(reader.origin(), key) {
         Ok(CheckedKey::Object(path)) => Ok(path),
@@ -126,7 +128,8 @@ pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     }
 }
 
-/// Some clients mark a folder by an empty object. Nobody needs the mark: a folder is there with its first object.
+/// Accepts the empty object with which some clients mark a folder. The marker is dropped: a folder exists with its
+/// first object.
 async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutput>> {
     let refused = || s3_error!(InvalidArgument, "key: an object whose key ends in '/' can hold no bytes");
     if incoming.length().is_some_and(|length| length > 0) {
@@ -140,7 +143,7 @@ async fn mark_folder(incoming: UploadBody) -> S3Result<S3Response<PutObjectOutpu
     }
 }
 
-/// Which state of the object a write asks for.
+/// Returns the put mode for the state of the object that a write requires.
 pub(crate) async fn mode(
     reader: &ReadThrough,
     path: &Path,
@@ -166,7 +169,7 @@ pub(crate) async fn mode(
     }
 }
 
-/// What the head claims of a body, without the checksums that are among the input.
+/// Returns the claims in the head about a body, without the checksums in the input.
 pub(crate) fn claims<T>(request: &mut S3Request<T>) -> ClaimedChecksums {
     let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
 
@@ -178,7 +181,7 @@ pub(crate) fn claims<T>(request: &mut S3Request<T>) -> ClaimedChecksums {
     ClaimedChecksums { trailer_names, trailers, ..ClaimedChecksums::default() }
 }
 
-/// Refuses a header that asks for what the node cannot do, rather than drop it in silence.
+/// Refuses an unsupported header rather than ignore it.
 pub(crate) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
     match headers.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),
@@ -186,7 +189,7 @@ pub(crate) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
     }
 }
 
-/// Refuses a rule of access other than the bucket's own.
+/// Refuses an ACL other than the bucket's own.
 pub(crate) fn refuse_acl(acl: Option<&ObjectCannedACL>) -> S3Result<()> {
     match acl.map(ObjectCannedACL::as_str) {
         None | Some("" | ObjectCannedACL::PRIVATE | ObjectCannedACL::BUCKET_OWNER_FULL_CONTROL) => Ok(()),

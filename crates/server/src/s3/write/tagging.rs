@@ -31,16 +31,17 @@ pub(crate) async fn get(
     let tag = |(key, value): (String, String)| Tag { key: Some(key), value: Some(value) };
     let tag_set = match bucket.reader.origin().folder() {
         Some(folder) => tags_of(&read_tags(folder, path).await?)?.into_iter().map(tag).collect(),
-        // An origin of another kind has none that could be told.
+        // An origin of another kind reports no tags.
         None => {
             read::look(&bucket.reader, &path, &ReadConditions::default()).await?;
             Vec::new()
         }
     };
+
     Ok(S3Response::new(GetObjectTaggingOutput { tag_set, version_id: None }))
 }
 
-/// The tags of an object, as a header spells them.
+/// Returns the tags of an object, as a header spells them.
 pub(crate) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
     let folder = folder.clone();
     let tags = tokio::task::spawn_blocking(move || folder.tags(&path)).await;
@@ -82,5 +83,6 @@ async fn set(bucket: &Bucket, key: &str, tags: String) -> S3Result<()> {
         written
     })
     .await;
+
     written.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
 }

@@ -1,6 +1,6 @@
-//! Uploads that are not yet complete: ListMultipartUploads, and ListParts of one of them.
+//! Incomplete multipart uploads: ListMultipartUploads, and ListParts of one of them.
 //!
-//! What this node staged, it can tell. Of an origin's own uploads the object_store crate tells nothing.
+//! Only uploads staged by this node are listed: the object_store crate does not list an origin's own uploads.
 
 use object_store::path::Path;
 use s3s::{
@@ -24,8 +24,8 @@ use crate::s3::{
     wire::{error, etag},
 };
 
-/// Most parts or uploads of one answer, as in S3.
-const MOST: i32 = 1000;
+/// Maximum parts or uploads of one answer, as in S3.
+const MAX_LISTED: i32 = 1000;
 
 pub(crate) async fn list_parts(
     door: &S3Backend,
@@ -94,7 +94,8 @@ pub(crate) async fn list_uploads(
     }
 
     let prefix = input.prefix.as_deref().unwrap_or_default();
-    let (key, id) = (input.key_marker.as_deref(), input.upload_id_marker.as_deref());
+    let key = input.key_marker.as_deref();
+    let id = input.upload_id_marker.as_deref();
     uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));
 
     let truncated = most > 0 && uploads.len() > most as usize;
@@ -128,7 +129,7 @@ fn upload(upload: UnfinishedUpload, encoding: KeyEncoding) -> MultipartUpload {
     }
 }
 
-/// Whether a listing that goes on behind these markers shows the upload: a key alone stands for all its uploads.
+/// Returns true if a listing after these markers includes the upload: a key alone covers all of its uploads.
 fn is_after(upload: &UnfinishedUpload, key: Option<&str>, id: Option<&str>) -> bool {
     match (key.filter(|key| !key.is_empty()), id.filter(|id| !id.is_empty())) {
         (None, _) => true,
@@ -142,7 +143,7 @@ fn unknown() -> S3Error {
 }
 
 fn most(name: &str, asked: Option<i32>) -> S3Result<i32> {
-    Ok(number(name, asked)?.unwrap_or(MOST).min(MOST))
+    Ok(number(name, asked)?.unwrap_or(MAX_LISTED).min(MAX_LISTED))
 }
 
 fn number(name: &str, asked: Option<i32>) -> S3Result<Option<i32>> {
@@ -164,6 +165,7 @@ mod tests {
             initiated: chrono::DateTime::default(),
         };
         let b2 = upload("b", "2");
+
         for (key, id, shown) in [
             (None, None, true),
             (None, Some("9"), true),

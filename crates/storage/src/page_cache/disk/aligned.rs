@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Offsets, lengths and addresses of direct reads are multiples of this.
+/// Alignment of the offsets, lengths and addresses of direct reads.
 pub(super) const SECTOR: usize = 4096;
 
 #[repr(C, align(4096))]
@@ -22,19 +22,19 @@ struct Sector([u8; SECTOR]);
 /// checksums.
 static POOL: Mutex<BufferPool> = Mutex::new(BufferPool { free: VecDeque::new(), sectors: 0 });
 
-/// Most memory in the pool.
+/// Maximum memory in the pool.
 const MAX_POOL_BYTES: usize = 16 << 20;
-/// Free buffers that are looked at for one of the right size.
+/// Maximum free buffers that are searched for one of the right size.
 const MAX_PROBES: usize = 16;
 
-/// The newest are at the back and the first to be used.
+/// A stack of free buffers: the newest, at the back, are used first.
 struct BufferPool {
     free: VecDeque<Vec<Sector>>,
     sectors: usize,
 }
 
 impl BufferPool {
-    /// Memory of exactly `sectors`, so that small buffers do not hold the memory of large ones.
+    /// Returns memory of exactly `sectors`, so that small buffers do not hold the memory of large ones.
     fn get(&mut self, sectors: usize) -> Option<Vec<Sector>> {
         let at = self.free.iter().rev().take(MAX_PROBES).position(|memory| memory.capacity() == sectors)?;
         let memory = self.free.remove(self.free.len() - 1 - at)?;
@@ -42,7 +42,7 @@ impl BufferPool {
         Some(memory)
     }
 
-    /// Takes memory, and returns what is then too much and to be freed.
+    /// Adds memory, and returns the surplus, which is to be freed.
     fn put(&mut self, memory: Vec<Sector>) -> Vec<Vec<Sector>> {
         self.sectors += memory.capacity();
         self.free.push_back(memory);
@@ -67,7 +67,7 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// An empty buffer with room for at least `bytes`.
+    /// Creates an empty buffer with room for at least `bytes`.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         let sectors = bytes.div_ceil(SECTOR);
         let pooled = POOL.lock().get(sectors);
@@ -75,7 +75,7 @@ impl AlignedBuffer {
         Self { sectors: pooled.unwrap_or_else(|| Vec::with_capacity(sectors)), len: 0 }
     }
 
-    /// A buffer of `len` zeros.
+    /// Creates a buffer of `len` zeros.
     pub(super) fn zeroed(len: usize) -> Self {
         let mut buffer = Self::with_capacity(len);
         for byte in buffer.memory().iter_mut().take(len) {
@@ -85,8 +85,8 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// Lets `read` initialize up to `len` bytes after those that are there. `read` returns the front part of its
-    /// argument that it initialized. Returns the number of bytes added; 0 if `read` returned other memory.
+    /// Lets `read` initialize up to `len` bytes after the current ones. `read` returns the front part of its argument
+    /// that it initialized. Returns the number of bytes added; 0 if `read` returned other memory.
     pub(super) fn extend_with(
         &mut self,
         len: usize,
@@ -106,7 +106,7 @@ impl AlignedBuffer {
         Ok(added)
     }
 
-    /// Memory after what is there, as far as there is any.
+    /// Returns a range of the memory after the current bytes, clamped to the capacity.
     pub(super) fn spare(&mut self, range: Range<usize>) -> &mut [MaybeUninit<u8>] {
         let len = self.memory().len();
         let at = |offset: usize| self.len.saturating_add(offset).min(len);
@@ -114,7 +114,7 @@ impl AlignedBuffer {
         self.memory().get_mut(range).unwrap_or_default()
     }
 
-    /// Adds the first `len` bytes of the spare memory to what is there.
+    /// Extends the buffer by the first `len` bytes of the spare memory.
     ///
     /// # Safety
     ///
@@ -133,7 +133,7 @@ impl AlignedBuffer {
         unsafe { slice::from_raw_parts_mut(self.sectors.as_mut_ptr().cast(), self.len) }
     }
 
-    /// The buffer as `Bytes`, without a copy.
+    /// Converts the buffer to `Bytes`, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }

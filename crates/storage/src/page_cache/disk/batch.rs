@@ -1,4 +1,4 @@
-//! The header of a batch: which pieces were appended to a segment together.
+//! The header of a batch: the pieces that were appended to a segment together.
 //!
 //! ```text
 //! segment: batch │ batch │ … │ unused, or batches of an earlier generation
@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The checksum covers the header after itself, padding included. The sequence numbers all batches of a folder in the
-//! order in which they were written. The generation of a segment is the sequence of its first batch: batches after
-//! the last one that was written to it belong to another generation or have a smaller sequence, so they are not taken
+//! order in which they were written. The generation of a segment is the sequence of its first batch: batches after the
+//! last one that was written to it belong to another generation or have a smaller sequence, so they are not mistaken
 //! for its continuation.
 
 use super::{aligned::SECTOR, checksum, segment::LogGeometry};
@@ -29,7 +29,8 @@ const VERSION: u32 = 2;
 const FIXED_LEN: usize = 64;
 const ENTRY_LEN: usize = 28;
 
-/// Longest header, about 18,000 entries of one block: a damaged length does not make recovery allocate more.
+/// Maximum length of a header, about 18,000 entries of one block: a damaged length does not make recovery allocate
+/// more.
 pub(super) const MAX_HEADER_LEN: usize = 640 << 10;
 
 /// One piece of a batch.
@@ -44,7 +45,7 @@ pub(super) struct BatchEntry {
 }
 
 impl BatchEntry {
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     pub(super) fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(SECTOR as u64)
     }
@@ -54,17 +55,17 @@ impl BatchEntry {
     }
 }
 
-/// Bytes of an entry of `blocks` blocks in a header.
+/// Returns the bytes of an entry of `blocks` blocks in a header.
 pub(super) fn encoded_len(blocks: usize) -> usize {
     ENTRY_LEN + 8 * blocks
 }
 
-/// Bytes of a header whose entries take `entries` bytes.
+/// Returns the bytes of a header whose entries take `entries` bytes.
 pub(super) fn header_len(entries: usize) -> usize {
     (FIXED_LEN + entries).next_multiple_of(SECTOR)
 }
 
-/// Bytes of a batch that consists of one piece of `len` bytes.
+/// Returns the bytes of a batch that consists of one piece of `len` bytes.
 pub(super) fn lone_batch_len(len: u64, block_size: u64) -> u64 {
     let blocks = len.div_ceil(block_size.max(1)) as usize;
     header_len(encoded_len(blocks)) as u64 + len.next_multiple_of(SECTOR as u64)
@@ -87,17 +88,17 @@ pub(super) struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Bytes of the encoded header.
+    /// Returns the bytes of the encoded header.
     pub(super) fn len(&self) -> usize {
         header_len(self.entries.iter().map(BatchEntry::encoded_len).sum())
     }
 
-    /// Offset of the first byte after the batch.
+    /// Returns the offset of the first byte after the batch.
     pub(super) fn end(&self) -> u64 {
         self.position.offset + self.len() as u64 + self.data_len()
     }
 
-    /// Each entry with the offset of its data in the segment.
+    /// Returns each entry with the offset of its data in the segment.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, &BatchEntry)> {
         let start = self.position.offset + self.len() as u64;
 
@@ -141,7 +142,7 @@ impl BatchHeader {
         bytes
     }
 
-    /// Decodes a header that was read whole; `None` if it is damaged or describes what cannot be in a segment.
+    /// Decodes a complete header; `None` if it is damaged or describes an impossible batch.
     pub(super) fn decode(bytes: &[u8], geometry: &LogGeometry) -> Option<Self> {
         if encoded_header_len(bytes)? != bytes.len() {
             return None;
@@ -179,7 +180,7 @@ impl BatchHeader {
     }
 }
 
-/// Length of a header, read from its first sector; `None` if there is no header.
+/// Returns the length of a header, read from its first sector; `None` if there is no header.
 pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
     let mut input = BatchHeaderInput(bytes);
     if input.array()? != MAGIC {
@@ -211,7 +212,7 @@ fn decode_entry(input: &mut BatchHeaderInput<'_>, geometry: &LogGeometry) -> Opt
     Some(BatchEntry { key: PageKey { object, page }, first_block, len, checksums })
 }
 
-/// Bytes that are yet to be decoded.
+/// Bytes that are not decoded yet.
 struct BatchHeaderInput<'b>(&'b [u8]);
 
 impl BatchHeaderInput<'_> {

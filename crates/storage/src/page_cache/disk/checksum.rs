@@ -4,7 +4,7 @@ use twox_hash::XxHash3_64;
 
 use crate::page_cache::PageKey;
 
-/// Checksum of one block of a page.
+/// Computes the checksum of one block of a page.
 pub(super) fn of_block(key: &PageKey, block: u32, bytes: &[u8]) -> u64 {
     let mut identity = [0; 24];
     identity[..16].copy_from_slice(&key.object.0.to_le_bytes());
@@ -14,12 +14,12 @@ pub(super) fn of_block(key: &PageKey, block: u32, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(&identity), bytes)
 }
 
-/// Checksums of consecutive blocks that begin with block `first`.
+/// Computes the checksums of consecutive blocks that begin with block `first`.
 pub(super) fn of_blocks(key: &PageKey, first: u32, bytes: &[u8], block_size: usize) -> Box<[u64]> {
     (first..).zip(bytes.chunks(block_size)).map(|(block, bytes)| of_block(key, block, bytes)).collect()
 }
 
-/// Whether `bytes` are the blocks from `first` on that `expected` was computed from.
+/// Returns whether `bytes` are the blocks from `first` on that `expected` was computed from.
 pub(super) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize, expected: &[u64]) -> bool {
     let blocks = bytes.chunks(block_size);
 
@@ -29,7 +29,7 @@ pub(super) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize,
             .all(|(block, (bytes, expected))| of_block(key, block, bytes) == *expected)
 }
 
-/// Checksum of a batch header.
+/// Computes the checksum of a batch header.
 pub(super) fn of_header(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }

@@ -1,7 +1,7 @@
-//! Index of the pieces on disk, and how much of each segment they take.
+//! Index of the pieces on disk, and the bytes of each segment that they take.
 //!
-//! A piece is a run of consecutive blocks of a page. The pieces of a page never overlap: where a batch brings a block
-//! that is there already, the newer one counts. Nothing here does I/O.
+//! A piece is a run of consecutive blocks of a page. The pieces of a page never overlap: if a batch brings a block that
+//! is there already, the newer one wins. Nothing here does I/O.
 
 use std::{fmt, ops::Range};
 
@@ -15,7 +15,7 @@ use crate::{
     policy::{Eviction, EvictionSlot},
 };
 
-/// Heap memory that an allocation takes beside its bytes.
+/// Heap overhead of an allocation, in bytes.
 const ALLOCATION_OVERHEAD: usize = 16;
 
 /// A page's key in 20 bytes, without the padding that the alignment of `u128` brings.
@@ -71,7 +71,7 @@ impl DiskPiece {
         first..first + self.checksums.len() as u32
     }
 
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     pub(super) fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(SECTOR as u64)
     }
@@ -85,7 +85,7 @@ impl DiskPiece {
         BatchEntry { key, first_block, len: self.len, checksums: self.checksums.clone() }
     }
 
-    /// The blocks that are in both the piece and `blocks`.
+    /// Returns the part of the piece that lies in `blocks`.
     pub(super) fn slice(&self, blocks: &Range<u32>, block_size: u64) -> Option<Self> {
         let own = self.blocks();
         let start = own.start.max(blocks.start);
@@ -111,7 +111,7 @@ impl DiskPiece {
     }
 }
 
-/// Identifies a piece: nothing else is at its place as long as the piece is in the index.
+/// The identity of a piece: nothing else is at its location as long as the piece is in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PieceLocation {
     pub(super) segment: u32,
@@ -124,7 +124,7 @@ type DiskPieces = SmallVec<[DiskPiece; 1]>;
 struct DiskPageEntry {
     pieces: DiskPieces,
     slot: EvictionSlot,
-    /// Whether the page was hit since it was written or copied.
+    /// Set if the page was hit since it was written or copied.
     is_touched: bool,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct LiveDiskPiece {
 #[derive(Clone, Debug, Default)]
 struct SegmentUse {
     live: u64,
-    /// Pages that were written to the segment, whether they are still there or not.
+    /// Pages that were written to the segment, even if they are no longer there.
     keys: Vec<CompactKey>,
 }
 
@@ -182,13 +182,13 @@ impl DiskIndex {
         Self { geometry, pages: HashMap::new(), policy, segments, live: 0, heap_bytes: 0 }
     }
 
-    /// The blocks of a page that are on disk.
+    /// Returns the blocks of a page that are on disk, a bit for each.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
         self.pages.get(&CompactKey::from(*key)).map_or(0, DiskPageEntry::mask)
     }
 
-    /// The parts of pieces that `blocks` consist of, in order. `None` if a block is absent, or if a short block, which
-    /// ends its object, is not the last one.
+    /// Returns the parts of pieces that make up `blocks`, in order. `None` if a block is absent, or if a short block,
+    /// which ends its object, is not the last one.
     pub(super) fn slices(&self, key: &PageKey, blocks: Range<u32>) -> Option<DiskPieces> {
         let entry = self.pages.get(&CompactKey::from(*key))?;
         let mut slices = DiskPieces::new();
@@ -213,7 +213,7 @@ impl DiskIndex {
         }
     }
 
-    /// Adds a piece, which replaces the blocks of older ones, and evicts what is then too much.
+    /// Adds a piece, which replaces the blocks of older ones, and evicts down to the capacity.
     pub(super) fn insert(&mut self, key: PageKey, piece: DiskPiece) {
         self.add(key, piece);
         self.evict_to_capacity();
@@ -249,6 +249,7 @@ impl DiskIndex {
                 entry.pieces.extend(rest);
             }
         }
+
         entry.pieces.push(piece);
         self.policy.resize(entry.slot, entry.weight());
 
@@ -336,7 +337,7 @@ impl DiskIndex {
             .collect()
     }
 
-    /// Removes all that is left of a segment, which is then empty.
+    /// Removes the remaining pieces of a segment.
     pub(super) fn clear_segment(&mut self, segment: u32) {
         let Some(used) = self.segments.get_mut(segment as usize) else { return };
 
@@ -345,12 +346,12 @@ impl DiskIndex {
         }
     }
 
-    /// Live bytes of a segment.
+    /// Returns the live bytes of a segment.
     pub(super) fn live_of(&self, segment: u32) -> u64 {
         self.segments.get(segment as usize).map_or(0, |used| used.live)
     }
 
-    /// Live bytes of all segments.
+    /// Returns the live bytes of all segments.
     pub(super) fn live(&self) -> u64 {
         self.live
     }
@@ -359,7 +360,7 @@ impl DiskIndex {
         self.pages.len()
     }
 
-    /// Estimate of the memory that the index takes, without the policy.
+    /// Estimates the memory of the index, without the policy.
     pub(super) fn memory_bytes(&self) -> usize {
         let table = self.pages.allocation_size();
         let keys: usize =
@@ -382,6 +383,7 @@ impl DiskIndex {
                 }
             }
         }
+
         if let Some(after) = after {
             self.heap_bytes += after.heap_bytes;
             for (segment, bytes) in after.bytes {
@@ -403,7 +405,7 @@ impl fmt::Debug for DiskIndex {
     }
 }
 
-/// What a page takes, by segment and in memory.
+/// Bytes that a page takes, by segment and in memory.
 struct EntryUse {
     bytes: SmallVec<[(u32, u64); 4]>,
     heap_bytes: usize,

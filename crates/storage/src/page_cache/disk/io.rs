@@ -1,7 +1,7 @@
-//! Operations on segment files, behind a trait that tests replace to inject faults.
+//! Operations on segment files, as a trait that tests replace to inject faults.
 //!
 //! Writes go through the page cache of the system, so that it absorbs bursts. Reads bypass it, except for those of
-//! segments that were written a short time ago.
+//! recently written segments.
 
 use std::{
     fmt::Debug,
@@ -20,20 +20,21 @@ use rustix::{
 
 use super::aligned::{AlignedBuffer, SECTOR};
 
-/// Most slices of one vectored write (`IOV_MAX`).
+/// Maximum slices of one vectored write (`IOV_MAX`).
 const MAX_SLICES: usize = 1024;
 
 pub(super) trait DiskIo: Send + Sync + Debug {
     /// Opens a file for reading and writing through the page cache, and creates it if absent.
     fn open_buffered(&self, path: &Path) -> io::Result<File>;
 
-    /// Opens a file for reads that bypass the page cache, or for ordinary ones where the file system refuses that.
+    /// Opens a file for reads that bypass the page cache, or for ordinary ones if the file system does not support
+    /// that.
     fn open_direct(&self, path: &Path) -> io::Result<File>;
 
-    /// Writes a part of `slices`, returns its length.
+    /// Writes a part of `slices` and returns its length.
     fn write(&self, file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
 
-    /// Reads to the front of `memory`, returns the part that was read.
+    /// Reads to the front of `memory` and returns the part that was read.
     fn read<'b>(
         &self,
         file: &File,
@@ -41,10 +42,10 @@ pub(super) trait DiskIo: Send + Sync + Debug {
         offset: u64,
     ) -> io::Result<&'b mut [u8]>;
 
-    /// Reads what is in the page cache; an error if that needs I/O.
+    /// Reads bytes that are in the page cache; fails if that needs I/O.
     fn read_cached(&self, file: &File, memory: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Whether reads may bypass this trait and go to the kernel by a ring.
+    /// Returns whether reads may bypass this trait and be submitted to io_uring.
     fn takes_rings(&self) -> bool {
         false
     }
@@ -52,7 +53,7 @@ pub(super) trait DiskIo: Send + Sync + Debug {
     /// Waits until all written data is on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
 
-    /// Has the system begin to write what was written to a part of a file, without waiting for it.
+    /// Starts writeback of a part of a file, without waiting for it.
     fn start_writeback(&self, file: &File, offset: u64, len: u64);
 
     /// Drops clean pages of a file from the page cache.
@@ -61,7 +62,7 @@ pub(super) trait DiskIo: Send + Sync + Debug {
     fn truncate(&self, file: &File, len: u64) -> io::Result<()>;
 }
 
-/// The operations of the operating system.
+/// The implementation by system calls.
 #[derive(Debug)]
 pub(super) struct SystemIo;
 
@@ -91,7 +92,7 @@ impl DiskIo for SystemIo {
         memory: &'b mut [MaybeUninit<u8>],
         offset: u64,
     ) -> io::Result<&'b mut [u8]> {
-        // An interrupted read is not repeated here but by the caller: the borrow of `memory` ends with the call.
+        // The caller repeats an interrupted read, since the borrow of `memory` ends with the call.
         let (initialized, _) = rustix::io::pread(file, memory, offset)?;
         Ok(initialized)
     }
@@ -109,7 +110,7 @@ impl DiskIo for SystemIo {
     }
 
     fn start_writeback(&self, file: &File, offset: u64, len: u64) {
-        // Linux begins to write dirty pages that it is asked to drop, and keeps them until they are written.
+        // Linux starts writeback of dirty pages that it is advised to drop, and keeps them until they are written.
         fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed).ok();
     }
 
@@ -156,7 +157,7 @@ pub(super) fn read_exact(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // A direct read cannot go on between sectors. It ends there only at the end of a file.
+        // A direct read cannot continue within a sector. It ends there only at the end of a file.
         if read < len && read % SECTOR != 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -164,7 +165,8 @@ pub(super) fn read_exact(
     Ok(())
 }
 
-/// Whether there may be room again without the file being replaced: the disk, the quota or a limit is exhausted.
+/// Returns whether space may become available without the file being replaced: the disk, the quota or a limit is
+/// exhausted.
 pub(super) fn is_out_of_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
 

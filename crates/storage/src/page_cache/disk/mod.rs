@@ -1,7 +1,7 @@
-//! The disk tier: blocks of pages in a log of segments, found again after a restart.
+//! The disk tier: blocks of pages in a log of segments that survives a restart.
 //!
-//! Whatever is read was written under that page and block number and passed its checksum: anything else is a miss.
-//! A disk that is full, broken or damaged costs its own hits and nothing else.
+//! A read returns only bytes that were written under that page and block number and pass their checksum: anything else
+//! is a miss. A disk that is full, broken or damaged costs its own hits and nothing else.
 //!
 //! ```text
 //! <dir>/lock                     held by the one process that uses the folder
@@ -13,7 +13,7 @@
 //!                        └────────── live pieces ◀─────────────┘ is emptied when few are free
 //! ```
 //!
-//! There is no journal of removals: pages are versions' bytes, so one that comes back after a restart is not stale.
+//! There is no journal of removals: a page belongs to one version, so one that comes back after a restart is not stale.
 
 mod aligned;
 mod batch;
@@ -61,17 +61,17 @@ use self::{
 use super::PageKey;
 use crate::policy::Eviction;
 
-/// Makes the eviction policy of pages on disk, given its capacity in bytes.
+/// Creates the eviction policy of pages on disk, given its capacity in bytes.
 pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
 
 pub(crate) struct DiskTierOptions {
     pub(crate) dir: PathBuf,
-    /// Most bytes on disk.
+    /// Maximum bytes on disk.
     pub(crate) capacity: u64,
     pub(crate) page_size: u64,
     /// A power of two, from 4 KiB on, at least a 64th of a page.
     pub(crate) block_size: u64,
-    /// Most bytes that wait to be written.
+    /// Maximum bytes that wait to be written.
     pub(crate) queue: u64,
     pub(crate) policy: PolicyFactory,
 }
@@ -100,26 +100,26 @@ pub(crate) enum DiskOpenError {
     Folder { dir: PathBuf, source: std::io::Error },
 }
 
-/// Reason for which a write was not taken, or was given up later.
+/// Reason for which a write was refused, or dropped later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DropReason {
-    /// The disk is slower than writes arrive.
+    /// The disk is slower than the writes that arrive.
     QueueFull,
-    /// A write failed a short time ago, because the disk is full or broken.
+    /// A recent write failed, because the disk is full or broken.
     DiskFailed,
     Closed,
     /// The blocks exceed their page or a segment.
     TooLarge,
 }
 
-/// How much waits to be written.
+/// The fill level of the write queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteBacklog {
     /// At most a quarter of the queue.
     Short,
     /// At most half.
     Long,
-    /// More than half: much of what arrives in a burst may be dropped.
+    /// More than half: many writes of a burst may be dropped.
     Full,
 }
 
@@ -132,16 +132,16 @@ pub(crate) struct DroppedWrites {
     pub(crate) too_large: u64,
 }
 
-/// Sizes are in bytes.
+/// Counters of the tier. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskTierStats {
-    /// Whether it takes no writes, since the disk is full or fails.
+    /// Set while writes are refused, since the disk is full or fails.
     pub(crate) is_paused: bool,
-    /// Most bytes on disk.
+    /// Maximum bytes on disk.
     pub(crate) capacity: u64,
     /// Bytes of pages that are on disk.
     pub(crate) used: u64,
-    /// Pages of which at least one block is on disk.
+    /// Pages with at least one block on disk.
     pub(crate) pages: u64,
     /// Written for callers, without headers and copies.
     pub(crate) written: u64,
@@ -154,7 +154,7 @@ pub(crate) struct DiskTierStats {
     pub(crate) rewritten: u64,
     /// Memory of the index.
     pub(crate) index_bytes: u64,
-    /// Whether there were pages of an earlier process.
+    /// Set if there were pages of an earlier process.
     pub(crate) is_recovered: bool,
 }
 
@@ -185,9 +185,9 @@ impl DiskTierCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DiskTierPhase {
     Open,
-    /// Nothing is read or taken any more; what is queued is still written.
+    /// Reads miss and writes are refused; queued writes are still written.
     Closed,
-    /// What is queued is given up.
+    /// Queued writes are dropped.
     Abandoned,
 }
 
@@ -196,7 +196,7 @@ struct DiskTierState {
     index: DiskIndex,
     queue: WriteQueue,
     phase: DiskTierPhase,
-    /// Writes are refused until then, after a failure.
+    /// End of the time for which writes are refused after a failure.
     paused_until: Option<Instant>,
 }
 
@@ -210,14 +210,14 @@ impl DiskTierState {
     }
 }
 
-/// Shared by callers, reads under way and the writer.
+/// State shared by callers, reads in flight and the writer.
 #[derive(Debug)]
 struct DiskTierInner {
     geometry: LogGeometry,
     io: Arc<dyn DiskIo>,
     segments: Vec<Arc<LogSegment>>,
     state: Mutex<DiskTierState>,
-    /// Notified when the writer has something to do.
+    /// Notified when the writer has work.
     wake: Condvar,
     counters: DiskTierCounters,
     /// The lock on the folder, released when the writer ends.
@@ -225,7 +225,7 @@ struct DiskTierInner {
     is_done: watch::Sender<bool>,
 }
 
-/// Blocks of pages on disk. Dropping it gives up what is queued; `close` writes it.
+/// Blocks of pages on disk. Dropping it discards queued writes; `close` writes them.
 #[derive(Debug)]
 pub(crate) struct DiskTier {
     shared: Arc<DiskTierInner>,
@@ -234,8 +234,8 @@ pub(crate) struct DiskTier {
 }
 
 impl DiskTier {
-    /// Opens the tier, blocking: locks the folder, removes folders of other layouts and recovers what an earlier
-    /// process left. Damaged content is left out and never an error.
+    /// Opens the tier, blocking: locks the folder, removes folders of other layouts and recovers the pages of an
+    /// earlier process. Damaged content is left out and is never an error.
     pub(crate) fn open(options: DiskTierOptions) -> Result<Self, DiskOpenError> {
         Self::open_with(options, Arc::new(SystemIo), WriteRetryPause::default())
     }
@@ -293,7 +293,7 @@ impl DiskTier {
         Ok(Self { shared, is_recovered, writer: Some(writer) })
     }
 
-    /// The blocks of a page that are on disk, a bit for each. No I/O.
+    /// Returns the blocks of a page that are on disk, a bit for each. Does no I/O.
     pub(crate) fn blocks(&self, key: &PageKey) -> u64 {
         let state = self.shared.state.lock();
         if state.is_open() { state.index.mask(key) } else { 0 }
@@ -314,17 +314,17 @@ impl DiskTier {
         }
 
         let shared = self.shared.clone();
-        // Allocated here: memory of the many blocking threads, freed by others, would stay with their heaps.
+        // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their heaps.
         let buffer = read.buffer();
         tokio::task::spawn_blocking(move || read.run(&shared, buffer)).await.ok().flatten()
     }
 
-    /// Notes a hit of a page, for the eviction policy.
+    /// Notes a hit of a page for the eviction policy.
     pub(crate) fn touch(&self, key: &PageKey) {
         self.shared.state.lock().index.touch(key);
     }
 
-    /// Queues the blocks from `first_block` on to be written, except those that are on disk or queued. Only the last
+    /// Queues the blocks from `first_block` on for writing, except those that are on disk or queued. Only the last
     /// block of an object may be short. Never blocks on I/O.
     pub(crate) fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) -> Result<(), DropReason> {
         self.enqueue(key, first_block, &bytes)
@@ -357,6 +357,7 @@ impl DiskTier {
                 (blocks, bytes.slice(slice))
             })
             .collect();
+
         if slices.is_empty() {
             return Ok(());
         }
@@ -365,6 +366,7 @@ impl DiskTier {
         if !state.queue.has_room_for(len) {
             return Err(DropReason::QueueFull);
         }
+
         for (blocks, slice) in slices {
             state.queue.push(key, blocks.start, mask_of(&blocks), slice);
         }
@@ -374,7 +376,7 @@ impl DiskTier {
         Ok(())
     }
 
-    /// How far writes are behind. A disk that takes no writes is not behind: nothing waits for it.
+    /// Returns the fill level of the write queue; `Short` if the tier takes no writes, since nothing waits for it then.
     pub(crate) fn backlog(&self) -> WriteBacklog {
         let state = self.shared.state.lock();
         if !state.is_open() || state.is_paused() {
@@ -383,14 +385,14 @@ impl DiskTier {
         state.queue.backlog()
     }
 
-    /// Removes a page, which is absent at once and until it is written again, also if it is queued or being written.
+    /// Removes a page, even if it is queued or being written: it is absent at once and until it is written again.
     pub(crate) fn remove(&self, key: &PageKey) {
         let mut state = self.shared.state.lock();
         state.queue.cancel(key);
         state.index.remove(key);
     }
 
-    /// Writes what is queued, syncs and releases the folder. Reads miss and writes are dropped from the call on.
+    /// Writes queued blocks, syncs and releases the folder. Reads miss and writes are dropped from the call on.
     pub(crate) async fn close(&self) {
         self.end(DiskTierPhase::Closed);
         // The sender is in `shared`, so the wait ends only when the writer does.
@@ -435,7 +437,7 @@ impl DiskTier {
 
 impl Drop for DiskTier {
     fn drop(&mut self) {
-        // A close that was begun goes on: its caller may have been cancelled, its pages are not.
+        // A close in progress continues: its caller may have been cancelled, its pages are not.
         self.end(DiskTierPhase::Abandoned);
         if let Some(writer) = self.writer.take() {
             writer.join().ok();
@@ -454,7 +456,7 @@ fn lock(dir: &Path) -> Result<File, DiskOpenError> {
     }
 }
 
-/// The folder of the segments, created if absent; those of other layouts are removed.
+/// Returns the folder of the segments, created if absent; removes those of other layouts.
 fn prepare(dir: &Path, geometry: &LogGeometry) -> std::io::Result<PathBuf> {
     let name = format!("pages-v2-{}-{}", geometry.page_size, geometry.block_size);
     for entry in fs::read_dir(dir)? {
@@ -473,7 +475,7 @@ fn prepare(dir: &Path, geometry: &LogGeometry) -> std::io::Result<PathBuf> {
     Ok(pages_dir)
 }
 
-/// The runs of consecutive bits of a mask.
+/// Returns the runs of consecutive bits of a mask.
 fn runs(mut mask: u64) -> impl Iterator<Item = Range<u32>> {
     std::iter::from_fn(move || {
         if mask == 0 {

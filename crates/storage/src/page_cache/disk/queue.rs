@@ -1,4 +1,4 @@
-//! Blocks that wait to be written, or are being written.
+//! Blocks that are queued for writing, or being written.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ struct PendingWrite {
     blocks: u64,
 }
 
-/// First in, first out, within a limit on bytes. A write counts until it is finished, since its bytes are in memory.
+/// A FIFO queue with a limit in bytes. A write counts until it is finished, since its bytes are in memory.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
     writes: VecDeque<QueuedWrite>,
@@ -40,7 +40,7 @@ impl WriteQueue {
         Self { writes: VecDeque::new(), pending: HashMap::new(), bytes: 0, limit, next_ticket: 0 }
     }
 
-    /// The blocks of a page that are to be written.
+    /// Returns the blocks of a page that are to be written.
     pub(super) fn mask(&self, key: &PageKey) -> u64 {
         self.pending.get(key).map_or(0, |pending| pending.iter().fold(0, |mask, write| mask | write.blocks))
     }
@@ -57,7 +57,7 @@ impl WriteQueue {
         }
     }
 
-    /// Whether nothing waits or is being written.
+    /// Returns whether no write is queued or in progress.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.bytes == 0
@@ -71,7 +71,8 @@ impl WriteQueue {
         self.writes.push_back(QueuedWrite { key, first_block, bytes, ticket });
     }
 
-    /// Takes writes of about `max_bytes` on disk, where each is padded, at least one if there is any. Each must be finished.
+    /// Takes writes of about `max_bytes` on disk, padding included, at least one if there is any. Each must be
+    /// finished.
     pub(super) fn pop(&mut self, max_bytes: u64) -> Vec<QueuedWrite> {
         let mut popped = Vec::new();
         let mut bytes = 0;
@@ -89,7 +90,7 @@ impl WriteQueue {
         popped
     }
 
-    /// Ends a write that was taken; returns whether it is still wanted, that is, it was not cancelled.
+    /// Ends a write that was taken; returns whether it is still wanted, i.e. was not cancelled.
     pub(super) fn finish(&mut self, write: &QueuedWrite) -> bool {
         self.bytes -= write.bytes.len() as u64;
         let Some(pending) = self.pending.get_mut(&write.key) else { return false };
@@ -103,7 +104,7 @@ impl WriteQueue {
         is_wanted
     }
 
-    /// Cancels the writes of a page, also those that were taken but not finished.
+    /// Cancels the writes of a page, including those that were taken but not finished.
     pub(super) fn cancel(&mut self, key: &PageKey) {
         self.pending.remove(key);
     }

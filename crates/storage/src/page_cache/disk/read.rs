@@ -1,4 +1,4 @@
-//! Reads of blocks: from the page cache of the system where they are in it, otherwise direct, by io_uring or on another
+//! Reads of blocks: from the page cache of the system if they are there, otherwise direct, by io_uring or on another
 //! thread.
 
 use std::{
@@ -21,14 +21,14 @@ use super::{
 };
 use crate::page_cache::PageKey;
 
-/// Part of one piece that is read.
+/// The part of one piece to read.
 #[derive(Debug)]
 struct PieceRead {
     slice: DiskPiece,
     reader: SegmentReadGuard,
 }
 
-/// The read of consecutive blocks of a page. Keeps their segments from being overwritten.
+/// A read of consecutive blocks of a page. Keeps their segments from being overwritten.
 #[derive(Debug)]
 pub(super) struct BlockRead {
     key: PageKey,
@@ -42,7 +42,7 @@ enum PieceReadError {
 }
 
 impl PieceReadError {
-    /// Whether the process or the system had no descriptor or memory left, which says nothing about the piece.
+    /// Returns whether the process or the system ran out of descriptors or memory, which says nothing about the piece.
     fn is_exhaustion(&self) -> bool {
         match self {
             Self::Io(error) => {
@@ -55,7 +55,7 @@ impl PieceReadError {
 }
 
 impl BlockRead {
-    /// Looks the blocks up; `None` if one is absent.
+    /// Looks up the blocks; `None` if one is absent.
     pub(super) fn plan(shared: &DiskTierInner, key: &PageKey, blocks: Range<u32>) -> Option<Self> {
         let state = shared.state.lock();
         if !state.is_open() {
@@ -71,7 +71,7 @@ impl BlockRead {
         Some(Self { key: *key, parts })
     }
 
-    /// Reads from the page cache; `None` if that needs I/O, or if the bytes do not pass.
+    /// Reads from the page cache; `None` if that needs I/O, or if a checksum does not match.
     pub(super) fn run_cached(&self, shared: &DiskTierInner) -> Option<AlignedBuffer> {
         let files: SmallVec<[_; 1]> =
             self.parts.iter().map(|part| part.reader.segment().cached()).collect::<Option<_>>()?;
@@ -94,7 +94,7 @@ impl BlockRead {
         Some(buffer)
     }
 
-    /// Reads from the disk by a ring; `None` if that fails for any reason: [`run`](Self::run) finds out which.
+    /// Reads from the disk by a ring; `None` if that fails for any reason: [`run`](Self::run) determines it.
     pub(super) async fn run_ring(&self, shared: &DiskTierInner, ring: &ReadRing) -> Option<AlignedBuffer> {
         let source = |part: &PieceRead| {
             SegmentRange::new(&part.reader, part.slice.offset(), part.slice.padded_len() as usize)
@@ -104,25 +104,26 @@ impl BlockRead {
 
         let mut start = 0;
         for part in &self.parts {
-            // Only the last part of an object is not a multiple of a sector.
+            // Only the last part of an object can end within a sector.
             let end = start + part.slice.len as usize;
             if !self.verify(shared, part, buffer.get(start..end)?) {
                 return None;
             }
             start = end;
         }
+
         buffer.truncate(start);
         shared.counters.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         Some(buffer)
     }
 
-    /// An empty buffer with room for the blocks.
+    /// Creates an empty buffer with room for the blocks.
     pub(super) fn buffer(&self) -> AlignedBuffer {
         AlignedBuffer::with_capacity(self.parts.iter().map(|part| part.slice.padded_len() as usize).sum())
     }
 
-    /// Reads from the disk into an empty buffer, blocking; a piece that cannot be read or does not pass its checksum is
-    /// forgotten.
+    /// Reads from the disk into an empty buffer, blocking; drops a piece from the index if it cannot be read or does
+    /// not pass its checksum.
     pub(super) fn run(&self, shared: &DiskTierInner, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
         for part in &self.parts {
             if let Err(error) = self.read_part(shared, part, &mut buffer) {

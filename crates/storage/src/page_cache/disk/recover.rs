@@ -1,6 +1,7 @@
 //! Recovery: finds the batches that earlier processes wrote.
 //!
-//! Only headers are read. Data is verified when it is read for use, so recovery takes time by the number of batches.
+//! Only headers are read. Data is verified when it is read for use, so the time of a recovery depends on the number of
+//! batches.
 
 use std::{
     fs, io,
@@ -35,7 +36,7 @@ pub(super) struct LogTail {
     pub(super) end: u64,
 }
 
-/// Makes the folder agree with the geometry and reads the headers of its batches. What is damaged is left out.
+/// Makes the folder match the geometry and reads the headers of its batches. Damaged content is left out.
 pub(super) fn recover(dir: &Path, geometry: &LogGeometry, io: &dyn DiskIo) -> io::Result<RecoveredLog> {
     let segments = prepare(dir, geometry)?;
     let next = AtomicUsize::new(0);
@@ -58,8 +59,8 @@ pub(super) fn recover(dir: &Path, geometry: &LogGeometry, io: &dyn DiskIo) -> io
     Ok(RecoveredLog { batches, tail })
 }
 
-/// Lists the segment files. Removes what is none or lies beyond the capacity, which is a limit on what is on the disk
-/// and not only on what is in use.
+/// Lists the segment files. Removes anything else and segments beyond the capacity, which limits the bytes on disk and
+/// not only those in use.
 fn prepare(dir: &Path, geometry: &LogGeometry) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut segments = Vec::new();
 
@@ -77,6 +78,7 @@ fn prepare(dir: &Path, geometry: &LogGeometry) -> io::Result<Vec<(u32, PathBuf)>
             _ => remove(&path)?,
         }
     }
+
     Ok(segments)
 }
 
@@ -92,7 +94,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// Reads the batches of a segment from its start, as far as they continue each other.
+/// Reads the batches of a segment from its start, as far as each continues the previous one.
 fn walk(path: &Path, segment: u32, geometry: &LogGeometry, io: &dyn DiskIo) -> Vec<BatchHeader> {
     let mut batches: Vec<BatchHeader> = Vec::new();
     let Ok(file) = io.open_direct(path) else { return batches };
@@ -114,6 +116,7 @@ fn walk(path: &Path, segment: u32, geometry: &LogGeometry, io: &dyn DiskIo) -> V
         offset = header.end();
         batches.push(header);
     }
+
     batches
 }
 

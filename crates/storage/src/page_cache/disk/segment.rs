@@ -1,4 +1,4 @@
-//! Segments: how the capacity is divided into files of equal size, and the open descriptors of each.
+//! Segments: the division of the capacity into files of equal size, and the open descriptors of each.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use super::{aligned::SECTOR, io::DiskIo};
 const MIB: u64 = 1 << 20;
 const MIN_SEGMENT: u64 = 16 * MIB;
 const MAX_SEGMENT: u64 = 64 * MIB;
-/// Segments grow beyond [`MAX_SEGMENT`] so that their number, and that of open files, stays below this …
+/// Number of segments, and of open files, above which segments grow beyond [`MAX_SEGMENT`] …
 const MAX_SEGMENTS: u64 = 256;
 /// … up to this size, since writing pauses while one is reclaimed.
 const MAX_LARGE_SEGMENT: u64 = 256 * MIB;
@@ -49,25 +49,26 @@ impl LogGeometry {
         (self.page_size / self.block_size.max(1)).clamp(1, 64) as u32
     }
 
-    /// Segments that are kept free: one is room for the live pieces of the segment that is reclaimed next.
+    /// Returns the number of segments kept free: one has room for the live pieces of the segment that is reclaimed
+    /// next.
     pub(super) fn reserve(&self) -> usize {
         if self.segments < 16 { 1 } else { 2 }
     }
 
-    /// Bytes that pages may take, as the eviction policy counts them. The rest is what reclaiming needs to find
-    /// segments with little in them.
+    /// Returns the bytes that pages may take, as the eviction policy counts them. The rest lets reclaiming find
+    /// segments with few live bytes.
     pub(super) fn live_capacity(&self) -> u64 {
         let usable = u64::from(self.segments).saturating_sub(self.reserve() as u64 + 1);
 
         (usable * self.segment_size + self.segment_size / 2).min(self.capacity() / 10 * 9)
     }
 
-    /// Most bytes on disk.
+    /// Returns the maximum bytes on disk.
     pub(super) fn capacity(&self) -> u64 {
         u64::from(self.segments) * self.segment_size
     }
 
-    /// Whether a batch of `len` bytes fits into a segment.
+    /// Returns whether a batch of `len` bytes fits into a segment.
     pub(super) fn fits(&self, len: u64) -> bool {
         self.segments >= MIN_SEGMENTS as u32 && len <= self.segment_size
     }
@@ -79,7 +80,7 @@ pub(super) struct LogSegment {
     path: PathBuf,
     /// For reads that bypass the page cache. Stays open.
     direct: Mutex<Option<Arc<File>>>,
-    /// Set until the segment is synced: so long its data is likely in the page cache.
+    /// Set until the segment is synced: until then its data is likely in the page cache.
     buffered: Mutex<Option<Arc<File>>>,
     readers: AtomicU32,
 }
@@ -90,14 +91,14 @@ impl LogSegment {
         Self { path, direct: Mutex::default(), buffered: Mutex::default(), readers: AtomicU32::new(0) }
     }
 
-    /// The number in the name of a segment's file.
+    /// Parses the number in the name of a segment's file.
     pub(super) fn index_of(path: &Path) -> Option<u32> {
         let digits = path.file_name()?.to_str()?.strip_prefix("seg-")?;
         let index: u32 = digits.parse().ok()?;
         (index.to_string() == digits).then_some(index)
     }
 
-    /// The descriptor for direct reads, opened at its first use.
+    /// Returns the descriptor for direct reads, opened at its first use.
     pub(super) fn direct(&self, io: &dyn DiskIo) -> io::Result<Arc<File>> {
         let mut direct = self.direct.lock();
         if let Some(file) = &*direct {
@@ -109,12 +110,12 @@ impl LogSegment {
         Ok(file)
     }
 
-    /// The descriptor for direct reads, if it is open.
+    /// Returns the descriptor for direct reads, if it is open.
     pub(super) fn opened(&self) -> Option<Arc<File>> {
         self.direct.lock().clone()
     }
 
-    /// The descriptor for reads from the page cache, while those are worth a try.
+    /// Returns the descriptor for reads from the page cache, while those are likely to hit.
     pub(super) fn cached(&self) -> Option<Arc<File>> {
         self.buffered.lock().clone()
     }
@@ -128,7 +129,7 @@ impl LogSegment {
         Ok(file)
     }
 
-    /// Ends the writes by a descriptor, unless the segment is written by another one already.
+    /// Ends the writes by a descriptor, unless another one writes the segment already.
     pub(super) fn end_writes(&self, file: &Arc<File>) {
         let mut buffered = self.buffered.lock();
         if buffered.as_ref().is_some_and(|current| Arc::ptr_eq(current, file)) {
@@ -136,13 +137,14 @@ impl LogSegment {
         }
     }
 
-    /// Whether reads of it are under way: it must not be written from its start again.
+    /// Returns whether the segment is being read: it must not be overwritten then.
     pub(super) fn is_read(&self) -> bool {
         self.readers.load(Ordering::Acquire) > 0
     }
 }
 
-/// Keeps a segment from being overwritten. Taken under the lock of the index, where the pieces to read are looked up.
+/// A guard that keeps a segment from being overwritten. Acquired under the lock of the index, where pieces are looked
+/// up.
 #[derive(Debug)]
 pub(super) struct SegmentReadGuard {
     segment: Arc<LogSegment>,

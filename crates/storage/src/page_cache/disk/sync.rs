@@ -1,5 +1,5 @@
-//! Syncs full segments in a thread of its own, so that the writer absorbs bursts at the speed of the page cache of the
-//! system.
+//! Syncs full segments on a thread of its own, so that the writer absorbs bursts at the speed of the system's page
+//! cache.
 
 use std::{
     fs::File,
@@ -13,13 +13,13 @@ use std::{
 
 use super::{DiskTierInner, DiskTierPhase, segment::LogSegment};
 
-/// Segments that wait to be synced before the writer waits too.
+/// Segments that wait to be synced before the writer blocks.
 const MAX_WAITING: usize = 16;
 
-/// A segment that is full, and the descriptor that it was written by.
+/// A full segment, and the descriptor that it was written by.
 type FullSegment = (Arc<LogSegment>, Arc<File>);
 
-/// The thread, and the segments on their way to it.
+/// The thread, and the channel of segments to it.
 #[derive(Debug)]
 pub(super) struct SegmentSyncer {
     full: SyncSender<FullSegment>,
@@ -34,9 +34,9 @@ impl SegmentSyncer {
         Ok(Self { full, thread })
     }
 
-    /// Has a segment synced. Waits if many are before it.
+    /// Queues a segment to be synced. Blocks if the queue is full.
     pub(super) fn sync(&self, segment: Arc<LogSegment>, file: Arc<File>) {
-        // It fails only if the thread is gone: then the system writes the segment when it likes to.
+        // Fails only if the thread is gone: then the system writes the segment back in its own time.
         self.full.send((segment, file)).ok();
     }
 

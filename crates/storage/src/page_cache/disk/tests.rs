@@ -207,7 +207,7 @@ async fn a_folder_belongs_to_one_tier_until_it_is_closed() {
     drop(first);
     assert!(matches!(DiskTier::open(options(dir.path(), LAYOUT)), Err(DiskOpenError::Locked { .. })));
 
-    // A process that is being started has copies of all descriptors until it is another program.
+    // A process that is being started has copies of all descriptors until it executes another program.
     let inherited = second.shared.lock.lock().as_ref().unwrap().try_clone().unwrap();
     second.close().await;
     assert_eq!(open(dir.path()).blocks(&key(1)), 1);
@@ -258,7 +258,7 @@ async fn a_removed_page_is_absent_at_once_and_comes_back_only_by_a_write() {
     tier.write(key(2), 0, content(&key(2), MIB as usize)).unwrap();
     tier.remove(&key(1));
     tier.remove(&key(2));
-    // Written again while the cancelled write is still under way.
+    // Written again while the cancelled write is still in progress.
     tier.write(key(2), 0, content(&key(2), 10)).unwrap();
     io.release_writes();
     written(&tier).await;
@@ -297,7 +297,8 @@ async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
     let stop = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..8)
         .map(|reader| {
-            let (tier, stop) = (tier.clone(), stop.clone());
+            let tier = tier.clone();
+            let stop = stop.clone();
             tokio::spawn(async move {
                 let mut random = TestRandom(reader);
                 let mut hits = 0;
@@ -324,10 +325,12 @@ async fn readers_of_segments_that_are_reclaimed_never_get_foreign_bytes() {
         tier.write(page, 0, content(&page, MIB as usize)).ok();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+
     stop.store(true, Ordering::Relaxed);
     for reader in readers {
         assert!(reader.await.unwrap() > 20);
     }
+
     let stats = tier.stats();
     assert_eq!(stats.rejected, 0, "{stats:?}");
 }
@@ -399,6 +402,7 @@ async fn a_process_that_is_killed_leaves_pages_and_no_wrong_byte() {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
+
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains(OPENED)));
 
@@ -416,8 +420,10 @@ async fn a_process_that_is_killed_leaves_pages_and_no_wrong_byte() {
                 hits += 1;
             }
         }
+
         assert!(tier.stats().rejected <= 6, "only the batch that was being written may be damaged");
     }
+
     assert!(hits > 60, "{hits}");
 }
 

@@ -1,8 +1,8 @@
-//! Direct reads by io_uring: the thread that asks submits, and a task of its runtime completes, so that a read needs no
+//! Direct reads by io_uring: the calling thread submits, and a task of its runtime completes, so that a read needs no
 //! thread of its own.
 //!
-//! A ring belongs to a runtime, as a socket does. Where the system gives none (an old kernel, a container that forbids
-//! it), or one fails, reads take a blocking thread instead.
+//! A ring belongs to a runtime, as a socket does. If the system provides none (an old kernel, a container that forbids
+//! it), or one fails, reads use a blocking thread instead.
 
 #![expect(unsafe_code, reason = "the kernel writes to buffers that it is told the addresses of")]
 
@@ -28,9 +28,9 @@ use tokio::{
 
 use super::{aligned::AlignedBuffer, segment::SegmentReadGuard};
 
-/// Reads under way in one ring at most; more wait.
+/// Maximum reads in flight in one ring; more wait.
 const MAX_UNDER_WAY: usize = 256;
-/// Rings of one runtime: threads that share one wait for each other.
+/// Maximum rings of one runtime: threads that share one wait for each other.
 const MAX_RINGS: usize = 8;
 
 /// The rings of all runtimes. A runtime has up to [`MAX_RINGS`], numbered.
@@ -38,7 +38,7 @@ type RuntimeRings = HashMap<(runtime::Id, usize), Weak<ReadRing>>;
 static RINGS: LazyLock<RwLock<RuntimeRings>> = LazyLock::new(RwLock::default);
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// A ring of the kernel, and the reads that it was given.
+/// A ring of the kernel, and its reads in flight.
 pub(super) struct ReadRing {
     ring: IoUring,
     /// Both queues of the ring are used under this lock only.
@@ -48,14 +48,14 @@ pub(super) struct ReadRing {
 #[derive(Default)]
 struct ReadRingState {
     batches: Slab<ReadBatch>,
-    /// What the kernel was given, under the numbers that it gives back.
+    /// Reads in flight, by the user data of their completions.
     under_way: Slab<SegmentRead>,
     waiting: VecDeque<SegmentRead>,
-    /// Nothing completes reads any more, or the kernel takes none.
+    /// Set when completions are no longer processed, or the kernel accepts no reads.
     is_closed: bool,
 }
 
-/// Reads that fill one buffer, side by side.
+/// Concurrent reads that fill one buffer.
 struct ReadBatch {
     buffer: AlignedBuffer,
     len: usize,
@@ -65,7 +65,7 @@ struct ReadBatch {
     done: oneshot::Sender<AlignedBuffer>,
 }
 
-/// One read of a batch. What it needs, beside the buffer, lives here until it has ended.
+/// One read of a batch. Everything it needs, beside the buffer, lives here until it has ended.
 struct SegmentRead {
     source: SegmentRange,
     batch: usize,
@@ -73,7 +73,7 @@ struct SegmentRead {
     start: usize,
 }
 
-/// A part of a segment that is to be read. Its offset and length are multiples of a sector.
+/// A part of a segment to read. Its offset and length are multiples of a sector.
 pub(super) struct SegmentRange {
     file: Arc<File>,
     offset: u64,
@@ -83,7 +83,7 @@ pub(super) struct SegmentRange {
 }
 
 impl SegmentRange {
-    /// `None` if the segment's file is not open yet.
+    /// Creates the range; `None` if the segment's file is not open yet.
     pub(super) fn new(segment: &SegmentReadGuard, offset: u64, len: usize) -> Option<Self> {
         let file = segment.segment().opened()?;
         Some(Self { file, offset, len, _segment: segment.clone() })
@@ -91,11 +91,12 @@ impl SegmentRange {
 }
 
 impl ReadRing {
-    /// A ring of the current runtime; `None` if the system gives none.
+    /// Returns a ring of the current runtime; `None` if the system provides none.
     pub(super) fn current() -> Option<Arc<Self>> {
         if IS_REFUSED.load(Ordering::Relaxed) {
             return None;
         }
+
         let runtime = Handle::current();
         let key = (runtime.id(), thread_number() % MAX_RINGS);
         if let Some(ring) = RINGS.read().get(&key).and_then(Weak::upgrade) {
@@ -106,14 +107,16 @@ impl ReadRing {
         if let Some(ring) = rings.get(&key).and_then(Weak::upgrade) {
             return Some(ring);
         }
+
         let ring = Self::start(&runtime)
             .inspect_err(|error| {
                 tracing::debug!(%error, "no io_uring: the disk cache is read by threads");
-                let is_for_ever =
+                let is_permanent =
                     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EACCES));
-                IS_REFUSED.fetch_or(is_for_ever, Ordering::Relaxed);
+                IS_REFUSED.fetch_or(is_permanent, Ordering::Relaxed);
             })
             .ok()?;
+
         rings.retain(|_, ring| ring.strong_count() > 0);
         rings.insert(key, Arc::downgrade(&ring));
         Some(ring)
@@ -129,7 +132,7 @@ impl ReadRing {
 
         runtime.spawn(async move {
             while let Ok(mut guard) = events.readable().await {
-                // Before the completions are taken: one that arrives later wakes this task again.
+                // Before the completions are processed: one that arrives later wakes this task again.
                 guard.clear_ready();
                 events.get_ref().0.complete();
             }
@@ -137,8 +140,8 @@ impl ReadRing {
         Ok(ring)
     }
 
-    /// Fills an empty buffer with the sources, one after the other. They are read at the same time. `None` if a read
-    /// fails or is short.
+    /// Fills an empty buffer with the sources, one after the other, by concurrent reads. `None` if a read fails or is
+    /// short.
     pub(super) async fn read(
         &self,
         sources: impl IntoIterator<Item = SegmentRange>,
@@ -168,6 +171,7 @@ impl ReadRing {
                 (batch.len, batch.left) = (len, batch.left + 1);
             }
         }
+
         if len == 0 {
             state.batches.try_remove(batch);
         } else {
@@ -176,7 +180,7 @@ impl ReadRing {
         is_done
     }
 
-    /// Gives the kernel what waits, as far as there is room.
+    /// Submits waiting reads, as far as there is room.
     fn begin(&self, state: &mut ReadRingState) {
         let ReadRingState { batches, under_way, waiting, .. } = state;
         while under_way.len() < MAX_UNDER_WAY
@@ -188,8 +192,8 @@ impl ReadRing {
             let entry = opcode::Read::new(fd, target.as_mut_ptr().cast(), target.len() as u32);
             let entry = entry.offset(read.source.offset).build();
             let entry = entry.user_data(under_way.insert(read) as u64);
-            // SAFETY: the queue is used under the lock only, and `target` is memory of the batch. Batch and file stay
-            // until the kernel says that the read has ended. The queue is as long as `MAX_UNDER_WAY`.
+            // SAFETY: the queue is used under the lock only, and `target` is memory of the batch. Batch and file live
+            // until the kernel reports the end of the read. The queue is as long as `MAX_UNDER_WAY`.
             unsafe { self.ring.submission_shared().push(&entry) }.ok();
         }
 
@@ -204,7 +208,7 @@ impl ReadRing {
         }
     }
 
-    /// Takes what the kernel has completed, and begins what waits.
+    /// Processes completed reads, and submits waiting ones.
     fn complete(&self) {
         let mut ended = Vec::new();
         let mut state = self.state.lock();
@@ -214,6 +218,7 @@ impl ReadRing {
             let is_whole = usize::try_from(completion.result()) == Ok(read.source.len);
             ended.extend(state.end(&read, is_whole));
         }
+
         if !state.waiting.is_empty() {
             self.begin(&mut state);
         }
@@ -223,13 +228,13 @@ impl ReadRing {
             if !batch.is_failed {
                 // SAFETY: the kernel has written all of it.
                 unsafe { batch.buffer.assume_filled(batch.len) };
-                // Whoever asked may have turned away.
+                // The caller may have been cancelled.
                 batch.done.send(batch.buffer).ok();
             }
         }
     }
 
-    /// Waits for the kernel to leave all buffers, and takes no further reads.
+    /// Waits for the kernel to release all buffers, and accepts no further reads.
     fn close(&self) {
         self.state.lock().close();
         while !self.state.lock().under_way.is_empty() {
@@ -247,7 +252,7 @@ impl ReadRing {
 }
 
 impl ReadRingState {
-    /// Ends a read. Returns its batch if it was the last of it.
+    /// Ends a read. Returns its batch if it was the last read of it.
     fn end(&mut self, read: &SegmentRead, is_whole: bool) -> Option<ReadBatch> {
         let batch = self.batches.get_mut(read.batch)?;
         batch.is_failed |= !is_whole;
@@ -255,7 +260,7 @@ impl ReadRingState {
         if batch.left == 0 { self.batches.try_remove(read.batch) } else { None }
     }
 
-    /// Takes no further reads. Nobody waits any longer for those under way: the kernel may not have taken them yet.
+    /// Accepts no further reads. Callers stop waiting for those in flight: the kernel may not have received them yet.
     fn close(&mut self) {
         self.is_closed = true;
         for read in std::mem::take(&mut self.waiting) {
@@ -268,7 +273,7 @@ impl ReadRingState {
     }
 }
 
-/// The task that completes the reads of a ring. The ring ends with it, that is, with its runtime.
+/// The task that completes the reads of a ring. The ring ends with it, i.e. with its runtime.
 struct RingCompleter(Arc<ReadRing>);
 
 impl AsRawFd for RingCompleter {
@@ -283,7 +288,7 @@ impl Drop for RingCompleter {
     }
 }
 
-/// A small number that stays with the thread.
+/// Returns a small number that is fixed for the thread.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -302,7 +307,7 @@ mod tests {
 
     const SECTORS: usize = 600;
 
-    /// A segment in which every sector has bytes of its own.
+    /// Creates a segment in which every sector has distinct bytes.
     fn segment(dir: &Path) -> SegmentReadGuard {
         let bytes: Vec<u8> =
             (0..SECTORS).flat_map(|sector| [sector as u8 ^ (sector >> 8) as u8; SECTOR]).collect();
@@ -385,11 +390,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let segment = segment(dir.path());
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (first, second) = (runtime(), runtime());
+        let first = runtime();
+        let second = runtime();
         let Some(ring) = first.block_on(async { ring() }) else { return };
         assert!(are(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
 
-        // Under way when the runtime ends, and asked for after that.
+        // In flight when the runtime ends, and requested after that.
         let pending =
             ring.submit(SegmentRange::new(&segment, 0, SECTOR), AlignedBuffer::with_capacity(SECTOR));
         drop(first);

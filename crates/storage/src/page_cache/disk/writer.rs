@@ -1,11 +1,11 @@
-//! The writer: appends what is queued to the log, and reclaims segments.
+//! The writer: appends queued writes to the log, and reclaims segments.
 //!
 //! One thread per tier. Writes go to the page cache of the system in batches; a segment is synced when it is full, by
-//! another thread. When few segments are free, the one with the fewest live bytes is
-//! emptied: up to half a segment is copied to the head of the log, what is more than that is dropped.
+//! another thread. When few segments are free, the one with the fewest live bytes is emptied: up to half a segment is
+//! copied to the head of the log, the rest is dropped.
 //!
-//! A write that fails costs the writes that wait. Later ones are refused until a pause is over, which doubles with
-//! each failure.
+//! A failed write drops the writes that wait. Later ones are refused until a pause is over, which doubles with each
+//! failure.
 
 use std::{
     collections::VecDeque,
@@ -28,15 +28,15 @@ use super::{
     sync::SegmentSyncer,
 };
 
-/// Bytes of a batch, about: the last piece may exceed it.
+/// Approximate bytes of a batch: the last piece may exceed it.
 const BATCH_BYTES: u64 = 4 << 20;
 
 const ZEROS: [u8; SECTOR] = [0; SECTOR];
 
-/// Rounds of making room before live pieces are dropped instead of copied.
+/// Rounds of making room after which live pieces are dropped instead of copied.
 const MAX_COPYING_ROUNDS: usize = 4;
 
-/// Pauses after failed writes: the first, and the longest.
+/// Pauses after failed writes: the first one, and the longest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteRetryPause {
     pub(super) min: Duration,
@@ -64,7 +64,7 @@ pub(super) struct DiskLogWriter {
     shared: Arc<DiskTierInner>,
     syncer: SegmentSyncer,
     active: Option<ActiveSegment>,
-    /// Where an earlier process stopped, until writing goes on there.
+    /// End of the log of an earlier process, until writing continues there.
     tail: Option<LogTail>,
     free: VecDeque<u32>,
     sealed: Vec<u32>,
@@ -74,7 +74,7 @@ pub(super) struct DiskLogWriter {
 }
 
 impl DiskLogWriter {
-    /// A writer that continues the log after `tail`; `used` are the segments with batches.
+    /// Creates a writer that continues the log after `tail`; `used` are the segments with batches.
     pub(super) fn new(
         shared: Arc<DiskTierInner>,
         tail: Option<LogTail>,
@@ -101,7 +101,7 @@ impl DiskLogWriter {
         })
     }
 
-    /// Writes until the tier is closed and nothing waits, or until it is abandoned.
+    /// Writes until the tier is closed and its queue is empty, or until it is abandoned.
     pub(super) fn run(mut self) {
         let _guard = DiskLogWriterGuard(self.shared.clone());
 
@@ -140,7 +140,7 @@ impl DiskLogWriter {
         }
     }
 
-    /// Writes as many of `writes` as the segment has room for, at least one.
+    /// Writes as many of `writes` as fit into the segment, at least one.
     fn write_batch(&mut self, writes: &mut VecDeque<QueuedWrite>) -> io::Result<()> {
         let Some(first) = writes.front() else { return Ok(()) };
         let block_size = self.shared.geometry.block_size;
@@ -168,6 +168,7 @@ impl DiskLogWriter {
                 state.index.insert(write.key, piece);
             }
         }
+
         Ok(())
     }
 
@@ -189,8 +190,9 @@ impl DiskLogWriter {
                 slices.push(IoSlice::new(ZEROS.get(..padding).unwrap_or_default()));
             }
         }
+
         write_all(&*self.shared.io, &active.file, &mut slices, active.end)?;
-        // In small steps: the sync of a whole segment at once would keep reads waiting.
+        // In small steps: a sync of a whole segment at once would stall reads.
         self.shared.io.start_writeback(&active.file, active.end, header.end() - active.end);
 
         active.generation = Some(generation);
@@ -198,12 +200,12 @@ impl DiskLogWriter {
         Ok(header)
     }
 
-    /// Bytes left in the active segment.
+    /// Returns the bytes left in the active segment.
     fn room(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| self.shared.geometry.segment_size.saturating_sub(active.end))
     }
 
-    /// Makes the active segment one with room for `len` bytes.
+    /// Ensures that the active segment has room for `len` bytes.
     fn make_room(&mut self, len: u64) -> io::Result<()> {
         self.resume()?;
 
@@ -221,7 +223,7 @@ impl DiskLogWriter {
         Ok(())
     }
 
-    /// Continues the segment where an earlier process stopped.
+    /// Continues the segment in which an earlier process stopped.
     fn resume(&mut self) -> io::Result<()> {
         let Some(tail) = self.tail.take() else { return Ok(()) };
         let index = tail.newest.segment;
@@ -239,7 +241,7 @@ impl DiskLogWriter {
         }
     }
 
-    /// Begins a free segment, as soon as no reads of it are under way.
+    /// Activates a free segment, as soon as no reads of it are in flight.
     fn activate(&mut self) -> io::Result<()> {
         if self.free.is_empty() {
             self.reclaim(false)?;
@@ -274,7 +276,7 @@ impl DiskLogWriter {
         segment.ok_or_else(|| io::Error::other("no such segment"))?.begin_writes(&*self.shared.io)
     }
 
-    /// Ends the active segment. It is synced, and dropped from the page cache, by another thread.
+    /// Ends the active segment. Another thread syncs it and drops it from the page cache.
     fn seal(&mut self) {
         let Some(active) = self.active.take() else { return };
         self.sealed.push(active.index);
@@ -294,8 +296,8 @@ impl DiskLogWriter {
         copied
     }
 
-    /// Evicts pages until at most half of some segment is live, but no more than half a segment of them: that they
-    /// are spread over all segments must not cost more pages than a segment holds.
+    /// Evicts pages until at most half of some segment is live, but no more than half a segment of them: evicting pages
+    /// spread over all segments must not cost more of them than a segment holds.
     fn choose_victim(&self) -> Option<u32> {
         let half = self.shared.geometry.segment_size / 2;
         let mut state = self.shared.state.lock();
@@ -352,6 +354,7 @@ impl DiskLogWriter {
                 break;
             }
         }
+
         Ok(())
     }
 
@@ -374,7 +377,7 @@ impl DiskLogWriter {
         Ok(())
     }
 
-    /// Reads a piece that is to be copied; one that is damaged is forgotten.
+    /// Reads a piece to be copied; drops it from the index if it is damaged.
     fn read_live(&self, live: &LiveDiskPiece) -> Option<AlignedBuffer> {
         let io = &*self.shared.io;
         let piece = &live.piece;
@@ -391,13 +394,14 @@ impl DiskLogWriter {
         {
             return Some(buffer);
         }
+
         if self.shared.state.lock().index.forget(&live.key, piece.location()) {
             self.shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
         }
         None
     }
 
-    /// Drops what waits, and has writes refused for a while.
+    /// Drops waiting writes, and refuses new ones for a while.
     fn fail(&mut self, error: &io::Error, writes: VecDeque<QueuedWrite>) {
         if self.pause == self.retry.min {
             tracing::warn!(%error, pause = ?self.pause, "disk cache cannot be written");
@@ -406,7 +410,7 @@ impl DiskLogWriter {
         }
 
         if is_out_of_space(error) {
-            // The part that was written goes, so that it takes no room. The next attempt is made at the same place.
+            // The partial write is removed, so that it takes no room. The next attempt is made at the same offset.
             if let Some(active) = &self.active {
                 self.shared.io.truncate(&active.file, active.end).ok();
             }
@@ -421,6 +425,7 @@ impl DiskLogWriter {
         state.paused_until = Some(Instant::now() + self.pause);
         self.pause = (2 * self.pause).min(self.retry.max);
         let queued = state.queue.pop(u64::MAX);
+
         for write in writes.iter().chain(&queued) {
             if state.queue.finish(write) {
                 self.shared.counters.count_dropped(DropReason::DiskFailed);
@@ -433,7 +438,7 @@ impl DiskLogWriter {
     }
 }
 
-/// Ends the tier when the writer does, even if that is by a panic: callers of `close` do not wait in vain.
+/// Ends the tier when the writer does, even by a panic, so that callers of `close` return.
 struct DiskLogWriterGuard(Arc<DiskTierInner>);
 
 impl Drop for DiskLogWriterGuard {
@@ -444,7 +449,8 @@ impl Drop for DiskLogWriterGuard {
         }
         drop(state);
 
-        // Not by dropping it alone: a process that is being started has a copy of every descriptor for a moment.
+        // Dropping the file alone is not enough: a process that is being started briefly has a copy of every
+        // descriptor.
         if let Some(lock) = self.0.lock.lock().take() {
             lock.unlock().ok();
         }
@@ -452,7 +458,7 @@ impl Drop for DiskLogWriterGuard {
     }
 }
 
-/// Bytes of a batch of pieces of the lengths `lens`.
+/// Returns the bytes of a batch of pieces of the lengths `lens`.
 fn batch_len(lens: impl IntoIterator<Item = u64>, block_size: u64) -> u64 {
     let mut entries = 0;
     let mut data = 0;
@@ -463,7 +469,7 @@ fn batch_len(lens: impl IntoIterator<Item = u64>, block_size: u64) -> u64 {
     batch::header_len(entries) as u64 + data
 }
 
-/// The pieces of a batch that was written.
+/// Returns the pieces of a written batch.
 fn header_pieces(header: BatchHeader) -> Vec<DiskPiece> {
     let offsets: Vec<u64> = header.pieces().map(|(offset, _)| offset).collect();
     let segment = header.position.segment;

@@ -1,14 +1,15 @@
-//! Names: given when all is there, not taken from others where that is refused, and to many files together; and what
-//! becomes of sinks and slots that are given up.
+//! Names: given when all bytes are written, not taken from others if that is refused, and to many files together; and
+//! the cleanup after sinks and slots that are dropped.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
     for is_file in [true, false] {
-        let place = match is_file {
-            true => SinkTestOutput::File(tempfile::tempdir().unwrap()),
-            false => SinkTestOutput::Object(Arc::default()),
+        let place = if is_file {
+            SinkTestOutput::File(tempfile::tempdir().unwrap())
+        } else {
+            SinkTestOutput::Object(Arc::default())
         };
         for length in [10, 100_000] {
             let sinks = small(SinkKind::Thread);
@@ -20,7 +21,9 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
                     sinks.object(store.clone(), "data/x".into(), Overwrite::Refuse)
                 }
             };
-            let (mut late, mut later) = (new().await, new().await);
+
+            let mut late = new().await;
+            let mut later = new().await;
             late.write(&noise(length, 1)).await.unwrap();
             later.write(&noise(length, 2)).await.unwrap();
             let sealed = later.seal().await.unwrap();
@@ -31,6 +34,7 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
             assert!(matches!(refused, Error::Exists { .. }), "{refused}");
             assert!(place.found().await.unwrap() == noise(length, 1));
             assert!(place.leftovers() <= 1);
+
             match &place {
                 SinkTestOutput::File(folder) => fs::remove_file(folder.path().join("data/x")).unwrap(),
                 SinkTestOutput::Object(store) => store.delete(&"data/x".into()).await.unwrap(),
@@ -42,7 +46,7 @@ async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
 #[tokio::test]
 async fn after_a_write_that_was_dropped_half_way_nothing_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    // Its ring never writes, so that a write waits for slots for ever.
+    // Its ring never writes, so that a write waits for slots without end.
     let sinks = small(SinkKind::Thread);
     let (commands, _kept) = std::sync::mpsc::channel();
     let pool = SlotPool::new(3, 8192);
@@ -85,7 +89,7 @@ async fn registered_slots_are_told_apart_among_rings_and_as_they_come_and_go() {
             given.extend(bytes);
         }
         for (path, sink, given) in open {
-            // A sink that is dropped takes its slot with it: a new one gets its index, and perhaps its address.
+            // A dropped sink frees its slot: a new one gets its index, and perhaps its address.
             if random.random_bool(0.3) {
                 drop(sink);
                 continue;
@@ -103,6 +107,7 @@ async fn files_of_a_set_appear_together_or_not_at_all() {
     let store: Arc<InMemory> = Arc::default();
     let origin = crate::Origin::new("memory", store.clone());
     let object = Destination::Object { origin, path: "out/put".into() };
+
     for base in [Destination::File(path.clone()), object] {
         let sinks = small(SinkKind::Thread);
         let found = async || {
@@ -120,11 +125,13 @@ async fn files_of_a_set_appear_together_or_not_at_all() {
             }
             Ok::<FileSet, Error>(set)
         };
+
         drop(write(&["a", "k=%20/b"], Overwrite::Refuse).await.unwrap());
         assert!(found().await.is_empty());
         if matches!(base, Destination::File(_)) {
             assert!(names(folder.path()).is_empty(), "folders that were made are removed again");
         }
+
         let set = write(&["a", "k=%20/b", "k=2/c"], Overwrite::Refuse).await.unwrap();
         let late = write(&["d", "k=%20/b"], Overwrite::Refuse).await.unwrap();
         assert_eq!(set.publish(|_| true).await.unwrap().len(), 3);
@@ -135,6 +142,7 @@ async fn files_of_a_set_appear_together_or_not_at_all() {
         set.publish(|name| name != "a").await.unwrap();
         assert_eq!(found().await, ["a", "f", "k=%20/b"]);
     }
+
     assert_eq!(names(&path), ["a", "f", "k=%20"], "an empty folder is gone");
     assert_eq!(fs::read(path.join("f")).unwrap(), noise(10_000, 1));
 }
@@ -145,6 +153,7 @@ async fn files_beside_others_replace_none_of_them_and_remove_those_that_are_name
     let store: Arc<InMemory> = Arc::default();
     let origin = crate::Origin::new("memory", store);
     let object = Destination::Object { origin, path: "out/put".into() };
+
     for base in [Destination::File(folder.path().to_owned()), object] {
         let sinks = small(SinkKind::Thread);
         let write = async |names: &[&str], old: &[&str]| {
@@ -156,6 +165,7 @@ async fn files_beside_others_replace_none_of_them_and_remove_those_that_are_name
             }
             set.publish_instead_of(old.iter().map(|name| (*name).to_owned()).collect()).await
         };
+
         let found = async || {
             let set = FileSet::beside(sinks.clone(), base.clone()).await.unwrap();
             let mut files = set.files().await.unwrap();
@@ -170,12 +180,14 @@ async fn files_beside_others_replace_none_of_them_and_remove_those_that_are_name
             assert!(set.tail(&gone, 2).await.unwrap().is_none());
             tails
         };
+
         write(&["k=1/a", "k=2/bb"], &[]).await.unwrap();
         assert!(matches!(write(&["k=1/a"], &["k=2/bb"]).await.unwrap_err(), Error::Exists { .. }));
         assert_eq!(found().await, ["k=1/a /a", "k=2/bb bb"]);
         write(&["k=1/c"], &["k=2/bb", "gone"]).await.unwrap();
         assert_eq!(found().await, ["k=1/a /a", "k=1/c /c"]);
     }
+
     assert_eq!(names(folder.path()), ["k=1"], "an empty folder is gone");
 }
 

@@ -1,4 +1,4 @@
-//! Texts and bytes as codes of a stripe's dictionary.
+//! Encodes texts and bytes as codes of a stripe's dictionary.
 
 use std::ops::Range;
 
@@ -20,25 +20,25 @@ use crate::{
     },
 };
 
-/// Rows that become values before these are compressed.
+/// Rows expanded to values before these are compressed.
 const EXPANDED: usize = 1024;
-/// As many values as are counted rather than looked at in each row.
+/// Maximum distinct values that are counted per code instead of row by row.
 const FEW: usize = 256;
-/// Stands in a map for a value that did not occur yet.
+/// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct DictionaryStringEncoder {
     values: OrcStringInterner,
-    /// The code of each row that has a value.
+    /// Code of each row with a value.
     rows: Vec<u32>,
-    /// Where row groups begin among these.
+    /// Starts of row groups among these.
     groups: Vec<usize>,
-    /// Rows of which notes were taken.
+    /// Rows whose statistics were collected.
     noted: usize,
-    /// For each code, the number of row groups that had begun when it was seen last.
+    /// Row groups begun when each code was last seen.
     seen: Vec<u32>,
-    /// The dictionary of the arrays that come now, and the code of each of its values.
+    /// Dictionary of the current arrays, and the code of each of its values.
     arriving: Option<ArrayRef>,
     map: Vec<u32>,
 }
@@ -52,13 +52,13 @@ impl DictionaryStringEncoder {
         self.rows.len()
     }
 
-    /// Bytes of the values.
+    /// Returns the bytes of the values.
     pub(super) fn bytes(&self) -> usize {
         self.values.bytes()
     }
 
-    /// Bytes in memory; not those of the map, which is as long as the dictionary that rows come with: that says nothing
-    /// of the rows, and equal rows are to make equal stripes.
+    /// Returns the bytes in memory, without the map, which is as long as the arriving dictionary: equal rows must make
+    /// equal stripes.
     pub(super) fn memory(&self) -> usize {
         let codes = self.rows.capacity() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
@@ -69,7 +69,7 @@ impl DictionaryStringEncoder {
         self.values.bytes() / 2 + self.rows.len() * width / 8
     }
 
-    /// Whether there are at most so many distinct values for each row.
+    /// Returns whether there are at most `threshold` distinct values per row.
     pub(super) fn repeat(&self, threshold: f64) -> bool {
         self.values.len() as f64 <= threshold * self.rows.len() as f64
     }
@@ -81,7 +81,7 @@ impl DictionaryStringEncoder {
         self.rows.push(code);
     }
 
-    /// Begins a new map, unless the values are those that came before.
+    /// Begins a new map, unless the values are the current ones.
     pub(super) fn learn_values(&mut self, values: &ArrayRef) {
         if !self.arriving.as_ref().is_some_and(|known| is_same(known, values)) {
             self.map.clear();
@@ -90,7 +90,7 @@ impl DictionaryStringEncoder {
         }
     }
 
-    /// Says which value a key of the arriving dictionary stands for.
+    /// Maps a key of the arriving dictionary to its value.
     pub(super) fn learn(&mut self, key: usize, text: &[u8]) {
         let code = self.values.code(text);
         if let Some(place) = self.map.get_mut(key) {
@@ -98,8 +98,7 @@ impl DictionaryStringEncoder {
         }
     }
 
-    /// Appends rows of the arriving dictionary that all have a value. `learn` is asked for keys that come for the
-    /// first time.
+    /// Appends rows of the arriving dictionary without nulls. `learn` is called for keys that occur for the first time.
     pub(super) fn push_keys<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
@@ -113,6 +112,7 @@ impl DictionaryStringEncoder {
             if added.iter().fold(0, |most, code| most.max(*code)) < UNKNOWN {
                 return Ok(());
             }
+
             let mut fresh: Vec<usize> = keys
                 .iter()
                 .zip(added)
@@ -124,12 +124,13 @@ impl DictionaryStringEncoder {
             if fresh.last().is_some_and(|key| *key >= self.map.len()) {
                 return Err("a code beyond its dictionary".to_owned().into());
             }
+
             self.rows.truncate(before);
             learn(&fresh, self)?;
         }
     }
 
-    /// Notes the values of rows of which that was not done yet, each once for a row group.
+    /// Collects statistics of new rows, each value once per row group.
     pub(super) fn note(&mut self, notes: &mut RowGroupStats) {
         let group = self.groups.len() as u32;
         let rows = self.rows.get(self.noted..).unwrap_or_default();
@@ -144,6 +145,7 @@ impl DictionaryStringEncoder {
                 bloom.add_bytes(text);
             }
         };
+
         if self.values.len() <= FEW {
             for (code, count) in (0..self.values.len() as u32).zip(counts(rows)).filter(|it| it.1 > 0) {
                 let text = self.values.value(code);
@@ -157,16 +159,17 @@ impl DictionaryStringEncoder {
                 note(code, text);
             }
         }
+
         notes.statistics.note_texts(None, bytes);
     }
 
-    /// The rows of each row group.
+    /// Returns the rows of each row group.
     fn by_group(&self) -> impl Iterator<Item = Range<usize>> {
         let ends = self.groups.iter().skip(1).copied().chain([self.rows.len()]);
         self.groups.iter().zip(ends).map(|(start, end)| *start..end)
     }
 
-    /// The same values one after another.
+    /// Converts to values without a dictionary.
     pub(super) fn to_direct(
         &self,
         options: &OrcEncoderOptions,
@@ -180,10 +183,11 @@ impl DictionaryStringEncoder {
                 direct.squeeze(compressor)?;
             }
         }
+
         Ok(direct)
     }
 
-    /// A dictionary in the order of its values.
+    /// Finishes a dictionary sorted by value.
     pub(super) fn finish(
         self,
         options: &OrcEncoderOptions,
@@ -194,6 +198,7 @@ impl DictionaryStringEncoder {
         let mut ranks = vec![0_u32; order.len()];
         let mut values = OrcStreamWriter::new(options.chunk);
         let mut lengths = RleV2Encoder::of(false, options);
+
         for (rank, code) in order.iter().enumerate() {
             let value = self.values.value(*code);
             values.raw.extend_from_slice(value);
@@ -202,12 +207,14 @@ impl DictionaryStringEncoder {
                 *place = rank as u32;
             }
         }
+
         let mut codes = RleV2Encoder::of(false, options);
         for group in self.by_group() {
             codes.begin_group();
             let rows = self.rows.get(group).unwrap_or_default();
             codes.push(rows, |code| ranks.get(code as usize).copied().map_or(0, i64::from));
         }
+
         let codes = codes.finish(compressor)?;
         codes.places(&mut end.entries);
         end.encoding = Encoding::DictionaryV2;
@@ -217,13 +224,14 @@ impl DictionaryStringEncoder {
             (StreamKind::Length, lengths.finish(compressor)?.written),
             (StreamKind::DictionaryData, values.finish(compressor)?),
         ]);
+
         Ok(())
     }
 }
 
-/// How often each of the few codes occurs.
+/// Counts the occurrences of each code.
 fn counts(codes: &[u32]) -> [u32; FEW] {
-    // In turns, so that no count waits for the one before.
+    // In turns, so that no count depends on the previous one.
     let mut counts = [[0_u32; FEW]; 4];
     for four in codes.chunks(4) {
         for (code, counts) in four.iter().zip(&mut counts) {
@@ -232,6 +240,7 @@ fn counts(codes: &[u32]) -> [u32; FEW] {
             }
         }
     }
+
     let [mut all, others @ ..] = counts;
     for counts in others {
         all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);

@@ -1,4 +1,4 @@
-//! Columns of decimals: the digits of each, and how many of them lie behind the point.
+//! Encodes columns of decimals: unscaled values, and their scales.
 
 use arrow::{array::ArrayRef, buffer::NullBuffer, datatypes::Decimal128Type};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
@@ -15,7 +15,7 @@ use crate::orc::write::{
     stream::OrcStreamWriter,
 };
 
-/// Values that are looked at while they are near the processor.
+/// Values that are processed while they are in the CPU cache.
 const TOGETHER: usize = 512;
 
 pub(super) struct DecimalColumnWriter {
@@ -25,7 +25,7 @@ pub(super) struct DecimalColumnWriter {
     groups: Vec<u64>,
     scales: RleV2Encoder,
     room: Vec<i128>,
-    /// Values as they are packed, where 64 bits are enough.
+    /// Zigzag values, if 64 bits are enough.
     short: Vec<u64>,
 }
 
@@ -43,10 +43,10 @@ impl DecimalColumnWriter {
     }
 }
 
-/// The least and the greatest of some values, and their sum; it is `None` where it is more than 128 bits hold.
+/// Minimum, maximum and sum of some values; the sum is `None` if it exceeds 128 bits.
 type DecimalSummary = (i128, i128, Option<i128>);
 
-/// Appends values, and sums them up; `None` where there are none.
+/// Appends values, and summarizes them; `None` if there are none.
 fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<DecimalSummary> {
     let is_short = |value: i128| i128::from(value as i64) == value;
     if !values.iter().fold(true, |all, value| all & is_short(*value)) {
@@ -54,8 +54,11 @@ fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<De
         let (min, max) = bounds_of(values)?;
         return Some((min, max, values.iter().try_fold(0, |sum: i128, value| sum.checked_add(*value))));
     }
+
     let first = *values.first()? as i64;
-    let (mut min, mut max, mut sum) = (first, first, 0);
+    let mut min = first;
+    let mut max = first;
+    let mut sum = 0;
     short.clear();
     short.extend(values.iter().map(|value| {
         let value = *value as i64;
@@ -63,6 +66,7 @@ fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<De
         zigzag(value)
     }));
     push_varints(short, out);
+
     Some((min.into(), max.into(), Some(sum)))
 }
 
@@ -79,6 +83,7 @@ impl OrcColumnWriter for DecimalColumnWriter {
         let OrcTypeStatistics::Decimals { bounds, sum, .. } = &mut notes.statistics.detail else {
             return Ok(());
         };
+
         for values in values.chunks(TOGETHER) {
             let Some((min, max, more)) = append(values, &mut self.short, &mut self.digits.raw) else {
                 continue;
@@ -89,9 +94,11 @@ impl OrcColumnWriter for DecimalColumnWriter {
                     format!("{value} has more digits than a decimal of {} holds", self.precision).into()
                 );
             }
+
             widen(bounds, Some((min, max)));
             *sum = sum.zip(more).and_then(|(sum, more)| sum.checked_add(more));
         }
+
         if let Some(bloom) = &mut notes.bloom {
             values.iter().for_each(|value| bloom.add_bytes(decimal(*value, self.scale).as_bytes()));
         }
@@ -130,6 +137,7 @@ impl OrcColumnWriter for DecimalColumnWriter {
         scales.places(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.extend([(StreamKind::Data, digits), (StreamKind::Secondary, scales.written)]);
+
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Texts and bytes one after another: a stream of all of them, and one of their lengths.
+//! Encodes consecutive texts and bytes: a stream of all of them, and one of their lengths.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl DirectStringEncoder {
         self.lengths.begin_group();
     }
 
-    /// Appends a value of which nothing is to be noted any more.
+    /// Appends a value whose statistics were collected already.
     pub(super) fn push_noted(&mut self, text: &[u8]) {
         self.data.raw.extend_from_slice(text);
         self.lengths.push(&[text.len()], |length| length as i64);
@@ -60,9 +60,10 @@ impl DirectStringEncoder {
         A::Item: AsRef<[u8]>,
     {
         let before = self.data.raw.len();
-        // The starts and the rows of the least and the greatest.
+        // First bytes and rows of the minimum and the maximum.
         let mut bounds: Option<[(u64, usize); 2]> = None;
         self.room.clear();
+
         for row in rows {
             let value = array.value(row);
             let text = value.as_ref();
@@ -73,6 +74,7 @@ impl DirectStringEncoder {
             }
             let here = first_bytes(text);
             let [min, max] = bounds.get_or_insert([(here, row); 2]);
+
             if here < min.0 || here == min.0 && text < array.value(min.1).as_ref() {
                 *min = (here, row);
             }
@@ -80,14 +82,16 @@ impl DirectStringEncoder {
                 *max = (here, row);
             }
         }
+
         self.lengths.push(&self.room, |length| length);
         let Some([min, max]) = bounds else { return };
         let bytes = (self.data.raw.len() - before) as u64;
-        let (min, max) = (array.value(min.1), array.value(max.1));
+        let min = array.value(min.1);
+        let max = array.value(max.1);
         notes.statistics.note_texts(Some((min.as_ref(), max.as_ref())), bytes);
     }
 
-    /// Appends values that lie one behind the other in `data`.
+    /// Appends values that are contiguous in `data`.
     pub(super) fn push_all<O: OffsetSizeTrait>(
         &mut self,
         data: &[u8],
@@ -95,10 +99,12 @@ impl DirectStringEncoder {
         notes: &mut RowGroupStats,
     ) {
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return };
-        let (first, last) = (first.as_usize(), last.as_usize());
+        let first = first.as_usize();
+        let last = last.as_usize();
         if offsets.len() < 2 {
             return;
         }
+
         self.data.raw.extend_from_slice(data.get(first..last).unwrap_or_default());
         self.room.clear();
         let ends = offsets.iter().zip(offsets.iter().skip(1));
@@ -109,10 +115,7 @@ impl DirectStringEncoder {
         if let Some(bloom) = &mut notes.bloom {
             texts.clone().for_each(|text| bloom.add_bytes(text));
         }
-        let bounds = match notes.statistics.detail.has_text_bounds() {
-            true => bounds_of(texts),
-            false => None,
-        };
+        let bounds = if notes.statistics.detail.has_text_bounds() { bounds_of(texts) } else { None };
         notes.statistics.note_texts(bounds, (last - first) as u64);
     }
 
@@ -142,15 +145,19 @@ impl DirectStringEncoder {
         lengths.places(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.extend([(StreamKind::Data, data), (StreamKind::Length, lengths.written)]);
+
         Ok(())
     }
 }
 
-/// The least and the greatest text: most are told apart by their first eight bytes.
+/// Returns the minimum and maximum text: most differ in their first eight bytes.
 fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
     let first = texts.next()?;
-    let (mut min, mut max) = (first, first);
-    let (mut min_start, mut max_start) = (first_bytes(first), first_bytes(first));
+    let mut min = first;
+    let mut max = first;
+    let mut min_start = first_bytes(first);
+    let mut max_start = first_bytes(first);
+
     for text in texts {
         let here = first_bytes(text);
         if here < min_start || here == min_start && text < min {
@@ -160,5 +167,6 @@ fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8],
             (max, max_start) = (text, here);
         }
     }
+
     Some((min, max))
 }

@@ -1,4 +1,4 @@
-//! The distinct values of a stripe's column, each with its code: its place in the order of arrival.
+//! Interns the values of a stripe's column; a value's code is its position in the order of arrival.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -8,43 +8,43 @@ use crate::kernels::first_bytes::first_bytes;
 
 #[cfg(test)]
 thread_local! {
-    /// How many texts this thread has hashed.
+    /// Texts that this thread has hashed.
     pub(super) static HASHED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[derive(Default)]
 pub(super) struct OrcStringInterner {
     bytes: Vec<u8>,
-    /// Where each value ends.
+    /// End offset of each value.
     ends: Vec<usize>,
     codes: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl OrcStringInterner {
-    /// Number of values.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes of all values.
+    /// Returns the bytes of all values.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(super) fn memory(&self) -> usize {
         const PER_CODE: usize = size_of::<u32>() + 1;
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() + self.codes.capacity() * PER_CODE
     }
 
-    /// The value with this code.
+    /// Returns the value with this code.
     #[inline]
     pub(super) fn value(&self, code: u32) -> &[u8] {
         value(&self.bytes, &self.ends, code)
     }
 
-    /// The code of a value, which becomes a new one where it is not known.
+    /// Returns the code of a value, adding it if it is new.
     #[inline]
     pub(super) fn code(&mut self, text: &[u8]) -> u32 {
         #[cfg(test)]
@@ -68,7 +68,7 @@ impl OrcStringInterner {
         }
     }
 
-    /// The codes in the order of their values.
+    /// Returns the codes in the order of their values.
     pub(super) fn order(&self) -> Vec<u32> {
         let mut order: Vec<(u64, u32)> =
             (0..self.len() as u32).map(|code| (first_bytes(self.value(code)), code)).collect();

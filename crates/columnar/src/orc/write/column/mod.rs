@@ -1,5 +1,4 @@
-//! One column on its way into a stripe: which rows have a value, the streams of the values, and what is said of each
-//! row group.
+//! Encodes one column of a stripe: its validity, the streams of its values, and the statistics of each row group.
 
 mod codes;
 mod decimals;
@@ -40,13 +39,13 @@ use super::{
 };
 use crate::kernels::written_cast::written_cast;
 
-/// The encoding of bloom filters whose timestamps are in UTC.
+/// Encoding of bloom filters whose timestamps are in UTC.
 const BLOOM_ENCODING: u32 = 1;
 
-/// Bytes of a row group's statistics and positions until its stripe ends, about.
+/// Approximate bytes of a row group's statistics and positions until its stripe ends.
 pub(super) const PER_GROUP: usize = size_of::<OrcStatsAccumulator>() + 256;
 
-/// What is wrong with a column, by all its names with dots between.
+/// Error of a column, with its dotted path.
 #[derive(Debug)]
 pub(super) struct OrcColumnError {
     pub(super) column: String,
@@ -59,7 +58,7 @@ impl From<String> for OrcColumnError {
     }
 }
 
-/// Makes streams of a column's values.
+/// Encoder of a column's values into streams.
 pub(super) trait OrcColumnWriter: Send {
     /// Appends the rows of an array that are not null.
     fn write(
@@ -69,24 +68,24 @@ pub(super) trait OrcColumnWriter: Send {
         notes: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError>;
 
-    /// What comes now belongs to another row group.
+    /// Begins a new row group.
     fn begin_group(&mut self);
 
-    /// Adds to the notes what is known only when a row group ends.
+    /// Adds the statistics that are known only when a row group ends.
     fn end_group(&mut self, _notes: &mut RowGroupStats) -> Result<(), OrcColumnError> {
         Ok(())
     }
 
-    /// Compresses what is enough for a chunk.
+    /// Compresses full chunks.
     fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     fn memory(&self) -> usize;
 
-    /// Bytes that the streams will have, about.
+    /// Returns an estimate of the streams' bytes.
     fn encoded(&self) -> usize;
 
-    /// Ends the streams, and says where in them each row group begins.
+    /// Ends the streams, and returns them with the positions of row groups.
     fn finish(
         self: Box<Self>,
         compressor: &mut OrcChunkCompressor,
@@ -94,25 +93,25 @@ pub(super) trait OrcColumnWriter: Send {
     ) -> Result<(), OrcColumnError>;
 }
 
-/// What is noted of the values of a row group.
+/// Statistics and bloom filter of a row group.
 pub(super) struct RowGroupStats {
     pub(super) statistics: OrcStatsAccumulator,
     pub(super) bloom: Option<OrcBloomFilterBuilder>,
 }
 
-/// What becomes of a column when a stripe ends.
+/// Streams of a column at the end of a stripe.
 pub(super) struct FinishedColumnStreams {
     pub(super) streams: Vec<(StreamKind, OrcEncodedStream)>,
     pub(super) encoding: Encoding,
-    /// Values of its dictionary.
+    /// Number of values in its dictionary.
     pub(super) dictionary: Option<u32>,
-    /// For each row group, where it begins in the streams.
+    /// Positions in the streams, by row group.
     pub(super) entries: Vec<Vec<u64>>,
-    /// The columns in it, each before those in that.
+    /// Child columns, in depth-first order.
     pub(super) children: Vec<EncodedColumn>,
 }
 
-/// A column as it will be in the stripe.
+/// Encoded column of a stripe.
 pub(super) struct EncodedColumn {
     pub(super) id: u32,
     pub(super) streams: Vec<(StreamKind, OrcEncodedStream)>,
@@ -122,7 +121,7 @@ pub(super) struct EncodedColumn {
     pub(super) statistics: OrcStatsAccumulator,
 }
 
-/// Encodes a column in one stripe.
+/// Encoder of a column in one stripe.
 pub(super) struct StripeColumnEncoder {
     id: u32,
     path: Arc<str>,
@@ -131,7 +130,7 @@ pub(super) struct StripeColumnEncoder {
     presence: PresentStreamEncoder,
     encoder: Box<dyn OrcColumnWriter>,
     notes: RowGroupStats,
-    /// Of the row groups that ended.
+    /// Statistics of complete row groups.
     groups: Vec<OrcStatsAccumulator>,
 }
 
@@ -156,9 +155,12 @@ impl StripeColumnEncoder {
 
     fn named(&self) -> impl Fn(OrcColumnError) -> OrcColumnError + use<> {
         let path = self.path.clone();
-        move |wrong| match wrong.column.is_empty() {
-            true => OrcColumnError { column: path.to_string(), reason: wrong.reason },
-            false => wrong,
+        move |wrong| {
+            if wrong.column.is_empty() {
+                OrcColumnError { column: path.to_string(), reason: wrong.reason }
+            } else {
+                wrong
+            }
         }
     }
 
@@ -174,6 +176,7 @@ impl StripeColumnEncoder {
         let statistics = &mut self.notes.statistics;
         statistics.values += (cast.len() - nulls.as_ref().map_or(0, NullBuffer::null_count)) as u64;
         statistics.has_null |= nulls.is_some();
+
         self.encoder.write(&cast, nulls.as_ref(), &mut self.notes).map_err(named)
     }
 
@@ -206,7 +209,7 @@ impl StripeColumnEncoder {
         self.presence.memory() + self.encoder.encoded()
     }
 
-    /// Appends this column and those in it.
+    /// Appends this column and its descendants.
     pub(super) fn finish(
         self,
         compressor: &mut OrcChunkCompressor,
@@ -220,6 +223,7 @@ impl StripeColumnEncoder {
             entries: vec![Vec::new(); self.groups.len()],
             children: Vec::new(),
         };
+
         if let Some(presence) =
             self.presence.finish(self.chunk, compressor).map_err(OrcColumnError::from).map_err(&named)?
         {
@@ -232,12 +236,14 @@ impl StripeColumnEncoder {
         let mut statistics = OrcStatsAccumulator::new(self.notes.statistics.detail.emptied());
         self.groups.iter().for_each(|group| statistics.merge(group));
         statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
-        // Messages one behind the other are one message with what all of them have: in memory there is one at a time.
+        // Concatenated messages are one message with the entries of all: only one at a time is in memory.
         let mut row_index = Vec::new();
+
         for (positions, statistics) in entries.into_iter().zip(self.groups) {
             let entry = RowIndexEntry { positions, statistics: Some(statistics.message()) };
             row_index.extend(RowIndex { entry: vec![entry] }.encode_to_vec());
         }
+
         let has_bloom_filter = self.notes.bloom.is_some();
         let mut filters = Vec::new();
         for filter in self.notes.bloom.into_iter().flat_map(OrcBloomFilterBuilder::filters) {
@@ -258,6 +264,7 @@ impl StripeColumnEncoder {
             bloom_filters: if has_bloom_filter { Some(message(filters)?) } else { None },
             statistics,
         });
+
         out.extend(children);
         Ok(())
     }
@@ -296,7 +303,7 @@ fn encoder(plan: &OrcColumnPlan) -> Box<dyn OrcColumnWriter> {
     }
 }
 
-/// Statistics of no values.
+/// Returns statistics of no values.
 pub(super) fn detail(kind: OrcTargetType) -> OrcTypeStatistics {
     match kind {
         OrcTargetType::Boolean => OrcTypeStatistics::Booleans(0),
@@ -314,13 +321,13 @@ pub(super) fn detail(kind: OrcTargetType) -> OrcTypeStatistics {
     }
 }
 
-/// The array with its type known.
+/// Downcasts the array to its type.
 pub(super) fn primitive<T: ArrowPrimitiveType>(array: &dyn Array) -> Result<&PrimitiveArray<T>, String> {
     let other = || format!("{} where {} was promised", array.data_type(), T::DATA_TYPE);
     array.as_any().downcast_ref().ok_or_else(other)
 }
 
-/// Values of the rows that have one.
+/// Returns the values of the rows that have one.
 pub(super) fn present<'a, T: Copy>(
     values: &'a [T],
     nulls: Option<&NullBuffer>,

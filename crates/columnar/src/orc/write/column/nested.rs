@@ -1,4 +1,4 @@
-//! Columns that have others in them: structs, lists and maps.
+//! Encodes columns with children: structs, lists and maps.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ impl OrcColumnWriter for StructColumnWriter {
         _: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = array.as_struct_opt().ok_or_else(|| "not a struct".to_owned())?;
-        // Of a row that the struct has not, its fields say nothing.
+        // The fields omit rows that the struct lacks.
         let present = nulls.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
         for (child, column) in self.children.iter_mut().zip(array.columns()) {
             match &present {
@@ -38,6 +38,7 @@ impl OrcColumnWriter for StructColumnWriter {
                 Some(present) => child.write(&filter(column, present).map_err(|error| error.to_string())?)?,
             }
         }
+
         Ok(())
     }
 
@@ -70,7 +71,7 @@ impl OrcColumnWriter for StructColumnWriter {
     }
 }
 
-/// Lengths of lists or maps.
+/// Encoder of the lengths of lists or maps.
 struct ListLengthEncoder {
     ints: RleV2Encoder,
     room: Vec<u64>,
@@ -81,7 +82,8 @@ impl ListLengthEncoder {
         Self { ints: RleV2Encoder::of(false, options), room: Vec::new() }
     }
 
-    /// Appends the lengths of the rows that are not null, and returns where their items are: neighbours together.
+    /// Appends the lengths of the rows that are not null, and returns the ranges of their items, with neighbours
+    /// merged.
     fn push<O: OffsetSizeTrait>(
         &mut self,
         offsets: &[O],
@@ -92,6 +94,7 @@ impl ListLengthEncoder {
         let whole = nulls.is_none().then_some((0, rows)).filter(|_| rows > 0);
         let mut items: Vec<Range<usize>> = Vec::new();
         self.room.clear();
+
         for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
             let offsets = offsets.get(start..=end).unwrap_or_default();
             let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { continue };
@@ -102,12 +105,13 @@ impl ListLengthEncoder {
                 _ => items.push(first.as_usize()..last.as_usize()),
             }
         }
+
         self.note(notes);
         items.retain(|items| !items.is_empty());
         items
     }
 
-    /// The same of lists that all have `size` items.
+    /// Appends the same for lists that all have `size` items.
     fn push_fixed(
         &mut self,
         size: usize,
@@ -145,7 +149,7 @@ impl ListLengthEncoder {
     }
 }
 
-/// Lists of items, or maps, which are lists of keys and values.
+/// Encoder of lists, and of maps, which are lists of keys and values.
 pub(super) struct ListColumnWriter {
     lengths: ListLengthEncoder,
     children: Vec<StripeColumnEncoder>,
@@ -187,15 +191,18 @@ impl OrcColumnWriter for ListColumnWriter {
                 if ranges.iter().any(has_null) {
                     return Err("a map with a key that is null".to_owned().into());
                 }
+
                 (ranges, vec![map.keys(), map.values()])
             }
             other => return Err(format!("{other} where a list was promised").into()),
         };
+
         for range in ranges {
             for (child, values) in self.children.iter_mut().zip(&values) {
                 child.write(&values.slice(range.start, range.len()))?;
             }
         }
+
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Columns of booleans, whole numbers, floating-point numbers and dates.
+//! Encodes columns of booleans, integers, floating-point numbers and dates.
 
 use arrow::{
     array::{ArrayRef, ArrowPrimitiveType, AsArray},
@@ -41,11 +41,13 @@ impl OrcColumnWriter for BooleanColumnWriter {
         let OrcTypeStatistics::Booleans(trues) = &mut notes.statistics.detail else { return Ok(()) };
         let whole = [(0, array.len())];
         let runs = nulls.is_none().then_some(whole).into_iter().flatten();
+
         for (start, end) in runs.chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
             let values = array.values().slice(start, end - start);
             *trues += values.count_set_bits() as u64;
             self.bits.append(&values);
         }
+
         Ok(())
     }
 
@@ -77,7 +79,7 @@ impl OrcColumnWriter for BooleanColumnWriter {
     }
 }
 
-/// Numbers of 8 bits.
+/// Encoder of 8-bit integers.
 pub(super) struct ByteColumnWriter {
     runs: ByteRleEncoder,
     chunk: usize,
@@ -135,7 +137,7 @@ impl OrcColumnWriter for ByteColumnWriter {
     }
 }
 
-/// Numbers of 16, 32 and 64 bits, and dates, which are days since 1970.
+/// Encoder of integers of 16, 32 and 64 bits, and of dates, which are days since 1970.
 pub(super) struct IntColumnWriter<T: ArrowPrimitiveType> {
     ints: RleV2Encoder,
     note: fn(&mut OrcStatsAccumulator, &[T::Native]),
@@ -143,7 +145,7 @@ pub(super) struct IntColumnWriter<T: ArrowPrimitiveType> {
 }
 
 impl<T: ArrowPrimitiveType> IntColumnWriter<T> {
-    /// Numbers that statistics learn of by `note`.
+    /// Creates an encoder that passes numbers to the statistics by `note`.
     pub(super) fn new(options: &OrcEncoderOptions, note: fn(&mut OrcStatsAccumulator, &[T::Native])) -> Self {
         Self { ints: RleV2Encoder::of(true, options), note, room: Vec::new() }
     }
@@ -198,7 +200,7 @@ where
     }
 }
 
-/// Floating-point numbers, as they are.
+/// Encoder of floating-point numbers, as they are.
 pub(super) struct FloatColumnWriter<T: ArrowPrimitiveType> {
     stream: OrcStreamWriter,
     groups: Vec<u64>,
@@ -229,6 +231,7 @@ where
         }
         // Little-endian, as in memory.
         self.stream.raw.extend_from_slice(values.to_byte_slice());
+
         Ok(())
     }
 

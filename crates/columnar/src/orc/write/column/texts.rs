@@ -1,8 +1,8 @@
-//! Columns of texts and bytes: one value after another, or a dictionary and codes.
+//! Encodes columns of texts and bytes: by dictionary, or as consecutive values.
 //!
-//! A column begins with codes. One that arrives as values is sampled, and gives up on its dictionary where values
-//! hardly repeat; one that arrives as a dictionary has its codes mapped, and each value is looked at once. The stripe's
-//! end decides by the distinct values that there were.
+//! A column begins with codes. One that arrives as values is sampled, and drops its dictionary if values hardly repeat;
+//! one that arrives as a dictionary has its codes mapped, and each value is looked at once. At the end of the stripe
+//! the number of distinct values decides.
 
 use arrow::{
     array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteArray, downcast_dictionary_array},
@@ -21,9 +21,9 @@ use crate::{
     orc::write::{compression::OrcChunkCompressor, options::OrcEncoderOptions, plan::OrcTextLength},
 };
 
-/// Rows of a dictionary that become values at a time.
+/// Rows of a dictionary that are expanded to values at a time.
 const EXPANDED: usize = 1024;
-/// Rows after which a column that arrives as values looks at how many of them are distinct for the first time.
+/// Rows after which the distinct values of a column that arrives as values are counted for the first time.
 const SAMPLE: usize = 10_000;
 
 pub(super) struct StringColumnWriter {
@@ -31,9 +31,9 @@ pub(super) struct StringColumnWriter {
     /// `None` for bytes.
     length: Option<OrcTextLength>,
     options: OrcEncoderOptions,
-    /// The dictionary is to be given up as soon as values can be compressed.
+    /// True if the dictionary is dropped as soon as values can be compressed.
     gives_up: bool,
-    /// When to look at the number of distinct values next.
+    /// Row at which to check the number of distinct values next.
     next_look: usize,
     room: Vec<u8>,
 }
@@ -46,9 +46,10 @@ enum OrcStringEncoder {
 impl StringColumnWriter {
     pub(super) fn new(length: Option<OrcTextLength>, options: &OrcEncoderOptions) -> Self {
         // The format has no dictionaries of bytes.
-        let layout = match length.is_some() && options.dictionary_threshold > 0.0 {
-            true => OrcStringEncoder::Codes(Box::default()),
-            false => OrcStringEncoder::Direct(Box::new(DirectStringEncoder::new(options))),
+        let layout = if length.is_some() && options.dictionary_threshold > 0.0 {
+            OrcStringEncoder::Codes(Box::default())
+        } else {
+            OrcStringEncoder::Direct(Box::new(DirectStringEncoder::new(options)))
         };
         Self {
             layout,
@@ -60,7 +61,7 @@ impl StringColumnWriter {
         }
     }
 
-    /// Appends values, in the form that the file has them in.
+    /// Appends values, in the form of the file.
     fn values<A: ArrayAccessor>(
         &mut self,
         array: A,
@@ -74,6 +75,7 @@ impl StringColumnWriter {
         let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
         let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
+
         for (start, end) in runs {
             match &mut self.layout {
                 OrcStringEncoder::Direct(direct) if length == OrcTextLength::Any => {
@@ -91,10 +93,11 @@ impl StringColumnWriter {
                 }
             }
         }
+
         Ok(())
     }
 
-    /// The same of values that lie one behind the other.
+    /// Appends values that are contiguous.
     fn contiguous<T: ByteArrayType>(
         &mut self,
         array: &GenericByteArray<T>,
@@ -157,6 +160,7 @@ impl StringColumnWriter {
                 return Ok(());
             }
         }
+
         downcast_dictionary_array!(
             array => self.keys(array.keys().values(), &values, nulls),
             other => Err(format!("{other} where a dictionary was promised").into())
@@ -179,13 +183,14 @@ impl StringColumnWriter {
             })
         };
         let whole = nulls.is_none().then_some((0, keys.len()));
+
         for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
             codes.push_keys(keys.get(start..end).unwrap_or_default(), &mut learn)?;
         }
         Ok(())
     }
 
-    /// Gives up on a dictionary that is too large, or whose values do not repeat.
+    /// Drops a dictionary that is too large, or whose values do not repeat.
     fn look(&mut self, arrives_coded: bool, notes: &mut RowGroupStats) {
         let OrcStringEncoder::Codes(codes) = &mut self.layout else { return };
         let is_large = codes.bytes() > self.options.dictionary_size;
@@ -208,9 +213,10 @@ impl OrcColumnWriter for StringColumnWriter {
         notes: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let arrives_coded = matches!(array.data_type(), DataType::Dictionary(..));
-        match arrives_coded {
-            true => self.coded(array, nulls, notes)?,
-            false => self.plain(array, nulls, notes)?,
+        if arrives_coded {
+            self.coded(array, nulls, notes)?;
+        } else {
+            self.plain(array, nulls, notes)?;
         }
         self.look(arrives_coded, notes);
         Ok(())
@@ -274,7 +280,7 @@ impl OrcColumnWriter for StringColumnWriter {
     }
 }
 
-/// Hands out some values of a dictionary.
+/// Emits some values of a dictionary.
 fn each_of(
     values: &ArrayRef,
     keys: &[usize],
@@ -298,14 +304,14 @@ fn each_of(
     )
 }
 
-/// The text with as many characters as the column's have.
+/// Returns the text, padded with spaces to the length of the column; an error if it is longer.
 #[inline]
 fn fitted<'a>(text: &'a [u8], length: OrcTextLength, room: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
     let most = match length {
         OrcTextLength::Any => return Ok(text),
         OrcTextLength::AtMost(most) | OrcTextLength::Exactly(most) => most as usize,
     };
-    // Bytes that go on with a character begin with the bits 10.
+    // Continuation bytes of a character begin with the bits 10.
     let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
     if characters > most {
         let text = String::from_utf8_lossy(text);
@@ -314,9 +320,11 @@ fn fitted<'a>(text: &'a [u8], length: OrcTextLength, room: &'a mut Vec<u8>) -> R
     if matches!(length, OrcTextLength::AtMost(_)) || characters == most {
         return Ok(text);
     }
+
     room.clear();
     room.extend_from_slice(text);
     room.resize(text.len() + most - characters, b' ');
+
     Ok(room)
 }
 
@@ -342,12 +350,14 @@ mod tests {
             chunk: 1 << 16,
             aligned: true,
         };
+
         let values: ArrayRef =
             Arc::new((0..VALUES).map(|at| Some(format!("value {at}"))).collect::<StringArray>());
         let mut texts = StringColumnWriter::new(Some(OrcTextLength::Any), &plan);
         let mut notes =
             RowGroupStats { statistics: OrcStatsAccumulator::new(OrcTypeStatistics::Nothing), bloom: None };
         let before = HASHED.get();
+
         for group in 0..20 {
             texts.begin_group();
             let keys = (0..10_000).map(|row| (row % 7 > 0).then_some((row * 31 + group) % VALUES));
@@ -356,6 +366,7 @@ mod tests {
             texts.write(&rows, rows.nulls(), &mut notes).unwrap();
             texts.end_group(&mut notes).unwrap();
         }
+
         assert_eq!(HASHED.get() - before, VALUES as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! Columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
+//! Encodes columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
 
 use arrow::{
     array::ArrayRef,
@@ -20,10 +20,10 @@ use crate::orc::write::{
 
 /// 2015-01-01T00:00:00 in UTC.
 const EPOCH: i64 = 1_420_070_400;
-/// Readers take seconds before 1970 with more nanoseconds than these for cut off towards zero.
+/// Readers assume that seconds before 1970 were truncated towards zero if their nanoseconds exceed this.
 const CUT_OFF: i64 = 999_999;
-/// Zeros that a number of nanoseconds can leave out.
-const MOST_ZEROS: i64 = 8;
+/// Maximum trailing zeros that a number of nanoseconds can omit.
+const MAX_ZEROS: i64 = 8;
 
 pub(super) struct TimestampColumnWriter {
     unit: TimeUnit,
@@ -61,11 +61,13 @@ impl OrcColumnWriter for TimestampColumnWriter {
         let values = present(values, nulls, &mut self.room);
         let Some((min, max)) = bounds_of(values) else { return Ok(()) };
         let unit = self.unit;
+
         if let Some(far) = [min, max].into_iter().find(|value| milliseconds(*value, unit).is_none()) {
             return Err(
                 format!("{far} seconds since 1970 are more milliseconds than readers can count").into()
             );
         }
+
         if let OrcTypeStatistics::Times { bounds, .. } = &mut notes.statistics.detail {
             widen(bounds, Some((min, max)));
         }
@@ -80,8 +82,10 @@ impl OrcColumnWriter for TimestampColumnWriter {
             TimeUnit::Nanosecond => (1_000_000_000, 1),
         };
         self.split.clear();
+
         for &value in values {
-            let (seconds, nanoseconds) = (value.div_euclid(per_second), value.rem_euclid(per_second) * each);
+            let seconds = value.div_euclid(per_second);
+            let nanoseconds = value.rem_euclid(per_second) * each;
             let cut = seconds < 0 && nanoseconds > CUT_OFF;
             if cut && seconds == -1 {
                 return Err(format!(
@@ -90,8 +94,10 @@ impl OrcColumnWriter for TimestampColumnWriter {
                 )
                 .into());
             }
+
             self.split.push((seconds + i64::from(cut) - EPOCH, coded(nanoseconds)));
         }
+
         self.seconds.push(&self.split, |(seconds, _)| seconds);
         self.nanoseconds.push(&self.split, |(_, nanoseconds)| nanoseconds);
         Ok(())
@@ -131,16 +137,20 @@ impl OrcColumnWriter for TimestampColumnWriter {
     }
 }
 
-/// Zeros at the end are left out where there are at least two; the last three bits say how many and one less.
+/// Encodes nanoseconds: trailing zeros are removed if there are at least two; the last three bits are their number
+/// minus one.
 fn coded(nanoseconds: i64) -> i64 {
     if nanoseconds == 0 || nanoseconds % 100 != 0 {
         return nanoseconds << 3;
     }
-    let (mut digits, mut zeros) = (nanoseconds / 100, 2);
-    while digits % 10 == 0 && zeros < MOST_ZEROS {
+
+    let mut digits = nanoseconds / 100;
+    let mut zeros = 2;
+    while digits % 10 == 0 && zeros < MAX_ZEROS {
         digits /= 10;
         zeros += 1;
     }
+
     digits << 3 | (zeros - 1)
 }
 

@@ -1,7 +1,7 @@
-//! Bytes and bits in run-length encoding, and which rows of a column have a value.
+//! Encodes bytes and bits by run length, and the validity of a column.
 //!
-//! They are kept as they are until the stripe ends: a byte or a bit a row. So a stream that says nothing is never
-//! begun, and the place of each row group in the others is known when they are encoded.
+//! They are kept uncompressed until the stripe ends: a byte or a bit per row. So an empty stream is never begun, and
+//! the position of each row group is known when the stream is encoded.
 
 use arrow::{
     array::BooleanBufferBuilder,
@@ -13,19 +13,19 @@ use crate::orc::write::{
     stream::{OrcEncodedStream, OrcStreamWriter},
 };
 
-/// Bytes of a run that repeats one of them.
+/// Length of a run that repeats a byte.
 const RUN: std::ops::RangeInclusive<usize> = 3..=130;
-/// Bytes that follow one by one.
-const MOST_LITERALS: usize = 128;
+/// Maximum literals in a row.
+const MAX_LITERALS: usize = 128;
 
-/// Where a row group begins in a stream of bytes: the run's place, and how many of its bytes lie before.
+/// Position of a row group in a byte stream: the offset of its run, and the bytes of the run before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByteRunPosition {
     position: u64,
     consumed: u64,
 }
 
-/// Appends the bytes in runs, and says where in them the given places are, which ascend.
+/// Appends the bytes in runs, and returns the positions of the given places, which ascend.
 fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosition> {
     let mut marks = Vec::with_capacity(places.len());
     let mut places = places.iter().copied().peekable();
@@ -36,6 +36,7 @@ fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosit
     };
     let mut start = 0;
     let mut rest = bytes;
+
     while let Some(&first) = rest.first() {
         let repeated = rest.iter().take(*RUN.end()).take_while(|byte| **byte == first).count();
         let position = out.len();
@@ -43,31 +44,33 @@ fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<ByteRunPosit
             out.extend([(repeated - RUN.start()) as u8, first]);
             repeated
         } else {
-            let most = rest.get(..MOST_LITERALS).unwrap_or(rest);
+            let most = rest.get(..MAX_LITERALS).unwrap_or(rest);
             let run = most.windows(3).position(|three| matches!(three, [a, b, c] if a == b && b == c));
             let literals = most.get(..run.unwrap_or(most.len())).unwrap_or(most);
             out.push((literals.len() as u8).wrapping_neg());
             out.extend_from_slice(literals);
             literals.len()
         };
+
         mark(start, start + len, position);
         start += len;
         rest = rest.get(len..).unwrap_or_default();
     }
+
     mark(start, usize::MAX, out.len());
     marks
 }
 
-/// A stream of bytes and the places of row groups in it, once it is encoded.
+/// Encoded byte stream, and the positions of row groups in it.
 pub(crate) struct EncodedByteStream {
     pub(crate) written: OrcEncodedStream,
     marks: Vec<ByteRunPosition>,
-    /// For bits: how many bits of the byte lie before.
+    /// For bits: the bits of the byte before each position.
     bits: Option<Vec<u64>>,
 }
 
 impl EncodedByteStream {
-    /// Appends what the row index says of each row group.
+    /// Appends the positions to the row index of each row group.
     pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
         for (at, (entry, mark)) in entries.iter_mut().zip(&self.marks).enumerate() {
             self.written.place(mark.position, entry);
@@ -77,7 +80,7 @@ impl EncodedByteStream {
     }
 }
 
-/// A byte for each value.
+/// Encoder of bytes.
 pub(crate) struct ByteRleEncoder {
     pub(crate) values: Vec<u8>,
     groups: Vec<usize>,
@@ -107,7 +110,7 @@ impl ByteRleEncoder {
     }
 }
 
-/// A bit for each value.
+/// Encoder of bits.
 pub(crate) struct BooleanRleEncoder {
     bits: BooleanBufferBuilder,
     groups: Vec<usize>,
@@ -135,7 +138,7 @@ impl BooleanRleEncoder {
         chunk: usize,
         compressor: &mut OrcChunkCompressor,
     ) -> Result<EncodedByteStream, String> {
-        // The file's first bit is a byte's highest, the memory's its lowest.
+        // The file has a byte's highest bit first, and memory the lowest.
         let bits = self.bits.finish();
         let bytes: Vec<u8> =
             bits.values().iter().take(bits.len().div_ceil(8)).map(|byte| byte.reverse_bits()).collect();
@@ -143,13 +146,14 @@ impl BooleanRleEncoder {
         let mut stream = OrcStreamWriter::new(chunk);
         let marks = encode(&bytes, &places, &mut stream.raw);
         let before = self.groups.iter().map(|group| (group % 8) as u64).collect();
+
         Ok(EncodedByteStream { written: stream.finish(compressor)?, marks, bits: Some(before) })
     }
 }
 
-/// Which rows of a column have a value.
+/// Encoder of a column's validity.
 pub(crate) struct PresentStreamEncoder {
-    /// Begun with the first row that has none.
+    /// Begun with the first null.
     bits: Option<BooleanBufferBuilder>,
     rows: usize,
     groups: Vec<usize>,
@@ -176,6 +180,7 @@ impl PresentStreamEncoder {
         } else if let Some(bits) = &mut self.bits {
             bits.append_n(rows, true);
         }
+
         self.rows += rows;
     }
 
@@ -183,7 +188,7 @@ impl PresentStreamEncoder {
         self.bits.as_ref().map_or(0, |bits| bits.capacity() / 8)
     }
 
-    /// Nothing where every row has a value.
+    /// Finishes the stream; `None` if every row has a value.
     pub(crate) fn finish(
         self,
         chunk: usize,

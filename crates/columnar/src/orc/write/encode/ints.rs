@@ -1,13 +1,13 @@
-//! Whole numbers in the second version of run-length encoding.
+//! Encodes integers in version 2 of run-length encoding.
 //!
-//! Numbers are taken in blocks of 512. A block is one run, or it is split where a value repeats often enough that a
-//! run of its own pays; what lies between becomes whichever of three kinds of runs is shortest.
+//! Numbers are processed in blocks of 512. A block is one run, or it is split if a value repeats often enough that a
+//! run of its own pays; the parts between become the shortest of three other kinds of runs.
 //!
 //! ```text
 //! short repeat   one value, 3 to 10 times                         1 byte and the value
 //! direct         each value in as many bits as the largest needs  2 bytes and the values
-//! patched base   most values in few bits above the least, and the high bits of the others behind them
-//! delta          first value, first difference, and the other differences where they all have its sign
+//! patched base   most values in few bits above the least, and the high bits of the others after them
+//! delta          first value, first difference, and the other differences if they all have its sign
 //! ```
 
 use std::ops::{Range, RangeInclusive};
@@ -25,53 +25,53 @@ use crate::orc::{
     },
 };
 
-/// Numbers of a run at most, and of a block.
+/// Maximum numbers of a run, and of a block.
 const BLOCK: usize = 512;
-/// Values that a short repeat stands for.
+/// Lengths of a short repeat.
 const SHORT_REPEAT: RangeInclusive<usize> = 3..=10;
-/// Bits of the header of the run that goes on behind a repeat.
+/// Bits of the header of the run that continues after a repeat.
 const REPEAT_ALONE_BITS: usize = 16;
 /// Bits of the shortest repeat, and those.
-const FEWEST_REPEAT_BITS: usize = 16 + REPEAT_ALONE_BITS;
-/// The largest difference has so many bits more than the mean, at least, where few are large.
+const MIN_REPEAT_BITS: usize = 16 + REPEAT_ALONE_BITS;
+/// Minimum bits that the largest difference has more than the mean, if few are large.
 const UNEVEN_BITS: u32 = 4;
 const DIRECT: u8 = 1;
 const PATCHED_BASE: u8 = 2;
 const DELTA: u8 = 3;
 
-/// What numbers of a stream are, and how they are packed.
+/// Sign and packing of a stream's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RleV2Options {
     pub(crate) signed: bool,
-    /// Whether widths are those that lie evenly in bytes: what is compressed further needs fewer bytes so.
+    /// True if only widths that divide bytes evenly are used: they compress better.
     pub(crate) aligned: bool,
 }
 
-/// Where a row group begins in a stream of numbers: the run's place, and how many of its numbers lie before.
+/// Position of a row group in a stream of numbers: the offset of its run, and the numbers of the run before it.
 #[derive(Clone, Copy, Debug)]
 struct IntRunPosition {
     position: u64,
     consumed: u64,
 }
 
-/// A stream of whole numbers; unsigned ones are at most `i64::MAX`.
+/// Encoder of a stream of integers; unsigned ones are at most `i64::MAX`.
 pub(crate) struct RleV2Encoder {
     stream: OrcStreamWriter,
     packing: RleV2Options,
-    /// Of the block that is not full yet.
+    /// Numbers of the incomplete block.
     block: Vec<i64>,
     marks: Vec<IntRunPosition>,
     scratch: Vec<u64>,
 }
 
-/// The bytes of such a stream, and where row groups begin in it.
+/// Encoded stream, and the positions of row groups in it.
 pub(crate) struct EncodedIntStream {
     pub(crate) written: OrcEncodedStream,
     marks: Vec<IntRunPosition>,
 }
 
 impl EncodedIntStream {
-    /// Appends what the row index says of each row group.
+    /// Appends the positions to the row index of each row group.
     pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
         for (entry, mark) in entries.iter_mut().zip(&self.marks) {
             self.written.place(mark.position, entry);
@@ -81,7 +81,7 @@ impl EncodedIntStream {
 }
 
 impl RleV2Encoder {
-    /// A stream as the options of a column want it.
+    /// Creates an encoder by the options of a column.
     pub(crate) fn of(signed: bool, options: &OrcEncoderOptions) -> Self {
         Self::new(RleV2Options { signed, aligned: options.aligned }, options.chunk)
     }
@@ -101,7 +101,7 @@ impl RleV2Encoder {
             .push(IntRunPosition { position: self.stream.position(), consumed: self.block.len() as u64 });
     }
 
-    /// Appends what `number` makes of each value.
+    /// Appends `number` of each value.
     #[inline]
     pub(crate) fn push<T: Copy>(&mut self, values: &[T], number: impl Fn(T) -> i64) {
         let mut rest = values;
@@ -150,19 +150,18 @@ impl RleV2Encoder {
     }
 }
 
-/// What decides how numbers are best written.
+/// Properties of numbers that select their encoding.
 struct IntRunStats {
     min: i64,
     max: i64,
-    /// Bits that the largest of them has when it is packed.
+    /// Bits of the largest packed number.
     any: u32,
-    /// Whether no difference is negative, and whether none is positive; it is so only of numbers whose differences do not
-    /// overflow.
+    /// True if no difference is negative, or none is positive; only for numbers whose differences do not overflow.
     rises: bool,
     falls: bool,
-    /// Bits that the amount of any difference after the first has; of no use where numbers neither rise nor fall.
+    /// Bits of the largest difference after the first, as an absolute value; meaningless unless numbers rise or fall.
     differences: u32,
-    /// Whether all differences are the same.
+    /// True if all differences are equal.
     steady: bool,
 }
 
@@ -172,35 +171,40 @@ impl IntRunStats {
         let later = numbers.get(1..).unwrap_or_default();
         let step = later.first().map_or(0, |second| second.wrapping_sub(first));
         let (min, max) = bounds(numbers);
-        // Numbers in no order show it soon.
+        // Unordered numbers are detected early.
         let pairs = numbers.iter().zip(later);
         let rises = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) >= 0);
         let falls = pairs.clone().all(|(before, number)| before.wrapping_sub(*number) >= 0);
         let steady = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) == step);
-        let differences = match rises || falls {
-            true => pairs.skip(1).fold(0, |any, (before, number)| any | number.abs_diff(*before)),
-            false => 0,
+
+        let differences = if rises || falls {
+            pairs.skip(1).fold(0, |any, (before, number)| any | number.abs_diff(*before))
+        } else {
+            0
         };
         let any = bits(packing.packed(min)).max(bits(packing.packed(max)));
         Self { min, max, any, rises, falls, differences: bits(differences), steady }
     }
 
-    /// Whether no difference of two of them overflows.
+    /// Returns whether no difference between two of them overflows.
     fn is_narrow(&self) -> bool {
         self.max.checked_sub(self.min).is_some()
     }
 }
 
-/// The least and the greatest number, looked for among all others of them at the same time.
+/// Returns the minimum and maximum, in independent lanes.
 fn bounds(numbers: &[i64]) -> (i64, i64) {
     let Some(&first) = numbers.first() else { return (0, 0) };
     let (pairs, rest) = numbers.as_chunks::<2>();
     let one = rest.first().copied().unwrap_or(first);
-    let (mut min, mut max) = ((one, one), (one, one));
+    let mut min = (one, one);
+    let mut max = (one, one);
+
     for [left, right] in pairs {
         min = (min.0.min(*left), min.1.min(*right));
         max = (max.0.max(*left), max.1.max(*right));
     }
+
     (min.0.min(min.1), max.0.max(max.1))
 }
 
@@ -210,13 +214,16 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
     if numbers.len() >= *SHORT_REPEAT.start() && numbers.iter().all(|number| *number == first) {
         return repeat(first, numbers.len(), packing, out);
     }
+
     let shape = IntRunStats::of(numbers, packing);
     if shape.steady {
         return segment(numbers, &shape, packing, scratch, out);
     }
-    let each = match (shape.rises || shape.falls) && shape.is_narrow() {
-        true => packing.width(shape.differences),
-        false => packing.width(shape.any),
+
+    let each = if (shape.rises || shape.falls) && shape.is_narrow() {
+        packing.width(shape.differences)
+    } else {
+        packing.width(shape.any)
     };
     let mut rest = numbers;
     while let Some(run) = repeat_that_pays(rest, each as usize, packing) {
@@ -227,17 +234,19 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
         }
         rest = behind.get(run.len()..).unwrap_or_default();
     }
-    match rest.len() == numbers.len() {
-        true => segment(numbers, &shape, packing, scratch, out),
-        false => whole_segment(rest, packing, scratch, out),
+
+    if rest.len() == numbers.len() {
+        segment(numbers, &shape, packing, scratch, out)
+    } else {
+        whole_segment(rest, packing, scratch, out)
     }
 }
 
-/// The first repeat that as a run of its own is shorter than its numbers are with `each` bits, and what it costs to end
-/// the run before it.
+/// Returns the first repeat that is shorter as a run of its own than with `each` bits per number, including the cost of
+/// ending the previous run.
 fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Option<Range<usize>> {
-    // No shorter one can, and of so many numbers one behind the other each repeat of that length has the last.
-    let least = (FEWEST_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
+    // No shorter one pays, and each repeat of that length covers one of the positions probed at this distance.
+    let least = (MIN_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
     let mut probe = least - 1;
     while let Some(value) = numbers.get(probe) {
         let is_same = |number: &&i64| *number == value;
@@ -249,31 +258,35 @@ fn repeat_that_pays(numbers: &[i64], each: usize, packing: RleV2Options) -> Opti
         }
         probe = end + least - 1;
     }
+
     None
 }
 
 impl RleV2Options {
-    /// The width in which numbers of so many bits are packed.
+    /// Returns the width in which numbers of `bits` bits are packed.
     fn width(self, bits: u32) -> u32 {
-        match self.aligned {
-            true if bits <= 8 => bits.max(1).next_power_of_two(),
-            true => bits.next_multiple_of(8),
-            false => closest_width(bits),
+        if !self.aligned {
+            closest_width(bits)
+        } else if bits <= 8 {
+            bits.max(1).next_power_of_two()
+        } else {
+            bits.next_multiple_of(8)
         }
     }
 
-    /// How a number is packed.
+    /// Packs a number: zigzag if signed.
     fn packed(self, number: i64) -> u64 {
         if self.signed { zigzag(number) } else { number as u64 }
     }
 }
 
-/// Bits of a run that repeats a value.
+/// Returns the bits of a run that repeats a value.
 fn repeat_bits(value: i64, times: usize, packing: RleV2Options) -> usize {
     let packed = packing.packed(value);
-    match SHORT_REPEAT.contains(&times) {
-        true => 8 + 8 * bits(packed).max(1).div_ceil(8) as usize,
-        false => 8 * (3 + varint_bytes(packed)),
+    if SHORT_REPEAT.contains(&times) {
+        8 + 8 * bits(packed).max(1).div_ceil(8) as usize
+    } else {
+        8 * (3 + varint_bytes(packed))
     }
 }
 
@@ -290,7 +303,7 @@ fn repeat(value: i64, times: usize, packing: RleV2Options, out: &mut Vec<u8>) {
     }
 }
 
-/// The two bytes that most runs begin with; `width` as it is encoded.
+/// Appends the two bytes that most runs begin with; `width` is the code.
 fn header(kind: u8, width: u8, len: usize, out: &mut Vec<u8>) {
     let len = len.saturating_sub(1);
     out.extend([kind << 6 | width << 1 | (len >> 8) as u8, len as u8]);
@@ -302,7 +315,7 @@ fn whole_segment(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u64>,
     }
 }
 
-/// Appends numbers as one run, or as two where differences are to begin with one that is not 0.
+/// Appends numbers as one run, or as two if the differences must begin with one that is not 0.
 fn segment(
     numbers: &[i64],
     shape: &IntRunStats,
@@ -313,25 +326,27 @@ fn segment(
     let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
         return direct(numbers, shape, packing, scratch, out);
     };
+
     let direct_bytes = 2 + bytes_of(numbers.len(), packing.width(shape.any));
     if !shape.is_narrow() {
         return direct(numbers, shape, packing, scratch, out);
     }
     if shape.rises || shape.falls {
         let delta_bytes = |first: i64, second: i64| {
-            let more = match shape.steady {
-                true => 0,
-                false => bytes_of(numbers.len() - 2, packing.width(shape.differences.max(2))),
+            let more = if shape.steady {
+                0
+            } else {
+                bytes_of(numbers.len() - 2, packing.width(shape.differences.max(2)))
             };
             2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
         };
-        // Where few differences need many bits, patches may need fewer bytes than all differences do.
+        // If few differences need many bits, patches may be shorter.
+
         let mean = shape.max.abs_diff(shape.min) / numbers.len() as u64;
-        let patched_bytes = match shape.differences >= bits(mean) + UNEVEN_BITS {
-            true => {
-                PatchedBasePlan::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes)
-            }
-            false => usize::MAX,
+        let patched_bytes = if shape.differences >= bits(mean) + UNEVEN_BITS {
+            PatchedBasePlan::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes)
+        } else {
+            usize::MAX
         };
         let others = direct_bytes.min(patched_bytes);
         if first != second {
@@ -339,17 +354,19 @@ fn segment(
                 return delta(numbers, shape, packing, scratch, out);
             }
         } else if numbers.len() > 4 {
-            // Which sign differences have shows in the first, so the values before it are a run of their own.
+            // The first difference carries the sign, so the values before it are a run of their own.
             let equal = numbers.iter().take_while(|number| **number == first).count();
             let (before, behind) = numbers.split_at(equal - 1);
             let next = numbers.get(equal).copied().unwrap_or(first);
             let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
+
             if delta_bytes(first, next) + cost < others {
                 whole_segment_of_one(before, packing, scratch, out);
                 return delta(behind, &IntRunStats::of(behind, packing), packing, scratch, out);
             }
         }
     }
+
     if let Some(patches) =
         PatchedBasePlan::of(numbers, shape.min, shape.max).filter(|it| it.bytes < direct_bytes)
     {
@@ -377,14 +394,15 @@ fn direct(
     let width = packing.width(shape.any);
     header(DIRECT, encoded_width(width), numbers.len(), out);
     scratch.clear();
-    match packing.signed {
-        true => scratch.extend(numbers.iter().map(|number| zigzag(*number))),
-        false => scratch.extend(numbers.iter().map(|number| *number as u64)),
+    if packing.signed {
+        scratch.extend(numbers.iter().map(|number| zigzag(*number)));
+    } else {
+        scratch.extend(numbers.iter().map(|number| *number as u64));
     }
     pack(scratch, width, out);
 }
 
-/// Appends numbers that rise or fall, by an amount that is not 0 at first.
+/// Appends numbers that rise or fall, where the first difference is not 0.
 fn delta(
     numbers: &[i64],
     shape: &IntRunStats,
@@ -395,7 +413,8 @@ fn delta(
     let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
         return direct(numbers, shape, packing, scratch, out);
     };
-    // A width of one bit has the code that says that all differences are the same.
+    // The code of one bit means that all differences are the same.
+
     let width = packing.width(shape.differences.max(2));
     header(DELTA, if shape.steady { 0 } else { encoded_width(width) }, numbers.len(), out);
     push_varint(packing.packed(first), out);

@@ -1,6 +1,6 @@
-//! Numbers in as few bits as a run of them needs, and numbers of 7 bits a byte.
+//! Packs numbers into bits, and encodes varints.
 
-/// Appends the lowest `width` bits of each number, highest bit first, and fills the last byte up.
+/// Appends the lowest `width` bits of each number, highest bit first, and pads the last byte.
 pub(crate) fn pack(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
     match width {
         1 => pack_in_bytes::<1, 8>(numbers, out),
@@ -18,14 +18,14 @@ pub(crate) fn pack(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Several numbers in each byte.
+/// Packs several numbers into each byte.
 fn pack_in_bytes<const WIDTH: u32, const EACH: usize>(numbers: &[u64], out: &mut Vec<u8>) {
     let (bytes, rest) = numbers.as_chunks::<EACH>();
     out.extend(bytes.iter().map(|byte| byte.iter().fold(0, |byte, number| byte << WIDTH | *number as u8)));
     pack_any(rest, WIDTH, out);
 }
 
-/// Several bytes for each number.
+/// Packs each number into several bytes.
 fn pack_bytes<const BYTES: usize>(numbers: &[u64], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + numbers.len() * BYTES, 0);
@@ -38,9 +38,11 @@ fn pack_bytes<const BYTES: usize>(numbers: &[u64], out: &mut Vec<u8>) {
 }
 
 fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
-    // The highest bits of the word are taken, and `free` ones are not.
-    let (mut word, mut free) = (0_u64, u64::BITS);
+    // The highest bits of the word are used, and `free` ones are not.
+    let mut word = 0_u64;
+    let mut free = u64::BITS;
     out.reserve((numbers.len() * width as usize).div_ceil(8));
+
     for &number in numbers {
         if width < free {
             free -= width;
@@ -53,16 +55,17 @@ fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
             word = if over == 0 { 0 } else { number << free };
         }
     }
+
     let taken = (u64::BITS - free).div_ceil(8) as usize;
     out.extend_from_slice(word.to_be_bytes().get(..taken).unwrap_or_default());
 }
 
-/// Bytes of so many packed numbers.
+/// Returns the bytes of `numbers` packed numbers.
 pub(crate) fn bytes_of(numbers: usize, width: u32) -> usize {
     (numbers * width as usize).div_ceil(8)
 }
 
-/// How many bits a number needs.
+/// Returns the bits that a number needs.
 pub(crate) fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
@@ -71,7 +74,7 @@ pub(crate) fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Appends a number, 7 bits a byte and the lowest first.
+/// Appends a varint, lowest bits first.
 pub(crate) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
@@ -80,13 +83,13 @@ pub(crate) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Numbers whose bytes are put together near the processor.
+/// Numbers whose bytes are assembled in the CPU cache.
 const TOGETHER: usize = 128;
-/// Numbers of more bits take more than eight bytes.
+/// Maximum bits of a varint of eight bytes.
 const SHORT_BITS: u32 = 56;
 
-/// The same of many. Where they do not all have one byte or all two, eight are made of each at once, however many of
-/// them it needs.
+/// Appends many varints. Unless all have one byte or all have two, eight bytes are built for each at once, whatever its
+/// length.
 pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
     for piece in numbers.chunks(TOGETHER) {
         let any = piece.iter().fold(0, |any, number| any | number);
@@ -98,6 +101,7 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
             out.extend(piece.iter().flat_map(|number| [*number as u8 | 0x80, (*number >> 7) as u8]));
             continue;
         }
+
         let mut block = [0; 8 * (TOGETHER + 1)];
         let mut len = 0;
         for &number in piece {
@@ -107,6 +111,7 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
                 push_varint(number, out);
                 continue;
             }
+
             let bytes = varint_bytes(number);
             if let Some(to) = block.get_mut(len..).and_then(|to| to.first_chunk_mut::<8>()) {
                 let goes_on = 0x8080_8080_8080_8080 & ((1 << (8 * (bytes - 1))) - 1);
@@ -114,18 +119,19 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
             }
             len += bytes;
         }
+
         out.extend_from_slice(block.get(..len).unwrap_or_default());
     }
 }
 
-/// Each 7 bits of a number of 56 in a byte of their own.
+/// Spreads a 56-bit number to 7 bits per byte.
 fn spread(number: u64) -> u64 {
     let word = number & 0x0000_0000_0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
     let word = word & 0x0000_3fff_0000_3fff | (word & 0x0fff_c000_0fff_c000) << 2;
     word & 0x007f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// The same for numbers of more bits.
+/// Appends a varint of more bits.
 pub(crate) fn push_wide_varint(mut number: u128, out: &mut Vec<u8>) {
     while number > u128::from(u64::MAX) {
         out.push(number as u8 | 0x80);
@@ -134,7 +140,7 @@ pub(crate) fn push_wide_varint(mut number: u128, out: &mut Vec<u8>) {
     push_varint(number as u64, out);
 }
 
-/// Bytes of a number that is written so.
+/// Returns the bytes of a varint.
 pub(crate) fn varint_bytes(number: u64) -> usize {
     bits(number).max(1).div_ceil(7) as usize
 }
@@ -167,7 +173,8 @@ mod tests {
             .chain((0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1]))
             .collect();
         for count in [0, 1, 127, 128, 129, numbers.len()] {
-            let (mut one_by_one, mut together) = (Vec::new(), Vec::new());
+            let mut one_by_one = Vec::new();
+            let mut together = Vec::new();
             numbers[..count].iter().for_each(|number| push_varint(*number, &mut one_by_one));
             push_varints(&numbers[..count], &mut together);
             assert_eq!(together, one_by_one);
@@ -177,7 +184,8 @@ mod tests {
     #[test]
     fn varints_are_as_long_as_said() {
         for number in [0, 1, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX] {
-            let (mut out, mut wide) = (Vec::new(), Vec::new());
+            let mut out = Vec::new();
+            let mut wide = Vec::new();
             push_varint(number, &mut out);
             push_wide_varint(u128::from(number), &mut wide);
             assert_eq!((out.len(), &out), (varint_bytes(number), &wide), "{number}");

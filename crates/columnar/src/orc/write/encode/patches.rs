@@ -1,52 +1,55 @@
-//! Runs of patched base: most numbers in few bits above the least of them, and the high bits of those few that need
-//! more as patches behind them.
+//! Encodes runs of patched base: most numbers in few bits above the minimum, and the high bits of those that need more
+//! as patches after them.
 
 use super::packing::{bits, bytes_of, pack};
 use crate::orc::widths::{closest_width, encoded_width};
 
-/// A twentieth of the longest run, as reference writers have them; with the entries that only make ways longer they
-/// are fewer than the 31 that can be counted.
-const MOST_PATCHES: usize = 26;
-/// Readers take no base of more bits.
-const MOST_BASE: u64 = 1 << 56;
-/// A patch and the way to it are packed into 64 bits.
-const MOST_PATCH_BITS: u32 = 56;
-/// The longest way from one patch to the next.
-const MOST_GAP: usize = 255;
-const MOST_GAP_BITS: u32 = 8;
-/// Numbers that are looked at together.
+/// Maximum patches: a twentieth of the longest run, as in reference writers; with the entries that only extend gaps
+/// they are fewer than the 31 that can be counted.
+const MAX_PATCHES: usize = 26;
+/// Maximum magnitude of a base that readers accept.
+const MAX_BASE: u64 = 1 << 56;
+/// Maximum bits of a patch: with its gap it is packed into 64 bits.
+const MAX_PATCH_BITS: u32 = 56;
+/// Maximum gap from one patch to the next.
+const MAX_GAP: usize = 255;
+const MAX_GAP_BITS: u32 = 8;
+/// Numbers that are examined together.
 const PIECE: usize = 64;
-/// Runs of fewer numbers are not worth it.
-const FEWEST: usize = 8;
+/// Minimum numbers of a run that is worth patching.
+const MIN_NUMBERS: usize = 8;
 
-/// How a run is split into numbers and patches.
+/// Split of a run into numbers and patches.
 pub(crate) struct PatchedBasePlan {
     base: i64,
     /// Bits of each number.
     pub(crate) width: u32,
     patch_width: u32,
-    /// About how many bytes the run has.
+    /// Approximate bytes of the run.
     pub(crate) bytes: usize,
 }
 
 impl PatchedBasePlan {
-    /// The best way to split numbers between `min` and `max`, whose difference does not overflow; `None` where there
+    /// Returns the best split of numbers between `min` and `max`, whose difference does not overflow; `None` if there
     /// is none.
     pub(crate) fn of(numbers: &[i64], min: i64, max: i64) -> Option<Self> {
-        if numbers.len() < FEWEST || min.unsigned_abs() >= MOST_BASE {
+        if numbers.len() < MIN_NUMBERS || min.unsigned_abs() >= MAX_BASE {
             return None;
         }
+
         let widest = bits(max.abs_diff(min));
-        // Mostly there are too many large ones, which shows soon.
+        // Usually too many are large, which is detected early.
         let half = 1_u64.wrapping_shl(widest.saturating_sub(1));
         let mut large = 0;
+
         for piece in numbers.chunks(PIECE) {
             large += piece.iter().filter(|number| number.abs_diff(min) >= half).count();
-            if large > MOST_PATCHES {
+            if large > MAX_PATCHES {
                 return None;
             }
         }
-        // How many numbers have so many bits above the base.
+        // Count of numbers by their bits above the base.
+
         let mut counts = [0_u16; u64::BITS as usize + 1];
         for number in numbers {
             let needed = bits(number.abs_diff(min)) as usize;
@@ -54,17 +57,19 @@ impl PatchedBasePlan {
                 *count += 1;
             }
         }
+
         let mut best: Option<Self> = None;
         let mut patched = 0;
         for (width, count) in counts.iter().enumerate().take(widest as usize + 1).rev() {
             let width = width as u32;
-            if patched > MOST_PATCHES {
+            if patched > MAX_PATCHES {
                 break;
             }
+
             if patched > 0 && width > 0 && closest_width(width) == width {
                 let patch_width = closest_width(widest - width);
-                if patch_width <= MOST_PATCH_BITS {
-                    let entry = closest_width(patch_width + MOST_GAP_BITS);
+                if patch_width <= MAX_PATCH_BITS {
+                    let entry = closest_width(patch_width + MAX_GAP_BITS);
                     let bytes = 4
                         + base_bytes(min)
                         + bytes_of(numbers.len(), width)
@@ -74,32 +79,37 @@ impl PatchedBasePlan {
                     }
                 }
             }
+
             patched += usize::from(*count);
         }
+
         best
     }
 
-    /// Appends what follows the first two bytes of the run.
+    /// Appends the run after its first two bytes.
     pub(crate) fn append(&self, numbers: &[i64], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
         let Self { base, width, patch_width, .. } = *self;
         let mask = u64::MAX >> (u64::BITS - width);
-        // Each with its way from the one before.
-        let mut patches: Vec<(usize, u64)> = Vec::with_capacity(MOST_PATCHES + 2);
+        // Each with its gap to the previous one.
+        let mut patches: Vec<(usize, u64)> = Vec::with_capacity(MAX_PATCHES + 2);
         let mut last = 0;
         scratch.clear();
+
         for (at, number) in numbers.iter().enumerate() {
             let above = number.abs_diff(base);
             if above > mask {
                 let mut gap = at - last;
-                while gap > MOST_GAP {
-                    patches.push((MOST_GAP, 0));
-                    gap -= MOST_GAP;
+                while gap > MAX_GAP {
+                    patches.push((MAX_GAP, 0));
+                    gap -= MAX_GAP;
                 }
                 patches.push((gap, above >> width));
                 last = at;
             }
+
             scratch.push(above & mask);
         }
+
         let longest = patches.iter().map(|(gap, _)| *gap).max().unwrap_or_default();
         let gap_width = bits(longest as u64).max(1);
 
@@ -116,7 +126,7 @@ impl PatchedBasePlan {
     }
 }
 
-/// Bytes of a base and its sign.
+/// Returns the bytes of a base and its sign.
 fn base_bytes(base: i64) -> usize {
     (bits(base.unsigned_abs()) + 1).div_ceil(8) as usize
 }

@@ -1,4 +1,4 @@
-//! Texts as dictionaries: when they are, and whose.
+//! Dictionary encoding of texts: when it is used, and with which values.
 
 use arrow::{array::*, compute::concat, datatypes::*};
 use orc_rust::proto::column_encoding::Kind as Encoding;
@@ -22,7 +22,7 @@ where
     Arc::new(DictionaryArray::<K>::try_new(keys.collect::<PrimitiveArray<K>>(), values).unwrap())
 }
 
-/// How the first column is encoded in each stripe, and the values of its dictionary.
+/// Returns the encoding of the first column in each stripe, and the number of values of its dictionary.
 fn encodings(bytes: &Bytes) -> Vec<(Encoding, Option<u32>)> {
     let end = RawOrcTail::of(bytes);
     (0..end.footer.stripes.len())
@@ -51,6 +51,7 @@ async fn dictionaries_of_every_width_and_null_pattern_come_back() {
                 dictionary::<Int64Type>(strings(50), rows, nulls),
                 dictionary::<UInt64Type>(strings(50), rows, nulls),
             ];
+
             for array in keys {
                 assert_comes_back(&[of("x", array)], small(OrcCompression::None)).await;
             }
@@ -80,6 +81,7 @@ async fn dictionaries_of_every_type_of_value_come_back() {
         Arc::new(FixedSizeBinaryArray::try_from_iter([b"abc", b"xyz"].iter()).unwrap()),
         Arc::new(lists),
     ];
+
     for values in values {
         let array = dictionary::<Int16Type>(values, 2500, 7);
         assert_comes_back(&[of("x", array)], small(OrcCompression::Lz4)).await;
@@ -106,6 +108,7 @@ async fn a_stripe_has_a_dictionary_where_its_values_repeat() {
     assert_eq!(encodings(&bytes), [(Encoding::DictionaryV2, Some(500))]);
     let (bytes, _) = assert_comes_back(&[of("x", unique.clone())], options()).await;
     assert_eq!(encodings(&bytes), [(Encoding::DirectV2, None)]);
+
     let threshold = |threshold| {
         options().with_all_columns(OrcColumnOptions::default().with_dictionary_threshold(threshold))
     };
@@ -117,6 +120,7 @@ async fn a_stripe_has_a_dictionary_where_its_values_repeat() {
     let both = [of("x", repeated), of("x", unique)];
     let (bytes, _) = assert_comes_back(&both, options().with_stripe_size(ByteSize::bytes(1))).await;
     let found = encodings(&bytes);
+
     assert!(
         found.iter().any(|it| it.0 == Encoding::DictionaryV2)
             && found.iter().any(|it| it.0 == Encoding::DirectV2)
@@ -176,6 +180,7 @@ async fn equal_rows_make_equal_files_whatever_dictionaries_they_come_with() {
     let numbers: ArrayRef =
         Arc::new(Int64Array::from_iter_values((0..40_000).map(|row| row * 7919 % 40_009)));
     let mut files = Vec::new();
+
     for (values, is_turned) in [(&values, false), (&turned, true), (&more, true)] {
         let keys = keys.iter().map(|key| if is_turned { 299 - key } else { *key });
         let keys = Int32Array::from_iter_values(keys);
@@ -186,5 +191,6 @@ async fn equal_rows_make_equal_files_whatever_dictionaries_they_come_with() {
         assert!(written.stripes > 2, "{}", written.stripes);
         files.push(bytes);
     }
+
     assert!(files.iter().all(|file| *file == files[0]));
 }

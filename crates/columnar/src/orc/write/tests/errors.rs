@@ -1,4 +1,4 @@
-//! What cannot be written is an error that names the column, and leaves no file.
+//! Unwritable values are errors that name the column, and leave no file.
 
 use arrow::{array::*, buffer::OffsetBuffer, datatypes::*};
 
@@ -25,6 +25,7 @@ async fn types_that_the_format_has_not_are_errors_that_name_the_column() {
         DataType::Interval(IntervalUnit::DayTime),
         DataType::Union(fields, UnionMode::Sparse),
     ];
+
     for data_type in types {
         let (column, reason) = error(new_empty_array(&data_type)).await;
         assert_eq!(column, "x", "{data_type}: {reason}");
@@ -47,6 +48,7 @@ async fn values_that_do_not_fit_are_errors_that_name_the_column() {
         Arc::new(TimestampNanosecondArray::from(vec![-1])),
         Arc::new(TimestampSecondArray::from(vec![i64::MAX / 1000 + 1])),
     ];
+
     for array in arrays {
         let data_type = array.data_type().clone();
         let (column, reason) = error(array).await;
@@ -70,6 +72,7 @@ async fn names_that_readers_cannot_tell_are_errors() {
         let (column, _) = error(Arc::new(StructArray::new(fields.into(), columns, None))).await;
         assert_eq!(column, format!("x.{at}"));
     };
+
     wrong(["a", "a"], "a").await;
     wrong(["a", ""], "").await;
     wrong(["`a", "b"], "`a").await;
@@ -117,6 +120,7 @@ async fn texts_that_are_too_long_are_errors() {
         let error = write(&[batch("äöüß").unwrap()], OrcOptions::default()).await.unwrap_err();
         assert!(error.to_string().contains("4 characters where 3 are the most"), "{error}");
     }
+
     for unknown in ["varchar", "char(0)", "text(3)", "char(x)"] {
         let field = Field::new("x", DataType::Utf8, true)
             .with_metadata([("orc.type".to_owned(), unknown.to_owned())].into());
@@ -130,6 +134,7 @@ async fn options_that_mean_nothing_are_errors() {
     let array: ArrayRef = Arc::new(Int32Array::from(vec![1]));
     let all = |column| OrcOptions::default().with_all_columns(column);
     let column = OrcColumnOptions::default;
+
     for options in [
         OrcOptions::default().with_column("y", column()),
         all(column().with_bloom_filter(0.0)),
@@ -156,6 +161,7 @@ async fn a_write_that_fails_makes_no_file() {
     assert!(writer.write(&other).await.is_err());
     // A batch of other types changed nothing.
     writer.write(&good).await.unwrap();
+
     let failed = async {
         writer.write(&bad).await?;
         writer.write(&bad).await?;

@@ -1,4 +1,4 @@
-//! Files for the readers of others, with what is in them as Arrow IPC beside them.
+//! Writes files for other readers, with their contents as Arrow IPC beside them.
 
 use std::{fs::File, path::Path};
 
@@ -13,11 +13,11 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::orc::write::OrcColumnOptions;
 
-/// The folder that files are written to.
+/// Environment variable with the output folder.
 const FOLDER: &str = "STYLOBATE_ORC_FILES";
 const ROWS: usize = 20_000;
 
-/// Columns of every kind over rows in the order of `id`; some of their values are null where `nulls` says so.
+/// Returns columns of every kind, with rows ordered by `id`; with `nulls`, some values are null.
 fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
     let mut random = StdRng::seed_from_u64(rows as u64);
     let valid: Vec<bool> =
@@ -29,6 +29,7 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
     let noise = |row: i64| noise[row as usize];
     let longs = |value: &dyn Fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from(some(value))) };
     let to = |array: ArrayRef, to: DataType| arrow::compute::cast(&array, &to).unwrap();
+
     let text = |value: &dyn Fn(i64) -> String| -> ArrayRef {
         Arc::new(some(&|row| row).into_iter().map(|row| row.map(value)).collect::<StringArray>())
     };
@@ -36,13 +37,15 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
         ["AIR", "FOB", "MAIL", "RAIL", "SHIP", "TRUCK"][(noise(row) as usize / 7) % 6].to_owned()
     });
     let many = text(&|row| format!("customer {:06}", noise(row).rem_euclid(2000)));
-    let (few, many) = match coded {
-        true => (
+    let (few, many) = if coded {
+        (
             to(few, DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))),
             to(many, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))),
-        ),
-        false => (few, many),
+        )
+    } else {
+        (few, many)
     };
+
     let decimals = some(&|row| noise(row) % 10_000_000_000).into_iter().map(|it| it.map(i128::from));
     let wide = some(&noise).into_iter().map(|it| it.map(|it| i128::from(it) * 1_000_000_007));
     let decimal = |values: Decimal128Array, precision, scale| -> ArrayRef {
@@ -54,6 +57,7 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
         DataType::Timestamp(TimeUnit::Microsecond, None),
     );
     let instant = longs(&|row| noise(row) >> 12);
+
     let instant: Int64Array = instant
         .as_primitive::<Int64Type>()
         .iter()
@@ -91,6 +95,7 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
         ("map", map(rows, &valid)),
         ("pair", pair(&valid, longs(&|row| row * 2), text(&|row| format!("p{}", row % 100)))),
     ];
+
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .unwrap()
 }
@@ -99,7 +104,7 @@ fn nulls_of(valid: &[bool]) -> Option<NullBuffer> {
     Some(NullBuffer::from(valid.to_vec())).filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Texts of which some are too long for the statistics to say them whole: the least and the greatest of many rows.
+/// Returns a text that may be too long for statistics to hold in full: the minimum and maximum of many rows.
 fn long(row: i64) -> String {
     match row % 600 {
         250 => format!("{}{row}", "a".repeat(1100)),
@@ -108,7 +113,7 @@ fn long(row: i64) -> String {
     }
 }
 
-/// Lists of up to two neighbours.
+/// Returns lists of up to two neighbours.
 fn list(rows: usize, valid: &[bool], items: ArrayRef) -> ArrayRef {
     let mut end = 0;
     let lengths = (0..rows).map(|row| {
@@ -150,6 +155,7 @@ async fn files_for_other_readers() {
     let folder = std::path::PathBuf::from(std::env::var_os(FOLDER).unwrap());
     std::fs::create_dir_all(&folder).unwrap();
     let sinks = Sinks::new(SinkOptions::default());
+
     for (name, rows, nulls, coded) in [
         ("full", ROWS, false, false),
         ("nulls", ROWS, true, false),
@@ -183,11 +189,13 @@ async fn files_for_other_readers() {
                 let mut writer =
                     OrcWriter::new(sink, path.display().to_string(), batch.schema(), options).unwrap();
                 let mut start = 0;
+
                 while start < rows {
                     let count = 3333.min(rows - start);
                     writer.write(&batch.slice(start, count)).await.unwrap();
                     start += count;
                 }
+
                 writer.finish().await.unwrap();
             }
         }

@@ -40,7 +40,7 @@ async fn positions_of_presence_are_there_only_where_there_are_nulls() {
     let (bytes, _) = assert_comes_back(&[batch.unwrap()], small(OrcCompression::None)).await;
     let end = RawOrcTail::of(&bytes);
     let index = end.row_index(&bytes, 0, 1);
-    // 1000 rows are 125 bytes, a run of their own; another begins with byte 126. Of values there is one fewer.
+    // 1000 rows are 125 bytes, a run of their own; another begins with byte 126. There is one value less.
     assert_eq!(index.entry[1].positions[..3], [2, 0, 0]);
     assert_eq!(index.entry[2].positions[..3], [4, 124, 0]);
     assert_eq!(index.entry[2].positions.len(), 6);
@@ -65,6 +65,7 @@ async fn statistics_of_row_groups_stripes_and_the_file_add_up() {
     let expected: i64 = (0..20_000).filter(|row| row % 7 != 0).sum();
     assert_eq!((file.minimum(), file.maximum(), file.sum()), (1, 19_998, expected));
     let mut first = 0;
+
     for stripe in 0..written.stripes {
         let rows = end.footer.stripes[stripe].number_of_rows() as i64;
         let texts = end.statistics.stripe_stats[stripe].col_stats[2].string_statistics.clone().unwrap();
@@ -74,6 +75,7 @@ async fn statistics_of_row_groups_stripes_and_the_file_add_up() {
         let index = end.row_index(&bytes, stripe, 1);
         assert_eq!(index.entry.len() as i64, (rows + 999) / 1000);
         let numbers = end.statistics.stripe_stats[stripe].col_stats[1].int_statistics.clone().unwrap();
+
         let sums = index
             .entry
             .iter()
@@ -81,6 +83,7 @@ async fn statistics_of_row_groups_stripes_and_the_file_add_up() {
         assert_eq!(sums.sum::<i64>(), numbers.sum());
         first += rows;
     }
+
     let on_disk: u64 = end.footer.statistics.iter().map(|it| it.bytes_on_disk()).sum();
     assert_eq!(on_disk, end.footer.stripes.iter().map(|it| it.data_length()).sum::<u64>());
 }
@@ -109,6 +112,7 @@ async fn bloom_filters_know_every_value_of_their_row_group() {
         let found = streams.iter().find(|it| it.1 == proto::stream::Kind::BloomFilterUtf8).unwrap();
         let filters: proto::BloomFilterIndex = message(&end.postscript, found.2.clone());
         assert_eq!(filters.bloom_filter.len(), 3);
+
         for (group, filter) in filters.bloom_filter.iter().enumerate() {
             let filter = orc_rust::bloom_filter::BloomFilter::try_from_proto(filter).unwrap();
             let hits = (0..3000).filter(|row| filter.might_contain(texts.value(*row).as_bytes()));
@@ -133,6 +137,7 @@ async fn fields_have_options_of_their_own() {
         Arc::new(StructArray::from(vec![(field("in", &inner), inner), (field("d", &texts), texts)]));
     let column = OrcColumnOptions::default;
     // The columns of the file are the root, x, x.in, x.in.a, x.in.b, x.in.c and x.d.
+
     for (path, filtered, coded) in
         [("x", vec![3, 4, 6], vec![3, 4, 6]), ("x.in", vec![3, 4], vec![3, 4]), ("x.in.b", vec![4], vec![4])]
     {
@@ -148,6 +153,7 @@ async fn fields_have_options_of_their_own() {
         assert_eq!(with(proto::stream::Kind::DictionaryData), coded, "{path}");
         assert_eq!(footer.columns.len(), 7);
     }
+
     let batch = of("x", outer);
     for (path, told) in [("x.in.c", "booleans"), ("x.in.e", "no column x.in.e"), ("in", "no column in")] {
         let options = OrcOptions::default().with_column(path, column().with_bloom_filter(0.1));

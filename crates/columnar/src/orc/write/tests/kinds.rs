@@ -6,7 +6,7 @@ use super::*;
 use crate::orc::{tests::open, write::OrcColumnOptions};
 use arrow::{array::*, datatypes::*};
 
-/// Every null pattern of interest, over values that are made of a number.
+/// Returns every null pattern of interest, over values made from a number.
 fn some<T>(rows: usize, nulls: usize, value: impl Fn(i64) -> T) -> Vec<Option<T>> {
     let is_null = |row: usize| match nulls {
         0 => false,
@@ -81,6 +81,7 @@ fn all_kinds(rows: usize, nulls: usize) -> RecordBatch {
         ),
         ("fixed", array(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed.into_iter(), 3).unwrap())),
     ];
+
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .unwrap()
 }
@@ -146,6 +147,7 @@ async fn timestamps_of_other_centuries_come_back() {
         ]);
         assert_comes_back(&[batch.unwrap()], small(OrcCompression::None)).await;
     }
+
     let near = [
         i64::MIN / 2,
         -1_999_999_999,
@@ -156,6 +158,7 @@ async fn timestamps_of_other_centuries_come_back() {
         999_999_999,
         i64::MAX - 5_000_000_000,
     ];
+
     assert_comes_back(
         &[of("ns", Arc::new(TimestampNanosecondArray::from(near.to_vec())))],
         small(OrcCompression::None),
@@ -180,6 +183,7 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
         ],
     )
     .unwrap();
+
     for threshold in [0.0, 1.0] {
         let all = OrcColumnOptions::default().with_dictionary_threshold(threshold);
         let options = OrcOptions::default().with_all_columns(all);
@@ -193,7 +197,7 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
         assert_eq!(read.schema().field(1).metadata(), &metadata("varchar(10)"));
         let padded = StringArray::from(vec![Some("grün"), Some("ja  "), None, Some("    ")]);
         assert_eq!(read.column(0).as_ref(), &padded);
-        // What was read is written alike.
+        // A file that was read is written alike.
         let (again, _) = write(std::slice::from_ref(&read), options).await.unwrap();
         assert_eq!(read_all(&again, 10).unwrap(), read);
     }
@@ -244,6 +248,7 @@ async fn the_other_library_reads_the_same_timestamps() {
             Arc::new(micros),
             Arc::new(nanos),
         ];
+
         let columns = columns.into_iter().enumerate().map(|(at, array)| (format!("c{at}"), array, true));
         assert_the_other_library_reads(&RecordBatch::try_from_iter_with_nullable(columns).unwrap()).await;
     }

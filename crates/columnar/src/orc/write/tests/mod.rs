@@ -1,4 +1,4 @@
-//! What is written comes back, and says of itself what it should.
+//! Written files are read back, with the right metadata.
 
 mod dictionaries;
 mod errors;
@@ -49,12 +49,14 @@ pub(in crate::orc) async fn write(
     let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();
     let mut writer = OrcWriter::new(sink, "x.orc", schema, options)?;
+
     for batch in batches {
         writer.write(batch).await?;
     }
     let written = writer.finish().await?;
     let bytes = store.get(&"x".into()).await.unwrap().bytes().await.unwrap();
     assert_eq!(bytes.len() as u64, written.bytes);
+
     Ok((bytes, written))
 }
 
@@ -71,7 +73,7 @@ async fn assert_comes_back(batches: &[RecordBatch], options: OrcOptions) -> (Byt
     (bytes, written)
 }
 
-/// Small row groups and chunks, and stripes of about 40 KB.
+/// Returns options with small row groups and chunks, and stripes of about 40 KB.
 fn small(compression: OrcCompression) -> OrcOptions {
     OrcOptions::default()
         .with_compression(compression)
@@ -80,7 +82,7 @@ fn small(compression: OrcCompression) -> OrcOptions {
         .with_stripe_size(ByteSize::kib(40))
 }
 
-/// The end of a file as it is in it.
+/// Raw tail of a file.
 struct RawOrcTail {
     postscript: proto::PostScript,
     footer: proto::Footer,
@@ -93,6 +95,7 @@ impl RawOrcTail {
         let postscript = proto::PostScript::decode(file.slice(before..file.len() - 1)).unwrap();
         let footer_start = before - postscript.footer_length() as usize;
         let statistics_start = footer_start - postscript.metadata_length() as usize;
+
         Self {
             footer: message(&postscript, file.slice(footer_start..before)),
             statistics: message(&postscript, file.slice(statistics_start..footer_start)),
@@ -100,7 +103,7 @@ impl RawOrcTail {
         }
     }
 
-    /// The stripe's footer, and the messages of its index by column and kind.
+    /// Returns the stripe's footer, and the messages of its index by column and kind.
     fn stripe(
         &self,
         file: &Bytes,
@@ -117,6 +120,7 @@ impl RawOrcTail {
             (stream.column(), stream.kind(), bytes)
         });
         let streams = streams.collect();
+
         (footer, streams)
     }
 

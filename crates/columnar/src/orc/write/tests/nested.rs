@@ -1,4 +1,4 @@
-//! Columns in columns: nulls at every level, items that nobody has, and schemas that chance makes.
+//! Nested columns: nulls at every level, unreferenced items, and random schemas.
 
 use arrow::{
     array::*,
@@ -23,6 +23,7 @@ async fn schemas_that_chance_makes_come_back() {
                 RecordBatch::try_from_iter_with_nullable(columns.collect::<Vec<_>>()).unwrap()
             })
             .collect();
+
         let options = OrcOptions::default()
             .with_compression(CODECS[random.random_range(0..CODECS.len())])
             .with_row_index_stride([1, 64, 500, 10_000][random.random_range(0..4)])
@@ -74,6 +75,7 @@ async fn types_are_numbered_from_the_outermost_in() {
         )),
         false,
     );
+
     let schema = Schema::new(vec![Field::new("m", map, true), Field::new("z", DataType::Int64, true)]);
     let batch = RecordBatch::new_empty(Arc::new(schema));
     let (bytes, _) = write(&[batch], OrcOptions::default()).await.unwrap();
@@ -89,6 +91,7 @@ async fn types_are_numbered_from_the_outermost_in() {
         (Kind::String, vec![], vec![]),
         (Kind::Long, vec![], vec![]),
     ];
+
     for (ty, (kind, subtypes, names)) in types.iter().zip(expected) {
         assert_eq!((ty.kind(), &ty.subtypes), (kind, &subtypes));
         assert_eq!(ty.field_names, names);

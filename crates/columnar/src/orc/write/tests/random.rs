@@ -1,4 +1,4 @@
-//! Arrays of any type, as deep as it goes, with values and nulls that chance gives them.
+//! Generates arrays of any type, nested to any depth, with random values and nulls.
 
 use arrow::{
     array::*,
@@ -10,7 +10,7 @@ use rand::{Rng, rngs::StdRng};
 
 use super::*;
 
-/// Types without others in them.
+/// Returns the types without children.
 fn leaves() -> Vec<DataType> {
     use DataType::*;
     let dictionary = |key, values| Dictionary(Box::new(key), Box::new(values));
@@ -54,11 +54,11 @@ fn leaves() -> Vec<DataType> {
     ]
 }
 
-/// A type of at most so many levels.
+/// Returns a type of at most `depth` levels.
 pub(in crate::orc) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
     let field =
         |random: &mut StdRng, name: &str, depth| Arc::new(Field::new(name, data_type(random, depth), true));
-    // As many columns have others in them as have none.
+    // As many columns have children as have none.
     let kinds = if depth == 0 { 6 } else { 12 };
     match random.random_range(0..kinds) {
         6 => DataType::List(field(random, "item", depth - 1)),
@@ -81,7 +81,7 @@ pub(in crate::orc) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
     }
 }
 
-/// An array of so many rows. Whoever has nulls has them often or seldom.
+/// Returns an array of `rows` rows. Nulls are frequent or rare.
 pub(in crate::orc) fn array(random: &mut StdRng, data_type: &DataType, rows: usize) -> ArrayRef {
     let share = [0.0, 0.0, 0.02, 0.5, 1.0][random.random_range(0..5)];
     nullable(random, data_type, rows, share)
@@ -102,6 +102,7 @@ fn nullable(random: &mut StdRng, data_type: &DataType, rows: usize, share: f64) 
             }))
             .collect()
     };
+
     match data_type {
         DataType::Null => Arc::new(NullArray::new(rows)),
         DataType::List(field) => {
@@ -155,6 +156,7 @@ fn leaf_array(random: &mut StdRng, data_type: &DataType, valid: &[bool]) -> Arra
             valid.then_some(number)
         })
         .collect();
+
     let narrowed =
         |bits: u32| -> Int64Array { numbers.iter().map(|it| it.map(|it| it >> (64 - bits))).collect() };
     let to = |array: ArrayRef| cast(&array, data_type).unwrap();
@@ -166,6 +168,7 @@ fn leaf_array(random: &mut StdRng, data_type: &DataType, valid: &[bool]) -> Arra
                 .collect::<StringArray>(),
         )
     };
+
     let whole = |mask: i64| -> Int64Array { numbers.iter().map(|it| it.map(|it| it & mask)).collect() };
     match data_type {
         DataType::Boolean => {
@@ -185,7 +188,7 @@ fn leaf_array(random: &mut StdRng, data_type: &DataType, valid: &[bool]) -> Arra
         DataType::Float16 => to(Arc::new(narrowed(11))),
         DataType::Float32 | DataType::Float64 => to(Arc::new(narrowed(50))),
         DataType::Decimal128(precision @ 19.., scale) | DataType::Decimal256(precision, scale) => {
-            // Some of as many digits as there may be.
+            // Some have as many digits as possible.
             let factor = 10_i128.pow(u32::from(*precision - 19));
             let values = numbers
                 .iter()

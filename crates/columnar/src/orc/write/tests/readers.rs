@@ -1,5 +1,4 @@
-//! Schemas that chance makes, in every codec and with row groups and stripes of any size: whoever reads the file finds
-//! the same.
+//! Random schemas, in every codec and with row groups and stripes of any size: all readers return the same rows.
 
 use arrow::{
     array::RecordBatch,
@@ -15,13 +14,13 @@ use crate::{
     orc::tests::{decode_coded, open},
 };
 
-/// What a file is made from.
+/// Input of a file.
 #[derive(Clone, Debug)]
 struct RandomOrcSpec {
     seed: u64,
     columns: usize,
     depth: usize,
-    /// Of each batch that is written.
+    /// Rows of each batch.
     rows: Vec<usize>,
     codec: usize,
     stride: usize,
@@ -78,10 +77,10 @@ impl RandomOrcSpec {
     }
 }
 
-/// Whether a type is one that the other library reads as it should.
+/// Returns whether the other library reads the type correctly.
 fn is_read_by_others(data_type: &DataType) -> bool {
     match data_type {
-        // Before 1970 they are wrong there, and after 2099.
+        // It gets them wrong before 1970, and after 2099.
         DataType::Timestamp(..) => false,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             is_read_by_others(item.data_type())
@@ -92,7 +91,7 @@ fn is_read_by_others(data_type: &DataType) -> bool {
     }
 }
 
-/// The columns that the other library reads as they should be, as it reads them.
+/// Returns the columns that the other library reads correctly, as it reads them.
 fn read_by_another(file: &Bytes, columns: &[usize]) -> Option<RecordBatch> {
     let builder = orc_rust::ArrowReaderBuilder::try_new(file.clone()).unwrap();
     let root = builder.file_metadata().root_data_type();
@@ -100,12 +99,13 @@ fn read_by_another(file: &Bytes, columns: &[usize]) -> Option<RecordBatch> {
     let projection = orc_rust::projection::ProjectionMask::named_roots(root, &names);
     let reader = builder.with_projection(projection).with_batch_size(333).build();
     let batches: Vec<RecordBatch> = reader.map(|batch| batch.unwrap()).collect();
-    // Each says of its own rows only whether there are nulls.
+    // Each batch decides by its own rows whether fields are nullable.
     let schema = batches.first()?.schema();
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let batches =
         batches.iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()).unwrap());
+
     Some(concat_batches(&schema, &batches.collect::<Vec<_>>()).unwrap())
 }
 

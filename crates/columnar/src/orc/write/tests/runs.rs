@@ -1,4 +1,4 @@
-//! Runs of whole numbers: each kind where it belongs, and all of them back through the decoder.
+//! Runs of integers: each kind in its place, and all of them decoded again.
 
 use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
@@ -15,7 +15,8 @@ const PATCHED_BASE: u8 = 2;
 const DELTA: u8 = 3;
 
 fn encoded(numbers: &[i64], packing: RleV2Options) -> Vec<u8> {
-    let (mut scratch, mut out) = (Vec::new(), Vec::new());
+    let mut scratch = Vec::new();
+    let mut out = Vec::new();
     numbers.chunks(512).for_each(|block| encode(block, packing, &mut scratch, &mut out));
     out
 }
@@ -34,7 +35,7 @@ fn assert_comes_back(numbers: &[i64]) {
     }
 }
 
-/// The kinds of the runs of one block, by their first bytes as the decoder finds them.
+/// Returns the kind of a block's run, by its first byte as the decoder reads it.
 fn first_kind(numbers: &[i64]) -> u8 {
     assert_comes_back(numbers);
     encoded(numbers, RleV2Options { signed: true, aligned: false })[0] >> 6
@@ -49,6 +50,7 @@ fn each_kind_of_run_is_chosen_where_it_is_shortest() {
     assert_eq!(first_kind(&(0..500).map(|at| 7 - at * at).collect::<Vec<_>>()), DELTA);
     assert_eq!(first_kind(&(0..500).map(|at| at * 7919 % 1000).collect::<Vec<_>>()), DIRECT);
     let mut outliers: Vec<i64> = (0..500).map(|at| 2000 + at * 7919 % 100).collect();
+
     for at in [3, 4, 400] {
         outliers[at] = 1_000_000;
     }
@@ -63,12 +65,13 @@ fn numbers_that_rise_and_jump_are_patched_where_that_is_shorter() {
         for sign in [1, -1] {
             let mut numbers: Vec<i64> = (0..512 - jumps).map(|at| at * sign).collect();
             numbers.extend((1..=jumps).map(|at| (at << 40) * sign));
-            // Numbers that fall have the last for a base, above which all are large.
+            // Falling numbers have the last as base, above which all are large.
             let length = encoded(&numbers, RleV2Options { signed: true, aligned: false }).len();
             assert!(sign < 0 || length < 620 + 8 * jumps as usize, "{jumps}: {length}");
             assert_comes_back(&numbers);
         }
     }
+
     let mut steps: Vec<i64> = (0..512).map(|at| at / 3).collect();
     steps[511] = 1 << 50;
     assert!(encoded(&steps, RleV2Options { signed: true, aligned: false }).len() < 620);
@@ -99,7 +102,7 @@ fn long_repeats_are_runs_of_their_own_and_short_ones_are_not() {
     let whole = encoded(&numbers, unsigned);
     assert!(whole.len() < 2 + 125 + 4 + 2 + 125 + 2, "{} bytes", whole.len());
     assert_comes_back(&numbers);
-    // Two bits a number: three of a kind are not worth three bytes.
+    // Two bits per number: three of a kind are not worth three bytes.
     let few: Vec<i64> = (0..512).map(|at| at / 3 * 7919 % 3).collect();
     assert_eq!(encoded(&few, unsigned).len(), 2 + 128);
     assert_comes_back(&few);
@@ -129,6 +132,7 @@ fn the_edges_of_every_width_come_back() {
             assert_comes_back(&some);
         }
     }
+
     assert_comes_back(&[i64::MIN, i64::MAX, i64::MIN, i64::MAX]);
     assert_comes_back(&[i64::MIN; 1000]);
     assert_comes_back(&[i64::MAX, 0, i64::MAX, i64::MAX]);
@@ -145,7 +149,7 @@ fn patches_that_are_far_apart_come_back() {
     }
 }
 
-/// Numbers as columns have them: of some width, in runs, rising, with outliers.
+/// Generates numbers like those of columns: of some width, in runs, rising, with outliers.
 fn pieces() -> impl Strategy<Value = Vec<i64>> {
     let piece = prop_oneof![
         (any::<i64>(), 1_usize..40).prop_map(|(value, times)| vec![value; times]),
@@ -169,6 +173,7 @@ fn pieces() -> impl Strategy<Value = Vec<i64>> {
             }
         ),
     ];
+
     vec(piece, 1..12).prop_map(|pieces| pieces.concat())
 }
 

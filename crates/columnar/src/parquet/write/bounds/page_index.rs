@@ -1,4 +1,4 @@
-//! The bounds of a chunk's pages as the file's index has them: no longer than what tells each page from its neighbours.
+//! Builds the column index of a chunk: bounds are no longer than needed to tell each page from its neighbours.
 
 use std::cmp::Ordering;
 
@@ -7,12 +7,12 @@ use parquet::{
     file::{metadata::ColumnIndexBuilder, page_index::column_index::ColumnIndexMetaData},
 };
 
-use crate::parquet::write::codebook::order::{MOST_BYTES, PlainValueOrder};
+use crate::parquet::write::codebook::order::{MAX_BYTES, PlainValueOrder};
 
-/// Bytes of a bound behind those that it has in common with a neighbour's.
+/// Bytes of a bound after the prefix shared with a neighbour's.
 const APART: usize = 16;
 
-/// A least and a greatest value.
+/// Minimum and maximum.
 type ByteBounds = (Vec<u8>, Vec<u8>);
 
 pub(crate) struct PageIndexBuilder {
@@ -22,7 +22,7 @@ pub(crate) struct PageIndexBuilder {
 }
 
 struct PageIndexEntry {
-    /// Cut where they are longer than any bound.
+    /// Truncated to the maximum length of a bound.
     bounds: Option<ByteBounds>,
     nulls: usize,
 }
@@ -32,10 +32,10 @@ impl PageIndexBuilder {
         Self { physical, order, pages: Vec::new() }
     }
 
-    /// Adds a page with this least and greatest value, if it has any.
+    /// Adds a page with these bounds, if it has any.
     pub(crate) fn push(&mut self, bounds: Option<(&[u8], &[u8])>, nulls: usize) {
         let order = self.order;
-        let cut = |(min, max)| (order.cut_min(min, MOST_BYTES).0, order.cut_max(max, MOST_BYTES).0);
+        let cut = |(min, max)| (order.cut_min(min, MAX_BYTES).0, order.cut_max(max, MAX_BYTES).0);
         self.pages.push(PageIndexEntry { bounds: bounds.map(cut), nulls });
     }
 
@@ -44,8 +44,8 @@ impl PageIndexBuilder {
         let bounds = || self.pages.iter().filter_map(|page| page.bounds.as_ref());
         let lengths = |values: Vec<&[u8]>| match self.physical {
             PhysicalType::BYTE_ARRAY => lengths_apart(&values),
-            // Values of one length have bounds of that length, or readers know nothing of them.
-            _ => vec![MOST_BYTES; values.len()],
+            // Values of fixed length keep that length, or readers ignore the bounds.
+            _ => vec![MAX_BYTES; values.len()],
         };
         let least = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
         let greatest = lengths(bounds().map(|(_, max)| max.as_slice()).collect());
@@ -58,29 +58,31 @@ impl PageIndexBuilder {
         let mut index = ColumnIndexBuilder::new(self.physical);
         index.set_boundary_order(boundary_order(order, &cut));
         let mut cut = cut.into_iter();
+
         for page in &self.pages {
             match page.bounds.as_ref().and_then(|_| cut.next()) {
                 Some((min, max)) => index.append(false, min, max, page.nulls as i64),
                 None => index.append(true, Vec::new(), Vec::new(), page.nulls as i64),
             }
         }
+
         index.build().ok()
     }
 }
 
-/// How many bytes of each value tell it from its neighbours, and some more.
+/// Returns the bytes of each value that tell it from its neighbours, plus [`APART`].
 fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
     let in_common = |pair: &[&[u8]]| match pair {
         [one, next] => one.iter().zip(*next).take_while(|(one, next)| one == next).count(),
-        _ => MOST_BYTES,
+        _ => MAX_BYTES,
     };
     let common: Vec<usize> = values.windows(2).map(in_common).collect();
     let behind = common.iter().copied().map(Some).chain([None]);
     let before = std::iter::once(None).chain(common.iter().copied().map(Some));
-    before.zip(behind).map(|(before, behind)| before.max(behind).unwrap_or(MOST_BYTES) + APART).collect()
+    before.zip(behind).map(|(before, behind)| before.max(behind).unwrap_or(MAX_BYTES) + APART).collect()
 }
 
-/// Whether the bounds ascend, or descend.
+/// Returns whether the bounds ascend or descend.
 fn boundary_order(order: PlainValueOrder, bounds: &[ByteBounds]) -> BoundaryOrder {
     let is_sorted = |wrong: Ordering| {
         bounds.windows(2).all(|pair| match pair {
@@ -113,27 +115,30 @@ mod tests {
         let bound = |bytes: Option<&[u8]>| bytes.unwrap().to_vec();
         let pages =
             (0..pages.len()).map(|at| (bound(built.min_value(2 * at)), bound(built.max_value(2 * at))));
+
         (pages.collect(), order)
     }
 
     #[test]
     fn bounds_are_cut_behind_what_tells_pages_apart() {
         let text = PlainValueOrder::Bytes { text: true };
-        let (of, least, greatest) =
-            (|begin: &str| format!("{begin}{}", "x".repeat(40)), "x".repeat(16), "x".repeat(15));
+        let of = |begin: &str| format!("{begin}{}", "x".repeat(40));
+        let least = "x".repeat(16);
+        let greatest = "x".repeat(15);
         let texts = ["http://a/b", "http://a/c", "http://a/d", "zzz"].map(of);
         let pages: Vec<(&[u8], &[u8])> =
             texts.windows(2).map(|pair| (pair[0].as_bytes(), pair[1].as_bytes())).collect();
         let (cut, order) = index(text, &pages);
         assert_eq!(order, BoundaryOrder::ASCENDING);
         let min = |begin: &str| format!("{begin}{}", least.get(1..).unwrap()).into_bytes();
+
         assert_eq!(
             cut.iter().map(|(min, _)| min.clone()).collect::<Vec<_>>(),
             [min("http://a/b"), min("http://a/c"), min("http://a/d")]
         );
         assert_eq!(cut[0].1, format!("http://a/c{}y", greatest.get(1..).unwrap()).into_bytes());
         assert_eq!(cut[2].1, format!("zzz{}y", "x".repeat(12)).into_bytes());
-        // A page that has no neighbour, and values that all pages have, stay whole.
+        // A page without neighbours, and values that all pages share, stay whole.
         let one: &[(&[u8], &[u8])] = &pages[..1];
         assert_eq!(index(text, one).0, [(texts[0].clone().into_bytes(), texts[1].clone().into_bytes())]);
         let same = [pages[1]; 3];

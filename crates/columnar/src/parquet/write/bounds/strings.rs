@@ -1,4 +1,4 @@
-//! The least and the greatest of strings, in pages and in a chunk, where they have no codes.
+//! Tracks the minimum and maximum of strings, in pages and in a chunk, without codes.
 
 use parquet::{
     basic::Type as PhysicalType,
@@ -11,7 +11,7 @@ use parquet::{
 
 use super::page_index::PageIndexBuilder;
 use crate::parquet::write::{
-    codebook::order::{MOST_BYTES, PlainValueOrder},
+    codebook::order::{MAX_BYTES, PlainValueOrder},
     column_options::StatisticsLevel,
 };
 
@@ -27,10 +27,12 @@ impl StringBounds {
         Self { order, index: PageIndexBuilder::new(PhysicalType::BYTE_ARRAY, order), chunk: None }
     }
 
-    /// Adds a page with this least and greatest value.
+    /// Adds a page with these bounds.
     pub(crate) fn note(&mut self, extremes: Option<(&[u8], &[u8])>, nulls: usize) {
+        let extremes = extremes.filter(|_| self.order != PlainValueOrder::None);
         self.index.push(extremes, nulls);
         let Some((min, max)) = extremes else { return };
+
         match &mut self.chunk {
             None => self.chunk = Some((min.to_vec(), max.to_vec())),
             Some((least, greatest)) => {
@@ -44,7 +46,7 @@ impl StringBounds {
         }
     }
 
-    /// What the footer says of the chunk, and the index of its pages.
+    /// Returns the statistics of the chunk, and the index of its pages.
     pub(crate) fn finish(
         self,
         nulls: u64,
@@ -53,16 +55,18 @@ impl StringBounds {
         if level == StatisticsLevel::None {
             return (None, None);
         }
+
         let (min, max) = self.chunk.unzip();
         let statistics = byte_array_statistics(self.order, min.as_deref(), max.as_deref(), None, Some(nulls));
         if level != StatisticsLevel::Page || self.order == PlainValueOrder::None {
             return (Some(statistics), None);
         }
+
         (Some(statistics), self.index.build())
     }
 }
 
-/// Statistics of strings or bytes.
+/// Returns statistics of strings or bytes.
 pub(crate) fn byte_array_statistics(
     order: PlainValueOrder,
     min: Option<&[u8]>,
@@ -70,8 +74,8 @@ pub(crate) fn byte_array_statistics(
     distinct: Option<u64>,
     nulls: Option<u64>,
 ) -> Statistics {
-    let (min, max) =
-        (min.map(|min| order.cut_min(min, MOST_BYTES)), max.map(|max| order.cut_max(max, MOST_BYTES)));
+    let min = min.map(|min| order.cut_min(min, MAX_BYTES));
+    let max = max.map(|max| order.cut_max(max, MAX_BYTES));
     let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
     let bound = |bound: Option<(Vec<u8>, bool)>| bound.map(|(bytes, _)| ByteArray::from(bytes));
     let of = ValueStatistics::new(bound(min), bound(max), distinct, nulls, false);

@@ -1,6 +1,7 @@
-//! How values are compared by their bytes, and what bounds are made of them.
+//! Orders values by their bytes, and truncates bounds.
 //!
-//! Values are compared by eight bytes that ascend as they do, and by the rest of them only where these are equal.
+//! Values are compared by an eight-byte key that sorts as they do, and by their remaining bytes only if the keys are
+//! equal.
 
 use std::cmp::Ordering;
 
@@ -11,21 +12,21 @@ use parquet::{
 
 use crate::kernels::first_bytes::first_bytes;
 
-/// Bounds of more bytes than these are cut.
-pub(crate) const MOST_BYTES: usize = 64;
+/// Maximum bytes of a bound; longer ones are truncated.
+pub(crate) const MAX_BYTES: usize = 64;
 
-/// How values of a column are compared, by their bytes in the encoding PLAIN.
+/// Order of a column's values, by their bytes in PLAIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainValueOrder {
-    /// Bytes, unsigned. With `text`, they are cut between characters only.
+    /// Unsigned bytes. With `text`, they are truncated between characters only.
     Bytes { text: bool },
-    /// Big-endian numbers with a sign.
+    /// Signed big-endian numbers.
     Decimal,
     /// Little-endian numbers.
     Number { signed: bool },
-    /// Little-endian floats of so many bytes. Those that are no number are between no bounds.
+    /// Little-endian floats of this many bytes. NaN is no bound.
     Float { bytes: usize },
-    /// None that readers agree on.
+    /// No order that readers agree on, as for geometries: there are no bounds.
     None,
 }
 
@@ -38,7 +39,7 @@ impl PlainValueOrder {
             SortOrder::UNDEFINED => return Self::None,
         };
         match descriptor.physical_type() {
-            // Of any length, as no writer of today has them.
+            // Signed values of variable length: no current writer has them.
             PhysicalType::BYTE_ARRAY if signed => Self::None,
             PhysicalType::BYTE_ARRAY => Self::Bytes { text: matches!(logical, Some(LogicalType::String)) },
             PhysicalType::FIXED_LEN_BYTE_ARRAY if matches!(logical, Some(LogicalType::Float16)) => Self::None,
@@ -51,7 +52,7 @@ impl PlainValueOrder {
         }
     }
 
-    /// Eight bytes that ascend as values do, or stay equal.
+    /// Returns eight bytes that sort as values do, or are equal.
     pub(crate) fn key(self, value: &[u8]) -> u64 {
         const SIGN: u64 = 1 << 63;
         match self {
@@ -67,12 +68,12 @@ impl PlainValueOrder {
         }
     }
 
-    /// Whether a value of this key is between no bounds.
+    /// Returns whether a value with this key can be no bound.
     pub(crate) fn is_unbounded(self, key: u64) -> bool {
         matches!(self, Self::Float { .. }) && key == NAN
     }
 
-    /// Which of two values of equal keys is less: what is left of them, since their signs are equal.
+    /// Compares two values with equal keys by their remaining bytes; their signs are equal.
     pub(crate) fn compare_rest(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Self::Bytes { .. } | Self::Decimal => a.cmp(b),
@@ -84,7 +85,7 @@ impl PlainValueOrder {
         self.key(a).cmp(&self.key(b)).then_with(|| self.compare_rest(a, b))
     }
 
-    /// A bound of at most so many bytes that is not above the value, and whether it is the value.
+    /// Returns a lower bound of at most `most` bytes, and whether it is exact.
     pub(crate) fn cut_min(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
         match self {
             Self::Bytes { text } if value.len() > most => {
@@ -92,13 +93,13 @@ impl PlainValueOrder {
                 let end = (0..=most).rev().find(|at| !is_inside(*at)).unwrap_or(0);
                 (value.get(..end).unwrap_or_default().to_vec(), false)
             }
-            // Whoever looks for zero must find both of them.
+            // A search for zero must find both zeros.
             Self::Float { bytes } if is_zero(value) => (zero(bytes, true), true),
             _ => (value.to_vec(), true),
         }
     }
 
-    /// A bound that is not below the value, and whether it is the value: of at most so many bytes, unless there is none.
+    /// Returns an upper bound, and whether it is exact. It has at most `most` bytes, unless there is no such bound.
     pub(crate) fn cut_max(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
         match self {
             Self::Bytes { text } if value.len() > most => {
@@ -112,7 +113,7 @@ impl PlainValueOrder {
     }
 }
 
-/// What is larger than all that begins with these bytes: the last byte that can be larger is.
+/// Returns a value above everything with this prefix, by incrementing the last byte that can be.
 fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {
@@ -123,7 +124,7 @@ fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// The same for text, of which the last character is larger that can be with as many bytes.
+/// Returns the same for text, by incrementing the last character that can be within its length.
 fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     text.char_indices().rev().find_map(|(at, character)| {
@@ -134,14 +135,14 @@ fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The last eight bytes from the end on, as [`first_bytes`] has the first.
+/// Returns the last eight bytes from the end, as [`first_bytes`] returns the first.
 fn last_bytes(value: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(value.iter().rev()).for_each(|(to, from)| *to = *from);
     u64::from_be_bytes(bytes)
 }
 
-/// The key of what is no number.
+/// Key of NaN.
 const NAN: u64 = u64::MAX;
 
 fn float(value: &[u8]) -> f64 {
@@ -175,21 +176,21 @@ mod tests {
     fn long_bounds_are_cut_so_that_they_still_hold() {
         let text = PlainValueOrder::Bytes { text: true };
         let long = format!("{}\u{e9}{}", "a".repeat(63), "b".repeat(9));
-        assert_eq!(text.cut_min(long.as_bytes(), MOST_BYTES), (vec![b'a'; 63], false));
-        let (max, exact) = text.cut_max(long.as_bytes(), MOST_BYTES);
+        assert_eq!(text.cut_min(long.as_bytes(), MAX_BYTES), (vec![b'a'; 63], false));
+        let (max, exact) = text.cut_max(long.as_bytes(), MAX_BYTES);
         assert!(max.as_slice() > long.as_bytes() && !exact && std::str::from_utf8(&max).is_ok());
         let foreign = "\u{e9}".repeat(50);
         let max = "\u{e9}".repeat(31) + "\u{ea}";
-        assert_eq!(text.cut_max(foreign.as_bytes(), MOST_BYTES), (max.into_bytes(), false));
+        assert_eq!(text.cut_max(foreign.as_bytes(), MAX_BYTES), (max.into_bytes(), false));
         let edges = format!("a\u{d7ff}\u{7f}{}", "\u{10ffff}".repeat(20));
-        assert_eq!(text.cut_max(edges.as_bytes(), MOST_BYTES), (b"b".to_vec(), false));
+        assert_eq!(text.cut_max(edges.as_bytes(), MAX_BYTES), (b"b".to_vec(), false));
         let high = "\u{10ffff}".repeat(20);
         let whole = (high.clone().into_bytes(), true);
-        assert_eq!(text.cut_max(high.as_bytes(), MOST_BYTES), whole, "nothing in it can be larger");
+        assert_eq!(text.cut_max(high.as_bytes(), MAX_BYTES), whole, "nothing in it can be larger");
         let bytes = PlainValueOrder::Bytes { text: false };
-        assert_eq!(bytes.cut_max(&[0xff; 80], MOST_BYTES).0, [0xff; 80]);
-        assert_eq!(bytes.cut_max(&[7; 80], MOST_BYTES).0.len(), 64);
-        assert_eq!(bytes.cut_max(b"short", MOST_BYTES), (b"short".to_vec(), true));
+        assert_eq!(bytes.cut_max(&[0xff; 80], MAX_BYTES).0, [0xff; 80]);
+        assert_eq!(bytes.cut_max(&[7; 80], MAX_BYTES).0.len(), 64);
+        assert_eq!(bytes.cut_max(b"short", MAX_BYTES), (b"short".to_vec(), true));
     }
 
     #[test]
@@ -201,14 +202,15 @@ mod tests {
         assert!(unsigned.key(&5_u32.to_le_bytes()) < unsigned.key(&u32::MAX.to_le_bytes()));
         let decimal = |number: i128| PlainValueOrder::Decimal.key(number.to_be_bytes().as_ref());
         assert!(decimal(-1 << 70) < decimal(-1) && decimal(-1) < decimal(1 << 70));
-        let (double, single) = (PlainValueOrder::Float { bytes: 8 }, PlainValueOrder::Float { bytes: 4 });
+        let double = PlainValueOrder::Float { bytes: 8 };
+        let single = PlainValueOrder::Float { bytes: 4 };
         let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 7.0, f64::INFINITY];
         assert!(floats.map(|float| double.key(&float.to_le_bytes())).is_sorted());
         assert!(floats.map(|float| single.key(&(float as f32).to_le_bytes())).is_sorted());
         assert!(single.is_unbounded(single.key(&f32::NAN.to_le_bytes())));
         assert!(!double.is_unbounded(double.key(&f64::INFINITY.to_le_bytes())));
-        assert_eq!(double.cut_min(&0.0_f64.to_le_bytes(), MOST_BYTES).0, (-0.0_f64).to_le_bytes());
-        assert_eq!(single.cut_max(&(-0.0_f32).to_le_bytes(), MOST_BYTES).0, 0.0_f32.to_le_bytes());
+        assert_eq!(double.cut_min(&0.0_f64.to_le_bytes(), MAX_BYTES).0, (-0.0_f64).to_le_bytes());
+        assert_eq!(single.cut_max(&(-0.0_f32).to_le_bytes(), MAX_BYTES).0, 0.0_f32.to_le_bytes());
         let bytes = PlainValueOrder::Bytes { text: false };
         assert!(bytes.key(b"") <= bytes.key(b"\0") && bytes.key(b"a") < bytes.key(b"b"));
     }

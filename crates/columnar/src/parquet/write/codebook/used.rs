@@ -1,9 +1,9 @@
-//! Which codes of a dictionary occur: a bit for each.
+//! Set of the dictionary codes that occur: one bit each.
 
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of codes.
+/// Set of codes.
 #[derive(Default)]
 pub(crate) struct CodeSet(Vec<u64>);
 
@@ -18,7 +18,7 @@ impl CodeSet {
         }
     }
 
-    /// Adds what another has.
+    /// Adds all codes of another set.
     pub(crate) fn join(&mut self, other: &Self) {
         self.0.resize(self.0.len().max(other.0.len()), 0);
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
@@ -36,7 +36,7 @@ impl CodeSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The codes, ascending.
+    /// Returns the codes, ascending.
     #[inline(always)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().enumerate().flat_map(|(at, word)| {

@@ -1,7 +1,7 @@
-//! A column of codes. Where it arrives as dictionaries, their codes become the file's, and no row is hashed.
+//! Encodes a column by dictionary. The codes of arriving dictionaries become the file's, and no row is hashed.
 //!
-//! What a row costs is one lookup in the map of its codebook, its bits, and a bit for the statistics of its page.
-//! Where values arrive, each is looked up in the dictionary, and the code that it has there is mapped to itself.
+//! A row costs one lookup in the map of its codebook, its bits, and a bit for the statistics of its page. Arriving
+//! values are interned into the dictionary, and their codes are mapped to themselves.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -21,24 +21,24 @@ use crate::parquet::write::{
     pages::{ChunkPageWriter, ChunkSummary, hybrid, rows::PageValidity},
 };
 
-/// A page is filled in so many pieces.
+/// Steps in which a page is filled.
 const PIECES: usize = 8;
-/// A codebook may serve the next chunk where its values occur so many times on average,
+/// Mean occurrences of a value from which a codebook may serve the next chunk,
 const TIMES: usize = 4;
-/// and where at most one in so many does not occur.
+/// if at most one in this many values is unused.
 const UNUSED: usize = 16;
-/// Bytes of a dictionary after which no rows should be added: a page has 2 GiB at most.
-const MOST_DICTIONARY: usize = 1 << 30;
+/// Bytes of a dictionary after which no rows should be added: a page has at most 2 GiB.
+const MAX_DICTIONARY: usize = 1 << 30;
 
-/// Encodes one column chunk.
+/// Encoder of one column chunk.
 pub(crate) struct DictionaryChunkEncoder {
     descriptor: ColumnDescPtr,
     plan: ParquetEncoderOptions,
     codebook: Codebook,
-    /// Which of its values occur.
+    /// Codes that occur in the chunk.
     used: CodeSet,
     used_by_page: CodeSet,
-    /// The page that is being filled: its rows, and the codes of those that have a value.
+    /// Page that is being filled: its rows, and the codes of those that have a value.
     rows: PageValidity,
     codes: Vec<u32>,
     pages: ChunkPageWriter,
@@ -46,7 +46,7 @@ pub(crate) struct DictionaryChunkEncoder {
 }
 
 impl DictionaryChunkEncoder {
-    /// A chunk that comes behind one that had the `codebook`.
+    /// Begins a chunk, after one with the `codebook`.
     pub(crate) fn new(
         descriptor: ColumnDescPtr,
         plan: ParquetEncoderOptions,
@@ -65,30 +65,32 @@ impl DictionaryChunkEncoder {
         })
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
-        // How large the dictionaries are that rows come with says nothing of the rows.
+        // The size of arriving dictionaries does not depend on the rows.
         let map = if self.plan.dictionary_bytes > 0 { self.codebook.map_bytes() } else { 0 };
         self.pages.bytes() + self.codebook.memory() + map + self.codes.capacity() * 4
     }
 
-    /// Bytes that the chunk will have, about.
+    /// Returns an estimate of the chunk's bytes.
     pub(crate) fn encoded(&self) -> usize {
         self.pages.bytes() + self.codebook.bytes() + self.rows.count() / 2
     }
 
-    /// Whether no more rows should be added.
+    /// Returns whether no more rows should be added.
     pub(crate) fn is_full(&self) -> bool {
-        self.codebook.bytes() >= MOST_DICTIONARY
+        self.codebook.bytes() >= MAX_DICTIONARY
     }
 
     pub(crate) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
-        let (most, is_ordered) = (self.plan.dictionary_bytes, self.plan.is_ordered);
+        let most = self.plan.dictionary_bytes;
+        let is_ordered = self.plan.is_ordered;
         let is_begun = self.pages.rows() + self.rows.count() > 0;
         if !is_begun && (most == 0 || !self.codebook.serves(arrays, is_ordered)) {
             self.codebook = Codebook::new(&self.descriptor)?;
             self.codebook.take_dictionary(arrays, most, is_ordered)?;
         }
+
         for array in arrays {
             match array.as_any_dictionary_opt() {
                 None => {
@@ -104,14 +106,16 @@ impl DictionaryChunkEncoder {
                 }
             }
         }
+
         Ok(())
     }
 
-    /// Rows that arrive as values, as long as the dictionary has no more bytes than `most`; returns how many.
+    /// Appends rows that arrive as values, while the dictionary has at most `most` bytes; returns the number of rows.
     pub(crate) fn write_values(&mut self, array: &ArrayRef, most: usize) -> Result<usize, String> {
         if !self.codebook.is_bytes() {
             return self.write_whole(array);
         }
+
         let mut start = 0;
         while start < array.len() && self.codebook.bytes() <= most {
             let some = array.slice(start, self.piece(array.len() - start));
@@ -127,18 +131,21 @@ impl DictionaryChunkEncoder {
                     rows
                 }
             };
+
             self.end_full_page()?;
         }
+
         Ok(start)
     }
 
-    /// The same for values that are no strings, all of which are looked up before.
+    /// Appends rows that are not strings, interning all of them first.
     fn write_whole(&mut self, array: &ArrayRef) -> Result<usize, String> {
         let mut codes = Vec::with_capacity(array.len());
         self.codebook.append_values(array, usize::MAX, &mut codes)?;
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let mut left = codes.as_slice();
         let mut start = 0;
+
         while start < array.len() {
             let count = self.piece(array.len() - start);
             let valid = nulls.as_ref().map(|nulls| nulls.inner().slice(start, count));
@@ -146,6 +153,7 @@ impl DictionaryChunkEncoder {
             let (some, behind) = left.split_at_checked(values).ok_or("codes that are not there")?;
             self.codes.extend_from_slice(some);
             left = behind;
+
             match &valid {
                 None => self.rows.push_valid(count),
                 Some(valid) => self.rows.push(valid),
@@ -153,6 +161,7 @@ impl DictionaryChunkEncoder {
             start += count;
             self.end_full_page()?;
         }
+
         Ok(start)
     }
 
@@ -178,14 +187,15 @@ impl DictionaryChunkEncoder {
                     self.rows.push(&valid);
                 }
             }
+
             start += count;
             self.end_full_page()?;
         }
+
         Ok(())
     }
 
-    /// How many of the rows that are left are looked at together: codes get wider as values are found, to four bytes at
-    /// most.
+    /// Returns the number of remaining rows to process together: codes get wider as values are found, up to four bytes.
     fn piece(&self, left: usize) -> usize {
         let rows = self.page_rows();
         let piece = (rows / PIECES).min(self.plan.page_bytes / 4).max(PIECES);
@@ -196,7 +206,7 @@ impl DictionaryChunkEncoder {
         if self.rows.count() >= self.page_rows() { self.end_page() } else { Ok(()) }
     }
 
-    /// Rows of a page, so that neither they nor its bytes are too many.
+    /// Returns the rows of a page, limited by count and by bytes.
     fn page_rows(&self) -> usize {
         let level = usize::from(self.descriptor.max_def_level() > 0);
         let bits = usize::from(hybrid::width(self.codebook.len() as u32)) + level;
@@ -205,7 +215,8 @@ impl DictionaryChunkEncoder {
 
     /// Encodes and compresses the page.
     fn end_page(&mut self) -> Result<(), String> {
-        let (codes, width) = (&self.codes, hybrid::width(self.codebook.len().saturating_sub(1) as u32));
+        let codes = &self.codes;
+        let width = hybrid::width(self.codebook.len().saturating_sub(1) as u32);
         self.pages.push_data(&self.rows, codes.len(), |body| {
             body.push(width);
             hybrid::append(codes, width, body);
@@ -217,26 +228,29 @@ impl DictionaryChunkEncoder {
         self.bounds.note(&self.codebook, bounds, self.rows.count() - codes.len());
         self.rows.clear();
         self.codes.clear();
+
         Ok(())
     }
 
-    /// Adds the page of the dictionary.
+    /// Adds the dictionary page.
     fn push_dictionary(&mut self) -> Result<(), String> {
         match self.codebook.page() {
             Some(EncodedDictionaryPage { blobs, uncompressed, .. }) => {
                 self.pages.repeat_dictionary(blobs.clone(), *uncompressed);
             }
             None => {
-                let (values, plain) = (self.codebook.len(), self.codebook.plain());
+                let values = self.codebook.len();
+                let plain = self.codebook.plain();
                 let uncompressed = plain.len();
                 let blobs = self.pages.push_dictionary(values, plain)?;
                 self.codebook.keep_page(EncodedDictionaryPage { blobs, values, uncompressed });
             }
         }
+
         Ok(())
     }
 
-    /// Distinct values that occur, and the filter that knows them.
+    /// Returns the number of distinct values that occur, and their bloom filter.
     fn bloom_filter(&self) -> Result<(usize, Option<Sbbf>), String> {
         let distinct = self.used.count();
         let Some(rate) = self.plan.bloom_filter else { return Ok((distinct, None)) };
@@ -257,13 +271,15 @@ impl DictionaryChunkEncoder {
         fits.then(|| (0..self.codebook.len() as u32).map(hash).collect())
     }
 
-    /// The chunk, and its codebook if that may serve the next one.
+    /// Returns the chunk, and its codebook if that may serve the next one.
     pub(crate) fn finish(mut self) -> Result<(EncodedChunk, Option<Codebook>), String> {
         if self.rows.count() > 0 || self.pages.rows() == 0 {
             self.end_page()?;
         }
         let (distinct, bloom_filter) = self.bloom_filter()?;
-        let (values, rows, nulls) = (self.codebook.len(), self.pages.rows(), self.pages.nulls());
+        let values = self.codebook.len();
+        let rows = self.pages.rows();
+        let nulls = self.pages.nulls();
         let is_often = rows - nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
         let is_kept =
             is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
@@ -274,10 +290,11 @@ impl DictionaryChunkEncoder {
         let mut chunk = self.pages.finish(ChunkSummary { statistics, column_index, bloom_filter })?;
         chunk.hashes = hashes;
         self.codebook.rest();
+
         Ok((chunk, is_kept.then_some(self.codebook)))
     }
 
-    /// Goes on with values that are no codes.
+    /// Falls back to plain values.
     pub(crate) fn give_up(mut self) -> Result<PlainStringEncoder, String> {
         if self.rows.count() > 0 {
             self.end_page()?;

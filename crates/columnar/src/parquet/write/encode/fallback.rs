@@ -1,4 +1,4 @@
-//! A column of strings or bytes that tries to have a dictionary, and gives up where it gets too large.
+//! Encodes strings or bytes by dictionary, and falls back to plain values once it gets too large.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use parquet::schema::types::ColumnDescPtr;
@@ -11,9 +11,9 @@ use crate::{
 
 const FAILED: &str = "a column that failed before";
 
-/// Encodes one column chunk.
+/// Encoder of one column chunk.
 pub(crate) struct FallbackEncoder {
-    /// Bytes that the dictionary may have.
+    /// Maximum bytes of the dictionary.
     most: usize,
     state: FallbackEncoderState,
 }
@@ -21,7 +21,7 @@ pub(crate) struct FallbackEncoder {
 enum FallbackEncoderState {
     Coded(Box<DictionaryChunkEncoder>),
     GivenUp(Box<PlainStringEncoder>),
-    /// It failed while it gave up.
+    /// The fallback failed.
     Failed,
 }
 
@@ -39,7 +39,7 @@ impl FallbackEncoder {
         })
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         match &self.state {
             FallbackEncoderState::Coded(coded) => coded.memory(),
@@ -48,7 +48,7 @@ impl FallbackEncoder {
         }
     }
 
-    /// Bytes that the chunk will have, about.
+    /// Returns an estimate of the chunk's bytes.
     pub(crate) fn encoded(&self) -> usize {
         match &self.state {
             FallbackEncoderState::Coded(coded) => coded.encoded(),
@@ -57,7 +57,7 @@ impl FallbackEncoder {
         }
     }
 
-    /// Whether no more rows should be added, lest the dictionary be larger than readers take.
+    /// Returns whether no more rows should be added, since the dictionary would exceed the limits of readers.
     pub(crate) fn is_full(&self) -> bool {
         matches!(&self.state, FallbackEncoderState::Coded(coded) if coded.is_full())
     }
@@ -85,6 +85,7 @@ impl FallbackEncoder {
             }
             rest = array.slice(done, array.len() - done);
         }
+
         self.state = match std::mem::replace(&mut self.state, FallbackEncoderState::Failed) {
             FallbackEncoderState::Coded(coded) => FallbackEncoderState::GivenUp(Box::new(coded.give_up()?)),
             state => state,

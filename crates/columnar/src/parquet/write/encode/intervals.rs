@@ -1,7 +1,7 @@
-//! Intervals as Parquet has them: months, days and milliseconds, each in 4 bytes, the least significant first.
+//! Encodes intervals as Parquet has them: months, days and milliseconds, four little-endian bytes each.
 //!
-//! Readers take months and days as signed numbers, and milliseconds as an unsigned one. The parquet crate writes no
-//! intervals with nanoseconds; so all are written as the bytes that they are, under the type of intervals.
+//! Readers take months and days as signed, and milliseconds as unsigned. The parquet crate writes no intervals with
+//! nanoseconds, so all are written as raw bytes, annotated as intervals.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const WIDTH: usize = 12;
 const WIDTH_OF_TYPE: i32 = WIDTH as i32;
 const NANOSECONDS: i64 = 1_000_000;
 
-/// The type that is encoded: bytes in the place of intervals.
+/// Returns the encoded type, with bytes in place of intervals.
 pub(crate) fn as_bytes_type(data_type: &DataType) -> DataType {
     let of = |field: &FieldRef| -> FieldRef {
         Arc::new(Field::clone(field).with_data_type(as_bytes_type(field.data_type())))
@@ -37,13 +37,10 @@ pub(crate) fn as_bytes_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The values with bytes in the place of intervals.
+/// Returns the values, with bytes in place of intervals.
 pub(crate) fn as_bytes(array: &ArrayRef) -> Result<ArrayRef, String> {
     let to = as_bytes_type(array.data_type());
-    match to == *array.data_type() {
-        true => Ok(array.clone()),
-        false => replaced(array.to_data(), to).map(make_array),
-    }
+    if to == *array.data_type() { Ok(array.clone()) } else { replaced(array.to_data(), to).map(make_array) }
 }
 
 fn replaced(data: ArrayData, to: DataType) -> Result<ArrayData, String> {
@@ -54,6 +51,7 @@ fn replaced(data: ArrayData, to: DataType) -> Result<ArrayData, String> {
         let unit = *unit;
         return bytes_of(data, unit);
     }
+
     let children = data.child_data().iter().cloned().map(|child| {
         let to = as_bytes_type(child.data_type());
         replaced(child, to)
@@ -88,14 +86,16 @@ fn bytes_of(data: ArrayData, unit: IntervalUnit) -> Result<ArrayData, String> {
                 }
                 Ok([value.months, value.days, milliseconds(value.nanoseconds / NANOSECONDS)?])
             });
+
             collected(parts, nulls.as_ref())
         }
     }?;
+
     let array = FixedSizeBinaryArray::try_new(WIDTH_OF_TYPE, bytes, nulls);
     array.map(|array| array.to_data()).map_err(|error| error.to_string())
 }
 
-/// Milliseconds as the bits of an unsigned number.
+/// Returns milliseconds as the bits of an unsigned number.
 fn milliseconds(milliseconds: i64) -> Result<i32, String> {
     let unsigned = u32::try_from(milliseconds).map_err(|_| {
         format!(
@@ -107,7 +107,7 @@ fn milliseconds(milliseconds: i64) -> Result<i32, String> {
     Ok(unsigned.cast_signed())
 }
 
-/// The bytes of all parts; those of nulls are zeros, whatever is there.
+/// Returns the bytes of all parts; those of nulls are zeros, whatever they hold.
 fn collected(
     parts: impl ExactSizeIterator<Item = Result<[i32; 3], String>>,
     nulls: Option<&NullBuffer>,

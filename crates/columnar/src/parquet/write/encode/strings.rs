@@ -1,4 +1,4 @@
-//! A column of strings or bytes without a dictionary, or where it was given up: one value after another, each behind its length.
+//! Encodes strings or bytes without a dictionary, or after falling back from one: each value after its length.
 
 use std::ops::Range;
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// Encodes one column chunk.
+/// Encoder of one column chunk.
 pub(crate) struct PlainStringEncoder {
     plan: ParquetEncoderOptions,
-    /// The page that is being filled.
+    /// Page that is being filled.
     rows: PageValidity,
     values: Vec<u8>,
     count: usize,
@@ -31,7 +31,7 @@ pub(crate) struct PlainStringEncoder {
     bounds: StringBounds,
 }
 
-/// The least and the greatest value of the page that is being filled: where they are in it, and how they begin.
+/// Minimum and maximum of the page that is being filled: their ranges in it, and their first bytes.
 struct PageStringExtremes {
     min: Range<usize>,
     max: Range<usize>,
@@ -45,7 +45,7 @@ impl PlainStringEncoder {
         Ok(Self::behind(ChunkPageWriter::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
     }
 
-    /// The rest of a chunk of which there are pages.
+    /// Continues a chunk that has pages.
     pub(crate) fn behind(pages: ChunkPageWriter, bounds: StringBounds, plan: ParquetEncoderOptions) -> Self {
         Self {
             plan,
@@ -58,12 +58,12 @@ impl PlainStringEncoder {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         self.pages.bytes() + self.values.capacity()
     }
 
-    /// Bytes that the chunk will have, about.
+    /// Returns an estimate of the chunk's bytes.
     pub(crate) fn encoded(&self) -> usize {
         self.pages.bytes() + self.values.len() / 2
     }
@@ -91,6 +91,7 @@ impl PlainStringEncoder {
                 self.end_page()?;
             }
         }
+
         Ok(())
     }
 
@@ -104,6 +105,7 @@ impl PlainStringEncoder {
         self.rows.push_valid(1);
         self.count += 1;
         let key = first_bytes(value);
+
         match &mut self.extremes {
             None => {
                 self.extremes =
@@ -118,6 +120,7 @@ impl PlainStringEncoder {
                 }
             }
         }
+
         Ok(())
     }
 
@@ -131,6 +134,7 @@ impl PlainStringEncoder {
         self.rows.clear();
         self.values.clear();
         self.count = 0;
+
         Ok(())
     }
 

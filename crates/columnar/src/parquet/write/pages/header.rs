@@ -1,11 +1,11 @@
-//! Headers of pages, in Thrift's compact protocol: with checksums, which the parquet crate does not write.
+//! Encodes page headers in Thrift's compact protocol, with checksums, which the parquet crate does not write.
 
 use bytes::Bytes;
 use parquet::basic::Encoding;
 
 use super::hybrid::append_varint;
 
-/// What a header says of its page.
+/// Contents of a page header.
 pub(crate) enum PageHeaderSpec {
     Dictionary {
         values: usize,
@@ -14,7 +14,7 @@ pub(crate) enum PageHeaderSpec {
         rows: usize,
         encoding: Encoding,
     },
-    /// Of version 2: the body begins with so many bytes of levels, which are not compressed.
+    /// Version 2: the body begins with this many bytes of uncompressed levels.
     DataV2 {
         rows: usize,
         nulls: usize,
@@ -30,7 +30,7 @@ const FALSE: u8 = 2;
 const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
-/// A header, and the body that it is of.
+/// Returns a header, and the body that it describes.
 pub(crate) fn page(kind: &PageHeaderSpec, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
     let size = |bytes: usize| i32::try_from(bytes).map_err(|_| "a page of more than 2 GiB".to_owned());
     let mut out = Vec::with_capacity(48);
@@ -43,6 +43,7 @@ pub(crate) fn page(kind: &PageHeaderSpec, uncompressed: usize, body: Bytes) -> R
             PageHeaderSpec::DataV2 { .. } => 3,
         },
     );
+
     header.number(2, size(uncompressed)?);
     header.number(3, size(body.len())?);
     header.number(4, crc32fast::hash(&body) as i32);
@@ -73,6 +74,7 @@ pub(crate) fn page(kind: &PageHeaderSpec, uncompressed: usize, body: Bytes) -> R
             data.end();
         }
     }
+
     header.end();
     Ok([out.into(), body])
 }
@@ -85,7 +87,7 @@ fn number(encoding: Encoding) -> i32 {
     }
 }
 
-/// Fields of a struct, in ascending order.
+/// Writer of a struct's fields, in ascending order.
 struct ThriftStructWriter<'o> {
     out: &'o mut Vec<u8>,
     last: u8,
@@ -145,6 +147,7 @@ mod tests {
             repetition: 0,
             compressed: false,
         };
+
         assert_eq!(read.kind, kind);
 
         let [header, _] = page(&PageHeaderSpec::Dictionary { values: 3 }, 5, vec![1; 5].into()).unwrap();

@@ -1,11 +1,11 @@
-//! Codes in Parquet's hybrid of runs and packed bits: what [`crate::kernels::codes`] unpacks.
+//! Encodes codes in Parquet's RLE/bit-packed hybrid; [`crate::kernels::codes`] decodes it.
 
-/// Values that are packed at once: as many words of 32 bits come out as a value has bits.
+/// Values that are packed together, into as many 32-bit words as a value has bits.
 const BLOCK: usize = 32;
-/// So many equal values in a row are written as a run.
+/// Equal values in a row that are written as a run.
 const RUN: usize = 8;
 
-/// How many bits the largest code has.
+/// Returns the bit width of the largest code.
 pub(crate) fn width(most: u32) -> u8 {
     (u32::BITS - most.leading_zeros()) as u8
 }
@@ -13,7 +13,7 @@ pub(crate) fn width(most: u32) -> u8 {
 /// Appends codes of at most `width` bits.
 pub(crate) fn append(codes: &[u32], width: u8, out: &mut Vec<u8>) {
     let mut left = codes;
-    // Codes before `left` that are still to be packed, whole groups of eight.
+    // Codes before `left` that are yet to be packed, in whole groups of eight.
     let mut packed = 0;
     while let Some(first) = left.get(packed) {
         let at = left.get(packed..).unwrap_or_default();
@@ -22,6 +22,7 @@ pub(crate) fn append(codes: &[u32], width: u8, out: &mut Vec<u8>) {
             packed += RUN;
             continue;
         }
+
         let run = at.iter().take_while(|code| *code == first).count();
         append_packed(left.get(..packed).unwrap_or_default(), width, out);
         append_varint((run as u64) << 1, out);
@@ -30,10 +31,11 @@ pub(crate) fn append(codes: &[u32], width: u8, out: &mut Vec<u8>) {
         left = left.get(packed + run..).unwrap_or_default();
         packed = 0;
     }
+
     append_packed(left, width, out);
 }
 
-/// Appends bits of a bitmap, the lowest of each byte first, as levels: 1 where a bit is set.
+/// Appends the bits of a bitmap, lowest bit first, as levels.
 pub(crate) fn append_bits(bits: &[u8], count: usize, out: &mut Vec<u8>) {
     let groups = count.div_ceil(8);
     append_varint((groups as u64) << 1 | 1, out);
@@ -50,15 +52,18 @@ fn append_packed(codes: &[u32], width: u8, out: &mut Vec<u8>) {
     if codes.is_empty() {
         return;
     }
+
     append_varint((codes.len().div_ceil(8) as u64) << 1 | 1, out);
     let mut packed = [0; BLOCK];
     let pack = PACK.get(usize::from(width)).copied().unwrap_or(pack::<32>);
     let (blocks, rest) = codes.as_chunks::<BLOCK>();
     out.reserve((blocks.len() + 1) * usize::from(width) * 4);
+
     for block in blocks {
         pack(block, &mut packed);
         append_words(&packed, usize::from(width) * 4, out);
     }
+
     if !rest.is_empty() {
         let mut block = [0; BLOCK];
         block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
@@ -81,15 +86,16 @@ macro_rules! packs {
     ($($width:literal)*) => { [$(pack::<$width>,)*] };
 }
 
-/// For each width.
+/// One function per width.
 static PACK: [BitPackFn; 33] =
     packs!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 
-/// Packs values of `WIDTH` bits, the lowest bits first. The loop is unrolled, so that each shift is known.
+/// Packs values of `WIDTH` bits, lowest bits first. The loop is unrolled, so that each shift is constant.
 fn pack<const WIDTH: usize>(values: &[u32; BLOCK], words: &mut [u32; BLOCK]) {
     let mut held = 0_u64;
     let mut bits = 0;
     let mut words = words.iter_mut();
+
     for value in values {
         held |= u64::from(*value) << bits;
         bits += WIDTH;

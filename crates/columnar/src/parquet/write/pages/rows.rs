@@ -1,11 +1,11 @@
-//! The rows of the page that is being filled: how many, and which of them have a value.
+//! Rows of the page that is being filled: their number, and their validity.
 
 use arrow::buffer::BooleanBuffer;
 
 #[derive(Default)]
 pub(crate) struct PageValidity {
     count: usize,
-    /// Which have a value; empty as long as all have.
+    /// Validity of each row; empty as long as all are valid.
     valid: Vec<bool>,
 }
 
@@ -14,7 +14,7 @@ impl PageValidity {
         self.count
     }
 
-    /// Which have a value; `None` where all have.
+    /// Returns the validity of each row; `None` if all are valid.
     pub(crate) fn valid(&self) -> Option<&[bool]> {
         (!self.valid.is_empty()).then_some(self.valid.as_slice())
     }
@@ -26,7 +26,7 @@ impl PageValidity {
         self.count += count;
     }
 
-    /// Adds a row for each bit, with a value where it is set.
+    /// Adds a row for each bit, valid if it is set.
     pub(crate) fn push(&mut self, valid: &BooleanBuffer) {
         if !valid.has_false() {
             return self.push_valid(valid.len());

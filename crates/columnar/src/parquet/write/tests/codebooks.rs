@@ -1,4 +1,4 @@
-//! Dictionaries that several row groups share, and what files say of each row group then.
+//! Dictionaries that several row groups share, and the statistics of each row group.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,25 @@ use parquet::file::metadata::RowGroupMetaData;
 
 use super::*;
 
-/// Rows of a dictionary, with these keys.
+/// Returns rows of a dictionary, with these keys.
 fn of_keys(values: &ArrayRef, keys: impl IntoIterator<Item = Option<i32>>) -> RecordBatch {
     let keys: Int32Array = keys.into_iter().collect();
     of("x", Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values.clone()).unwrap()))
 }
 
-/// Whether no data page has values that are no codes.
+/// Returns whether all data pages are dictionary-encoded.
 pub(super) fn is_only_codes(group: &RowGroupMetaData) -> bool {
     let mask = group.column(0).page_encoding_stats_mask().unwrap();
     mask.is_only(parquet::basic::Encoding::RLE_DICTIONARY)
 }
 
-/// Bytes of the dictionary's page, header included.
+/// Returns the bytes of the dictionary page, header included.
 pub(super) fn dictionary_bytes(group: &RowGroupMetaData) -> i64 {
     let column = group.column(0);
     column.data_page_offset() - column.dictionary_page_offset().unwrap()
 }
 
-/// Whether a bound is the value, or the first bytes of it, of which so many of the last are others.
+/// Returns whether a bound is the value, or its prefix with up to `others` changed bytes at the end.
 fn is_bound(bound: Option<&[u8]>, value: Option<&str>, others: usize) -> bool {
     let (Some(bound), Some(value)) = (bound, value.map(str::as_bytes)) else {
         return bound.is_none() && value.is_none();
@@ -34,33 +34,37 @@ fn is_bound(bound: Option<&[u8]>, value: Option<&str>, others: usize) -> bool {
     bound == value || bound.len() >= 16 && value.starts_with(&bound[..same]) && (others == 0 || bound > value)
 }
 
-/// All that the file says of its only column, which has texts, is so.
+/// Checks all that the file claims of its only column, which has texts.
 pub(super) fn assert_told_rightly(bytes: &Bytes, case: &str) {
     let metadata = reader(bytes).metadata().clone();
     let rows = read(bytes);
     let texts = rows.column(0).as_string::<i32>();
     let mut start = 0;
+
     for (at, group) in metadata.row_groups().iter().enumerate() {
         let count = group.num_rows() as usize;
         let some = texts.slice(start, count);
         start += count;
         let Some(Statistics::ByteArray(told)) = group.column(0).statistics() else { panic!("{case}") };
         let distinct: BTreeSet<&str> = some.iter().flatten().collect();
-        // Of values that are no codes, it is not known how many there are.
+        // The number of values without codes is not known.
         let known = is_only_codes(group).then_some(distinct.len() as u64);
         assert_eq!(told.distinct_count(), known, "{case}: row group {at}");
         assert_eq!(told.null_count_opt(), Some(some.null_count() as u64), "{case}: row group {at}");
         assert_eq!(told.min_bytes_opt(), distinct.first().map(|text| text.as_bytes()), "{case}: {at}");
         assert_eq!(told.max_bytes_opt(), distinct.last().map(|text| text.as_bytes()), "{case}: {at}");
+
         let ColumnIndexMetaData::BYTE_ARRAY(index) = &metadata.column_index().unwrap()[at][0] else {
             panic!()
         };
         let pages = metadata.offset_index().unwrap()[at][0].page_locations();
         let mut ends = pages.iter().skip(1).map(|page| page.first_row_index as usize).chain([count]);
+
         for (page, location) in pages.iter().enumerate() {
             let first = location.first_row_index as usize;
             let some = some.slice(first, ends.next().unwrap() - first);
-            let (min, max) = (some.iter().flatten().min(), some.iter().flatten().max());
+            let min = some.iter().flatten().min();
+            let max = some.iter().flatten().max();
             assert!(is_bound(index.min_value(page), min, 0), "{case}: {at}");
             assert!(is_bound(index.max_value(page), max, 1), "{case}: {at}");
             assert_eq!(index.null_count(page), Some(some.null_count() as i64), "{case}: {at}");
@@ -75,6 +79,7 @@ async fn a_dictionary_that_all_row_groups_need_is_the_same_in_all() {
     let all = ColumnOptions::default().with_bloom_filter(0.01);
     let options =
         ParquetOptions::default().with_row_group_rows(10_000).with_page_rows(700).with_all_columns(all);
+
     for version_2 in [false, true] {
         let options = options.clone().with_version_2(version_2);
         let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
@@ -93,20 +98,21 @@ async fn a_dictionary_that_all_row_groups_need_is_the_same_in_all() {
 #[tokio::test]
 async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
     let values = strings(10_000);
-    // Sorted by what they have: each row group needs other values.
+    // Sorted by value: each row group needs other values.
     let sorted = of_keys(&values, (0..40_000).map(|row| Some(row / 4)));
     let options = ParquetOptions::default().with_row_group_rows(10_000).with_page_rows(900);
     let bytes = assert_comes_back(&[sorted], options.clone()).await;
     assert_told_rightly(&bytes, "sorted");
     let groups = reader(&bytes).metadata().row_groups().to_vec();
     let few = groups.iter().map(dictionary_bytes).max().unwrap();
+
     let all = dictionary_bytes(
         reader(&assert_comes_back(&[of_keys(&values, (0..10_000).map(Some))], options.clone()).await)
             .metadata()
             .row_group(0),
     );
     assert!(few < all / 3, "{few} of {all}");
-    // All of it, then a tenth: what was kept serves once more, and not again.
+    // All of it, then a tenth: the kept codebook serves once more, and not again.
     let keys = (0..40_000).chain((0..80_000).map(|row| row % 1_000)).map(|row| Some(row % 10_000));
     let options = options.with_row_group_rows(40_000);
     let bytes = assert_comes_back(&[of_keys(&values, keys)], options).await;
@@ -120,7 +126,7 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
 async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     let keys: Vec<i32> = (0..30_000).map(|row| (row * row + row / 7) % 600).collect();
     let values = strings(900);
-    // The same rows with all values, with them in another order, and with those that were met so far.
+    // The same rows with all values, with them in another order, and with those seen so far.
     let straight = of_keys(&values, keys.iter().copied().map(Some));
     let turned = take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
     let turned = of_keys(&turned, keys.iter().map(|key| Some(899 - key)));
@@ -131,6 +137,7 @@ async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     let growing: Vec<RecordBatch> = growing.collect();
     let options = ParquetOptions::default().with_row_group_rows(9_000).with_page_rows(700);
     let mut files = Vec::new();
+
     for batches in [std::slice::from_ref(&straight), std::slice::from_ref(&turned), &growing] {
         files.push(assert_comes_back(batches, options.clone().with_reproducible(true)).await);
     }
@@ -149,6 +156,7 @@ async fn how_large_dictionaries_are_that_rows_come_with_does_not_end_row_groups(
         Arc::new(Int64Array::from_iter_values((0..60_000).map(|row| row * 7919 % 60_013)));
     let all = ColumnOptions::default().with_bloom_filter(0.01);
     let options = ParquetOptions::default().with_all_columns(all).with_reproducible(true);
+
     for memory in [ByteSize::kib(600), ByteSize::mib(256)] {
         let mut files = Vec::new();
         for values in [&values, &many] {
@@ -158,6 +166,7 @@ async fn how_large_dictionaries_are_that_rows_come_with_does_not_end_row_groups(
             let batches: Vec<RecordBatch> = (0..6).map(|at| batch.slice(at * 10_000, 10_000)).collect();
             files.push(assert_comes_back(&batches, options.clone().with_memory(memory)).await);
         }
+
         let groups = reader(&files[0]).metadata().num_row_groups();
         assert_eq!(groups > 1, memory < ByteSize::mib(1), "{groups} row groups");
         assert!(files[0] == files[1], "{memory}");
@@ -182,6 +191,7 @@ async fn dictionaries_come_and_go_between_and_within_row_groups() {
     let long: ArrayRef =
         Arc::new((0..30).map(|at| Some(format!("{}{at}", "same begin ".repeat(3)))).collect::<StringArray>());
     let pool = [strings(100), strings(100), with_null, twice, long, strings(3_000)];
+
     for seed in 0..120 {
         let mut random = StdRng::seed_from_u64(seed);
         let mut values = 0;
@@ -197,9 +207,11 @@ async fn dictionaries_come_and_go_between_and_within_row_groups() {
                 let keys: Vec<Option<i32>> = (0..rows)
                     .map(|_| (!random.random_bool(nulls)).then(|| random.random_range(0..most)))
                     .collect();
+
                 of_keys(values, keys)
             })
             .collect();
+
         let options = ParquetOptions::default()
             .with_row_group_rows(random.random_range(1..5_000))
             .with_page_rows(random.random_range(1..1_500))
@@ -218,6 +230,7 @@ async fn bounds_leave_out_what_is_no_number() {
     let options = ParquetOptions::default().with_row_group_rows(6_000).with_page_rows(500);
     let (bytes, _) = write(&[of_keys(&values, keys)], options).await.unwrap();
     let metadata = reader(&bytes).metadata().clone();
+
     for group in metadata.row_groups() {
         let Some(Statistics::Double(told)) = group.column(0).statistics() else { panic!() };
         assert_eq!((told.min_opt(), told.max_opt()), (Some(&-149.0), Some(&149.0)));
@@ -231,7 +244,8 @@ async fn what_is_kept_for_the_next_row_group_counts_as_memory() {
     let rows = |bytes: &Bytes| -> Vec<i64> {
         reader(bytes).metadata().row_groups().iter().map(|group| group.num_rows()).collect()
     };
-    // A megabyte of values: kept where there is much memory, begun anew for each row group where there is little.
+    // A megabyte of values: kept if there is much memory, rebuilt for each row group if there is little.
+
     for memory in [ByteSize::mib(64), ByteSize::mib(3)] {
         let options = ParquetOptions::default().with_row_group_rows(50_000).with_memory(memory);
         let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
@@ -273,7 +287,7 @@ async fn a_large_dictionary_that_is_half_used_makes_no_row_groups_of_its_own() {
     assert!(dictionary_bytes(&groups[0]) < 2_300 * 520);
 }
 
-/// The values of each row group's dictionary, as they are in the file.
+/// Returns the values of each row group's dictionary, as they are in the file.
 fn dictionaries(bytes: &Bytes) -> Vec<Vec<String>> {
     let groups = reader(bytes).metadata().num_row_groups();
     let dictionary = |group: usize| {
@@ -285,6 +299,7 @@ fn dictionaries(bytes: &Bytes) -> Vec<Vec<String>> {
         let texts = values.as_string::<i32>();
         texts.iter().map(|text| text.unwrap().to_owned()).collect()
     };
+
     (0..groups).map(dictionary).collect()
 }
 
@@ -294,10 +309,12 @@ async fn categories_keep_their_order_also_where_few_of_them_occur() {
     let keys = [2, 0, 2, 0, 0, 2].map(Some);
     let other: ArrayRef = Arc::new(StringArray::from(vec!["extra", "mid"]));
     let batches = [of_keys(&values, keys), of_keys(&other, [Some(0), Some(1)]), of_keys(&values, keys)];
+
     for rows in [3, 100] {
         let options = ParquetOptions::default().with_row_group_rows(rows);
         let bytes = assert_comes_back(&batches, options).await;
         assert_told_rightly(&bytes, "categories");
+
         for (at, found) in dictionaries(&bytes).iter().enumerate() {
             let begins = match (rows, at) {
                 // It begins with rows of the other dictionary.
@@ -321,6 +338,7 @@ async fn a_large_dictionary_is_kept_whole_only_if_it_has_an_order() {
         assert_eq!(dictionaries(&bytes)[0].len(), if is_ordered { 5_000 } else { 2 });
         let schema = reader(&bytes).metadata().file_metadata().key_value_metadata().unwrap().clone();
         let schema = schema.iter().find(|pair| pair.key == "ARROW:schema").unwrap().value.clone().unwrap();
+
         let expected = parquet::arrow::encode_arrow_schema(&Schema::new(vec![
             Field::new("x", DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true)
                 .with_dict_is_ordered(is_ordered),

@@ -23,6 +23,7 @@ async fn pages_of_version_2_come_back_compressed_or_not() {
             }
         }
     }
+
     let required =
         RecordBatch::try_from_iter([("x", dictionary::<Int8Type>(strings(9), 700, 0.0, 8))]).unwrap();
     assert_comes_back(&[required], ParquetOptions::default().with_version_2(true)).await;
@@ -36,7 +37,7 @@ async fn pages_end_at_their_bytes_too() {
         let plain = ColumnOptions::default().with_compression(Compression::None);
         let rows = if size == 1 { batch.slice(0, 200) } else { batch.clone() };
         let bytes = assert_comes_back(&[rows], options.with_all_columns(plain)).await;
-        // About: there are headers, and in the first page codes get wider as values are found.
+        // Approximate: there are headers, and in the first page codes get wider as values are found.
         let pages = pages(&bytes);
         assert!(
             pages.len() > 1 && pages.iter().all(|page| *page <= size as i32 * 5 / 4 + 60),
@@ -62,12 +63,14 @@ async fn values_that_arrive_one_by_one_become_a_dictionary_where_that_is_asked_f
         ("money", money),
         ("none", new_null_array(&DataType::Utf8, 50_000)),
     ];
+
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
     let batch = batch.unwrap();
     let all = ColumnOptions::default().with_dictionary(DictionaryEncoding::On);
     let options = ParquetOptions::default().with_all_columns(all).with_row_group_rows(30_000);
     let parts: Vec<RecordBatch> = (0..5).map(|part| batch.slice(part * 10_000, 10_000)).collect();
     let bytes = assert_comes_back(&parts, options).await;
+
     for group in reader(&bytes).metadata().row_groups() {
         for column in group.columns() {
             assert!(column.dictionary_page_offset().is_some(), "{}", column.column_path());

@@ -1,7 +1,8 @@
-//! Types that Parquet has in its own way, or not at all.
+//! Types that Parquet represents differently, or not at all.
 
 use std::collections::HashMap;
 
+use arrow::buffer::OffsetBuffer;
 use parquet::basic::{ConvertedType, LogicalType};
 
 use super::*;
@@ -28,6 +29,7 @@ async fn intervals_have_months_days_and_milliseconds() {
         let days = found.iter().map(|value| value.map(|value| (value.days, value.milliseconds)));
         assert_eq!(days.collect::<Vec<_>>(), [Some((3, 5)), None, Some((-2, 0))]);
     }
+
     let months: ArrayRef = Arc::new(IntervalYearMonthArray::from(vec![Some(14), None]));
     let (bytes, _) = write(&[of("x", months.clone())], ParquetOptions::default()).await.unwrap();
     assert_eq!(&first_column(&bytes), &months);
@@ -46,7 +48,7 @@ fn first_column(bytes: &Bytes) -> ArrayRef {
     reader.build().unwrap().next().unwrap().unwrap().column(0).clone()
 }
 
-/// A reader that believes the file's own schema only.
+/// Returns a reader that uses the file's own schema only.
 fn reader_without_schema(bytes: &Bytes) -> ParquetRecordBatchReaderBuilder<Bytes> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options).unwrap()
@@ -62,6 +64,7 @@ async fn json_and_uuid_are_logical_types_at_any_depth() {
     let inner = DataType::Struct(vec![text("j", DataType::LargeUtf8)].into());
     let entries = vec![Arc::new(Field::new("keys", DataType::Utf8, false)), text("values", DataType::Utf8)];
     let entries = Arc::new(Field::new("entries", DataType::Struct(entries.into()), false));
+
     let schema = Arc::new(Schema::new(vec![
         Field::clone(&text("j", DataType::Utf8)),
         uuid,
@@ -70,16 +73,56 @@ async fn json_and_uuid_are_logical_types_at_any_depth() {
         Field::new("m", DataType::Map(entries, false), true),
         Field::new("t", DataType::Utf8, true),
     ]));
+
     let columns = schema.fields().iter().map(|field| new_null_array(field.data_type(), 2)).collect();
     let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
     let (bytes, _) = write(&[batch], ParquetOptions::default()).await.unwrap();
     let reader = reader_without_schema(&bytes);
     let leaves = reader.parquet_schema().columns().iter().map(|leaf| leaf.logical_type_ref().cloned());
-    let (json, text) = (Some(LogicalType::Json), Some(LogicalType::String));
+    let json = Some(LogicalType::Json);
+    let text = Some(LogicalType::String);
     let expected =
         [json.clone(), Some(LogicalType::Uuid), json.clone(), json.clone(), text.clone(), json, text];
     assert_eq!(leaves.collect::<Vec<_>>(), expected);
     assert_eq!(reader.build().unwrap().next().unwrap().unwrap().num_rows(), 2);
+}
+
+#[tokio::test]
+async fn geometries_have_no_bounds() {
+    let name = ("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned());
+    let wkb = |column: &str| {
+        Field::new(column, DataType::Binary, true).with_metadata(HashMap::from([name.clone()]))
+    };
+    let values: ArrayRef =
+        Arc::new(BinaryArray::from_opt_vec(vec![Some("b".as_bytes()), None, Some("a".as_bytes())]));
+    let item = Arc::new(wkb("item"));
+    let lists: ArrayRef =
+        Arc::new(ListArray::new(item.clone(), OffsetBuffer::from_lengths([1, 1, 1]), values.clone(), None));
+    let schema = Schema::new(vec![wkb("g"), Field::new("l", DataType::List(item), true)]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![values, lists]).unwrap();
+
+    let all = [
+        ColumnOptions::default(),
+        ColumnOptions::default().with_dictionary(DictionaryEncoding::On),
+        ColumnOptions::default().with_dictionary(DictionaryEncoding::Off),
+        ColumnOptions::default().with_bloom_filter(0.01),
+    ];
+    for options in all {
+        let options = ParquetOptions::default().with_all_columns(options);
+        let (bytes, _) = write(std::slice::from_ref(&batch), options).await.unwrap();
+        let reader = reader_without_schema(&bytes);
+
+        for chunk in reader.metadata().row_group(0).columns() {
+            let logical = chunk.column_descr().logical_type_ref();
+            assert_eq!(logical, Some(&LogicalType::geometry(Some("srid:0".to_owned()))));
+            let statistics = chunk.statistics().unwrap();
+            assert_eq!((statistics.min_bytes_opt(), statistics.max_bytes_opt()), (None, None));
+            assert_eq!(statistics.null_count_opt(), Some(1));
+            assert_eq!(chunk.column_index_offset(), None);
+        }
+
+        assert_eq!(reader.build().unwrap().next().unwrap().unwrap().num_rows(), 3);
+    }
 }
 
 #[tokio::test]

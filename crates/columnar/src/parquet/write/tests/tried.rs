@@ -1,17 +1,17 @@
-//! Strings and bytes that arrive as values: codes, and values again where there are too many.
+//! Strings and bytes that arrive as values: codes, then plain values once there are too many.
 
 use super::{
     codebooks::{assert_told_rightly, dictionary_bytes, is_only_codes},
     *,
 };
 
-/// The sizes of dictionaries, and whether there is nothing but codes, of each row group.
+/// Returns the bytes of each row group's dictionary, and whether all its pages are dictionary-encoded.
 fn groups(bytes: &Bytes) -> Vec<(i64, bool)> {
     let groups = reader(bytes).metadata().row_groups().to_vec();
     groups.iter().map(|group| (dictionary_bytes(group), is_only_codes(group))).collect()
 }
 
-/// Texts of about 50 bytes: so many, of which so many are distinct.
+/// Returns `rows` texts of about 50 bytes, `distinct` of them distinct.
 fn texts(rows: usize, distinct: usize, nulls: usize) -> StringArray {
     let text = |row: usize| format!("{:*<44}{}", "a text", row * 7919 % distinct);
     (0..rows).map(|row| (row % 13 >= nulls).then(|| text(row))).collect()
@@ -30,6 +30,7 @@ async fn few_values_become_codes_and_many_do_not() {
             assert!(groups(&bytes).iter().all(|(size, is_only_codes)| *size < 600_000 && *is_only_codes));
             let many = of("x", Arc::new(texts(100_000, 100_000, nulls)));
             let some = [many.slice(0, 33_333), many.slice(33_333, 33_333), many.slice(66_666, 33_334)];
+
             for batches in [&[many][..], &some] {
                 let bytes = assert_comes_back(batches, options.clone()).await;
                 assert_told_rightly(&bytes, "many");
@@ -52,6 +53,7 @@ async fn every_type_comes_back_however_it_is_cut() {
         DataType::LargeBinary,
         DataType::BinaryView,
     ];
+
     for (seed, data_type) in (0..).zip(types.iter().cycle().take(30)) {
         let mut random = StdRng::seed_from_u64(seed);
         let distinct = [1, 500, 25_000, 60_000][random.random_range(0..4_usize)];
@@ -60,11 +62,13 @@ async fn every_type_comes_back_however_it_is_cut() {
         let whole = of("x", cast(&texts(rows, distinct, nulls), data_type).unwrap());
         let mut batches = Vec::new();
         let mut start = 0;
+
         while start < rows {
             let count = random.random_range(1..=rows - start);
             batches.push(whole.slice(start, count));
             start += count;
         }
+
         let options = ParquetOptions::default()
             .with_row_group_rows(random.random_range(10_000..80_000))
             .with_page_rows(random.random_range(1..30_000))

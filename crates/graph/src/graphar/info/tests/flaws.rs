@@ -1,19 +1,20 @@
-//! What is wrong in every case, with the file and key that the error names.
+//! Errors in both modes, with the file and key that they name.
 
 use super::*;
 
-/// Reads the example with one passage of a file replaced: an error at `key` of that file, however strictly it is read.
+/// Reads the example with one passage of a file replaced: expects an error at `key` of that file in both modes.
 #[track_caller]
 fn refuses(text: &str, from: &str, to: &str, key: &str, reason: &str) {
     let text = changed(text, from, to);
     let place = text.as_str();
-    let (graph, person, knows, file) = match () {
-        () if place.contains("dst_type") || place.contains("adj_lists") => {
-            (GRAPH, PERSON, place, "person_knows_person.edge.yml")
-        }
-        () if place.contains("file_type") => (GRAPH, place, KNOWS, "person.vertex.yml"),
-        () => (place, PERSON, KNOWS, "friends.graph.yml"),
+    let (graph, person, knows, file) = if place.contains("dst_type") || place.contains("adj_lists") {
+        (GRAPH, PERSON, place, "person_knows_person.edge.yml")
+    } else if place.contains("file_type") {
+        (GRAPH, place, KNOWS, "person.vertex.yml")
+    } else {
+        (place, PERSON, KNOWS, "friends.graph.yml")
     };
+
     for strictness in [Strictness::Tolerant, Strictness::Strict] {
         let found = flaw(read(graph, person, knows, strictness));
         assert_eq!((found.0.as_str(), found.1.as_str()), (file, key), "{}", found.2);
@@ -42,6 +43,7 @@ fn keys_without_which_data_cannot_be_found_must_be_there() {
         "property_groups[0].properties[0].data_type",
         "missing",
     );
+
     for key in ["src_type: person", "edge_type: knows", "dst_type: person"] {
         refuses(KNOWS, &format!("{key}\n"), "", key.split_once(':').unwrap().0, "missing");
     }
@@ -177,6 +179,7 @@ fn no_path_leads_out_of_the_graph() {
         refuses(KNOWS, "coo/", out, "adj_lists[1].prefix", "..");
         refuses(KNOWS, "since/", out, "property_groups[0].prefix", "..");
     }
+
     for absolute in ["/etc/", "s3://elsewhere/", "C:/data/"] {
         refuses(PERSON, "vertex/person/", absolute, "prefix", "absolute");
         refuses(PERSON, "names/", absolute, "property_groups[1].prefix", "absolute");
@@ -190,6 +193,7 @@ fn no_path_leads_out_of_the_graph() {
             "absolute",
         );
     }
+
     refuses(GRAPH, "person.vertex.yml", "../person.vertex.yml", "vertices[0]", "..");
     refuses(GRAPH, "person_knows_person.edge.yml", "x/../../y.yml", "edges[0]", "..");
     refuses(PERSON, "vertex/person/", "\"a\\nb/\"", "prefix", "control");
@@ -217,6 +221,7 @@ fn what_is_not_yaml_is_told_by_line_and_column() {
         "",
     );
     refuses(PERSON, "chunk_size: 100", "chunk_size: {}", "line 2, column 13", "");
+
     for text in ["", "a", "- a", "{", "\0", "\u{feff}", "a: &a [*a]", "a: *b", "!!binary x", "--- a\n--- b\n"]
     {
         let found = flaw(GraphFile::parse("x.graph.yml", text, Strictness::Strict));

@@ -1,4 +1,4 @@
-//! Tests of what is read from, and written to, the YAML files of a graph.
+//! Tests of reading and writing the YAML files of a graph.
 
 mod flaws;
 mod paths;
@@ -68,7 +68,7 @@ property_groups:
 version: gar/v1
 ";
 
-/// Reads a graph of one type of vertices and one of edges.
+/// Reads a graph of one vertex type and one edge type.
 fn read(graph: &str, person: &str, knows: &str, strictness: Strictness) -> Result<GraphInfo> {
     let file = GraphFile::parse("friends.graph.yml", graph, strictness)?;
     file.with(
@@ -81,13 +81,13 @@ fn friends() -> GraphInfo {
     read(GRAPH, PERSON, KNOWS, Strictness::Strict).unwrap()
 }
 
-/// `text` with one passage replaced, which must be there.
+/// Replaces one passage of `text`, which must contain it.
 fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from:?} is not in {text}");
     text.replacen(from, to, 1)
 }
 
-/// File, key and reason.
+/// Returns file, key and reason.
 #[track_caller]
 fn flaw<T: std::fmt::Debug>(result: Result<T>) -> (String, String, String) {
     match result {

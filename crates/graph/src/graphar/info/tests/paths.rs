@@ -1,4 +1,4 @@
-//! Where files are.
+//! Paths of files.
 
 use super::*;
 
@@ -23,6 +23,7 @@ fn files_of_edges_are_where_the_format_has_them() {
     assert_eq!(knows.vertex_count_path(list), format!("{at}vertex_count"));
     assert_eq!(knows.edge_count_path(list, 1), format!("{at}edge_count1"));
     assert_eq!(knows.property_path(list, &knows.groups[0], 1, 2), format!("{at}since/part1/chunk2"));
+
     let list = knows.adjacency(AdjacencyOrder::UnorderedByDest).unwrap();
     assert_eq!(knows.adjacency_path(list, 0, 0), "edge/person_knows_person/coo/adj_list/part0/chunk0");
     assert_eq!(knows.adjacency(AdjacencyOrder::OrderedByDest), None);
@@ -68,12 +69,14 @@ fn names_are_read_as_they_are_shown() {
     for name in ["", "Int64", "int", "list<>", "list<int64", "list<list<int64>>", "list", "list< int64>"] {
         assert!(name.parse::<PropertyType>().is_err(), "{name}");
     }
+
     for name in ["parquet", "orc", "csv", "json"] {
         assert_eq!(name.parse::<FileType>().unwrap().to_string(), name);
     }
     for name in ["single", "list", "set"] {
         assert_eq!(name.parse::<Cardinality>().unwrap().to_string(), name);
     }
+
     for ordered in [false, true] {
         for side in [Side::Source, Side::Dest] {
             let order = AdjacencyOrder::new(ordered, side);
@@ -109,6 +112,7 @@ fn types_of_arrow_have_a_type_that_holds_their_values() {
         assert_eq!(found.to_string(), name, "{arrow}");
         assert_eq!(PropertyType::of_arrow(&found.arrow()).as_ref(), Some(&found));
     }
+
     for arrow in [DataType::UInt64, DataType::Binary, DataType::Null, list(list(DataType::Int32))] {
         assert_eq!(PropertyType::of_arrow(&arrow), None, "{arrow}");
     }

@@ -1,10 +1,10 @@
-//! What is written is read as what it was.
+//! Round trips: written descriptions are read back unchanged.
 
 use proptest::{collection::vec, prelude::*, sample::subsequence};
 
 use super::*;
 
-/// Names of types: of files, that is.
+/// Generates names of types, which are also file names.
 fn type_name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,6}",
@@ -43,6 +43,7 @@ fn property_type() -> impl Strategy<Value = PropertyType> {
         "list<float>",
         "list<string>",
     ];
+
     proptest::sample::select(&NAMES[..]).prop_map(|name| name.parse().unwrap())
 }
 
@@ -68,9 +69,12 @@ fn property() -> impl Strategy<Value = Property> {
 fn groups() -> impl Strategy<Value = Vec<PropertyGroup>> {
     let group = (prefix(), any::<bool>(), file_type(), vec(property(), 1..4));
     vec(group, 0..3).prop_map(|groups| {
-        let group = |(prefix, usual, file_type, properties)| match usual {
-            true => PropertyGroup::new(file_type, properties),
-            false => PropertyGroup { prefix, file_type, properties },
+        let group = |(prefix, usual, file_type, properties)| {
+            if usual {
+                PropertyGroup::new(file_type, properties)
+            } else {
+                PropertyGroup { prefix, file_type, properties }
+            }
         };
         groups.into_iter().map(group).collect()
     })
@@ -94,7 +98,7 @@ fn adjacencies() -> impl Strategy<Value = Vec<Adjacency>> {
     })
 }
 
-/// An edge type between vertex types that are chosen among those there are.
+/// Edge type between vertex types that are chosen among the existing ones.
 type Edge =
     (prop::sample::Index, prop::sample::Index, String, u64, bool, String, Vec<Adjacency>, Vec<PropertyGroup>);
 
@@ -117,7 +121,8 @@ fn graph() -> impl Strategy<Value = GraphInfo> {
     (type_name(), absolute, vec(vertex(), 1..3), vec(edge(), 0..3), vec(text(), 0..2), extra).prop_map(
         |(name, prefix, vertices, edges, labels, extra)| {
             let edge = |(src, dst, edge_type, chunk_size, directed, prefix, adjacencies, groups): Edge| {
-                let (src, dst) = (src.get(&vertices), dst.get(&vertices));
+                let src = src.get(&vertices);
+                let dst = dst.get(&vertices);
                 EdgeInfo {
                     src_type: src.vertex_type.clone(),
                     edge_type,
@@ -131,6 +136,7 @@ fn graph() -> impl Strategy<Value = GraphInfo> {
                     groups,
                 }
             };
+
             let edges = edges.into_iter().map(edge).collect();
             GraphInfo { name, prefix, vertices, edges, labels, extra }
         },

@@ -1,10 +1,10 @@
-//! The graphs that the project of the format publishes.
+//! Sample graphs that the GraphAr project publishes.
 
 use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// Beside the repository; `None` where they are not, which only a machine that builds releases takes for an error.
+/// Returns the folder of samples beside the repository; `None` if absent, which is an error only on release machines.
 fn samples() -> Option<PathBuf> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar");
     if samples.is_dir() {
@@ -16,7 +16,7 @@ fn samples() -> Option<PathBuf> {
     None
 }
 
-/// All files below `folder`.
+/// Collects all files below `folder`.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -34,11 +34,13 @@ fn read_graph(path: &Path, strictness: Strictness) -> Result<GraphInfo> {
     };
     let file =
         GraphFile::parse(&path.display().to_string(), &std::fs::read_to_string(path).unwrap(), strictness)?;
-    let (vertices, edges) = (file.vertex_files().to_vec(), file.edge_files().to_vec());
+    let vertices = file.vertex_files().to_vec();
+    let edges = file.edge_files().to_vec();
+
     file.with(vertices.iter().map(content).collect(), edges.iter().map(content).collect())
 }
 
-/// All graphs below `folder` with the names of their files.
+/// Returns all graphs below `folder` with the names of their files.
 fn graphs(folder: &Path) -> Vec<(PathBuf, GraphInfo)> {
     let mut found = Vec::new();
     files(folder, &mut found);
@@ -65,6 +67,7 @@ fn each_graph_is_read_and_its_files_are_where_it_says() {
                 exists(vertex.chunk_path(group, 0));
             }
         }
+
         for edge in &graph.edges {
             for list in &edge.adjacencies {
                 exists(edge.vertex_count_path(list));

@@ -1,4 +1,4 @@
-//! What deviates from the format and is read all the same, unless strictness is asked for.
+//! Deviations from the format that only strict mode refuses.
 
 use super::*;
 
@@ -10,8 +10,7 @@ fn read_with(text: &str, strictness: Strictness) -> Result<GraphInfo> {
     read(graph, person, knows, strictness)
 }
 
-/// Reads a file of the example with one passage replaced: tolerantly as `with` says, and strictly not at all because
-/// of `key`.
+/// Reads a file of the example with one passage replaced: tolerant mode reads it as `with`, strict mode fails at `key`.
 #[track_caller]
 fn deviates(text: &str, from: &str, to: &str, key: &str, with: impl Fn(&mut GraphInfo)) {
     let text = changed(text, from, to);
@@ -21,7 +20,7 @@ fn deviates(text: &str, from: &str, to: &str, key: &str, with: impl Fn(&mut Grap
     assert_eq!(flaw(read_with(&text, Strictness::Strict)).1, key);
 }
 
-/// Reads a file of the example with one passage replaced, as `with` says, in both ways.
+/// Reads a file of the example with one passage replaced: both modes read it as `with`.
 #[track_caller]
 fn conforms(text: &str, from: &str, to: &str, with: impl Fn(&mut GraphInfo)) {
     let text = changed(text, from, to);
@@ -97,6 +96,7 @@ fn a_graph_may_say_that_it_is_elsewhere() {
         let graph = read_with(&changed(GRAPH, "version:", &prefix), Strictness::Tolerant).unwrap();
         assert_eq!(graph.has_absolute_prefix(), absolute);
     }
+
     deviates(GRAPH, "version:", "prefix: /tmp/graphar\nversion:", "prefix", |graph| {
         graph.prefix = "/tmp/graphar/".into();
     });
@@ -128,6 +128,7 @@ fn flags_may_be_missing_or_spelled_otherwise() {
     conforms(PERSON, "is_primary: false", "is_primary: false\n        is_nullable: false", |graph| {
         graph.vertices[0].groups[1].properties[0].is_nullable = false;
     });
+
     let nullable = "is_primary: true\n        is_nullable: true";
     deviates(PERSON, "is_primary: true", nullable, &format!("{first}.is_nullable"), |graph| {
         graph.vertices[0].groups[0].properties[0].is_nullable = true;
@@ -143,7 +144,7 @@ fn types_may_go_by_the_names_of_their_keys_of_old() {
     deviates(PERSON, "type: person", "type: person\nlabel: human", "label", |_| {});
 }
 
-/// The edge type of the example with its groups in its lists.
+/// Returns the edge type of the example with its groups in its lists.
 fn groups_in_lists(groups: [&str; 2]) -> String {
     let (before, groups_of_type) = KNOWS.split_once("property_groups:").unwrap();
     let (_, version) = groups_of_type.split_once("version:").unwrap();

@@ -1,8 +1,8 @@
-//! What a graph that is to be written must fulfil.
+//! Requirements on graphs that are written.
 
 use super::*;
 
-/// Changes the example so that it cannot be written: what it is told of, and why.
+/// Changes the example so that it cannot be written; the error names `of` and `reason`.
 #[track_caller]
 fn unwritable(change: impl Fn(&mut GraphInfo), of: &str, reason: &str) {
     let mut graph = friends();
@@ -53,6 +53,7 @@ property_groups:
     file_type: orc
 version: gar/v1
 ";
+
     assert_eq!(files[0].1, person);
     let knows = "\
 src_type: person
@@ -82,6 +83,7 @@ property_groups:
         is_nullable: true
 version: gar/v1
 ";
+
     assert_eq!(files[1].1, knows);
     let friends = GRAPH.to_owned() + "extra_info:\n  - key: \"made by\"\n    value: us\n";
     assert_eq!(files[2].1, friends);
@@ -100,6 +102,7 @@ fn names_that_cannot_be_names_of_files_are_refused() {
             "type: ",
         );
     }
+
     unwritable(
         |graph| graph.edges[0].edge_type = "a/b".into(),
         "edges of type person_a/b_person",
@@ -122,6 +125,7 @@ fn what_strictness_refuses_is_not_written() {
     unwritable(|graph| graph.vertices[0].prefix = "../x/".into(), person, "prefix: ");
     unwritable(|graph| graph.vertices.push(VertexInfo::new("person", 1)), person, "type: ");
     unwritable(|graph| graph.vertices[0].labels = vec!["a".into(); 2], person, "labels[1]");
+
     let knows = "edges of type person_knows_person";
     unwritable(|graph| graph.edges[0].adjacencies.clear(), knows, "adj_lists: ");
     unwritable(|graph| graph.edges[0].dst_chunk_size = 9, knows, "dst_chunk_size: ");
@@ -148,6 +152,7 @@ fn two_files_never_share_a_path() {
         graph.vertices[0].labels = vec!["student".into()];
         graph.vertices[0].groups[1].prefix = "labels/".into();
     };
+
     unwritable(labels, person, "vertex/person/labels/chunk0");
     let other = VertexInfo { prefix: "vertex/person/".into(), ..VertexInfo::new("city", 10) };
     unwritable(
@@ -175,7 +180,9 @@ fn two_types_never_share_a_file_name() {
         prefix: format!("{src}-x-{dst}/"),
         ..graph.edges[0].clone()
     };
-    let (mut first, mut second) = (edge("a", "b_c"), edge("a_b", "c"));
+
+    let mut first = edge("a", "b_c");
+    let mut second = edge("a_b", "c");
     (first.edge_type, second.edge_type) = ("b_x".into(), "x_b".into());
     graph.edges = vec![first, second];
     let error = graph.validate().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Writes an adjacency list: parts, their chunks and offsets, and how many edges each has.
+//! Writer of an adjacency list: parts, their chunks and offsets, and the number of edges of each.
 
 use std::sync::Arc;
 
@@ -25,25 +25,25 @@ pub(crate) struct AdjacencyListWriter<'a> {
     list: &'a Adjacency,
     schema: &'a SchemaRef,
     arrangement: AdjacencyLayout,
-    /// The part that is being filled.
+    /// Part that is being filled.
     part: u64,
     part_edges: u64,
-    /// Edges of each vertex of the part; none where the list is not ordered.
+    /// Number of edges of each vertex of the part; empty if the list is not ordered.
     degrees: Vec<i64>,
     chunk: Option<OpenChunk>,
     chunks: u64,
     edges: u64,
-    /// Both ends of the edge that was added last.
+    /// Both ends of the last edge.
     last: Option<(i64, i64)>,
     written: WrittenAdjacencyList,
 }
 
-/// What there is to know of a list beside its files.
+/// Metadata of a list beyond its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WrittenAdjacencyList {
-    /// Edges of each part.
+    /// Number of edges per part.
     pub(crate) parts: Vec<u64>,
-    /// The other end of the first edge of each chunk, part by part.
+    /// Other end of the first edge of each chunk, part by part.
     pub(crate) firsts: Vec<i64>,
     /// Chunks, counted over all parts, whose first edge has both ends in common with the edge before it.
     pub(crate) continued: Vec<u64>,
@@ -72,6 +72,7 @@ impl<'a> AdjacencyListWriter<'a> {
             last: None,
             written: WrittenAdjacencyList::default(),
         };
+
         writer.begin_part();
         writer
     }
@@ -89,10 +90,11 @@ impl<'a> AdjacencyListWriter<'a> {
                 start += self.write_to_chunk(&edges.slice(start, end - start)).await?;
             }
         }
+
         Ok(())
     }
 
-    /// Ends the last part. Returns how many edges there are, and what is known of them.
+    /// Ends the last part. Returns the number of edges and the list's metadata.
     pub(crate) async fn finish(mut self) -> Result<(u64, WrittenAdjacencyList)> {
         while self.part < self.arrangement.parts() {
             self.end_part().await?;
@@ -102,7 +104,7 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok((self.edges, self.written))
     }
 
-    /// The part of an edge, and where the edges end that are in the same part.
+    /// Returns the part of an edge, and the end of the run of edges in the same part.
     fn stretch(&self, edges: &RecordBatch, start: usize) -> Result<(u64, usize)> {
         let aligned = self.aligned(edges)?.get(start..).unwrap_or_default();
         let part = |vertex: &i64| self.arrangement.part(*vertex as u64);
@@ -111,12 +113,12 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok((first, start + length.max(1)))
     }
 
-    /// The vertices that the list is aligned by.
+    /// Returns the vertices that the list is aligned by.
     fn aligned<'b>(&self, edges: &'b RecordBatch) -> Result<&'b [i64]> {
         self.side(edges, self.list.order.aligned_by())
     }
 
-    /// The vertices on one side.
+    /// Returns the vertices on one side.
     fn side<'b>(&self, edges: &'b RecordBatch, side: Side) -> Result<&'b [i64]> {
         let column = match side {
             Side::Source => 0,
@@ -127,13 +129,14 @@ impl<'a> AdjacencyListWriter<'a> {
         Ok(ends.values())
     }
 
-    /// The vertex that an edge is listed by, and the other.
+    /// Returns the vertex that an edge is listed by, and the other.
     fn ends(&self, edges: &RecordBatch, row: usize) -> Result<Option<(i64, i64)>> {
         let other = match self.list.order.aligned_by() {
             Side::Source => Side::Dest,
             Side::Dest => Side::Source,
         };
-        let (aligned, other) = (self.aligned(edges)?, self.side(edges, other)?);
+        let aligned = self.aligned(edges)?;
+        let other = self.side(edges, other)?;
         Ok(aligned.get(row).copied().zip(other.get(row).copied()))
     }
 
@@ -144,16 +147,18 @@ impl<'a> AdjacencyListWriter<'a> {
         if !self.list.order.is_ordered() {
             return Ok(());
         }
+
         let first = self.part * self.arrangement.part_size;
         for vertex in self.aligned(edges)?.get(start..end).unwrap_or_default() {
             if let Some(degree) = self.degrees.get_mut((*vertex as u64 - first) as usize) {
                 *degree += 1;
             }
         }
+
         Ok(())
     }
 
-    /// Adds edges of the part to its chunk, as many as there is room for. Returns how many.
+    /// Adds edges of the part to its chunk, as many as there is room for. Returns their number.
     async fn write_to_chunk(&mut self, edges: &RecordBatch) -> Result<usize> {
         let mut chunk = match self.chunk.take() {
             Some(chunk) => chunk,
@@ -169,14 +174,17 @@ impl<'a> AdjacencyListWriter<'a> {
                 self.encoders.open(files).await?
             }
         };
+
         let room = self.info.chunk_size.saturating_sub(chunk.rows);
         let taken = edges.num_rows().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.encoders.write(&mut chunk, &edges.slice(0, taken)).await?;
         self.last = self.ends(edges, taken.saturating_sub(1))?;
-        match chunk.rows >= self.info.chunk_size {
-            true => self.encoders.end(chunk),
-            false => self.chunk = Some(chunk),
+        if chunk.rows >= self.info.chunk_size {
+            self.encoders.end(chunk);
+        } else {
+            self.chunk = Some(chunk);
         }
+
         Ok(taken)
     }
 
@@ -202,10 +210,11 @@ impl<'a> AdjacencyListWriter<'a> {
         }
         self.part += 1;
         self.begin_part();
+
         Ok(())
     }
 
-    /// Where the edges of each vertex of the part begin, and where those of the last end.
+    /// Writes the start of the edges of each vertex of the part, and the end of the last.
     async fn write_offsets(&mut self) -> Result<()> {
         let mut end = 0;
         let ends = self.degrees.iter().map(|degree| {
@@ -219,6 +228,7 @@ impl<'a> AdjacencyListWriter<'a> {
         let mut chunk = self.encoders.open(vec![(plan, vec![0])]).await?;
         self.encoders.write(&mut chunk, &batch).await?;
         self.encoders.end(chunk);
+
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be written as the edges of one type.
+//! Request to write the edges of one type.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The edges of one type: which columns they have, and how they are stored.
+/// Edges of one type: their columns, and how they are stored.
 #[derive(Clone, Debug)]
 pub struct EdgeWrite {
     src_type: String,
@@ -35,8 +35,8 @@ pub struct EdgeWrite {
 }
 
 impl EdgeWrite {
-    /// Edges of a type from vertices of one type to vertices of another, which were written before. Columns of `schema`
-    /// that name no vertices are properties.
+    /// Returns a request for edges between vertices of two types, which were written before. Columns of `schema` other
+    /// than the ends are properties.
     pub fn new(
         src_type: impl Into<String>,
         edge_type: impl Into<String>,
@@ -59,54 +59,53 @@ impl EdgeWrite {
         }
     }
 
-    /// The column with the key of the vertex where an edge begins. Default: `src`.
+    /// Sets the column with the key of an edge's source. Default: `src`.
     pub fn with_source(mut self, column: impl Into<String>) -> Self {
         self.source = column.into();
         self
     }
 
-    /// The column with the key of the vertex where an edge ends. Default: `dst`.
+    /// Sets the column with the key of an edge's destination. Default: `dst`.
     pub fn with_destination(mut self, column: impl Into<String>) -> Self {
         self.destination = column.into();
         self
     }
 
-    /// The columns have indexes of vertices, which are given in the order in which vertices arrived, from 0. Default:
-    /// they have keys.
+    /// Reads the end columns as vertex indexes, assigned in the order in which vertices arrived, from 0. Default: keys.
     pub fn by_index(mut self) -> Self {
         self.by_index = true;
         self
     }
 
-    /// The lists that edges are stored in. Within a vertex of an ordered one they are in the order of their other ends,
-    /// and those of the same ends in the order in which they arrived, as all edges of a part of an unordered one are.
-    /// Default: ordered by source, and ordered by destination.
+    /// Sets the lists that edges are stored in. An ordered list sorts by the aligned end, then by the other; edges with
+    /// the same ends keep their order of arrival, as do all edges of a part of an unordered list. Default: ordered by
+    /// source, and ordered by destination.
     pub fn with_adjacencies(mut self, orders: impl IntoIterator<Item = AdjacencyOrder>) -> Self {
         self.adjacencies = orders.into_iter().collect();
         self
     }
 
-    /// Whether an edge from one vertex to another differs from one back; it is stored as it is in both cases. Default:
-    /// yes.
+    /// Sets whether an edge from one vertex to another differs from one back; it is stored unchanged in both cases.
+    /// Default: true.
     pub fn with_directed(mut self, directed: bool) -> Self {
         self.directed = directed;
         self
     }
 
-    /// Edges of a chunk, 1 or more. Default: as all types of the graph.
+    /// Sets the number of edges per chunk, 1 or more. Default: as all types of the graph.
     pub fn with_chunk_size(mut self, edges: u64) -> Self {
         self.chunk_size = Some(edges);
         self
     }
 
-    /// The format of its files. Default: as all types of the graph.
+    /// Sets the format of its files. Default: as all types of the graph.
     pub fn with_file_type(mut self, file_type: FileType) -> Self {
         self.file_type = Some(file_type);
         self
     }
 
-    /// Which properties are stored together, in a file of their own for each chunk. Those in no group are together in
-    /// another one. Default: all in one group.
+    /// Groups properties, each group in a file of its own per chunk. Properties in no group form another one. Default:
+    /// all in one group.
     pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
     where
         G: IntoIterator<Item = S>,
@@ -116,12 +115,12 @@ impl EdgeWrite {
         self
     }
 
-    /// The types of the vertices that edges begin and end at.
+    /// Returns the vertex types of sources and destinations.
     pub(crate) fn vertex_types(&self) -> (&str, &str) {
         (&self.src_type, &self.dst_type)
     }
 
-    /// What becomes of it.
+    /// Plans the write.
     pub(crate) fn plan(
         self,
         options: &GraphWriteOptions,
@@ -135,21 +134,24 @@ impl EdgeWrite {
         for end in [&self.source, &self.destination] {
             arriving.field(end)?;
         }
+
         if self.source == self.destination {
             let reason = format!("column {} cannot be both ends of an edge", self.source);
             return Err(unwritable(&of, reason));
         }
-        // Ends may have the names that GraphAr gives them.
+        // End columns may have the names that GraphAr reserves.
         let others = names.iter().filter(|name| **name != self.source && **name != self.destination);
         check_columns(&of, others.map(String::as_str))?;
         if self.adjacencies.is_empty() {
             return Err(unwritable(&of, "edges are in one list at least"));
         }
+
         let file_type = self.file_type.unwrap_or(options.file_type);
         check_file_type(&of, file_type)?;
         let properties = names.iter().filter(|name| **name != self.source && **name != self.destination);
         let properties = properties.map(|name| arriving.property(name, false)).collect::<Result<_>>()?;
         let reserved = ["adj_list/", "offset/"];
+
         let mut adjacencies: Vec<Adjacency> = Vec::new();
         for order in self.adjacencies {
             if adjacencies.iter().any(|known| known.order == order) {
@@ -157,6 +159,7 @@ impl EdgeWrite {
             }
             adjacencies.push(Adjacency::new(order, file_type));
         }
+
         let info = EdgeInfo {
             chunk_size: self.chunk_size.unwrap_or(options.edge_chunk_size),
             src_chunk_size: src.chunk_size,
@@ -169,27 +172,29 @@ impl EdgeWrite {
             edge_type: self.edge_type,
             dst_type: self.dst_type,
         };
+
         let properties = info.groups.iter().flat_map(|group| &group.properties);
         let columns = properties.map(|property| arriving.column_of(property)).collect::<Result<_>>()?;
-        let (source, destination) = (self.source, self.destination);
+        let source = self.source;
+        let destination = self.destination;
         Ok(EdgeWritePlan { arriving, info, columns, source, destination })
     }
 }
 
-/// How edges of one type are written.
+/// Plan of writing the edges of one type.
 #[derive(Debug)]
 pub(crate) struct EdgeWritePlan {
     pub(crate) arriving: InputColumns,
     pub(crate) info: EdgeInfo,
-    /// Its properties, group by group.
+    /// Properties, group by group.
     pub(crate) columns: Vec<InputColumnCast>,
-    /// The columns of ends.
+    /// Columns of ends.
     pub(crate) source: String,
     pub(crate) destination: String,
 }
 
 impl EdgeWritePlan {
-    /// The columns of all files together: both ends, and all properties group by group.
+    /// Returns the columns of all files together: both ends, and all properties group by group.
     pub(crate) fn schema(&self) -> SchemaRef {
         let ends = [SOURCE, DESTINATION].map(|name| Field::new(name, DataType::Int64, false));
         let properties = self.properties();
@@ -197,7 +202,7 @@ impl EdgeWritePlan {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// All properties group by group.
+    /// Returns all properties group by group.
     pub(crate) fn properties(&self) -> Schema {
         let properties = self.info.groups.iter().flat_map(|group| &group.properties);
         let fields =
@@ -206,7 +211,7 @@ impl EdgeWritePlan {
     }
 }
 
-/// The files of a chunk of a part, and which of these columns each has.
+/// Returns the files of a chunk of a part, and the columns of each.
 pub(crate) fn edge_files(
     info: &EdgeInfo,
     list: &Adjacency,
@@ -219,6 +224,7 @@ pub(crate) fn edge_files(
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         (ChunkFileSpec { file, file_type, schema, distinct, rows: info.chunk_size }, columns)
     };
+
     let mut files = vec![plan(info.adjacency_path(list, part, chunk), list.file_type, 2, vec![0, 1])];
     let mut next = 2;
     for group in &info.groups {
@@ -226,10 +232,11 @@ pub(crate) fn edge_files(
         next += group.properties.len();
         files.push(plan(info.property_path(list, group, part, chunk), group.file_type, 0, columns));
     }
+
     files
 }
 
-/// The file of a part's offsets.
+/// Returns the file of a part's offsets.
 pub(crate) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> ChunkFileSpec {
     ChunkFileSpec {
         file: info.offset_path(list, part),

@@ -1,9 +1,9 @@
-//! Work that takes long, on threads where it holds up nobody.
+//! Blocking work on threads of its own.
 
 use crate::{Error, Result};
 
-/// Does it on a thread of its own. Must be used within a tokio runtime. Dropped, the work goes on to its end and is
-/// forgotten.
+/// Runs a closure on a blocking thread. Must be called within a tokio runtime. If the future is dropped, the work runs
+/// to its end and its result is discarded.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! The encoder of one file, whatever its format.
+//! Encoder of one file of any format.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 use super::csv_file::CsvChunkWriter;
 use crate::{Error, FileType, Result, graphar::write::names::check_file_type};
 
-/// Rows below which columns of a file are not worth a thread each.
+/// Minimum rows per file for a thread per column.
 const FEW_ROWS: u64 = 1 << 16;
 
-/// A file that is to be written.
+/// File to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkFileSpec {
     pub(crate) file: String,
     pub(crate) file_type: FileType,
     pub(crate) schema: SchemaRef,
-    /// Columns whose values do not repeat, or only as neighbours: a try to find a dictionary would only cost time.
+    /// Columns whose values do not repeat, or only in runs: a dictionary attempt would waste time.
     pub(crate) distinct: usize,
-    /// Rows at most.
+    /// Maximum number of rows.
     pub(crate) rows: u64,
 }
 
-/// How files are encoded.
+/// Encoding options of files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkEncodeOptions {
     pub(crate) compression: Compression,
     pub(crate) orc_compression: OrcCompression,
-    /// Of each file.
+    /// Per file.
     pub(crate) memory: ByteSize,
     pub(crate) threads: usize,
 }
@@ -42,7 +42,7 @@ pub(crate) struct ChunkEncodeOptions {
 /// Writes one file.
 pub(crate) struct ChunkFileWriter {
     encoder: ChunkFileEncoder,
-    /// Where the sink is found again when the encoder is done with it.
+    /// Slot that returns the sink when the encoder is done with it.
     done: SinkSlot,
     name: String,
 }
@@ -56,7 +56,7 @@ enum ChunkFileEncoder {
 type SinkSlot = Arc<Mutex<Option<Box<dyn Sink>>>>;
 
 impl ChunkFileWriter {
-    /// `name` is what errors call the file.
+    /// Opens an encoder; `name` is the file's name in errors.
     pub(crate) async fn new(
         plan: &ChunkFileSpec,
         encoding: ChunkEncodeOptions,
@@ -82,6 +82,7 @@ impl ChunkFileWriter {
                 ChunkFileEncoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema, options)?))
             }
         };
+
         Ok(Self { encoder, done, name })
     }
 
@@ -93,7 +94,7 @@ impl ChunkFileWriter {
         }
     }
 
-    /// Encodes what is left. The sink has all bytes then.
+    /// Encodes the rest; the sink then has all bytes.
     pub(crate) async fn finish(self) -> Result<Box<dyn Sink>> {
         match self.encoder {
             ChunkFileEncoder::Parquet(writer) => drop(writer.finish().await?),
@@ -113,7 +114,7 @@ fn parquet(plan: &ChunkFileSpec, encoding: ChunkEncodeOptions) -> ParquetOptions
     distinct.fold(options, |options, field| options.with_column(field.name(), plain.clone()))
 }
 
-/// A sink that is not finished by who writes into it, but handed back.
+/// Sink that its encoder hands back instead of finishing.
 struct ReclaimableSink {
     sink: Box<dyn Sink>,
     done: SinkSlot,

@@ -1,4 +1,4 @@
-//! A CSV file: a header, and null as an empty field.
+//! CSV file with a header, and null as an empty field.
 
 use arrow::{
     array::{Array, RecordBatch},
@@ -23,7 +23,8 @@ impl CsvChunkWriter {
     }
 
     pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let (rows, name) = (rows.clone(), self.name.clone());
+        let rows = rows.clone();
+        let name = self.name.clone();
         let text = blocking(move || encode(&rows, name)).await?;
         Ok(self.sink.write(&text).await?)
     }
@@ -44,7 +45,8 @@ fn encode(rows: &RecordBatch, name: String) -> Result<Vec<u8>> {
     }
 }
 
-/// Readers leave out empty lines, which nulls are where a file has one column: what follows would be in wrong rows.
+/// Quotes or rejects empty lines, which nulls become in a file with one column: readers skip them, which would shift
+/// the following rows.
 fn without_empty_lines(text: &[u8], data_type: &DataType, name: String) -> Result<Vec<u8>> {
     if *data_type == DataType::Utf8 {
         let reason = "a null in the only column of CSV files would be an empty line, and an empty text is one of its \
@@ -52,6 +54,7 @@ fn without_empty_lines(text: &[u8], data_type: &DataType, name: String) -> Resul
         return Err(unwritable(name, reason));
     }
     let mut whole = Vec::with_capacity(text.len());
+
     // Numbers, dates and the like have no line breaks.
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         whole.extend_from_slice(if line == b"\n" { b"\"\"\n" } else { line });

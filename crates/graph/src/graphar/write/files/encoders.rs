@@ -1,11 +1,11 @@
-//! Files that are being encoded: many at a time, each by a task of its own that takes rows as they come.
+//! Encodes many files concurrently, each in a task of its own that takes rows as they come.
 //!
 //! ```text
-//! feeder -> OpenChunk -> a queue for each file -> task: encoder -> sink -> Output
+//! feeder -> OpenChunk -> a queue for each file -> task: encoder -> sink -> GraphOutput
 //! ```
 //!
-//! How far the feeder may be ahead is counted in bytes, so that one chunk is encoded while rows of the next arrive, and
-//! memory is bounded however large chunks are.
+//! The feeder's lead is bounded in bytes, so that one chunk is encoded while rows of the next arrive, and memory is
+//! bounded however large chunks are.
 
 use std::sync::Arc;
 
@@ -25,20 +25,20 @@ use crate::{
     graphar::write::{options::GraphWriteOptions, progress::WriteProgressTracker},
 };
 
-/// Files that may be under way for each thread: more than one, so that threads need not wait for sinks.
+/// Concurrent files per thread: more than one, so that threads need not wait for sinks.
 const FILES_PER_THREAD: usize = 4;
-/// Files that are under way for an object store at least: each takes a round trip.
-const FEWEST_FILES: usize = 16;
-/// An encoder works with so much at least.
-const LEAST_MEMORY: usize = 1 << 20;
-/// What a permit of the queues stands for.
+/// Minimum concurrent files for an object store: each takes a round trip.
+const MIN_FILES: usize = 16;
+/// Minimum memory of an encoder.
+const MIN_MEMORY: usize = 1 << 20;
+/// Bytes per permit of the queues.
 const UNIT: usize = 1 << 10;
-/// Bytes that a value takes in an encoder, about.
+/// Approximate bytes of a value in an encoder.
 const VALUE: u64 = 12;
-/// Rows whose values an encoder holds at most: those of a row group.
+/// Maximum rows whose values an encoder holds: those of a row group.
 const ROWS: u64 = 1 << 20;
 
-/// Encodes files. Dropped, it gives up those that are under way.
+/// Encodes files. Dropping it cancels those in progress.
 #[derive(Debug)]
 pub(crate) struct ChunkEncoderPool {
     output: Arc<GraphOutput>,
@@ -46,27 +46,27 @@ pub(crate) struct ChunkEncoderPool {
     encoding: ChunkEncodeOptions,
     threads: usize,
     tasks: JoinSet<Result<(String, FinishedFile)>>,
-    /// Files that may be under way.
-    most: usize,
-    /// Bytes that rows may take on their way to encoders.
+    /// Maximum number of concurrent files.
+    max_files: usize,
+    /// Bytes of rows that may be queued for encoders.
     ahead: Arc<Semaphore>,
     ahead_units: usize,
-    /// Files that encode something just now.
+    /// Permits of files that encode concurrently.
     turns: Arc<Semaphore>,
     sealed: Vec<(String, Sealed)>,
 }
 
-/// The files of a chunk that is being filled.
+/// Files of a chunk that is being filled.
 #[derive(Debug)]
 pub(crate) struct OpenChunk {
     files: Vec<OpenChunkFile>,
-    /// Rows that it has.
+    /// Number of rows so far.
     pub(crate) rows: u64,
 }
 
 #[derive(Debug)]
 struct OpenChunkFile {
-    /// Which columns of the rows it has.
+    /// Its columns among those of the rows.
     columns: Vec<usize>,
     queue: mpsc::UnboundedSender<EncoderMessage>,
 }
@@ -74,7 +74,7 @@ struct OpenChunkFile {
 #[derive(Debug)]
 enum EncoderMessage {
     Rows(RecordBatch, OwnedSemaphorePermit),
-    /// There are no more. A queue that ends without is one that was given up.
+    /// End of the rows. A queue that ends without it was cancelled.
     End,
 }
 
@@ -96,26 +96,26 @@ impl ChunkEncoderPool {
             encoding,
             threads: options.threads,
             tasks: JoinSet::new(),
-            most: 1,
+            max_files: 1,
             ahead: Arc::new(Semaphore::new(1)),
             ahead_units: 1,
             turns: Arc::new(Semaphore::new(options.threads)),
             sealed: Vec::new(),
         };
+
         encoders.share(0, 0, 0, 0);
         encoders
     }
 
-    /// How much memory there is for files of so many rows, of which `together` take rows at a time, with so many
-    /// columns in all.
+    /// Divides memory among files of `rows` rows, `together` of them open at a time, with `columns` columns in all.
     pub(crate) fn share(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
         let values = rows.min(ROWS).saturating_mul(columns.div_ceil(together.max(1)) as u64);
-        let usual = (self.threads * FILES_PER_THREAD).max(FEWEST_FILES);
-        let of_each = usize::try_from(values.saturating_mul(VALUE)).unwrap_or(usize::MAX).max(LEAST_MEMORY);
-        self.most = (memory / 2 / of_each).clamp(self.threads.min(usual), usual).max(together);
-        let each = (memory / 2 / self.most).max(LEAST_MEMORY);
+        let usual = (self.threads * FILES_PER_THREAD).max(MIN_FILES);
+        let of_each = usize::try_from(values.saturating_mul(VALUE)).unwrap_or(usize::MAX).max(MIN_MEMORY);
+        self.max_files = (memory / 2 / of_each).clamp(self.threads.min(usual), usual).max(together);
+        let each = (memory / 2 / self.max_files).max(MIN_MEMORY);
         self.encoding.memory = ByteSize::bytes(each as u64);
-        self.ahead_units = (memory / 2).max(LEAST_MEMORY).div_ceil(UNIT).min(Semaphore::MAX_PERMITS >> 1);
+        self.ahead_units = (memory / 2).max(MIN_MEMORY).div_ceil(UNIT).min(Semaphore::MAX_PERMITS >> 1);
         self.ahead_units = self.ahead_units.min(u32::MAX as usize);
         self.ahead = Arc::new(Semaphore::new(self.ahead_units));
     }
@@ -133,12 +133,14 @@ impl ChunkEncoderPool {
         Ok(())
     }
 
-    /// Begins the files of a chunk, each with the columns that it has of the rows to come.
+    /// Opens the files of a chunk, each with its columns among those of the rows to come.
     pub(crate) async fn open(&mut self, files: Vec<(ChunkFileSpec, Vec<usize>)>) -> Result<OpenChunk> {
         self.make_room(files.len()).await?;
         let files = files.into_iter().map(|(plan, columns)| {
             let (queue, rows) = mpsc::unbounded_channel();
-            let (output, turns, encoding) = (self.output.clone(), self.turns.clone(), self.encoding);
+            let output = self.output.clone();
+            let turns = self.turns.clone();
+            let encoding = self.encoding;
             self.tasks.spawn(encode(plan, encoding, output, turns, rows));
             OpenChunkFile { columns, queue }
         });
@@ -157,28 +159,29 @@ impl ChunkEncoderPool {
                 return Err(self.failure().await);
             }
         }
+
         Ok(())
     }
 
     /// Ends the files of a chunk.
     pub(crate) fn end(&mut self, chunk: OpenChunk) {
         for file in chunk.files {
-            // Who does not take it has failed, and is asked for its error later.
+            // A receiver that is gone has failed; its error is collected later.
             let _ = file.queue.send(EncoderMessage::End);
         }
     }
 
-    /// Waits until all files are whole that were ended.
+    /// Waits until all ended files are complete.
     pub(crate) async fn settle(&mut self) -> Result<()> {
         self.make_room(usize::MAX).await
     }
 
-    /// What is left to be published. Nothing may be under way.
+    /// Returns the files to publish. None may be in progress.
     pub(crate) fn into_sealed(self) -> Vec<(String, Sealed)> {
         self.sealed
     }
 
-    /// Gives up all files, and waits for those that are under way.
+    /// Cancels all files, and waits for those in progress.
     pub(crate) async fn give_up(&mut self) {
         self.tasks.shutdown().await;
         let sealed = std::mem::take(&mut self.sealed);
@@ -187,12 +190,12 @@ impl ChunkEncoderPool {
         }
     }
 
-    /// Waits until so many more may be under way, and for errors.
+    /// Waits until `more` further files may start, and reports errors.
     async fn make_room(&mut self, more: usize) -> Result<()> {
         while let Some(done) = self.tasks.try_join_next() {
             self.take(done)?;
         }
-        while !self.tasks.is_empty() && self.tasks.len().saturating_add(more) > self.most {
+        while !self.tasks.is_empty() && self.tasks.len().saturating_add(more) > self.max_files {
             if let Some(done) = self.tasks.join_next().await {
                 self.take(done)?;
             }
@@ -207,7 +210,7 @@ impl ChunkEncoderPool {
         Ok(())
     }
 
-    /// Why a file takes no more rows.
+    /// Returns the reason why a file takes no more rows.
     async fn failure(&mut self) -> Error {
         while let Some(done) = self.tasks.join_next().await {
             if let Err(error) = self.take(done) {
@@ -237,6 +240,7 @@ async fn encode(
             EncoderMessage::End => break,
         }
     }
+
     let sink = {
         let turn = turns.acquire().await;
         let _turn = turn.map_err(|error| ended(&error.to_string()))?;
@@ -246,7 +250,7 @@ async fn encode(
     Ok((plan.file, ended))
 }
 
-/// Bytes that these rows take, and not what shares buffers with them.
+/// Returns the bytes of these rows alone, without other rows in shared buffers.
 pub(crate) fn slice_bytes(rows: &RecordBatch) -> usize {
     let bytes = |column: &arrow::array::ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())

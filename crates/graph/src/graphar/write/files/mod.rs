@@ -1,4 +1,4 @@
-//! Files of a graph that are being written: encoders, where they go, and how far they are.
+//! Files of a graph that are being written: encoders, outputs and progress.
 
 pub(super) mod blocking;
 pub(super) mod chunk_file;

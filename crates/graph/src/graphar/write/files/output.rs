@@ -1,8 +1,8 @@
-//! Where the files of a graph go: a folder in which they appear together, or an object store in which only the graph's
-//! own file makes a graph of them.
+//! Destination of a graph's files: a folder in which they appear together, or an object store in which only the graph's
+//! own file makes them a graph.
 //!
-//! Chunks are objects under their final names at once: to hold thousands of uploads open until the end would hold as
-//! many parts in memory. They are removed again where the write fails.
+//! Chunks are objects under their final names at once: thousands of open uploads would hold as many parts in memory. If
+//! the write fails they are removed.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -19,10 +19,10 @@ use crate::{
     graphar::{graph_file::is_graph, write::names::unwritable},
 };
 
-/// Requests to an object store that are under way at a time.
+/// Concurrent requests to an object store.
 const REQUESTS: usize = 16;
 
-/// Takes files. Dropped before it is published, it leaves none behind.
+/// Takes files. If dropped before it is published, it leaves none.
 #[derive(Debug)]
 pub(crate) struct GraphOutput {
     base: Destination,
@@ -43,16 +43,16 @@ struct UploadedObjects {
     paths: Mutex<Vec<Path>>,
 }
 
-/// A file that is whole.
+/// Complete file.
 #[derive(Debug)]
 pub(crate) struct FinishedFile {
     pub(crate) bytes: u64,
-    /// What is left to be published: nothing of an object.
+    /// File to publish; `None` for an object.
     pub(crate) sealed: Option<Sealed>,
 }
 
 impl GraphOutput {
-    /// Files below `base`. Fails with [`StorageError::Exists`] where there are some that must not be replaced.
+    /// Opens an output below `base`. Fails with [`StorageError::Exists`] if it has files that must not be replaced.
     pub(crate) async fn create(
         base: Destination,
         overwrite: Overwrite,
@@ -67,6 +67,7 @@ impl GraphOutput {
                 GraphOutputTarget::Store { sinks, put }
             }
         };
+
         if overwrite == Overwrite::Replace && matches!(place, GraphOutputTarget::Store { .. }) {
             // Its chunks are replaced one by one from now on.
             remove_graphs(&base).await?;
@@ -74,13 +75,13 @@ impl GraphOutput {
         Ok(Self { base, overwrite, place })
     }
 
-    /// What errors call a file.
+    /// Returns the name of a file for errors.
     pub(crate) fn name_of(&self, file: &str) -> String {
         let named = self.base.join(file).map(|place| place.to_string());
         named.unwrap_or_else(|_| file.to_owned())
     }
 
-    /// A file of this name.
+    /// Opens a file of this name.
     pub(crate) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
         match &self.place {
             GraphOutputTarget::Folder(set) => Ok(set.open(file).await?),
@@ -90,7 +91,7 @@ impl GraphOutput {
         }
     }
 
-    /// Takes a file with all that was written to it.
+    /// Takes a complete file.
     pub(crate) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<FinishedFile> {
         match &self.place {
             GraphOutputTarget::Folder(_) => {
@@ -100,15 +101,15 @@ impl GraphOutput {
             GraphOutputTarget::Store { put, .. } => {
                 let path = self.path(file)?;
                 let bytes = sink.finish().await?;
-                // Only now it is certain to be this write's: what is there after an error may be another's.
+                // Only now the object is known to be from this write: after an error it may be another's.
                 put.paths.lock().push(path);
                 Ok(FinishedFile { bytes, sealed: None })
             }
         }
     }
 
-    /// Gives all files their names, and then the last of the texts its own, which says that the others are a graph.
-    /// Returns the bytes of the texts.
+    /// Gives all files their names, and then the last of the texts its own, which makes the others a graph. Returns the
+    /// bytes of the texts.
     pub(crate) async fn publish(
         self,
         files: Vec<(String, Sealed)>,
@@ -122,6 +123,7 @@ impl GraphOutput {
                 return Err(error);
             }
         };
+
         let Self { base, overwrite, place } = self;
         match place {
             GraphOutputTarget::Folder(mut set) => {
@@ -131,25 +133,28 @@ impl GraphOutput {
                 if let Some((file, sealed)) = written.pop() {
                     set.add_last(file, sealed);
                 }
+
                 for (file, sealed) in files.into_iter().chain(written) {
                     set.add(file, sealed);
                 }
                 set.publish(is_of_graph).await?;
             }
             GraphOutputTarget::Store { put, .. } => {
-                // There is a graph by now, whatever happens.
+                // The graph exists from here on, whatever fails.
                 let kept = std::mem::take(&mut *put.paths.lock());
                 if overwrite == Overwrite::Replace {
                     remove_others(&base, &kept).await?;
                 }
             }
         }
+
         Ok(bytes)
     }
 
-    /// Writes texts, one after the other. Returns their bytes, and what is left to be published.
+    /// Writes texts one by one. Returns their bytes, and the files to publish.
     async fn write(&self, texts: Vec<(String, String)>) -> Result<(u64, Vec<(String, Sealed)>)> {
-        let (mut bytes, mut sealed) = (0, Vec::new());
+        let mut bytes = 0;
+        let mut sealed = Vec::new();
         for (file, text) in texts {
             let mut sink = self.open(&file).await?;
             sink.write(text.as_bytes()).await?;
@@ -183,7 +188,7 @@ impl GraphOutput {
     }
 }
 
-/// Takes away what makes graphs of files that are there.
+/// Removes the description files of existing graphs.
 async fn remove_graphs(base: &Destination) -> Result<()> {
     match base {
         Destination::File(folder) => {
@@ -197,6 +202,7 @@ async fn remove_graphs(base: &Destination) -> Result<()> {
                 }
                 Ok(())
             };
+
             let shown = base.to_string();
             let failed = |error: std::io::Error| unwritable(shown, format!("the graph there stays: {error}"));
             blocking(move || remove().map_err(failed)).await
@@ -223,6 +229,7 @@ async fn remove_others(base: &Destination, kept: &[Path]) -> Result<()> {
         let name = below.map(|parts| parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/"));
         name.is_some_and(|name| is_of_graph(&name)) && !kept.contains(location)
     };
+
     let found = origin.store().list(Some(path)).map_ok(|object| object.location);
     let found = found.try_filter(|location| futures::future::ready(is_old(location)));
     let found: Vec<Path> = found.try_collect().await.map_err(failed)?;
@@ -230,7 +237,7 @@ async fn remove_others(base: &Destination, kept: &[Path]) -> Result<()> {
     Ok(())
 }
 
-/// As well as it can be done.
+/// Deletes objects, ignoring errors.
 async fn delete(store: Arc<dyn ObjectStore>, paths: Vec<Path>) {
     let deleted = futures::stream::iter(paths).map(|path| {
         let store = store.clone();
@@ -258,7 +265,7 @@ impl Drop for UploadedObjects {
     }
 }
 
-/// Whether a file has a name that files of graphs have: what it holds is replaced by the next graph.
+/// Returns true for names of a graph's files, which the next graph replaces.
 fn is_of_graph(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_numbered = |kind: &str| {
@@ -266,9 +273,11 @@ fn is_of_graph(name: &str) -> bool {
         digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let is_description = [".graph.yml", ".vertex.yml", ".edge.yml"].iter().any(|end| file.ends_with(end));
-    match folder.is_empty() {
-        true => is_description,
-        false => file == "vertex_count" || is_numbered("edge_count") || is_numbered("chunk"),
+
+    if folder.is_empty() {
+        is_description
+    } else {
+        file == "vertex_count" || is_numbered("edge_count") || is_numbered("chunk")
     }
 }
 
@@ -287,6 +296,7 @@ mod tests {
         ] {
             assert!(is_of_graph(name), "{name}");
         }
+
         for name in ["README.md", "chunk0", "raw/chunk", "raw/chunk0.csv", "x/a.graph.yml", "vertex_count"] {
             assert!(!is_of_graph(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Which vertices edges begin and end at.
+//! Resolves the end columns of edges to vertex indexes.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::{
     },
 };
 
-/// The vertices of a type, as edges name them.
+/// Vertices of a type, as edges refer to them.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointVertices {
     pub(crate) vertex_type: String,
     pub(crate) count: u64,
-    /// There are none where vertices have no keys.
+    /// `None` if vertices have no keys.
     pub(crate) keys: Option<Arc<VertexKeyIndex>>,
 }
 
-/// Both columns of ends.
+/// Resolver of both end columns.
 #[derive(Debug)]
 pub(crate) struct EndpointResolver {
     source: EndpointColumn,
@@ -40,7 +40,7 @@ struct EndpointColumn {
     by_index: bool,
 }
 
-/// The first row of a batch that names no vertex.
+/// First row of a batch that refers to no vertex.
 struct UnknownEndpoint {
     row: usize,
     error: Error,
@@ -58,7 +58,8 @@ impl EndpointResolver {
         Ok(Self { source, destination })
     }
 
-    /// The indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for errors.
+    /// Returns the indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for
+    /// errors.
     pub(crate) fn find(
         &self,
         arriving: &InputColumns,
@@ -89,7 +90,8 @@ impl EndpointColumn {
             _ if by_index => return Err(wrong(format!("indexes are whole numbers, not {from}"))),
             Some(keys) if keys.can_be(from) => keys.arrow(),
             Some(keys) => {
-                let (to, of) = (keys.arrow(), &vertices.vertex_type);
+                let to = keys.arrow();
+                let of = &vertices.vertex_type;
                 return Err(wrong(format!("the keys of {of} are of {to}, and these are {from}")));
             }
             None => {
@@ -97,6 +99,7 @@ impl EndpointColumn {
                 return Err(wrong(reason));
             }
         };
+
         Ok(Self { column: arriving.nullable_column(column, to)?, vertices, by_index })
     }
 
@@ -117,10 +120,13 @@ impl EndpointColumn {
     }
 
     fn unknown(&self, arriving: &InputColumns, values: &dyn Array, row: usize, first_row: u64) -> Error {
-        let (of, column, number) = (arriving.of(), self.column.name(), first_row + row as u64);
+        let of = arriving.of();
+        let column = self.column.name();
+        let number = first_row + row as u64;
         if values.is_null(row) {
             return unwritable(of, format!("column {column}: a null in row {number}"));
         }
+
         let vertex_type = &self.vertices.vertex_type;
         match values.as_primitive_opt::<Int64Type>() {
             Some(indexes) if self.by_index => Error::OutOfRange {
@@ -147,7 +153,7 @@ fn is_whole(from: &DataType) -> bool {
     }
 }
 
-/// The values, or the first row whose value is no index.
+/// Returns the values, or the first row whose value is no index.
 fn indexes(values: &dyn Array, count: u64) -> std::result::Result<Vec<u64>, usize> {
     let null = first_null(values).unwrap_or(values.len());
     let numbers = values.as_primitive::<Int64Type>().values();

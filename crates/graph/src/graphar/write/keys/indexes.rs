@@ -1,8 +1,8 @@
-//! Indexes of vertices, in half the bytes where there are not too many vertices.
+//! Vector of vertex indexes, in 4 bytes each if they fit.
 
 use arrow::array::Int64Array;
 
-/// Numbers below a bound that is known beforehand.
+/// Numbers below a bound that is known in advance.
 #[derive(Debug)]
 pub(crate) enum VertexIndexVec {
     Narrow(Vec<u32>),
@@ -10,15 +10,17 @@ pub(crate) enum VertexIndexVec {
 }
 
 impl VertexIndexVec {
-    /// Numbers below `bound`, with room for so many: what is not used of it takes no memory, and nothing has to move.
+    /// Returns an empty vector for numbers below `bound`, with reserved address space for `room` of them: unused space
+    /// takes no memory, and nothing has to move.
     pub(crate) fn below(bound: u64, room: usize) -> Self {
-        match Self::width(bound) == size_of::<u32>() {
-            true => Self::Narrow(with_room(room)),
-            false => Self::Wide(with_room(room)),
+        if Self::width(bound) == size_of::<u32>() {
+            Self::Narrow(with_room(room))
+        } else {
+            Self::Wide(with_room(room))
         }
     }
 
-    /// Bytes of each number below `bound`.
+    /// Returns the bytes per number below `bound`.
     pub(crate) fn width(bound: u64) -> usize {
         if bound <= 1 << 32 { size_of::<u32>() } else { size_of::<u64>() }
     }
@@ -30,7 +32,7 @@ impl VertexIndexVec {
         }
     }
 
-    /// Appends numbers that are below the bound.
+    /// Appends numbers, which are below the bound.
     pub(crate) fn extend(&mut self, more: &[u64]) {
         match self {
             Self::Narrow(all) => {
@@ -44,7 +46,7 @@ impl VertexIndexVec {
         }
     }
 
-    /// The number at a place, which is one of those that were appended.
+    /// Returns the number at a position, which was appended.
     pub(crate) fn get(&self, at: u32) -> u64 {
         let found = match self {
             Self::Narrow(all) => all.get(at as usize).copied().map(u64::from),
@@ -53,20 +55,20 @@ impl VertexIndexVec {
         found.unwrap_or_default()
     }
 
-    /// Those at some places.
+    /// Returns the numbers at some positions.
     pub(crate) fn take(&self, places: &[u32]) -> Int64Array {
         places.iter().map(|at| self.get(*at) as i64).collect::<Vec<i64>>().into()
     }
 }
 
-/// With room where the system promises it; otherwise it grows.
+/// Reserves space if the system grants it; otherwise the vector grows.
 fn with_room<T>(room: usize) -> Vec<T> {
     let mut all = Vec::new();
     let _ = all.try_reserve_exact(room);
     all
 }
 
-/// Grows by an eighth at least: doubling would take as much again of what may be most of the memory.
+/// Grows by at least an eighth: doubling would copy what may be most of the memory.
 pub(crate) fn make_room<T>(all: &mut Vec<T>, more: usize) {
     if all.capacity() - all.len() < more {
         all.reserve_exact(more.max(all.len() / 8));

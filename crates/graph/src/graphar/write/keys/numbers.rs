@@ -1,4 +1,4 @@
-//! Keys that are whole numbers: as a range for as long as each is one more than the last, then in a hash table.
+//! Integer keys: a range while each is one more than the last, then a hash table.
 
 use std::hash::BuildHasher;
 
@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::room::{KeyInsertError, table_bytes};
 
-/// Keys in the order in which they came.
+/// Keys in their order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct IntKeyIndex {
     first: i64,
@@ -15,15 +15,15 @@ pub(crate) struct IntKeyIndex {
     hasher: DefaultHashBuilder,
 }
 
-/// A key and its index, in words of 4 bytes, so that no byte is left unused.
+/// Key and its index, in words of 4 bytes, to avoid padding.
 #[derive(Clone, Copy, Debug)]
 struct IntKeyEntry {
     key: [u32; 2],
     index: u32,
 }
 
-/// A table's indexes are numbers of 4 bytes.
-const MOST: u64 = 1 << 32;
+/// Limit of the table's 4-byte indexes.
+const MAX_KEYS: u64 = 1 << 32;
 
 impl IntKeyEntry {
     fn new(key: i64, index: u64) -> Self {
@@ -46,6 +46,7 @@ impl IntKeyIndex {
         if rest.is_empty() {
             return Ok(());
         }
+
         self.make_room(rest.len(), limit)?;
         for (row, key) in rest.iter().enumerate() {
             self.insert_one(*key)
@@ -54,7 +55,7 @@ impl IntKeyIndex {
         Ok(())
     }
 
-    /// How many of the keys go on with the range.
+    /// Returns the number of keys that continue the range.
     fn extend_range(&mut self, keys: &[i64]) -> usize {
         if self.count == 0 {
             self.first = keys.first().copied().unwrap_or_default();
@@ -72,10 +73,11 @@ impl IntKeyIndex {
         if count <= held {
             return Ok(());
         }
-        // The old table goes when the new one is filled.
-        if count > MOST || Self::needed(count) + self.memory() as u64 > limit as u64 {
+        // The old table is freed once the new one is filled.
+        if count > MAX_KEYS || Self::needed(count) + self.memory() as u64 > limit as u64 {
             return Err(KeyInsertError::TooLarge);
         }
+
         let hasher = &self.hasher;
         let hash = |slot: &IntKeyEntry| hasher.hash_one(slot.key());
         match &mut self.table {
@@ -89,10 +91,11 @@ impl IntKeyIndex {
                 self.table = Some(table);
             }
         }
+
         Ok(())
     }
 
-    /// Fails with the index that the key has already.
+    /// Inserts a key; fails with its index if it exists already.
     fn insert_one(&mut self, key: i64) -> Result<(), u64> {
         let Some(table) = &mut self.table else { return Ok(()) };
         let hasher = &self.hasher;
@@ -117,6 +120,7 @@ impl IntKeyIndex {
                 found.map(|slot| u64::from(slot.index)).ok_or(row)
             }
         };
+
         keys.iter().enumerate().map(find).collect()
     }
 

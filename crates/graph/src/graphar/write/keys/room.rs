@@ -1,25 +1,25 @@
-//! What room keys take, and why they are not taken.
+//! Memory of keys, and reasons for refusing them.
 
 use arrow::array::{Array, AsArray};
 
-/// Why keys were not taken.
+/// Reason for refusing keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyInsertError {
-    /// This row of the batch has none.
+    /// This row of the batch is null.
     Null { row: usize },
     /// This row of the batch has the key of an earlier vertex.
     Repeated { row: usize, earlier: u64 },
-    /// They would take more memory than they may.
+    /// Keys exceed the memory limit.
     TooLarge,
 }
 
-/// Bytes of a hash table's room for `count` entries, which doubles when it is full.
+/// Returns the bytes of a hash table for `count` entries; it doubles when it is full.
 pub(crate) fn table_bytes(count: u64, entry: usize) -> u64 {
     let buckets = (count.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
     buckets.saturating_mul(entry as u64 + 1) + 16
 }
 
-/// Bytes of texts, which keys are made of.
+/// Returns the bytes of the keys' texts.
 pub(crate) fn text_bytes(keys: &dyn Array) -> u64 {
     match keys.as_string_opt::<i32>() {
         Some(texts) => {

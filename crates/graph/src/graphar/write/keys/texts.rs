@@ -1,4 +1,4 @@
-//! Keys that are texts: their bytes one after the other, and a hash table of where they are.
+//! String keys: their bytes concatenated, and a hash table of their positions.
 
 use std::hash::BuildHasher;
 
@@ -10,33 +10,33 @@ use super::{
     room::{KeyInsertError, table_bytes, text_bytes},
 };
 
-/// Keys in the order in which they came.
+/// Keys in their order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct StringKeyIndex {
-    /// Of all texts, one after the other.
+    /// Concatenated texts.
     bytes: Vec<u8>,
-    /// Where each text ends.
+    /// End of each text.
     ends: Vec<u64>,
     table: HashTable<StringKeyEntry>,
     hasher: DefaultHashBuilder,
 }
 
-/// With half the hash beside it, few other texts are looked at, and none when the table grows.
+/// Entry with half the hash: few other texts are compared, and none when the table grows.
 #[derive(Clone, Copy, Debug)]
 struct StringKeyEntry {
     hash: u32,
     index: u32,
 }
 
-/// A table's indexes are numbers of 4 bytes.
-const MOST: u64 = 1 << 32;
+/// Limit of the table's 4-byte indexes.
+const MAX_KEYS: u64 = 1 << 32;
 
 impl StringKeyEntry {
     fn new(hash: u64, index: usize) -> Self {
         Self { hash: (hash >> 32) as u32, index: index as u32 }
     }
 
-    /// Spread over all bits: tables look at the lowest and at the highest.
+    /// Spreads the hash over all bits: tables use the lowest and the highest.
     fn spread(&self) -> u64 {
         u64::from(self.hash).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20)
     }
@@ -57,9 +57,11 @@ impl StringKeyIndex {
                 }
                 Entry::Vacant(place) => place.insert(slot),
             };
+
             bytes.extend_from_slice(key);
             ends.push(bytes.len() as u64);
         }
+
         Ok(())
     }
 
@@ -70,9 +72,10 @@ impl StringKeyIndex {
         let grows = count > self.table.capacity() as u64;
         let grown = if grows { table_bytes(count, size_of::<StringKeyEntry>()) } else { 0 };
         let texts = (more + self.ends.len() / 8) * size_of::<u64>() + more_bytes + self.bytes.len() / 8;
-        if count > MOST || grown + (texts + self.memory()) as u64 > limit as u64 {
+        if count > MAX_KEYS || grown + (texts + self.memory()) as u64 > limit as u64 {
             return Err(KeyInsertError::TooLarge);
         }
+
         make_room(&mut self.bytes, more_bytes);
         make_room(&mut self.ends, more);
         self.table.reserve(more, StringKeyEntry::spread);
@@ -100,7 +103,7 @@ impl StringKeyIndex {
     }
 }
 
-/// The text of an index that was given out.
+/// Returns the text of an assigned index.
 fn text<'a>(bytes: &'a [u8], ends: &[u64], index: u32) -> &'a [u8] {
     let index = index as usize;
     let end = ends.get(index).copied().unwrap_or_default();

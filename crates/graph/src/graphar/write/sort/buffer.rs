@@ -1,4 +1,4 @@
-//! Edges in memory, in the order in which they arrived.
+//! In-memory buffer of edges in their order of arrival.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::{
     },
 };
 
-/// Rows of a block of properties: where a row is, is found by a shift.
+/// Rows of a block of properties: a shift finds the block of a row.
 const BLOCK_BITS: u32 = 14;
 const BLOCK: usize = 1 << BLOCK_BITS;
-/// Bytes for each edge beside its own: its place in the order, and what it is sorted by.
+/// Bytes per edge beyond its own: its place in the order, and its sort key.
 const OVERHEAD: usize = 24;
-/// Edges are numbered in 4 bytes.
-const MOST: usize = u32::MAX as usize;
+/// Limit of the 4-byte edge numbers.
+const MAX_EDGES: usize = u32::MAX as usize;
 
-/// Edges that arrive.
+/// Buffer of incoming edges.
 #[derive(Debug)]
 pub(crate) struct EdgeSortBuffer {
     edges: BufferedEdges,
-    /// Makes blocks of batches. Where edges have no properties there is nothing to make.
+    /// Makes blocks of batches; `None` if edges have no properties.
     blocks: Option<BatchCoalescer>,
     bytes: usize,
-    /// Vertices that edges may begin and end at.
+    /// Numbers of source and destination vertices.
     bounds: (u64, u64),
-    /// Edges that there is memory for.
+    /// Number of edges that fit into memory.
     room: usize,
 }
 
-/// Edges that are not added to any more.
+/// Frozen buffer of edges.
 #[derive(Debug)]
 pub(crate) struct BufferedEdges {
     /// Both ends, and properties.
@@ -48,10 +48,10 @@ pub(crate) struct BufferedEdges {
 }
 
 impl EdgeSortBuffer {
-    /// Edges with both ends and properties, between vertices of these numbers, that take so much memory.
+    /// Returns a buffer of `memory` bytes for edges with both ends and properties, between `bounds` vertices.
     pub(crate) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
-        // What arrives together is taken in before anything is sorted.
-        let room = (memory / bytes_of_edge(bounds)).min(MOST) + ROWS_AT_ONCE;
+        // Rows that arrive together are taken in before any sort.
+        let room = (memory / bytes_of_edge(bounds)).min(MAX_EDGES) + ROWS_AT_ONCE;
         let has_some = !properties.fields().is_empty();
         let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
         let edges = BufferedEdges {
@@ -60,6 +60,7 @@ impl EdgeSortBuffer {
             destination: VertexIndexVec::below(bounds.1, room),
             properties: Vec::new(),
         };
+
         Self { edges, blocks, bytes: 0, bounds, room }
     }
 
@@ -67,14 +68,14 @@ impl EdgeSortBuffer {
         self.edges.len()
     }
 
-    /// Bytes that they take, with what they take while they are sorted.
+    /// Returns the bytes in use, including those of a sort.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether so many more would be too many to be numbered.
+    /// Returns true if `more` further edges would exceed the limit of edge numbers.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.len() + more > MOST
+        self.len() + more > MAX_EDGES
     }
 
     pub(crate) fn push(
@@ -94,7 +95,7 @@ impl EdgeSortBuffer {
         Ok(())
     }
 
-    /// What arrived, and a new buffer for what comes.
+    /// Returns the buffered edges, and starts a new buffer.
     pub(crate) fn take(&mut self) -> Result<BufferedEdges> {
         if let Some(blocks) = &mut self.blocks {
             blocks.finish_buffered_batch().map_err(failed)?;
@@ -108,7 +109,7 @@ impl EdgeSortBuffer {
     }
 }
 
-/// Bytes of an edge without its properties, with what it takes while it is sorted.
+/// Returns the bytes of an edge without its properties, including those of a sort.
 fn bytes_of_edge((from, to): (u64, u64)) -> usize {
     VertexIndexVec::width(from) + VertexIndexVec::width(to) + OVERHEAD
 }
@@ -118,20 +119,22 @@ impl BufferedEdges {
         self.source.len()
     }
 
-    /// Bytes of a row, about.
+    /// Returns the approximate bytes of a row.
     pub(crate) fn row_bytes(&self) -> usize {
         let properties: usize = self.properties.iter().map(slice_bytes).sum();
         properties / self.len().max(1) + 2 * size_of::<i64>()
     }
 
-    /// Some edges, in this order.
+    /// Gathers edges in the order of `rows`.
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(self.source.take(rows)), Arc::new(self.destination.take(rows))];
-        let places: Vec<(usize, usize)> = match self.properties.is_empty() {
-            true => Vec::new(),
-            false => rows.iter().map(|row| ((row >> BLOCK_BITS) as usize, *row as usize % BLOCK)).collect(),
+        let places: Vec<(usize, usize)> = if self.properties.is_empty() {
+            Vec::new()
+        } else {
+            rows.iter().map(|row| ((row >> BLOCK_BITS) as usize, *row as usize % BLOCK)).collect()
         };
+
         for column in 2..self.schema.fields().len() {
             let blocks = self.properties.iter().filter_map(|block| block.columns().get(column - 2));
             let blocks: Vec<&dyn Array> = blocks.map(AsRef::as_ref).collect();

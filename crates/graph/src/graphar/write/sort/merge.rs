@@ -1,5 +1,4 @@
-//! Sorted runs become one: the next edge is the least of those that are first in each run, and of equal ones that of the
-//! earliest run.
+//! K-way merge of sorted runs: yields the least of the runs' first edges; equal edges come from the earliest run first.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -16,18 +15,18 @@ use super::{
 };
 use crate::Result;
 
-/// What an edge is sorted by: its key, and the number of its run.
+/// Sort key of an edge: its key, and the number of its run.
 type EdgeMergeKey = (u64, u64, usize);
 
-/// The edges of some runs, in batches that are about as long as those of the runs.
+/// Merged edges of some runs, in batches about as long as those of the runs.
 pub(crate) struct EdgeMergeIterator {
     arrangement: AdjacencyLayout,
     schema: SchemaRef,
-    most_rows: usize,
+    max_rows: usize,
     runs: Vec<EdgeRunCursor>,
-    /// The first edge of each run that has some left.
+    /// First edge of each run with edges left.
     next: BinaryHeap<Reverse<EdgeMergeKey>>,
-    /// Edges of the batch that is being put together: their run, and where they are in its batch.
+    /// Edges of the batch that is being gathered: run, and position in the run's batch.
     taken: Vec<(usize, usize)>,
     is_broken: bool,
 }
@@ -39,31 +38,32 @@ struct EdgeRunCursor {
 }
 
 impl EdgeMergeIterator {
-    /// Runs in the order in which their edges arrived.
+    /// Takes runs in the order in which their edges arrived.
     pub(crate) fn new(
         runs: Vec<SortRun>,
         arrangement: AdjacencyLayout,
         schema: &SchemaRef,
-        most_rows: usize,
+        max_rows: usize,
     ) -> Result<Self> {
         let empty = RecordBatch::new_empty(schema.clone());
         let cursor = |run: SortRun| Ok(EdgeRunCursor { reader: run.read()?, batch: empty.clone(), at: 0 });
         let mut merge = Self {
             arrangement,
             schema: schema.clone(),
-            most_rows: most_rows.max(1),
+            max_rows: max_rows.max(1),
             runs: runs.into_iter().map(cursor).collect::<Result<_>>()?,
             next: BinaryHeap::new(),
             taken: Vec::new(),
             is_broken: false,
         };
+
         for run in 0..merge.runs.len() {
             merge.read(run)?;
         }
         Ok(merge)
     }
 
-    /// Puts the next batch of a run in place of the one that was used up.
+    /// Replaces the used-up batch of a run by its next.
     fn read(&mut self, run: usize) -> Result<()> {
         let Some(cursor) = self.runs.get_mut(run) else { return Ok(()) };
         // A run has no empty batches.
@@ -81,24 +81,26 @@ impl EdgeMergeIterator {
             let Some(cursor) = self.runs.get_mut(run) else { continue };
             let limit = self.next.peek().map(|Reverse(limit)| *limit);
             let mut next;
-            // Those of one run that follow each other need not go through the heap.
+            // Consecutive edges of one run bypass the heap.
             loop {
                 self.taken.push((run, cursor.at));
                 cursor.at += 1;
                 next = cursor.place(&self.arrangement, run);
                 let is_next = next.is_some_and(|next| limit.is_none_or(|limit| next < limit));
-                if !is_next || self.taken.len() >= self.most_rows {
+                if !is_next || self.taken.len() >= self.max_rows {
                     break;
                 }
             }
+
             self.next.extend(next.map(Reverse));
             if next.is_none() {
                 used_up = Some(run);
             }
-            if used_up.is_some() || self.taken.len() >= self.most_rows {
+            if used_up.is_some() || self.taken.len() >= self.max_rows {
                 break;
             }
         }
+
         if self.taken.is_empty() {
             return Ok(None);
         }
@@ -106,6 +108,7 @@ impl EdgeMergeIterator {
         if let Some(run) = used_up {
             self.read(run)?;
         }
+
         Ok(Some(batch))
     }
 
@@ -122,7 +125,7 @@ impl EdgeMergeIterator {
 }
 
 impl EdgeRunCursor {
-    /// The place of its next edge; `None` where its batch is used up.
+    /// Returns the key of its next edge; `None` if its batch is used up.
     fn place(&self, arrangement: &AdjacencyLayout, run: usize) -> Option<EdgeMergeKey> {
         let end = |column: usize| {
             let ends = self.batch.columns().get(column)?.as_primitive_opt::<Int64Type>()?;

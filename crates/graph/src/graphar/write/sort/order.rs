@@ -1,8 +1,8 @@
-//! The order of edges in an adjacency list.
+//! Order of edges in an adjacency list.
 //!
-//! Edges are first spread over the parts of the list, which keeps the order in which they arrived. Then stretches of
-//! parts are sorted side by side, as numbers that hold both ends and the place of an edge in a few bits each: so nothing
-//! but numbers is compared, and edges of the same ends stay in their order.
+//! Edges are first distributed to the parts of the list, stably. Then stretches of parts are sorted in parallel, as
+//! integers that pack both ends and the place of an edge: only integers are compared, and edges of the same ends keep
+//! their order.
 
 use std::{ops::Range, thread};
 
@@ -11,21 +11,21 @@ use parking_lot::Mutex;
 use super::buffer::BufferedEdges;
 use crate::{AdjacencyOrder, Side};
 
-/// Edges that are sorted by one thread at least.
+/// Minimum number of edges that one thread sorts.
 const STRETCH: usize = 1 << 16;
 
-/// How a list arranges edges.
+/// Layout of a list's edges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdjacencyLayout {
     pub(crate) order: AdjacencyOrder,
-    /// Vertices of a part.
+    /// Vertices per part.
     pub(crate) part_size: u64,
-    /// Vertices that it is aligned by.
+    /// Number of vertices that it is aligned by.
     pub(crate) vertices: u64,
 }
 
 impl AdjacencyLayout {
-    /// The vertex by which an edge has its part, and the other.
+    /// Returns the vertex that decides the part of an edge, and the other.
     pub(crate) fn aligned(&self, source: u64, destination: u64) -> (u64, u64) {
         match self.order.aligned_by() {
             Side::Source => (source, destination),
@@ -33,16 +33,13 @@ impl AdjacencyLayout {
         }
     }
 
-    /// What edges are sorted by; equal ones stay in their order.
+    /// Returns the sort key; edges with equal keys keep their order.
     pub(crate) fn key(&self, source: u64, destination: u64) -> (u64, u64) {
         let (major, minor) = self.aligned(source, destination);
-        match self.order.is_ordered() {
-            true => (major, minor),
-            false => (self.part(major), 0),
-        }
+        if self.order.is_ordered() { (major, minor) } else { (self.part(major), 0) }
     }
 
-    /// The part of a vertex's edges.
+    /// Returns the part of a vertex's edges.
     pub(crate) fn part(&self, vertex: u64) -> u64 {
         if self.part_size >= self.vertices { 0 } else { vertex / self.part_size.max(1) }
     }
@@ -51,12 +48,13 @@ impl AdjacencyLayout {
         self.vertices.div_ceil(self.part_size.max(1))
     }
 
-    /// The places of all edges, in the order of the list.
+    /// Returns the places of all edges, in the order of the list.
     pub(crate) fn sort(&self, edges: &BufferedEdges, threads: usize) -> Vec<u32> {
         let (mut rows, ends) = self.spread(edges);
         if !self.order.is_ordered() {
             return rows;
         }
+
         let mut left = rows.as_mut_slice();
         let mut stretches = Vec::new();
         for range in stretches_of(&ends) {
@@ -64,7 +62,8 @@ impl AdjacencyLayout {
             stretches.push(stretch);
             left = rest;
         }
-        // The largest last, where it is taken first.
+
+        // The largest last, since `pop` takes from the end.
         stretches.sort_by_key(|stretch| stretch.len());
         let threads = threads.min(stretches.len());
         let stretches = Mutex::new(stretches);
@@ -73,9 +72,10 @@ impl AdjacencyLayout {
                 self.sort_stretch(edges, stretch);
             }
         };
+
         thread::scope(|scope| {
             for _ in 1..threads {
-                // Without further threads, this one does it all.
+                // If no thread can be spawned, this one does all the work.
                 let _ = thread::Builder::new().name("stylobate-sort".to_owned()).spawn_scoped(scope, work);
             }
             work();
@@ -83,13 +83,14 @@ impl AdjacencyLayout {
         rows
     }
 
-    /// The places of edges part by part, and where each part ends.
+    /// Returns the places of edges part by part, and the end of each part.
     fn spread(&self, edges: &BufferedEdges) -> (Vec<u32>, Vec<u32>) {
         let count = edges.len() as u32;
         let parts = usize::try_from(self.parts()).unwrap_or(usize::MAX);
         if parts <= 1 {
             return ((0..count).collect(), vec![count]);
         }
+
         let part = |row: u32| self.part(self.aligned(edges.source.get(row), edges.destination.get(row)).0);
         let mut next = vec![0_u32; parts];
         for row in 0..count {
@@ -97,10 +98,12 @@ impl AdjacencyLayout {
                 *edges += 1;
             }
         }
+
         let mut start = 0;
         for place in &mut next {
             start += std::mem::replace(place, start);
         }
+
         let mut rows = vec![0_u32; edges.len()];
         for row in 0..count {
             let Some(place) = next.get_mut(part(row) as usize) else { continue };
@@ -109,6 +112,7 @@ impl AdjacencyLayout {
             }
             *place += 1;
         }
+
         (rows, next)
     }
 
@@ -121,10 +125,11 @@ impl AdjacencyLayout {
         let place_bits = bits(rows.len() as u64);
         let all_bits = bits(most.saturating_sub(least)) + minor_bits + place_bits;
         let places = (1_u64 << place_bits) - 1;
+
         if all_bits <= u64::BITS {
             let pack = |place: usize, row: u32| {
                 let (major, minor) = key(row);
-                // A shift by all bits would be none: there is nothing to be shifted then.
+                // A shift by all bits would overflow, but nothing is left to shift then.
                 let major = (major - least).checked_shl(minor_bits).unwrap_or(0);
                 ((major | minor) << place_bits) | place as u64
             };
@@ -150,12 +155,12 @@ fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, 
     }
 }
 
-/// Bits that numbers up to this one need.
+/// Returns the bits of numbers up to `most`.
 fn bits(most: u64) -> u32 {
     u64::BITS - most.leading_zeros()
 }
 
-/// Whole parts, as many as are worth a thread's while.
+/// Groups whole parts into stretches that are worth a thread.
 fn stretches_of(ends: &[u32]) -> Vec<Range<usize>> {
     let mut stretches = Vec::new();
     let mut start = 0;
@@ -167,6 +172,7 @@ fn stretches_of(ends: &[u32]) -> Vec<Range<usize>> {
             start = end;
         }
     }
+
     stretches
 }
 
@@ -220,6 +226,7 @@ mod tests {
                     let (source, destination) = ends[*row as usize];
                     arrangement.key(source, destination)
                 });
+
                 for threads in [1, 4] {
                     assert!(
                         arrangement.sort(&all, threads) == wanted,

@@ -1,4 +1,4 @@
-//! Sorted edges on disk, which have no name there: however the process ends, nothing is left of them.
+//! Sorted edges in unnamed files on disk: nothing is left of them, however the process ends.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use arrow::{
 
 use crate::{Error, Result, graphar::write::names::unwritable};
 
-/// Bytes that are written and read at a time.
+/// Bytes written and read at a time.
 const AT_ONCE: usize = 256 << 10;
 
 /// Batches of edges in the order of a list.
@@ -24,7 +24,7 @@ pub(crate) struct SortRun {
     file: File,
 }
 
-/// The batches of a run, one after the other.
+/// Reader of the batches of a run.
 pub(crate) type SortRunReader = StreamReader<BufReader<File>>;
 
 impl SortRun {
@@ -37,6 +37,7 @@ impl SortRun {
         let failed = |error: ArrowError| unsorted(folder, &error);
         let file = tempfile::tempfile_in(folder).map_err(|error| unsorted(folder, &error))?;
         let out = BufWriter::with_capacity(AT_ONCE, file);
+
         let mut writer = StreamWriter::try_new(out, schema).map_err(failed)?;
         for batch in batches {
             writer.write(&batch?).map_err(failed)?;
@@ -45,17 +46,18 @@ impl SortRun {
         out.flush().map_err(|error| unsorted(folder, &error))?;
         let mut file = out.into_inner().map_err(|error| unsorted(folder, error.error()))?;
         file.rewind().map_err(|error| unsorted(folder, &error))?;
+
         Ok(Self { file })
     }
 
-    /// Reads them again.
+    /// Opens the run for reading.
     pub(crate) fn read(self) -> Result<SortRunReader> {
         let input = BufReader::with_capacity(AT_ONCE, self.file);
         StreamReader::try_new(input, None).map_err(unread)
     }
 }
 
-/// What came of reading a run.
+/// Returns the error of reading a run.
 pub(crate) fn unread(error: ArrowError) -> Error {
     unwritable("edges", format!("what was sorted on disk cannot be read again: {error}"))
 }

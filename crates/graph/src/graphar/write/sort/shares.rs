@@ -1,20 +1,20 @@
-//! How the memory of a writer is divided.
+//! Division of a writer's memory.
 
 use stylobate_storage::ByteSize;
 
-/// Who may take how many bytes.
+/// Memory of each consumer, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriterMemoryBudget {
     /// All keys together.
     pub(crate) keys: usize,
     /// Edges that are being sorted.
     pub(crate) sort: usize,
-    /// Files that are being written, and rows on their way to them.
+    /// Files that are being written, and rows queued for them.
     pub(crate) encoders: usize,
 }
 
 impl WriterMemoryBudget {
-    /// Where keys take so many bytes already. What is left over is for batches that arrive and that are put together.
+    /// Divides the memory after the `keys` bytes that keys already take. The rest is for incoming and gathered batches.
     pub(crate) fn new(memory: ByteSize, keys: usize) -> Self {
         let memory = memory.as_usize();
         let left = memory.saturating_sub(keys);

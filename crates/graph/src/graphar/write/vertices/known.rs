@@ -1,4 +1,4 @@
-//! What is kept of vertices that arrived: their keys, until edges have named them, and their labels.
+//! State kept of vertices that arrived: their keys, until edges have referred to them, and their labels.
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct KeyAndLabelBuilder {
     pub(crate) key: Option<IndexedKeyColumn>,
     pub(crate) labels: Option<LabelColumnsBuilder>,
-    /// Bytes that both may take.
+    /// Memory of both, in bytes.
     pub(crate) share: usize,
     /// Keys that arrived, and bytes of their texts.
     count: u64,
@@ -37,7 +37,7 @@ impl KeyAndLabelBuilder {
         Self { key, labels, share, count: 0, text_bytes: 0 }
     }
 
-    /// Takes in some vertices, whose keys were cast to what they are kept as. Returns whether they fit.
+    /// Adds vertices, whose keys are already cast to the key type. Returns true if they fit.
     pub(crate) fn take_in(
         &mut self,
         arriving: &InputColumns,
@@ -59,19 +59,22 @@ impl KeyAndLabelBuilder {
             );
             return Err(unwritable(arriving.of(), reason));
         }
+
         self.count(keys);
         let Some((key, keys)) = self.key.as_mut().zip(keys) else { return Ok(true) };
         match key.keys.insert(keys, self.share - labels_bytes) {
             Ok(()) => Ok(true),
             Err(KeyInsertError::TooLarge) => Ok(false),
             Err(KeyInsertError::Null { row }) => {
-                let (column, row) = (key.column.name(), first_row + row as u64);
+                let column = key.column.name();
+                let row = first_row + row as u64;
                 Err(unwritable(arriving.of(), format!("column {column}: the key of row {row} is null")))
             }
             Err(KeyInsertError::Repeated { row, earlier }) => {
                 let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
                 let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
-                let (column, row) = (key.column.name(), first_row + row as u64);
+                let column = key.column.name();
+                let row = first_row + row as u64;
                 let reason =
                     format!("column {column}: the key {shown} of row {row} is that of row {earlier} too");
                 Err(unwritable(arriving.of(), reason))
@@ -79,18 +82,19 @@ impl KeyAndLabelBuilder {
         }
     }
 
-    /// Counts keys, also those that did not fit.
+    /// Counts keys, including those that did not fit.
     pub(crate) fn count(&mut self, keys: Option<&ArrayRef>) {
         self.count += keys.map_or(0, |keys| keys.len() as u64);
         self.text_bytes += keys.map_or(0, |keys| text_bytes(keys.as_ref()));
     }
 
-    /// What there is to say when all were counted that did not fit.
+    /// Returns the error after all keys were counted that did not fit.
     pub(crate) fn too_large(&self, arriving: &InputColumns, memory: ByteSize) -> Error {
         let needed = |key: &IndexedKeyColumn| key.keys.needed(self.count, self.text_bytes);
-        // The table that holds them is made anew when it grows.
+        // The hash table is copied when it grows.
         let needed = self.key.as_ref().map_or(0, needed).saturating_mul(2);
-        let (count, needed) = (self.count, ByteSize::mib(needed.div_ceil(1 << 20)));
+        let count = self.count;
+        let needed = ByteSize::mib(needed.div_ceil(1 << 20));
         let reason = format!(
             "its {count} keys need {needed} in memory, and all keys may take three quarters of {memory}: raise the \
              memory, or say that the column is primary only and give edges by index"

@@ -1,4 +1,4 @@
-//! The labels of vertices, a column of bits for each.
+//! Labels of vertices, one bitmap per label.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// The labels of all vertices of a type, as far as they arrived.
+/// Labels of all vertices of a type so far.
 #[derive(Debug)]
 pub(crate) struct LabelColumnsBuilder {
     of: String,
-    /// Where they stand; without, every vertex has all of them.
+    /// Column of labels; without one, every vertex has all of them.
     column: Option<InputColumnCast>,
-    /// Whether there can be no others.
+    /// True if the labels are fixed in advance.
     is_closed: bool,
     names: Vec<String>,
     places: HashMap<String, usize>,
@@ -31,7 +31,8 @@ pub(crate) struct LabelColumnsBuilder {
 }
 
 impl LabelColumnsBuilder {
-    /// Those of a column, or the given ones; of both where the column has no others. `None` without either.
+    /// Returns a builder for the labels of a column, or the given ones, or both, if the column has no others. `None`
+    /// without either.
     pub(crate) fn new(
         arriving: &InputColumns,
         column: Option<&str>,
@@ -47,6 +48,7 @@ impl LabelColumnsBuilder {
             })?;
             arriving.column(name, to)
         });
+
         let mut labels = Self {
             of: arriving.of().to_owned(),
             column: column.transpose()?,
@@ -56,6 +58,7 @@ impl LabelColumnsBuilder {
             bits: Vec::new(),
             rows: 0,
         };
+
         for name in names {
             labels.add(name)?;
         }
@@ -66,12 +69,12 @@ impl LabelColumnsBuilder {
         &self.names
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         self.bits.iter().map(|bits| bits.capacity() / 8).sum()
     }
 
-    /// Takes in the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
+    /// Adds the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
     pub(crate) fn push(
         &mut self,
         arriving: &InputColumns,
@@ -90,6 +93,7 @@ impl LabelColumnsBuilder {
             Some(lists) => lists.value(row),
             None => labels.slice(row, 1),
         };
+
         for row in (0..labels.len()).filter(|row| labels.is_valid(*row)) {
             for label in row_labels(row).as_string::<i32>().iter().flatten() {
                 let place = self.place(label, column.name(), first_row + row as u64)?;
@@ -98,6 +102,7 @@ impl LabelColumnsBuilder {
                 }
             }
         }
+
         Ok(())
     }
 
@@ -121,6 +126,7 @@ impl LabelColumnsBuilder {
         if self.places.insert(label.to_owned(), place).is_some() {
             return Err(unwritable(&self.of, format!("label {label} is there twice")));
         }
+
         self.names.push(label.to_owned());
         let mut bits = BooleanBufferBuilder::new(self.rows);
         bits.append_n(self.rows, false);
@@ -128,7 +134,7 @@ impl LabelColumnsBuilder {
         Ok(place)
     }
 
-    /// The columns of all vertices.
+    /// Returns the columns of all vertices.
     pub(crate) fn finish(mut self) -> LabelColumns {
         let fields = self.names.iter().map(|name| Field::new(name, DataType::Boolean, false));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -137,7 +143,7 @@ impl LabelColumnsBuilder {
     }
 }
 
-/// A column of bits for each label.
+/// Bitmap per label.
 #[derive(Debug)]
 pub(crate) struct LabelColumns {
     pub(crate) schema: SchemaRef,
@@ -145,7 +151,7 @@ pub(crate) struct LabelColumns {
 }
 
 impl LabelColumns {
-    /// The labels of some vertices.
+    /// Returns the labels of some vertices.
     pub(crate) fn rows(&self, start: usize, count: usize) -> Result<RecordBatch> {
         let columns = self
             .columns
@@ -156,7 +162,7 @@ impl LabelColumns {
     }
 }
 
-/// What a column of labels is cast to.
+/// Returns the type that a column of labels is cast to.
 fn label_type(from: &DataType) -> Option<DataType> {
     let is_text = |from: &DataType| matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match from {

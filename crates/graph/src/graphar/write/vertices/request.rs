@@ -1,4 +1,4 @@
-//! What is to be written as the vertices of one type.
+//! Request to write the vertices of one type.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The vertices of one type: which columns they have, and how they are stored.
+/// Vertices of one type: their columns, and how they are stored.
 #[derive(Clone, Debug)]
 pub struct VertexWrite {
     vertex_type: String,
@@ -34,8 +34,8 @@ pub struct VertexWrite {
 }
 
 impl VertexWrite {
-    /// Vertices of a type, with the columns of `schema` as properties. Dictionaries, views and narrow numbers become
-    /// what GraphAr has for them: see [`PropertyType::of_arrow`].
+    /// Returns a request for vertices of a type, with the columns of `schema` as properties. Dictionaries, views and
+    /// narrow numbers are converted to GraphAr types: see [`PropertyType::of_arrow`].
     pub fn new(vertex_type: impl Into<String>, schema: SchemaRef) -> Self {
         Self {
             vertex_type: vertex_type.into(),
@@ -50,35 +50,35 @@ impl VertexWrite {
         }
     }
 
-    /// The column that tells vertices apart: whole numbers or texts, each once and none missing. Edges name vertices by
-    /// it. Until the graph is finished all keys are in memory: about 30 bytes for each number, unless each is one more
-    /// than the one before, and about 25 bytes and its own for each text. Default: none.
+    /// Sets the key column: integers or strings, unique and not null. Edges refer to vertices by it. Until the graph is
+    /// finished all keys are in memory: about 30 bytes per integer, unless each is one more than the one before, and
+    /// about 25 bytes plus its length per string. Default: none.
     pub fn with_key(mut self, column: impl Into<String>) -> Self {
         (self.key, self.has_map) = (Some(column.into()), true);
         self
     }
 
-    /// A column that is said to tell vertices apart, which is not looked at: nothing is kept in memory, and edges name
-    /// vertices by their index. Default: none.
+    /// Declares a primary key without checking it: nothing is kept in memory, and edges refer to vertices by index.
+    /// Default: none.
     pub fn with_primary(mut self, column: impl Into<String>) -> Self {
         (self.key, self.has_map) = (Some(column.into()), false);
         self
     }
 
-    /// Vertices of a chunk, 1 or more. Default: as all types of the graph.
+    /// Sets the number of vertices per chunk, 1 or more. Default: as all types of the graph.
     pub fn with_chunk_size(mut self, vertices: u64) -> Self {
         self.chunk_size = Some(vertices);
         self
     }
 
-    /// The format of its files. Default: as all types of the graph.
+    /// Sets the format of its files. Default: as all types of the graph.
     pub fn with_file_type(mut self, file_type: FileType) -> Self {
         self.file_type = Some(file_type);
         self
     }
 
-    /// Which properties are stored together, in a file of their own for each chunk. Those in no group are together in
-    /// another one. Default: the key in one group, all others in another.
+    /// Groups properties, each group in a file of its own per chunk. Properties in no group form another one. Default:
+    /// the key in one group, all others in another.
     pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
     where
         G: IntoIterator<Item = S>,
@@ -88,20 +88,21 @@ impl VertexWrite {
         self
     }
 
-    /// A column with the labels of each vertex, as a list of texts or as one text; it is no property. Default: none.
+    /// Sets the column with the labels of each vertex, a list of strings or one string; it is no property. Default:
+    /// none.
     pub fn with_labels_column(mut self, column: impl Into<String>) -> Self {
         self.labels_column = Some(column.into());
         self
     }
 
-    /// The labels that there are, in this order; without a column of labels, every vertex has all of them. Default:
-    /// those of the column, in the order in which they first occur.
+    /// Sets the labels and their order; without a column of labels, every vertex has all of them. Default: those of the
+    /// column, in the order of their first occurrence.
     pub fn with_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
         self.labels = labels.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What becomes of it.
+    /// Plans the write.
     pub(crate) fn plan(self, options: &GraphWriteOptions) -> Result<VertexWritePlan> {
         let of = format!("vertices of type {}", self.vertex_type);
         let arriving = InputColumns::new(&of, &self.schema);
@@ -111,6 +112,7 @@ impl VertexWrite {
         if let Some(key) = self.key.as_ref().filter(|key| !names.contains(key)) {
             return Err(no_property(&of, key, &names));
         }
+
         let is_property = |name: &&String| Some(*name) != self.labels_column.as_ref();
         let is_key = |name: &String| Some(name) == self.key.as_ref();
         let properties = names.iter().filter(is_property).map(|name| arriving.property(name, is_key(name)));
@@ -125,12 +127,17 @@ impl VertexWrite {
         info.prefix = format!("vertex/{}/", self.vertex_type);
         info.groups = groups(&of, properties.collect::<Result<_>>()?, &wanted, file_type, &["labels/"])?;
         info.labels = self.labels;
+
         let properties = info.groups.iter().flat_map(|group| &group.properties);
-        let columns = properties.map(|property| match property.is_primary && self.has_map {
-            // Nulls are found among the keys.
-            true => arriving.nullable_column(&property.name, property.arrow()),
-            false => arriving.column_of(property),
+        let columns = properties.map(|property| {
+            if property.is_primary && self.has_map {
+                // The key index finds nulls.
+                arriving.nullable_column(&property.name, property.arrow())
+            } else {
+                arriving.column_of(property)
+            }
         });
+
         let columns = columns.collect::<Result<_>>()?;
         let key = self.key.as_ref().filter(|_| self.has_map);
         let key = key.map(|key| IndexedKeyColumn::new(&arriving, key)).transpose()?;
@@ -138,19 +145,19 @@ impl VertexWrite {
     }
 }
 
-/// How vertices of one type are written.
+/// Plan of writing the vertices of one type.
 #[derive(Debug)]
 pub(crate) struct VertexWritePlan {
     pub(crate) arriving: InputColumns,
-    /// Its labels are complete when all vertices arrived.
+    /// Labels are complete once all vertices have arrived.
     pub(crate) info: VertexInfo,
-    /// Its properties, group by group.
+    /// Properties, group by group.
     pub(crate) columns: Vec<InputColumnCast>,
     pub(crate) key: Option<IndexedKeyColumn>,
     pub(crate) labels: Option<LabelColumnsBuilder>,
 }
 
-/// The column of keys, and those that arrived.
+/// Key column, and its index so far.
 #[derive(Debug)]
 pub(crate) struct IndexedKeyColumn {
     pub(crate) column: InputColumnCast,
@@ -171,7 +178,7 @@ impl IndexedKeyColumn {
 }
 
 impl VertexWritePlan {
-    /// The columns of all files together: the index, and all properties group by group.
+    /// Returns the columns of all files together: the index, and all properties group by group.
     pub(crate) fn schema(&self) -> SchemaRef {
         let index = Field::new(INDEX, DataType::Int64, false);
         let properties = self.info.groups.iter().flat_map(|group| &group.properties);
@@ -180,7 +187,7 @@ impl VertexWritePlan {
         Arc::new(Schema::new(std::iter::once(index).chain(fields).collect::<Vec<_>>()))
     }
 
-    /// The files of a chunk, and which of these columns each has.
+    /// Returns the files of a chunk, and the columns of each.
     pub(crate) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(ChunkFileSpec, Vec<usize>)> {
         let mut next = 1;
         let files = self.info.groups.iter().map(|group| {
@@ -194,8 +201,10 @@ impl VertexWritePlan {
                 distinct: 1,
                 rows: self.info.chunk_size,
             };
+
             (plan, columns)
         });
+
         files.collect()
     }
 }

@@ -20,12 +20,12 @@ use crate::{
 };
 
 impl BaseWriter {
-    /// Writes edges between vertices with indexes below `counts`: batches of the columns `src` and `dst`, [`DataType::Int64`],
-    /// and then of `fields`. Parallel edges stay in the order in which they arrive.
+    /// Writes edges between vertices with indexes below `counts`: batches of the columns `src` and `dst`,
+    /// [`DataType::Int64`], and then of `fields`. Parallel edges keep their order of arrival.
     ///
     /// # Errors
     ///
-    /// As [`GraphWriter::edges`]. Nothing is left behind.
+    /// As [`GraphWriter::edges`]. No files are left.
     pub(crate) async fn edges(
         &self,
         (source, edge, destination): (&str, &str, &str),
@@ -37,7 +37,7 @@ impl BaseWriter {
         let path = format!("edges/{name}-{}", uuid7());
         let options = self.options(self.memory.as_usize());
         let mut writer = GraphWriter::create(self.root.join(&path)?, &name, options).await?;
-        // The tree is a graph of its own: its vertices are counted, and have no properties.
+        // The tree is a graph of its own: its vertices are counted, but have no properties.
         writer.vertices(VertexWrite::new(source, no_columns()), rows(counts.0)).await?;
         if source != destination {
             writer.vertices(VertexWrite::new(destination, no_columns()), rows(counts.1)).await?;
@@ -50,6 +50,7 @@ impl BaseWriter {
             .with_destination(DESTINATION)
             .by_index()
             .with_groups([names]);
+
         let count = writer.edges(write, batches).await?;
         let mut lists = writer.lists().iter().cloned().map(described_list);
         let (by_source, by_destination) =
@@ -57,6 +58,7 @@ impl BaseWriter {
         drop(lists);
         let written = writer.finish().await?;
         let info = written.info.edges.first().ok_or_else(|| unwritable(&name, "nothing was written"))?;
+
         Ok(EdgeBaseInfo {
             path,
             source_type: source.to_owned(),
@@ -85,7 +87,7 @@ fn no_columns() -> Arc<Schema> {
     Arc::new(Schema::empty())
 }
 
-/// So many rows of no columns.
+/// Streams `count` rows of no columns.
 fn rows(count: u64) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let options =
         RecordBatchOptions::new().with_row_count(Some(usize::try_from(count).unwrap_or(usize::MAX)));

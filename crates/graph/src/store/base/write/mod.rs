@@ -1,7 +1,7 @@
 //! Writes bases: all vertices or all edges of one type, from streams of record batches, in bounded memory.
 //!
-//! Nothing of it is part of the store before a record of the log names it: what was written for nothing is removed, or
-//! found by the collection of garbage.
+//! A base is part of the store once a record of the log refers to it: until then it is removed after an error, or by
+//! garbage collection.
 
 pub(crate) mod edges;
 pub(crate) mod vertices;
@@ -17,20 +17,20 @@ use stylobate_storage::{
 use super::BaseGroupInfo;
 use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking};
 
-/// Requests to an object store that are under way at a time.
+/// Concurrent requests to an object store.
 pub(crate) const REQUESTS: usize = 16;
 
-/// How many rows chunks have.
+/// Rows per chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BaseChunkSizes {
-    /// Vertices of a chunk, by which edges are cut into parts too.
+    /// Vertices per chunk, which also cuts edges into parts.
     pub(crate) vertex_chunk: u64,
     pub(crate) edge_chunk: u64,
     pub(crate) keys_chunk: u64,
 }
 
-/// Rows of a chunk. Its files, of numbers, are not larger than what comes with the first request for one, so that an
-/// edge that nobody asked for before costs one request for its offsets, and one for each file of its chunk.
+/// Default rows per chunk. Its files, of numbers, are no larger than the first request's read-ahead, so that a cold
+/// edge lookup costs one request for its offsets, and one for each file of its chunk.
 pub(crate) const CHUNK: u64 = 1 << 16;
 
 impl Default for BaseChunkSizes {
@@ -44,16 +44,16 @@ impl Default for BaseChunkSizes {
 pub(crate) struct BaseWriter {
     pub(crate) root: Destination,
     pub(crate) sizes: BaseChunkSizes,
-    /// For all that is sorted, encoded and kept meanwhile.
+    /// Memory for sorts, encoders and keys.
     pub(crate) memory: ByteSize,
     pub(crate) durability: Durability,
     pub(crate) threads: usize,
-    /// Where is sorted what does not fit into memory.
+    /// Folder for sorts that do not fit into memory.
     pub(crate) temporary_folder: Option<PathBuf>,
 }
 
 impl BaseWriter {
-    /// A writer with the usual sizes, and as many threads as there are cores.
+    /// Returns a writer with the default chunk sizes, and as many threads as there are cores.
     pub(crate) fn new(root: Destination, memory: ByteSize) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let durability = Durability::default();
@@ -61,7 +61,7 @@ impl BaseWriter {
     }
 
     pub(crate) fn options(&self, memory: usize) -> GraphWriteOptions {
-        // Nobody else has the names: an object that is there is this write's own, from a request that was sent again.
+        // Names are unique: an existing object is this write's own, from a request that was retried.
         let overwrite = match self.root {
             Destination::File(_) => Overwrite::Refuse,
             Destination::Object { .. } => Overwrite::Replace,
@@ -73,6 +73,7 @@ impl BaseWriter {
             .with_threads(self.threads)
             .with_durability(self.durability)
             .with_overwrite(overwrite);
+
         match &self.temporary_folder {
             Some(folder) => options.with_temporary_folder(folder),
             None => options,
@@ -83,7 +84,7 @@ impl BaseWriter {
         Sinks::new(SinkOptions::default().with_durability(self.durability))
     }
 
-    /// Removes a base that is of no use, as well as it can be done.
+    /// Removes an unused base, ignoring errors.
     pub(crate) async fn give_up(&self, path: &str) {
         if let Err(error) = remove_all(&self.root, path).await {
             tracing::warn!(path, %error, "files of a write that failed not removed");
@@ -91,7 +92,7 @@ impl BaseWriter {
     }
 }
 
-/// Removes all files below a path. Returns how many there were.
+/// Removes all files below a path. Returns their number.
 pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
     match root.join(path)? {
         Destination::File(folder) => {
@@ -103,6 +104,7 @@ pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
                     _ => Ok(count),
                 }
             };
+
             blocking(move || {
                 remove().map_err(|error| crate::graphar::unwritable(shown, format!("not removed: {error}")))
             })
@@ -122,6 +124,7 @@ pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
                     }
                 }
             });
+
             let deleted = futures::stream::iter(deletes).buffer_unordered(REQUESTS);
             deleted.try_collect::<()>().await.map_err(failed)?;
             Ok(count)
@@ -129,7 +132,7 @@ pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
     }
 }
 
-/// Removes one file. Whether it was there makes no difference.
+/// Removes one file. A missing file is no error.
 pub(crate) async fn remove_file(root: &Destination, path: &str) -> Result<()> {
     match root.join(path)? {
         Destination::File(file) => {
@@ -162,7 +165,7 @@ fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
     Ok(count)
 }
 
-/// Groups of properties, as a base describes them.
+/// Returns the groups of properties as a base describes them.
 pub(crate) fn described(groups: &[PropertyGroup]) -> Vec<BaseGroupInfo> {
     let group = |group: &PropertyGroup| BaseGroupInfo {
         prefix: group.prefix.clone(),

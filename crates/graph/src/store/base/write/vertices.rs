@@ -1,4 +1,4 @@
-//! Writes bases of vertices, and their keys in order.
+//! Writes bases of vertices, and their sorted keys.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ use crate::{
     },
 };
 
-/// A base of vertices that was written.
+/// Written base of vertices.
 pub(crate) struct WrittenVertexBase {
     pub(crate) info: VertexBaseInfo,
-    /// Their keys, where they were asked for and fit into their share of the memory.
+    /// Their keys, if requested and within their share of the memory.
     pub(crate) keys: Option<VertexKeyMap>,
 }
 
-/// Keys of vertices in memory, by which edges find them.
+/// Keys of vertices in memory, for resolving edges.
 #[derive(Clone, Debug)]
 pub(crate) struct VertexKeyMap {
     of: String,
@@ -46,12 +46,12 @@ pub(crate) struct VertexKeyMap {
 }
 
 impl VertexKeyMap {
-    /// Bytes that they take.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         self.keys.memory()
     }
 
-    /// The indexes of keys; nothing for those that no vertex has.
+    /// Returns the indexes of keys; `None` for those that no vertex has.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let fences = match self.keys.arrow() {
             DataType::Int64 => KeyFences::Numbers(Vec::new()),
@@ -61,6 +61,7 @@ impl VertexKeyMap {
             LookupKeys::Numbers(keys) => Arc::new(keys),
             LookupKeys::Texts(keys) => Arc::new(keys),
         };
+
         let index = |index: u64| Some((self.first + index) as i64);
         let mut found = Vec::with_capacity(keys.len());
         while found.len() < keys.len() {
@@ -74,43 +75,47 @@ impl VertexKeyMap {
                 }
             }
         }
+
         Ok(found)
     }
 }
 
-/// What is made of the keys while vertices are written.
+/// Collects keys while vertices are written.
 struct VertexKeyCollector {
     of: String,
     column: String,
     at: usize,
     sorter: KeySorter,
     map: Option<VertexKeyIndex>,
-    /// Bytes that the map may take.
+    /// Memory for the map, in bytes.
     share: usize,
-    /// Vertices that have no key any more, by their indexes in the store, and the index of the first.
+    /// Vertices without a key since they were deleted, by their indexes in the store, and the index of the first.
     deleted: Arc<Budgeted<DeletionSet>>,
     first: u64,
 }
 
 impl VertexKeyCollector {
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (of, column) = (&self.of, &self.column);
+        let of = &self.of;
+        let column = &self.column;
         let first = self.sorter.next();
         let given = batch.columns().get(self.at).ok_or_else(|| unwritable(of, "a batch without keys"))?;
         if let Some(row) = (given.null_count() > 0).then(|| (0..given.len()).find(|row| given.is_null(*row)))
         {
             return Err(wrong_row(of, column, first + row.unwrap_or_default() as u64, "the key is null"));
         }
+
         let wanted = self.sorter.schema().field(0).data_type().clone();
         let keys = cast(given, &wanted).map_err(gathering)?;
         if keys.null_count() > 0 {
             let reason = format!("column {column}: {} has keys that are no {wanted}", given.data_type());
             return Err(unwritable(of, reason));
         }
+
         if let Some(map) = &mut self.map {
             match map.insert(&keys, self.share) {
                 Ok(()) => {}
-                // Edges will ask the files.
+                // Edges will be resolved from the key files.
                 Err(KeyInsertError::TooLarge) => self.map = None,
                 Err(KeyInsertError::Null { row }) => {
                     return Err(wrong_row(of, column, first + row as u64, "the key is null"));
@@ -122,7 +127,9 @@ impl VertexKeyCollector {
                 }
             }
         }
-        let (deleted, first) = (&self.deleted, self.first);
+
+        let deleted = &self.deleted;
+        let first = self.first;
         self.sorter.push(&keys, &|row| !deleted.contains(first + row))
     }
 }
@@ -137,13 +144,12 @@ fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
 }
 
 impl BaseWriter {
-    /// Writes vertices, which get the indexes from `first` on in the order in which they arrive: batches of `fields`.
-    /// `keep_keys` keeps keys in memory for edges that name vertices by them.
+    /// Writes vertices, with indexes from `first` on in their order of arrival: batches of `fields`. `keep_keys` keeps
+    /// keys in memory for edges that refer to vertices by them.
     ///
     /// # Errors
     ///
-    /// [`Error::Row`] where a key is null or there twice, and as
-    /// [`GraphWriter::vertices`]. Nothing is left behind.
+    /// [`Error::Row`] if a key is null or repeated, and as [`GraphWriter::vertices`]. No files are left.
     pub(crate) async fn vertices(
         &self,
         type_name: &str,
@@ -156,7 +162,8 @@ impl BaseWriter {
         self.vertices_without(type_name, key, fields, first, batches, keep_keys, Arc::default()).await
     }
 
-    /// The same, with the indexes of vertices that were deleted: they stay where they are, and are not found by keys.
+    /// Writes as [`Self::vertices`], with the indexes of deleted vertices: they keep their places, and are not found by
+    /// keys.
     #[expect(clippy::too_many_arguments, reason = "what is written, and what of it is left out")]
     pub(crate) async fn vertices_without(
         &self,
@@ -185,6 +192,7 @@ impl BaseWriter {
                 Ok(batch)
             }
         });
+
         let mut write = VertexWrite::new(type_name, schema).with_groups(groups(key, fields));
         if let Some(key) = key {
             write = write.with_primary(key);
@@ -205,6 +213,7 @@ impl BaseWriter {
             keys: None,
             bytes: written.bytes,
         };
+
         let tap = tap.lock().take();
         let Some(VertexKeyCollector { sorter, map, column, .. }) = tap else {
             return Ok(WrittenVertexBase { info: base, keys: None });
@@ -219,6 +228,7 @@ impl BaseWriter {
                 return Err(error);
             }
         }
+
         let keys = map.map(|keys| VertexKeyMap { of: type_name.to_owned(), keys: Arc::new(keys), first });
         Ok(WrittenVertexBase { info: base, keys })
     }
@@ -231,6 +241,7 @@ impl BaseWriter {
         let share = self.memory.as_usize() / 4;
         let sorter = KeySorter::new(&keys.arrow(), share, sort_folder(self.temporary_folder.as_deref()));
         let map = keep_keys.then_some(keys);
+
         Ok(VertexKeyCollector {
             of: of.to_owned(),
             column: key.to_owned(),
@@ -243,7 +254,7 @@ impl BaseWriter {
         })
     }
 
-    /// Writes keys in their order. Returns their description, and their bytes.
+    /// Writes sorted keys. Returns their description, and their bytes.
     async fn keys(
         &self,
         of: &str,
@@ -252,10 +263,12 @@ impl BaseWriter {
         first: u64,
         sorter: KeySorter,
     ) -> Result<(KeysInfo, u64)> {
-        let (count, schema) = (sorter.count(), sorter.schema().clone());
+        let count = sorter.count();
+        let schema = sorter.schema().clone();
         let chunk_size = self.sizes.keys_chunk.clamp(1, u64::from(u32::MAX));
         let (sender, receiver) = mpsc::channel(2);
-        let (of, column) = (of.to_owned(), column.to_owned());
+        let of = of.to_owned();
+        let column = column.to_owned();
         let is_text = *schema.field(0).data_type() == DataType::Utf8;
         let sort = blocking(move || {
             let mut fences =
@@ -273,23 +286,29 @@ impl BaseWriter {
                     }
                     KeyFences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
                 }
-                // Who takes no more has failed, and says why.
+
+                // A receiver that is gone has failed, and reports why.
                 if sender.blocking_send(globally(&batch, first)?).is_err() {
                     break;
                 }
                 before = Some(batch);
             }
+
             Ok(fences)
         });
-        let (sinks, folder) = (self.sinks(), folder(path));
+
+        let sinks = self.sinks();
+        let folder = folder(path);
         let batches = futures::stream::unfold(receiver, |mut receiver| async move {
             let batch = receiver.recv().await?;
             Some((batch, receiver))
         });
         let files = batches.enumerate().map(|(number, batch)| {
-            let (sinks, to) = (sinks.clone(), self.root.join(&format!("{folder}{}", file(number as u64))));
+            let sinks = sinks.clone();
+            let to = self.root.join(&format!("{folder}{}", file(number as u64)));
             async move { write_keys(&sinks, &to?, batch).await }
         });
+
         let written =
             files.buffer_unordered(REQUESTS / 2).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
         let (fences, bytes) = futures::future::try_join(sort, written).await?;
@@ -297,7 +316,7 @@ impl BaseWriter {
     }
 }
 
-/// With the indexes that vertices have in the store.
+/// Shifts indexes to those in the store.
 fn globally(batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
     let indexes =
         batch.column(1).as_primitive::<Int64Type>().unary::<_, Int64Type>(|index| index + first as i64);
@@ -306,7 +325,7 @@ fn globally(batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
 }
 
 async fn write_keys(sinks: &Sinks, to: &Destination, batch: RecordBatch) -> Result<u64> {
-    // Nobody else has the name, and a request that is sent twice must not find itself.
+    // The name is unique, and a retried request must not conflict with itself.
     let sink = sinks.open(to, Overwrite::Replace).await?;
     let plain = ColumnOptions::default()
         .with_compression(Compression::Snappy)
@@ -317,8 +336,8 @@ async fn write_keys(sinks: &Sinks, to: &Destination, batch: RecordBatch) -> Resu
     Ok(writer.finish().await?.bytes)
 }
 
-/// The key by itself, texts and lists each by themselves, and all that is narrow together: whoever wants one text reads
-/// no other.
+/// Groups properties: the key, each text and each list in groups of their own, and all narrow ones together, so that
+/// reading one text reads no other.
 fn groups(key: Option<&str>, fields: &[FieldRef]) -> Vec<Vec<String>> {
     let (narrow, wide): (Vec<&FieldRef>, Vec<&FieldRef>) = fields
         .iter()

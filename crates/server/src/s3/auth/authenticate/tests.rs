@@ -46,7 +46,7 @@ fn verify(parts: &Parts, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Call
     authenticate(parts, &QueryParameters::of(&parts.uri), keys, now)
 }
 
-/// The code of the error, and its XML.
+/// Returns the code of the error, and its XML.
 async fn refused(parts: &Parts, keys: &AccessKeys, now: DateTime<Utc>) -> (String, String) {
     let error = verify(parts, keys, now).err().unwrap();
     let mut body = to_answer(&error).into_body();
@@ -106,6 +106,7 @@ fn the_examples_of_the_specification_are_verified() {
             ),
         ],
     );
+
     let caller = verify(&get, &amazon(), then()).unwrap();
     assert_eq!(caller.access_key.as_deref(), Some("AKIAIOSFODNN7EXAMPLE"));
 
@@ -133,9 +134,10 @@ async fn the_chunks_of_the_specification_are_verified_one_by_one() {
         });
         outcome.await.map(|()| 66560).map_err(|_| received)
     };
+
     assert_eq!(decode(example_chunks(right)).await, Ok(66560));
 
-    // Whoever takes the bytes never has all of them unless all signatures were right.
+    // A reader never gets all bytes unless all signatures are valid.
     let wrong_end = decode(example_chunks(&right.replace('b', "c"))).await.unwrap_err();
     assert!(wrong_end < 66560, "{wrong_end}");
     let mut changed = example_chunks(right);

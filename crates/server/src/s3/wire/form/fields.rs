@@ -1,4 +1,4 @@
-//! The fields of a form before its file: each once, by names in any case.
+//! Fields of a form before its file: each once, with case-insensitive names.
 
 use s3s::{S3Error, S3Result, s3_error};
 
@@ -7,16 +7,16 @@ use crate::s3::wire::{
     error::{ErrorDetail, detailed},
 };
 
-/// What stands for the name of the file in the value of a field.
+/// Placeholder for the file name in the value of a field.
 const FILE_NAME: &str = "${filename}";
 
-/// The longest name of a file, in bytes: that of a key.
+/// Maximum length of a file name in bytes: that of a key.
 const MAX_FILE_NAME: usize = 1024;
 
-/// The longest name of a field, in bytes.
+/// Maximum length of a field name in bytes.
 const MAX_NAME: usize = 256;
 
-/// Fields that sign a form, which are not about the object.
+/// Fields that sign a form and do not concern the object.
 const SIGNING: [&str; 8] = [
     "awsaccesskeyid",
     "policy",
@@ -31,35 +31,35 @@ const SIGNING: [&str; 8] = [
 /// A field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::s3) struct FormField {
-    /// As the form spells it.
+    /// The name as spelled in the form.
     pub(in crate::s3) name: String,
     pub(in crate::s3) value: String,
 }
 
 impl FormField {
-    /// The name in lower case, by which fields are told apart.
+    /// Returns the name in lower case, which identifies the field.
     pub(in crate::s3) fn lower_name(&self) -> String {
         self.name.to_ascii_lowercase()
     }
 
-    /// Whether the field says something of the object, its upload or the answer.
+    /// Returns true if the field concerns the object, its upload or the answer.
     pub(in crate::s3) fn is_of_object(&self) -> bool {
         let name = self.lower_name();
         !SIGNING.contains(&name.as_str()) && !is_ignored(&name)
     }
 }
 
-/// Whether S3 ignores fields of this name.
+/// Returns true if S3 ignores fields of this name.
 pub(crate) fn is_ignored(name: &str) -> bool {
     name.starts_with("x-ignore-")
 }
 
-/// The fields of a form, in their order.
+/// Fields of a form, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::s3) struct FormFields(Vec<FormField>);
 
 impl FormFields {
-    /// Adds a field. One that is there already is refused, but for user metadata, whose values are joined as S3 does it.
+    /// Adds a field. A duplicate is refused, except for user metadata, whose values are joined as in S3.
     pub(crate) fn push(&mut self, name: String, value: String) -> S3Result<()> {
         // Names are written into the form that is sent to an origin.
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
@@ -78,15 +78,16 @@ impl FormFields {
             }
             None => self.0.push(FormField { name, value }),
         }
+
         Ok(())
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(in crate::s3) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value.as_str())
     }
 
-    /// The value of a field that a form must have.
+    /// Returns the value of a mandatory field.
     pub(crate) fn required(&self, name: &str) -> S3Result<&str> {
         self.get(name).ok_or_else(|| {
             let message = format!(
@@ -100,9 +101,9 @@ impl FormFields {
         self.0.iter()
     }
 
-    /// Puts the file's name in place of `${filename}`, as S3 does before it looks at any value.
+    /// Replaces `${filename}` by the file's name, as S3 does before it reads any value.
     pub(crate) fn expand(&mut self, file_name: &str) -> S3Result<()> {
-        // An origin would put the name into the name once more, and store another key than was checked.
+        // An origin would substitute the name a second time, and store another key than was checked.
         if file_name.len() > MAX_FILE_NAME || file_name.contains(FILE_NAME) {
             return Err(argument("filename", file_name, "The file's name is not valid.".to_owned()));
         }
@@ -115,7 +116,7 @@ impl FormFields {
     }
 }
 
-/// 400: a field is missing or has a value that it must not have.
+/// Returns a 400 error: a field is missing or has an invalid value.
 pub(crate) fn argument(name: &str, value: &str, message: String) -> S3Error {
     detailed(
         S3Error::with_message(s3s::S3ErrorCode::InvalidArgument, message),
@@ -128,7 +129,7 @@ pub(crate) fn argument(name: &str, value: &str, message: String) -> S3Error {
 
 #[cfg(test)]
 impl FormFields {
-    /// These fields, each pushed.
+    /// Builds fields from pairs.
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let mut fields = Self::default();
         for (name, value) in pairs {

@@ -6,7 +6,7 @@
 //! --boundary--\r\n                                                                   the rest is skipped
 //! ```
 //!
-//! The file ends without an error only after the form's closing delimiter was read: a form that breaks off stores nothing.
+//! The file ends without an error only after the form's closing delimiter was read: a truncated form stores nothing.
 //!
 //! Source: RFC 7578, "Returning Values from Forms: multipart/form-data".
 
@@ -32,23 +32,23 @@ use crate::s3::wire::{
     form_error::FormError,
 };
 
-/// Bytes of a form before its file's, as in S3.
+/// Maximum bytes of a form outside its file, as in S3.
 const MAX_HEAD: usize = 20 * 1024;
 
-/// RFC 2046 allows 70, and some clients use more.
+/// Maximum length of a boundary. RFC 2046 allows 70, and some clients use more.
 const MAX_BOUNDARY: usize = 200;
 
-/// How long a client may send nothing between two fields.
+/// Maximum time that a client may stall between two fields.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FORM: &str = "multipart/form-data";
 
-/// Whether a request brings an HTML form with files.
+/// Returns true if a request brings an HTML form with files.
 pub(in crate::s3) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::POST && content_type(headers).is_some_and(|(kind, _)| kind.eq_ignore_ascii_case(FORM))
 }
 
-/// The media type of a body and its parameters.
+/// Returns the media type of a body and its parameters.
 fn content_type(headers: &HeaderMap) -> Option<(&str, &str)> {
     let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let (kind, parameters) = text.split_once(';').unwrap_or((text, ""));
@@ -58,13 +58,10 @@ fn content_type(headers: &HeaderMap) -> Option<(&str, &str)> {
 fn boundary_of(headers: &HeaderMap) -> Result<String, FormError> {
     let (_, parameters) = content_type(headers).ok_or(FormError::Malformed)?;
     let boundary = parameter(parameters, "boundary").ok_or(FormError::Malformed)?;
-    match (1..=MAX_BOUNDARY).contains(&boundary.len()) {
-        true => Ok(boundary),
-        false => Err(FormError::Malformed),
-    }
+    if (1..=MAX_BOUNDARY).contains(&boundary.len()) { Ok(boundary) } else { Err(FormError::Malformed) }
 }
 
-/// The first parameter of this name in `; name="value"; name=value`.
+/// Returns the first parameter of this name in `; name="value"; name=value`.
 fn parameter(parameters: &str, wanted: &str) -> Option<String> {
     let mut rest = parameters;
     loop {
@@ -77,6 +74,7 @@ fn parameter(parameters: &str, wanted: &str) -> Option<String> {
                 (value.trim().to_owned(), after)
             }
         };
+
         if name.trim().eq_ignore_ascii_case(wanted) {
             return Some(value);
         }
@@ -84,14 +82,15 @@ fn parameter(parameters: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// The text up to the closing quote, and what follows it. A backslash escapes a quote only: some browsers put whole paths of
-/// Windows there.
+/// Returns the text up to the closing quote, and the rest. A backslash escapes only a quote: some browsers put whole
+/// Windows paths there.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
     loop {
         let at = rest.find('"')?;
-        let (before, after) = (rest.get(..at)?, rest.get(at + 1..)?);
+        let before = rest.get(..at)?;
+        let after = rest.get(at + 1..)?;
         match before.strip_suffix('\\') {
             Some(before) => {
                 value.push_str(before);
@@ -106,7 +105,7 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What the headers of a part say.
+/// Headers of a part.
 struct PartHead {
     name: String,
     file_name: String,
@@ -121,6 +120,7 @@ impl PartHead {
             let found = headers.find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted));
             found.map(|(_, value)| value.trim())
         };
+
         let disposition = header("content-disposition").ok_or(FormError::Malformed)?;
         let (kind, parameters) = disposition.split_once(';').ok_or(FormError::Malformed)?;
         if !kind.trim().eq_ignore_ascii_case("form-data") {
@@ -131,7 +131,7 @@ impl PartHead {
         let path = parameter(parameters, "filename").unwrap_or_default();
         Ok(Self {
             name,
-            // Of a path, S3 takes the last segment.
+            // S3 takes the last segment of a path.
             file_name: path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(),
             content_type: header("content-type").map(str::to_owned),
         })
@@ -168,14 +168,14 @@ impl FormHead {
 /// Reads a form up to its file.
 struct FormHeadReader {
     body: Body,
-    /// What was received and not read yet.
+    /// Received bytes that were not read yet.
     buffer: BytesMut,
-    /// Bytes that were read; the line break that is put before the first delimiter is one of them.
+    /// Bytes read, including the line break put before the first delimiter.
     read: usize,
     delimiter: Finder<'static>,
 }
 
-/// What precedes the first delimiter in a form's body is nothing, and a line break all others.
+/// A line break precedes every delimiter in a form's body except the first.
 const LINE_BREAK: &[u8] = b"\r\n";
 
 impl FormHeadReader {
@@ -184,7 +184,7 @@ impl FormHeadReader {
         Self { body, buffer: BytesMut::from(LINE_BREAK), read: 0, delimiter }
     }
 
-    /// Reads the delimiter that the form begins with.
+    /// Reads the delimiter at the beginning of the form.
     async fn expect_delimiter(&mut self) -> S3Result<()> {
         let len = self.delimiter.needle().len();
         while self.buffer.len() < len {
@@ -198,7 +198,7 @@ impl FormHeadReader {
         Ok(())
     }
 
-    /// The headers of the part that follows a delimiter.
+    /// Reads the headers of the part after a delimiter.
     async fn part_head(&mut self) -> S3Result<PartHead> {
         while self.buffer.len() < 2 {
             self.receive().await?;
@@ -212,6 +212,7 @@ impl FormHeadReader {
                 ],
             ));
         }
+
         if !self.buffer.starts_with(LINE_BREAK) {
             return Err(FormError::Malformed.into());
         }
@@ -219,14 +220,14 @@ impl FormHeadReader {
         Ok(PartHead::parse(&head)?)
     }
 
-    /// The value of a field, up to the next delimiter.
+    /// Reads the value of a field, up to the next delimiter.
     async fn value(&mut self) -> S3Result<String> {
         let delimiter = self.delimiter.clone();
         let value = self.until(&delimiter).await?;
         Ok(String::from_utf8(value.into()).map_err(|_| FormError::Malformed)?)
     }
 
-    /// All bytes up to a pattern, which is read and dropped.
+    /// Reads all bytes up to a pattern, which is dropped.
     async fn until(&mut self, pattern: &Finder<'_>) -> S3Result<BytesMut> {
         loop {
             let found = pattern.find(&self.buffer);
@@ -266,22 +267,22 @@ impl FormHeadReader {
     }
 }
 
-/// What is being read of a form after the head of its file.
+/// Stage of reading a form after the head of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormFileStage {
     File,
-    /// A delimiter was read: the next two bytes say whether it closes the form.
+    /// After a delimiter: the next two bytes decide if it closes the form.
     Delimiter,
     /// A part after the file, which S3 ignores.
     IgnoredPart,
-    /// Whatever follows the closing delimiter.
+    /// Bytes after the closing delimiter.
     Epilogue,
     Ended,
 }
 
-/// The bytes of the file of a form, as they come.
+/// Streams the bytes of a form's file.
 pub(in crate::s3) struct FormFile {
-    /// What the form says of the file's type.
+    /// Content type of the file in the form.
     pub(in crate::s3) content_type: Option<String>,
     /// Bytes of the form before those of the file.
     before: u64,
@@ -295,24 +296,24 @@ pub(in crate::s3) struct FormFile {
 }
 
 impl FormFile {
-    /// The file, which fails where it has fewer or more bytes.
+    /// Makes the file fail if its length is outside of `allowed`.
     pub(crate) fn with_allowed_len(self, allowed: RangeInclusive<u64>) -> Self {
         Self { allowed, ..self }
     }
 
-    /// The bytes as a body.
+    /// Converts the bytes to a body.
     pub(in crate::s3) fn into_body(self) -> Body {
         let stream: DynByteStream = Box::pin(self);
         Body::from(stream)
     }
 
-    /// How the length of the form, of `content_length` bytes, exceeds that of its file if the form ends as nearly all do: with
-    /// the file, its closing delimiter and a line break.
+    /// Returns the difference between the length of the form and that of its file if the form ends as nearly all do:
+    /// with the file, its closing delimiter and a line break.
     pub(in crate::s3) fn frame_len(&self) -> u64 {
         self.before + self.delimiter.needle().len() as u64 + 4
     }
 
-    /// Reads on in what was received. Returns bytes of the file, or `None` where more must be received.
+    /// Continues with the received bytes. Returns bytes of the file, or `None` if more must be received.
     fn advance(&mut self) -> Result<Option<Bytes>, FormError> {
         loop {
             match self.stage {
@@ -325,10 +326,12 @@ impl FormFile {
                     if is_last {
                         self.stage = FormFileStage::Delimiter;
                         if self.received < *self.allowed.start() {
-                            let (min, len) = (*self.allowed.start(), self.received);
+                            let min = *self.allowed.start();
+                            let len = self.received;
                             return Err(FormError::FileTooSmall { min, len });
                         }
                     }
+
                     if !bytes.is_empty() {
                         return Ok(Some(bytes));
                     }
@@ -353,7 +356,8 @@ impl FormFile {
         }
     }
 
-    /// Takes the bytes up to the next delimiter, and whether it was found; without it, all that cannot be its beginning.
+    /// Splits off the bytes up to the next delimiter, and returns true if it was found; else all bytes that cannot
+    /// begin one.
     fn split(&mut self) -> (Bytes, bool) {
         let needle = self.delimiter.needle();
         match self.delimiter.find(&self.buffer) {
@@ -433,7 +437,7 @@ mod tests {
         [(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap())].into_iter().collect()
     }
 
-    /// A body that arrives in pieces of these sizes, again and again.
+    /// Creates a body that arrives in pieces of these sizes, repeated.
     fn body(bytes: &[u8], sizes: &[usize]) -> Body {
         let mut rest = Bytes::copy_from_slice(bytes);
         let mut pieces = Vec::new();
@@ -468,6 +472,7 @@ mod tests {
             if memmem::find(&file, b"\r\n--b").is_some() || file.ends_with(b"\r\n--") {
                 continue;
             }
+
             let endings = ["--b--\r\n", "--b--", "--b--\r\nepilogue", "--b\r\n\r\nignored\r\n--b--\r\n"];
             let ending = endings.get(rng.random_range(0..4)).unwrap();
             let form = [HEAD.as_bytes(), &file, b"\r\n", ending.as_bytes()].concat();
@@ -499,6 +504,7 @@ mod tests {
             let refused = read(content_type, form.as_bytes(), &[100]).await.err();
             assert_eq!(refused.as_deref(), Some("MalformedPOSTRequest"), "{content_type}");
         }
+
         for form in [
             "",
             "x--b\r\n",
@@ -526,7 +532,8 @@ mod tests {
             let refused = file_of(form(21_000).as_bytes(), &[sizes]).await.unwrap_err();
             assert_eq!(refused, "MaxPostPreDataLengthExceededError");
         }
-        // One that never ends is not gathered.
+
+        // An endless name is not buffered.
         let endless = HEAD.replace("name=\"file\"", &"n".repeat(1 << 16));
         assert_eq!(
             file_of(endless.as_bytes(), &[512]).await.unwrap_err(),

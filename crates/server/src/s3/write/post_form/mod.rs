@@ -1,12 +1,13 @@
-//! Uploads by HTML form, S3's POST Object: read up to the file, verified, and stored or sent on while the file arrives.
+//! Uploads by HTML form, S3's POST Object: read up to the file, verified, and stored or forwarded while the file
+//! arrives.
 //!
 //! ```text
 //! body ─▶ fields and file (multipart, fields) ─▶ signature ─▶ conditions (policy) ─▶ forward::form, for S3 origins
 //!                                                                                 └▶ put ─▶ PutObject ─▶ success
 //! ```
 //!
-//! What signs a form is in its fields, so nothing is known of its sender before they are read. They are few; the file is
-//! never held.
+//! A form's signature is in its fields, so its sender is unknown before they are read. They are limited in size; the
+//! file is never buffered.
 
 mod policy;
 mod put;
@@ -27,7 +28,7 @@ use crate::{
     },
 };
 
-/// The prefix of fields that would make a write a copy: nothing checks whether their sender may read the source.
+/// Prefix of fields that would turn a write into a copy: the sender's right to read the source is not checked.
 const COPY: &str = "x-amz-copy-source";
 
 /// A form read up to the bytes of its file, not yet verified.
@@ -36,12 +37,12 @@ pub(crate) struct PostForm {
     file: FormFile,
 }
 
-/// A form that its sender may send as far as its policy goes; whether the key may be written is not checked yet.
+/// A form that satisfies its policy; the right to write the key is not checked yet.
 pub(crate) struct VerifiedForm {
-    /// With the file's name in place of `${filename}`.
+    /// Fields with `${filename}` replaced by the file's name.
     pub(crate) fields: FormFields,
     pub(crate) key: String,
-    /// Fails if it has fewer or more bytes than the policy allows.
+    /// The file, which fails if its length is outside the policy's range.
     pub(crate) file: FormFile,
 }
 
@@ -53,25 +54,22 @@ impl PostForm {
         Ok(Self { fields, file })
     }
 
-    /// The key that the form names.
+    /// Returns the key that the form names.
     pub(crate) fn key(&self) -> Option<&str> {
         self.fields.get("key")
     }
 
-    /// The access key that the form names, whether it is its sender's or not.
+    /// Returns the access key that the form names, without verifying it.
     pub(crate) fn named_access_key(&self) -> Option<&str> {
         self.fields.get("x-amz-credential")?.split('/').next()
     }
 
-    /// Verifies who signed the form, and returns the access key; `None` on a node without keys.
+    /// Verifies the form's signature, and returns the access key; `None` on a node without keys.
     pub(crate) fn authenticate(&self, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Option<String>> {
-        match keys.is_empty() {
-            true => Ok(None),
-            false => signature::verify(&self.fields, keys, now).map(Some),
-        }
+        if keys.is_empty() { Ok(None) } else { signature::verify(&self.fields, keys, now).map(Some) }
     }
 
-    /// Checks the fields against the policy. A form without one, which a node without keys takes, may be anything.
+    /// Checks the fields against the policy. A form without one is unrestricted; only a node without keys accepts it.
     pub(crate) fn check(self, bucket: &str, now: DateTime<Utc>) -> S3Result<VerifiedForm> {
         let Self { fields, mut file } = self;
         if let Some(policy) = fields.get("policy") {

@@ -1,4 +1,4 @@
-//! The policy of a form: until when it may be sent, and what its fields and its file must be.
+//! The policy of a form: its expiry, and the conditions on its fields and its file.
 //!
 //! Source: "Creating a POST Policy" in the Amazon S3 API Reference.
 
@@ -21,10 +21,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Fields that no condition needs to allow. Those of version 2 are of use on a node without keys only.
+/// Fields that need no condition. Those of version 2 are of use on a node without keys only.
 const UNCONDITIONAL: [&str; 5] = ["awsaccesskeyid", "file", "policy", "signature", "x-amz-signature"];
 
-/// A policy, as the one who signed it wrote it.
+/// A policy, as its signer wrote it.
 #[derive(Debug)]
 pub(super) struct FormPolicy {
     expiration: DateTime<Utc>,
@@ -40,7 +40,7 @@ struct PolicyDocument {
 
 #[derive(Debug)]
 enum PolicyCondition {
-    /// Of a field, by its name in lower case.
+    /// A condition on a field, by its name in lower case.
     Field {
         name: String,
         test: PolicyMatch,
@@ -68,7 +68,7 @@ impl FormPolicy {
         Ok(Self { expiration: expiration.to_utc(), conditions: conditions.collect::<S3Result<_>>()? })
     }
 
-    /// Checks the fields of a form for a bucket. Returns how many bytes its file may have.
+    /// Checks the fields of a form for a bucket. Returns the allowed range of the file's length.
     pub(super) fn check(
         &self,
         bucket: &str,
@@ -79,7 +79,7 @@ impl FormPolicy {
             return Err(denied("Policy expired."));
         }
         let names = fields.iter().map(|field| field.lower_name());
-        // The bucket is in the request's address, whether there is a field or not.
+        // The bucket is in the request's address, even without a field.
         let extra = names
             .chain(["bucket".to_owned()])
             .find(|name| !is_ignored(name) && !UNCONDITIONAL.contains(&name.as_str()) && !self.allows(name));
@@ -104,10 +104,11 @@ impl FormPolicy {
                 }
             }
         }
+
         Ok(allowed)
     }
 
-    /// Whether a condition is about this field.
+    /// Returns true if a condition covers this field.
     fn allows(&self, field: &str) -> bool {
         let names = self.conditions.iter().filter_map(|condition| match condition {
             PolicyCondition::Field { name, .. } => Some(name),
@@ -147,6 +148,7 @@ impl PolicyCondition {
         let [_, first, second] = list else {
             return Err(invalid(&format!("Invalid {operation}: wrong number of arguments.")));
         };
+
         let test = match operation.as_str() {
             "eq" => PolicyMatch::Equal,
             "starts-with" => PolicyMatch::StartsWith,
@@ -158,12 +160,14 @@ impl PolicyCondition {
             }
             _ => return Err(invalid(&format!("Invalid Condition: unknown operation '{operation}'."))),
         };
+
         let name = first.as_str().and_then(|name| name.strip_prefix('$')).filter(|name| !name.is_empty());
         let operand = match second {
             Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
             _ => None,
         };
+
         match (name, operand) {
             (Some(name), Some(operand)) => Ok(Self::Field { name: name.to_ascii_lowercase(), test, operand }),
             _ => Err(invalid(&format!("Invalid {operation}: a field such as $key and a text are needed."))),
@@ -182,7 +186,7 @@ impl PolicyMatch {
     fn holds(self, name: &str, value: &str, operand: &str) -> bool {
         match self {
             Self::Equal => value == operand,
-            // Of several content types, each is looked at.
+            // A list of content types is checked element by element.
             Self::StartsWith if name == "content-type" => {
                 value.split(',').all(|value| value.trim().starts_with(operand))
             }
@@ -191,7 +195,7 @@ impl PolicyMatch {
     }
 }
 
-/// A number, which S3 takes as a text too.
+/// Parses a number, which S3 also accepts as a text.
 fn bytes_of(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -237,6 +241,7 @@ mod tests {
             ["content-length-range", 1, "10"],
             ["content-length-range", 0, 8],
         ]);
+
         let fields = [
             ("kEy", "user/a"),
             ("Content-Type", "image/png, image/jpeg"),
@@ -261,6 +266,7 @@ mod tests {
         ] {
             assert_eq!(code(json!([bucket, condition]), &[("key", value)]), "AccessDenied", "{condition}");
         }
+
         for (conditions, fields) in [
             (json!([{"bucket": "pond"}]), &[][..]),
             (json!([["starts-with", "$bucket", "x"]]), &[]),
@@ -272,6 +278,7 @@ mod tests {
         ] {
             assert_eq!(code(conditions, fields), "AccessDenied");
         }
+
         let failed = check(&json!([bucket, ["eq", "$acl", "private"]]), &[("acl", "public-read")]);
         assert_eq!(
             failed.unwrap_err(),
@@ -316,6 +323,7 @@ mod tests {
             let refused = FormPolicy::parse(&STANDARD.encode(policy)).unwrap_err();
             assert_eq!(refused.code().as_str(), "InvalidPolicyDocument", "{policy}");
         }
+
         assert!(FormPolicy::parse("not base64!").is_err());
         for condition in [
             json!({"a": "b", "c": "d"}),

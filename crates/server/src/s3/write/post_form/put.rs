@@ -1,4 +1,4 @@
-//! A form as the PutObject that does the same, for origins that do not speak S3.
+//! Converts a form to an equivalent PutObject, for non-S3 origins.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri,
@@ -24,7 +24,7 @@ use crate::s3::{
 
 const ACL: HeaderName = HeaderName::from_static("x-amz-acl");
 
-/// Fields that are headers of the same name.
+/// Fields that map to headers of the same name.
 const HEADERS: [HeaderName; 6] = [
     CACHE_CONTROL,
     CONTENT_DISPOSITION,
@@ -34,7 +34,7 @@ const HEADERS: [HeaderName; 6] = [
     HeaderName::from_static("content-md5"),
 ];
 
-/// More of them, by what their names begin with. PutObject refuses those that it cannot heed.
+/// Prefixes of more such fields. PutObject refuses those that it does not support.
 const HEADER_PREFIXES: [&str; 6] = [
     METADATA,
     "x-amz-checksum-",
@@ -45,7 +45,7 @@ const HEADER_PREFIXES: [&str; 6] = [
 ];
 
 impl VerifiedForm {
-    /// The head of the PutObject that stores the file.
+    /// Builds the head of the PutObject that stores the file.
     pub(in crate::s3) fn put_head(&self, bucket: &str) -> S3Result<Parts> {
         let mut headers = HeaderMap::new();
         for field in self.fields.iter().filter(|field| field.is_of_object()) {
@@ -64,11 +64,12 @@ impl VerifiedForm {
         *request.method_mut() = Method::PUT;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
+
         Ok(request.into_parts().0)
     }
 }
 
-/// The header of PutObject that says the same as a field; `None` if it says nothing of the object.
+/// Returns the PutObject header equivalent to a field; `None` if the field does not concern the object.
 fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     let name = field.lower_name();
     let same = || HeaderName::try_from(name.as_str()).ok();
@@ -76,7 +77,7 @@ fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     Ok(match name.as_str() {
         "acl" => Some((ACL, value())),
         "tagging" => Some((TAGGING, tags(&field.value)?)),
-        // What comes is a file, not a frame around one.
+        // The body is a file, without a frame.
         "content-encoding" => without_aws_chunked(&field.value).map(|kept| (CONTENT_ENCODING, kept)),
         _ if HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => {
             same().map(|name| (name, value()))
@@ -88,7 +89,7 @@ fn header_of(field: &FormField) -> S3Result<Option<(HeaderName, String)>> {
     })
 }
 
-/// Tags as a header spells them, from XML.
+/// Converts XML tags to the form of a header.
 fn tags(xml: &str) -> S3Result<String> {
     let malformed = |_| {
         s3_error!(
@@ -96,6 +97,7 @@ fn tags(xml: &str) -> S3Result<String> {
             "The XML you provided was not well-formed or did not validate against our published schema"
         )
     };
+
     let mut deserializer = Deserializer::new(xml.as_bytes());
     let tagging = Tagging::deserialize(&mut deserializer).map_err(malformed)?;
     deserializer.expect_eof().map_err(malformed)?;

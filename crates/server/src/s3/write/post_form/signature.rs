@@ -44,6 +44,7 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
         let message = format!("x-amz-algorithm only supports \"{ALGORITHM}\".");
         return Err(argument(ALGORITHM_FIELD, algorithm, message));
     }
+
     let credential = fields.required(CREDENTIAL)?;
     let scope = CredentialScope::parse(credential).ok_or_else(|| {
         let message = "the Credential is mal-formed; expecting \"ID/YYYYMMDD/REGION/s3/aws4_request\".";
@@ -54,11 +55,12 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
         let message = "x-amz-date must be written YYYYMMDDTHHMMSSZ and be of the credential's day.";
         argument(DATE, date, message.to_owned())
     })?;
+
     let age = now - signed;
     if age < -TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
         return Err(s3_error!(AccessDenied, "Request is not yet valid"));
     }
-    // No signature of version 4 is good for longer.
+    // No version 4 signature is valid for longer.
     if age > TimeDelta::seconds(MAX_EXPIRES_SECONDS as i64) {
         return Err(denied("Policy expired."));
     }
@@ -69,7 +71,8 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
         signing_key(secret.expose(), &scope.day, &scope.region).ok_or_else(|| s3_error!(InternalError))?;
     let mut value = [0; 32];
     let is_hex = decode_hex(provided, &mut value);
-    // The comparison takes as long for any wrong signature.
+
+    // The comparison takes constant time.
     if !is_hex || key.chain_update(policy).verify_slice(&value).is_err() {
         return Err(detailed(
             s3_error!(
@@ -83,6 +86,7 @@ pub(super) fn verify(fields: &FormFields, keys: &AccessKeys, now: DateTime<Utc>)
             ],
         ));
     }
+
     Ok(scope.access_key)
 }
 
@@ -121,7 +125,7 @@ mod tests {
         verified.map_err(|error| error.code().as_str().to_owned())
     }
 
-    /// The example with one field changed, or left out.
+    /// Verifies the example with one field changed, or left out.
     fn changed(name: &str, value: Option<&'static str>) -> Result<String, String> {
         let mut fields = example();
         fields.retain_mut(|field| {
@@ -168,6 +172,7 @@ mod tests {
         ] {
             assert_eq!(changed(name, value).unwrap_err(), code, "{name} {value:?}");
         }
+
         let now = "20151229T010000Z";
         assert_eq!(verify_at(&[("key", "a"), ("policy", POLICY)], now).unwrap_err(), "AccessDenied");
         let version_2 = [("AWSAccessKeyId", "a"), ("policy", POLICY), ("signature", "x")];

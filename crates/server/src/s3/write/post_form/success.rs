@@ -1,4 +1,4 @@
-//! What a form wants its sender to see once its file is stored.
+//! Response that a form requests once its file is stored.
 
 use http::{
     HeaderMap, HeaderValue, StatusCode,
@@ -9,18 +9,18 @@ use url::Url;
 
 use crate::s3::wire::{error::push_element, form::fields::FormFields, header_text, target::encode_path};
 
-/// What follows a stored file.
+/// Action after a file is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::s3) enum SuccessAction {
-    /// The browser goes to a page, which learns of the object by parameters.
+    /// The browser is redirected to a page, with parameters that describe the object.
     Redirect(Url),
-    /// An answer without a body, or with an XML for [`StatusCode::CREATED`].
+    /// An answer without a body, or with XML for [`StatusCode::CREATED`].
     Status(StatusCode),
 }
 
 impl SuccessAction {
-    /// Reads the fields `success_action_redirect`, formerly `redirect`, and `success_action_status`. S3 overlooks a page that
-    /// has no address and a status that it does not know.
+    /// Reads the fields `success_action_redirect`, formerly `redirect`, and `success_action_status`. An invalid URL
+    /// and an unknown status are ignored, as in S3.
     pub(in crate::s3) fn of(fields: &FormFields) -> Self {
         let page = fields.get("success_action_redirect").or_else(|| fields.get("redirect"));
         let page = page.and_then(|page| Url::parse(page).ok());
@@ -34,7 +34,7 @@ impl SuccessAction {
         })
     }
 
-    /// The answer about an object, with the headers that tell of it, its ETag among them.
+    /// Builds the answer about an object, with the headers that describe it, including its ETag.
     pub(in crate::s3) fn answer(self, bucket: &str, key: &str, mut headers: HeaderMap) -> HttpResponse {
         let etag = header_text::value(&headers, &ETAG).map(str::to_owned);
         let location = format!("/{bucket}/{}", encode_path(key));
@@ -68,6 +68,7 @@ impl SuccessAction {
         {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+
         let mut answer = HttpResponse::new(body);
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
@@ -109,6 +110,7 @@ mod tests {
         ] {
             assert_eq!(answered(fields).await, (status, location.clone(), String::new()), "{fields:?}");
         }
+
         let (status, header, xml) = answered(&[("success_action_status", "201")]).await;
         assert_eq!((status, header), (201, location));
         assert!(

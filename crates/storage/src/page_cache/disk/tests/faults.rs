@@ -31,7 +31,7 @@ async fn check_and_write(dir: &Path, layout: TestDiskLayout, round: usize) -> us
             hits += 1;
         }
     }
-    // Damage that no read has met yet is found when the page is read again, one piece at a time.
+    // Damage that no read has hit yet is found when the page is read again, one piece at a time.
     for page in (70..90).step_by(7) {
         let mut attempts = 0;
         while tier.read(&key(page), 0..16).await.is_none() {
@@ -80,8 +80,10 @@ async fn damage_anywhere_is_a_miss_and_never_a_wrong_byte() {
             }
             fs::write(file, damaged).unwrap();
         }
+
         hits.push(check_and_write(dir.path(), layout, round).await);
     }
+
     assert!(hits.iter().sum::<usize>() > 40 * 20, "{hits:?}");
 }
 
@@ -165,7 +167,7 @@ async fn a_full_disk_drops_writes_serves_reads_and_is_written_again_when_there_i
             assert!(tier.blocks(&key(2)) == 0);
             assert!(*tier.read(&key(1), 0..16).await.unwrap() == content(&key(1), MIB as usize));
 
-            // It is tried again after the pause, in vain.
+            // A retry after the pause fails again.
             tokio::time::sleep(2 * RETRY.min).await;
             tier.write(key(2), 0, content(&key(2), MIB as usize)).unwrap();
             written(&tier).await;

@@ -36,7 +36,7 @@ fn operation() -> impl Strategy<Value = DiskModelOp> {
     ]
 }
 
-/// Pages with odd numbers end in a short block.
+/// Returns the length of a page: pages with odd numbers end in a short block.
 fn len_of(page: u32) -> usize {
     PAGE as usize - if page % 2 == 1 { 1000 + page as usize } else { 0 }
 }
@@ -89,6 +89,7 @@ async fn run(operations: Vec<DiskModelOp>) -> DiskTierStats {
                 }
             }
         }
+
         assert!(bytes_on_disk(dir.path()) <= layout.capacity);
         check_accounts(&tier);
     }
@@ -98,7 +99,7 @@ async fn run(operations: Vec<DiskModelOp>) -> DiskTierStats {
     tier.stats()
 }
 
-/// The sums that the index keeps agree with what is in it.
+/// Checks that the sums that the index keeps match its content.
 fn check_accounts(tier: &DiskTier) {
     let state = tier.shared.state.lock();
     let segments = 0..tier.shared.geometry.segments;

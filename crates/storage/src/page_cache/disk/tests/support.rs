@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Of the default layout.
+/// Block size of the default layout.
 pub(super) const BLOCK: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub(super) fn open_faulty(dir: &Path, layout: TestDiskLayout) -> (DiskTier, Arc<
     (DiskTier::open_with(options(dir, layout), io.clone(), RETRY).unwrap(), io)
 }
 
-/// Waits until all that is queued is written.
+/// Waits until all queued writes are done.
 pub(super) async fn written(tier: &DiskTier) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !tier.shared.state.lock().queue.is_idle() {
@@ -88,7 +88,7 @@ impl TestRandom {
     }
 }
 
-/// The first bytes of a page. They depend on the page and their place alone.
+/// Returns the first bytes of a page, which depend only on the page and their offset.
 pub(super) fn content(key: &PageKey, len: usize) -> Bytes {
     let mut random =
         TestRandom(key.object.0 as u64 ^ (key.object.0 >> 64) as u64 ^ (u64::from(key.page) << 32));
@@ -112,7 +112,7 @@ pub(super) fn bytes_on_disk(dir: &Path) -> u64 {
     segment_files(dir).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
-/// The system's disk, with faults that are switched on and off.
+/// The system's disk, with faults that can be switched on and off.
 #[derive(Debug, Default)]
 pub(super) struct FaultyDisk {
     faults: Mutex<Faults>,
@@ -124,15 +124,15 @@ pub(super) struct Faults {
     pub(super) write_error: Option<ErrorKind>,
     pub(super) read_error: Option<ErrorKind>,
     pub(super) sync_error: Option<ErrorKind>,
-    /// Most bytes of one write.
+    /// Maximum bytes of one write.
     pub(super) max_write: Option<usize>,
-    /// Most bytes of one read, a multiple of a sector.
+    /// Maximum bytes of one read, a multiple of a sector.
     pub(super) max_read: Option<usize>,
     /// Reads from the page cache are refused.
     pub(super) is_never_cached: bool,
-    /// The file system does not tell what is in the page cache.
+    /// The file system cannot report what is in the page cache.
     pub(super) is_uncached: bool,
-    /// Reads that the page cache answered.
+    /// Reads served by the page cache.
     pub(super) cached_reads: u64,
     read_delay: Duration,
     is_holding: bool,
@@ -218,12 +218,16 @@ impl DiskIo for FaultyDisk {
         offset: u64,
     ) -> io::Result<&'b mut [u8]> {
         let faults = self.faults.lock();
-        let (max, error, delay) = (faults.max_read, faults.read_error, faults.read_delay);
+        let max = faults.max_read;
+        let error = faults.read_error;
+        let delay = faults.read_delay;
         drop(faults);
+
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }
         outcome(error)?;
+
         let len = memory.len().min(max.unwrap_or(usize::MAX));
         SystemIo.read(file, &mut memory[..len], offset)
     }
@@ -232,12 +236,14 @@ impl DiskIo for FaultyDisk {
         if self.faults.lock().is_never_cached {
             return Err(ErrorKind::WouldBlock.into());
         }
+
         let read = SystemIo.read_cached(file, memory, offset);
         match &read {
             Ok(read) if *read == memory.len() => self.faults.lock().cached_reads += 1,
             Err(error) if error.kind() == ErrorKind::Unsupported => self.faults.lock().is_uncached = true,
             _ => {}
         }
+
         read
     }
 

@@ -1,0 +1,131 @@
+"""Parquet logical types that Arrow lacks: files that come from a scan have them again, as pyarrow reads their schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from test_odd_files import Thrift, chunks, edited_schema, footer_of
+
+VARIANT, GEOMETRY, GEOGRAPHY = 16, 17, 18
+CRS, ALGORITHM = 1, 2
+UTM = {"name": "UTM zone 32N", "type": "ProjectedCRS"}
+POINT = b"\1\1\0\0\0" + bytes(16)
+NAME = b"ARROW:extension:name"
+
+
+def logical_type(field: int, inner: dict[int, tuple[int, Any]]) -> tuple[int, Thrift]:
+    """The value of a schema element's `logicalType`."""
+    kind, union = Thrift(), Thrift()
+    kind.fields = inner
+    union.fields[field] = (Thrift.STRUCT, kind)
+    return Thrift.STRUCT, union
+
+
+def crs(text: str) -> dict[int, tuple[int, Any]]:
+    return {CRS: (Thrift.BINARY, text.encode())}
+
+
+def annotate(path: Path, types: dict[str, tuple[int, Thrift]]) -> None:
+    """Gives the schema elements of these paths a logical type."""
+
+    def visit(parent: str, elements: Iterator[Thrift]) -> None:
+        element = next(elements)
+        name = parent + element[4].decode()
+        if name in types:
+            element.fields[10] = types[name]
+            element.fields.pop(6, None)
+        for _ in range(element.get(5) or 0):
+            visit(f"{name}.", elements)
+
+    def edit(elements: list[Thrift]) -> None:
+        rest = iter(elements)
+        for _ in range(next(rest)[5]):
+            visit("", rest)
+
+    path.write_bytes(edited_schema(path.read_bytes(), edit))
+
+
+def schema_of(path: Path) -> list[str]:
+    """The lines of pyarrow's text of the Parquet schema, without the name of its root."""
+    return str(pq.ParquetFile(path).schema).splitlines()[2:]
+
+
+def rewritten(path: Path, **options: Any) -> Path:
+    again = path.with_suffix(".again.parquet")
+    st.write_parquet(st.scan(path), again, **options)
+    return again
+
+
+@pytest.mark.parametrize("dictionary", [None, True, False])
+def test_geometries_keep_their_type_and_have_no_bounds(tmp_path: Path, dictionary: bool | None) -> None:
+    types = {
+        "default": logical_type(GEOMETRY, {}),
+        "srid": logical_type(GEOMETRY, crs("srid:3857")),
+        "unknown": logical_type(GEOMETRY, crs("srid:0")),
+        "code": logical_type(GEOMETRY, crs("EPSG:4326")),
+        "inline": logical_type(GEOMETRY, crs(json.dumps(UTM, separators=(",", ":")))),
+        "named": logical_type(GEOMETRY, crs("projjson:utm")),
+        "sphere": logical_type(GEOGRAPHY, {}),
+        "karney": logical_type(GEOGRAPHY, {**crs("srid:4267"), ALGORITHM: (Thrift.I32, 4)}),
+    }
+    path = tmp_path / "a.parquet"
+    table = pa.table({name: [POINT, None, POINT[:-1] + b"\1"] for name in types})
+    pq.write_table(table.replace_schema_metadata({"utm": json.dumps(UTM)}), path)
+    annotate(path, types)
+    wanted = schema_of(path)
+    assert sum("Geometry(" in line for line in wanted) == 6
+    assert sum("Geography(" in line for line in wanted) == 2
+
+    again = rewritten(path, dictionary=dictionary)
+    assert schema_of(again) == wanted
+    assert st.scan(again).to_arrow().to_pylist() == table.to_pylist()
+    for chunk in chunks(footer_of(again.read_bytes())[1]):
+        statistics = chunk[12]
+        assert [statistics.get(field) for field in (1, 2, 5, 6)] == [None] * 4, "neither min nor max"
+        assert statistics[3] == 1
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_logical_types_are_kept_at_any_depth(tmp_path: Path, store_schema: bool) -> None:
+    variant = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    value = {"metadata": b"\1\0\0", "value": b"\0"}
+    table = pa.table(
+        {
+            "v": pa.array([value, None], variant),
+            "s": pa.array([{"g": POINT, "v": value}, None], pa.struct([("g", pa.binary()), ("v", variant)])),
+            "l": pa.array([[POINT, None], []], pa.list_(pa.binary())),
+            "f": pa.array([[POINT, None], [POINT, POINT]], pa.list_(pa.binary(), 2)),
+            "w": pa.array([[value], [value]], pa.list_(variant, 1)),
+            "m": pa.array([[("a", POINT)], None], pa.map_(pa.string(), pa.binary())),
+        }
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, store_schema=store_schema)
+    geometries = ["s.g", "l.list.element", "f.list.element", "m.key_value.value"]
+    variants = ["v", "s.v", "w.list.element"]
+    of_geometry, of_variant = logical_type(GEOMETRY, crs("srid:3857")), logical_type(VARIANT, {1: (3, 1)})
+    annotate(path, dict.fromkeys(geometries, of_geometry) | dict.fromkeys(variants, of_variant))
+    wanted = schema_of(path)
+    assert sum("Geometry(crs=srid:3857)" in line for line in wanted) == len(geometries)
+    assert sum("Variant(1)" in line for line in wanted) == len(variants)
+
+    found = st.scan(path).to_arrow()
+    assert found.to_pylist() == table.to_pylist()
+    schema = found.schema
+    inner = [schema.field("s").type.field("g"), *(schema.field(name).type.value_field for name in ("l", "f"))]
+    for field in [*inner, schema.field("m").type.item_field]:
+        assert field.metadata[NAME] == b"geoarrow.wkb"
+    for field in [schema.field("v"), schema.field("s").type.field("v"), schema.field("w").type.value_field]:
+        assert field.metadata[NAME] == b"arrow.parquet.variant"
+
+    again = rewritten(path)
+    assert schema_of(again) == wanted
+    assert st.scan(again).to_arrow().to_pylist() == table.to_pylist()
