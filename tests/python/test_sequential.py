@@ -448,7 +448,9 @@ def test_a_format_that_is_named_chooses_the_files_of_a_folder(tmp_path: Path) ->
 
 def test_a_folder_without_a_file_of_the_format_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"p": [1]}), tmp_path / "0.parquet")
-    for scan, name in ((st.scan_csv, "CSV"), (st.scan_json, "JSON"), (st.scan_ipc, "Arrow IPC")):
+    scans: dict[str, Callable[[Path], st.Scan]]
+    scans = {"CSV": st.scan_csv, "JSON": st.scan_json, "Arrow IPC": st.scan_ipc}
+    for name, scan in scans.items():
         with pytest.raises(st.ConfigError, match=f"no file there is {name}") as error:
             scan(tmp_path)
         assert str(tmp_path) in str(error.value)

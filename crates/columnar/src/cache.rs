@@ -1,5 +1,5 @@
-//! The cache of a process: pages of bytes, decoded chunks and metadata in one memory budget, and the stores that scans
-//! read through.
+//! The cache of a process: pages, decoded chunks and metadata in one memory budget, and the stores that scans read
+//! through.
 
 pub(super) mod chunk_cache;
 pub(super) mod column_stats;
@@ -24,7 +24,7 @@ use crate::{
     cache::{chunk_cache::ChunkCache, column_stats::ColumnStats, workers::DecodeWorkers},
 };
 
-/// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
+/// The state that scans share: pages, decoded chunks, metadata and open stores. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Cache {
     inner: Arc<ColumnCacheInner>,
@@ -35,12 +35,12 @@ struct ColumnCacheInner {
     pages: PageCache,
     chunks: ChunkCache,
     working: DecodeBudget,
-    /// Threads that decode whole columns for readers, however many these are.
+    /// Threads that decode whole columns for all readers.
     workers: DecodeWorkers,
     stores: Mutex<StoreRegistry>,
 }
 
-/// The stores that were opened, for as long as they are used: each holds the secrets of its options, and tokens rotate.
+/// Open stores. Unused ones are closed, since each holds the secrets of its options, and tokens rotate.
 #[derive(Debug, Default)]
 struct StoreRegistry {
     opened: HashMap<StoreKey, OpenStore>,
@@ -52,13 +52,13 @@ struct OpenStore {
     used: Instant,
 }
 
-/// A store that was not asked for in this time is closed.
+/// Time after which an unused store is closed.
 const STORE_LIFETIME: Duration = Duration::from_secs(15 * 60);
-/// Most stores that are open at a time; beyond, the one that was asked for the longest time ago is closed.
+/// Maximum number of open stores; beyond it, the least recently used is closed.
 const MAX_STORES: usize = 64;
 
 impl StoreRegistry {
-    /// The store of this key, opened if there is none.
+    /// Returns the store of this key, opened if absent.
     fn get_or_open(
         &mut self,
         key: StoreKey,
@@ -69,6 +69,7 @@ impl StoreRegistry {
             opened.used = now;
             return Ok(opened.store.clone());
         }
+
         let store = open()?;
 
         let mut by_age: Vec<_> = self.opened.iter().map(|(key, opened)| (opened.used, *key)).collect();
@@ -85,22 +86,22 @@ impl StoreRegistry {
     }
 }
 
-/// Bytes that decodes may hold in any case, beside the budget: a row group at a time is decoded many times faster than page
-/// by page.
+/// Bytes that decodes may always hold, beside the budget: decoding whole row groups is many times faster than page by
+/// page.
 const DECODE_FLOOR: ByteSize = ByteSize::mib(32);
-/// Decodes take one in this many bytes of the memory at most.
+/// Maximum share of the memory for decodes: one in this many bytes.
 const WORKING_DIVISOR: u64 = 4;
 
-/// The memory of decodes under way: a part of the budget, bounded so that one scan does not flush what others keep.
+/// The memory of running decodes: a part of the budget, bounded so that one scan does not evict the chunks of others.
 #[derive(Debug)]
 pub(crate) struct DecodeBudget {
     limit: Budget,
-    /// What decodes may hold where the budget has nothing for them.
+    /// Memory of decodes if `limit` is exhausted.
     floor: Budget,
     budget: Budget,
 }
 
-/// Memory of one decode.
+/// The reserved memory of one decode.
 #[derive(Debug)]
 pub(crate) struct DecodeReservation {
     _limited: Reservation,
@@ -108,12 +109,12 @@ pub(crate) struct DecodeReservation {
 }
 
 impl DecodeBudget {
-    /// Most bytes of one decode that may take of the floor.
+    /// Returns the maximum bytes of one decode, of the budget or of the floor.
     pub(crate) fn capacity_or_floor(&self) -> u64 {
         self.limit.capacity().max(self.floor.capacity())
     }
 
-    /// Memory for a decode, of the floor if other decodes hold too much of what the budget has for them.
+    /// Reserves memory for a decode, of the floor if other decodes exhaust the limit.
     pub(crate) fn try_reserve_or_floor(&self, bytes: u64) -> Option<DecodeReservation> {
         let of_floor = || {
             let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
@@ -122,16 +123,16 @@ impl DecodeBudget {
         self.try_reserve(bytes).or_else(of_floor)
     }
 
-    /// Memory for a decode, or `None` if other decodes hold too much of it.
+    /// Reserves memory for a decode; `None` if other decodes hold too much.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<DecodeReservation> {
         let limited = self.limit.try_reserve(Holder::Decodes, bytes)?;
-        // Refused only if nearly everything is held by readers and uploads: what is bounded here goes on then.
+        // Refused only if readers and uploads hold nearly everything; `limit` still bounds decodes then.
         let reserved = self.budget.try_reserve(Holder::Decodes, bytes);
         Some(DecodeReservation { _limited: limited, _reserved: reserved })
     }
 }
 
-/// A hash of URL and options, so that no secret outlives its store.
+/// The hash of a URL and its options, so that no secret outlives its store.
 type StoreKey = [u8; 32];
 
 fn store_key(url: &str, options: &[(String, String)]) -> StoreKey {
@@ -144,20 +145,20 @@ fn store_key(url: &str, options: &[(String, String)]) -> StoreKey {
 }
 
 impl Cache {
-    /// A cache of `options.memory()` bytes in all, for pages and for what is decoded: whichever needs them. Files of local
-    /// folders are read past the pages, since the system has a cache of its own for them.
+    /// Opens a cache of `options.memory()` bytes, shared by pages and decoded chunks as needed. Local files bypass the
+    /// pages, since the operating system caches them.
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         Ok(Self::over(PageCache::open(options).await?))
     }
 
-    /// A cache that shares the budget of pages that are there already.
+    /// Creates a cache that shares the budget of existing pages.
     pub fn over(pages: PageCache) -> Self {
         let memory = pages.budget().capacity();
         Self::with_limits(pages, memory, memory / WORKING_DIVISOR, DECODE_FLOOR)
     }
 
-    /// A cache over pages that keeps nothing of what is decoded: row groups are read page by page.
+    /// Creates a cache over pages that keeps no decoded chunks: row groups are read page by page.
     pub fn passing(pages: PageCache) -> Self {
         Self::with_limits(pages, 0, 0, ByteSize::bytes(0))
     }
@@ -178,12 +179,12 @@ impl Cache {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The page cache.
+    /// Returns the page cache.
     pub fn pages(&self) -> &PageCache {
         &self.inner.pages
     }
 
-    /// What it did so far with columns.
+    /// Returns the counters of chunks and metadata.
     pub fn stats(&self) -> ColumnStats {
         ColumnStats {
             working_bytes: self.inner.working.limit.used(),
@@ -192,22 +193,22 @@ impl Cache {
         }
     }
 
-    /// What it did so far with pages.
+    /// Returns the counters of pages.
     pub fn page_stats(&self) -> CacheStats {
         self.inner.pages.stats()
     }
 
-    /// What the stores that are open did so far, each for itself.
+    /// Returns the counters of each open store.
     pub fn read_stats(&self) -> Vec<ReadStats> {
         self.inner.stores.lock().opened.values().map(|opened| opened.store.stats()).collect()
     }
 
-    /// Drops all that was decoded, and all metadata.
+    /// Drops all decoded chunks and all metadata.
     pub fn clear(&self) {
         self.inner.chunks.clear();
     }
 
-    /// Writes to disk what only memory holds, and closes the pages.
+    /// Writes pages that are only in memory to disk, and closes the page cache.
     #[boxed]
     pub async fn close(&self) -> Result<()> {
         Ok(self.inner.pages.close().await?)
@@ -225,29 +226,32 @@ impl Cache {
         &self.inner.working
     }
 
-    /// Who holds how much of the memory.
+    /// Returns the bytes of the memory budget by holder.
     pub fn budget_stats(&self) -> BudgetStats {
         self.inner.pages.budget_stats()
     }
 
-    /// Counts bytes as part of the budget that a caller holds whether they are free or not, until the answer is dropped:
-    /// pages and decoded chunks give way.
+    /// Charges bytes that a caller holds to the budget, even if they are not free, until the reservation is dropped:
+    /// pages and decoded chunks are evicted for them.
     pub fn hold(&self, bytes: u64) -> Reservation {
         self.inner.pages.budget().hold(Holder::Other, bytes)
     }
 
-    /// The store at `url`, opened once for the same options for as long as it is used now and then.
+    /// Returns the store at `url`, opened once for the same options while it is in use.
     pub fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
         let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
         let open = || {
             let origin = Origin::parse(url, options, &read.requests)?;
-            // To ask a file system costs next to nothing: what it says is never believed for a while.
-            let rules = match url.starts_with("file:") {
-                true => ConsistencyRules::new(Consistency::Strict),
-                false => ConsistencyRules::default(),
+            // Requests to a file system cost next to nothing: versions are checked every time.
+            let rules = if url.starts_with("file:") {
+                ConsistencyRules::new(Consistency::Strict)
+            } else {
+                ConsistencyRules::default()
             };
+
             Ok(ReadThrough::new(origin, self.inner.pages.clone(), rules, read.clone()))
         };
+
         self.inner.stores.lock().get_or_open(store_key(url, options), Instant::now(), open)
     }
 }
@@ -263,6 +267,7 @@ mod tests {
         let key = |number: usize| store_key("memory:///", &[("token".to_owned(), number.to_string())]);
         let open = || Ok(memory.clone());
         let mut stores = StoreRegistry::default();
+
         let start = Instant::now();
         for number in 0..1_000 {
             stores.get_or_open(key(number), start, open).unwrap();

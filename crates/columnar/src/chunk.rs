@@ -1,5 +1,4 @@
-//! One column of one row group or stripe, decoded: whole and unfiltered, as the dictionary that the file has for it
-//! wherever it has one.
+//! One decoded column of one row group or stripe: whole and unfiltered, as the dictionary of the file if it has one.
 
 use std::sync::Arc;
 
@@ -10,20 +9,20 @@ use crate::file::schema::ProjectedColumn;
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
 
-/// How the rows of a chunk are held.
+/// The representation of the rows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ChunkRepresentation {
-    /// As the file has them: a dictionary if all of the chunk is encoded with one, else dense.
+    /// As in the file: a dictionary if all of the chunk is encoded with one, else dense.
     Native,
-    /// As a dictionary, even where the file gave up on its own.
+    /// A dictionary, even if the file fell back to plain values.
     Dictionary,
-    /// All rows of all row groups or stripes in one array, of the name and type of which
-    /// [`ChunkCache::column_id`](crate::cache::chunk_cache::ChunkCache::column_id) gave this number.
+    /// All rows of all row groups or stripes in one array, whose name and type have this id of
+    /// [`ChunkCache::column_id`](crate::cache::chunk_cache::ChunkCache::column_id).
     Whole(u32),
 }
 
 impl ChunkRepresentation {
-    /// A number for it.
+    /// Returns a number for it, unique among representations.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Self::Native => 0,
@@ -33,33 +32,33 @@ impl ChunkRepresentation {
     }
 }
 
-/// A column that is to be loaded, and how its rows are to be held.
+/// A column to load, and the representation of its rows.
 pub(crate) type ChunkRequest = (ProjectedColumn, ChunkRepresentation);
 
-/// Whether a column of so many distinct values is better read as a dictionary by whoever does not say: engines group by
-/// few values faster, and by many slower.
+/// Returns whether a column with this number of distinct values is read as a dictionary by default: engines group
+/// dictionaries of few values faster, and of many values slower.
 pub(crate) fn is_worth_a_dictionary(values: u64, rows: u64) -> bool {
-    const MOST_VALUES: u64 = 65_536;
+    const MAX_VALUES: u64 = 65_536;
     const ROWS_PER_VALUE: u64 = 8;
-    values <= MOST_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= rows
+    values <= MAX_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= rows
 }
 
-/// Columns of some rows, and how many rows these are.
+/// Columns of some rows, and the number of rows.
 pub(crate) type ColumnBatch = (Vec<ArrayRef>, usize);
 
 /// The rows of one column within one row group or stripe. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Chunk {
-    /// One dictionary array of all rows, with the narrowest codes that its values allow.
+    /// One dictionary array of all rows, with the narrowest codes for its values.
     Dictionary(ArrayRef),
-    /// Values one by one, in segments of [`SEGMENT_ROWS`] rows.
+    /// Plain values in segments of [`SEGMENT_ROWS`] rows.
     Dense(Arc<[ArrayRef]>),
-    /// Values one by one, all in one array.
+    /// Plain values in one array.
     Whole(ArrayRef),
 }
 
 impl Chunk {
-    /// Bytes that it holds, by the capacity of its buffers.
+    /// Returns the bytes in memory, by the capacity of the buffers.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Dictionary(array) | Self::Whole(array) => array.get_array_memory_size(),
@@ -67,7 +66,7 @@ impl Chunk {
         }
     }
 
-    /// The rows `start..start + rows`, which lie within one segment, without a copy; `None` if they do not.
+    /// Slices the rows `start..start + rows` without a copy; `None` if they do not lie within one segment.
     pub(crate) fn slice(&self, start: usize, rows: usize) -> Option<ArrayRef> {
         let (array, start) = match self {
             Self::Dictionary(array) | Self::Whole(array) => (array, start),
@@ -76,6 +75,7 @@ impl Chunk {
         if start.checked_add(rows)? > array.len() {
             return None;
         }
+
         Some(if start == 0 && rows == array.len() { array.clone() } else { array.slice(start, rows) })
     }
 }

@@ -1,36 +1,36 @@
-//! What can go wrong between a file and its columns.
+//! Errors of reading and writing columns of files.
 
 use std::{borrow::Cow, sync::Arc};
 
 use arrow::error::ArrowError;
 
-/// How many names an error lists.
+/// Maximum names that an error lists.
 const NAMED: usize = 30;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate. Cheap to clone, since all who wait for one chunk get the error of the one decode.
+/// An error of this crate. Cheap to clone, since all tasks that wait for a chunk get the error of its decode.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes of an object could not be had. The source says whether to retry.
+    /// Bytes of an object could not be read. The source says whether to retry.
     #[error(transparent)]
     Storage(#[from] stylobate_storage::Error),
 
-    /// Nothing is where the scan was to look. Correct the path or the pattern.
+    /// The path or pattern matches no file. Correct it.
     #[error("{pattern}: no file there")]
     NoFiles {
         /// The path, folder or pattern as given.
         pattern: String,
     },
 
-    /// The path or pattern cannot be understood. Correct it.
+    /// The path or pattern is malformed. Correct it.
     #[error("{pattern}: {reason}")]
     Pattern {
         /// The path, folder or pattern as given.
         pattern: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
 
@@ -41,7 +41,7 @@ pub enum Error {
         object: String,
     },
 
-    /// The Parquet file, or the columns asked for, are encrypted. Give the keys, with
+    /// The Parquet file, or the requested columns, are encrypted. Pass the keys to
     /// [`ScanRequest::with_decryption`](crate::ScanRequest::with_decryption).
     #[error("{object}: the file is encrypted: give decryption=… with its keys")]
     Encrypted {
@@ -49,33 +49,33 @@ pub enum Error {
         object: String,
     },
 
-    /// The keys given do not decrypt the file. Give those that it was written with; if they are right, it is corrupt.
+    /// The keys do not decrypt the file. Pass those that it was written with; if they are right, the file is corrupt.
     #[error("{object}: {}cannot be decrypted with the keys given: {reason}", place(None, .column.as_deref(), None))]
     Decryption {
         /// The object.
         object: String,
-        /// The column that was asked for; `None` for the footer.
+        /// The requested column; `None` for the footer.
         column: Option<String>,
-        /// What the decryption says.
+        /// The error of the decryption.
         reason: String,
     },
 
-    /// Bytes of the file are not what its format says they are. Write it again from its source.
+    /// Bytes of the file violate its format. Write the file again from its source.
     #[error("{object}: {}corrupt: {reason}", place(*.row_group, .column.as_deref(), *.offset))]
     Corrupt {
         /// The object.
         object: String,
         /// Row group of a Parquet file or stripe of an ORC file, from 0; `None` for the footer.
         row_group: Option<usize>,
-        /// The column, with dots between the names of its fields.
+        /// The dotted path of the column.
         column: Option<String>,
-        /// Where in the object the bytes begin.
+        /// Offset of the bytes in the object.
         offset: Option<u64>,
-        /// What is wrong with them.
+        /// The violation.
         reason: String,
     },
 
-    /// A line of a text file cannot be read as it should be. Correct the file, or the options.
+    /// A line of a text file cannot be parsed. Correct the file or the options.
     #[error("{object}: line {line}: {}{reason}", place(None, .column.as_deref(), None))]
     Text {
         /// The object.
@@ -84,52 +84,52 @@ pub enum Error {
         line: u64,
         /// The column.
         column: Option<String>,
-        /// What is wrong, and what to do.
+        /// The cause and the remedy.
         reason: String,
     },
 
-    /// The file is right, and uses what this crate cannot read.
+    /// The file is valid, and uses a feature that this crate cannot read.
     #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
     Unsupported {
         /// The object.
         object: String,
         /// The column.
         column: Option<String>,
-        /// What it uses.
+        /// The feature.
         reason: String,
     },
 
-    /// A file cannot be written so: its format has no such type, or a value does not fit. Change the column or the
-    /// options; there is no file.
+    /// A file cannot be written: its format lacks a type, or a value does not fit. Change the column or the options; no
+    /// file was written.
     #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
     Unwritable {
         /// The file.
         object: String,
         /// The column.
         column: Option<String>,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
 
-    /// An option has a value that means nothing. Correct it.
+    /// An option has an invalid value. Correct it.
     #[error("{}{reason}", place(None, .column.as_deref(), None))]
     Option {
-        /// The column that it is of.
+        /// The column of the option.
         column: Option<String>,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
 
-    /// No file has such a column. Correct its name.
+    /// No file has the column. Correct its name.
     #[error("no column {column}: there are {}", first_of(available))]
     NoSuchColumn {
-        /// The column asked for.
+        /// The requested column.
         column: String,
-        /// The columns there are, with commas.
+        /// The existing columns, separated by commas.
         available: String,
     },
 
-    /// A file's column has a type that cannot become the type that other files give it. Scan them apart.
+    /// A column's type in a file cannot be merged with that in other files. Scan the files separately.
     #[error("{object}: column {column}: {reason}")]
     Schema {
         /// The object.
@@ -140,32 +140,32 @@ pub enum Error {
         reason: String,
     },
 
-    /// The filter cannot be understood, or does not fit the columns. Correct it.
+    /// The filter is malformed, or does not fit the columns. Correct it.
     #[error("filter: {reason}")]
     Predicate {
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
 
-    /// A value cannot be represented as asked: an arrow kernel's error.
+    /// A value cannot be represented in the requested type: an arrow kernel's error.
     #[error("{context}: {source}")]
     Arrow {
-        /// What was being done.
+        /// The operation.
         context: String,
         /// The kernel's error.
         source: Arc<ArrowError>,
     },
 
-    /// Work in the background was ended before it had an answer: the runtime is shutting down.
+    /// A background task ended without a result: the runtime is shutting down.
     #[error("the scan was ended: {reason}")]
     Ended {
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
 
 impl Error {
-    /// Names what was being done when a kernel failed.
+    /// Adds the operation to a kernel's error.
     pub(crate) fn arrow(context: impl Into<String>) -> impl FnOnce(ArrowError) -> Self {
         let context = context.into();
         move |source| Self::Arrow { context, source: Arc::new(source) }
@@ -183,12 +183,14 @@ fn place(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) ->
     if let Some(offset) = offset {
         place += &format!("offset {offset}, ");
     }
+
     match place.strip_suffix(", ") {
         Some(place) => format!("{place}: "),
         None => String::new(),
     }
 }
-/// The first of many names, and how many more there are: a file may have thousands.
+
+/// Shortens a list of names to the first [`NAMED`] and the number of others: a file may have thousands.
 fn first_of(names: &str) -> Cow<'_, str> {
     match names.match_indices(", ").nth(NAMED - 1) {
         None => names.into(),

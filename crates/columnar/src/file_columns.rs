@@ -1,7 +1,7 @@
-//! The columns of one file, each in one piece: for readers that come back to the same files for ever, by row.
+//! Columns of one file as one array each: for readers that keep reading the same files by row.
 //!
-//! A scan passes over many files and hands out batches. Here a column of a file is one array with the type that the
-//! caller wants, kept in the cache as it is, so that a hit is a look into a table and neither slices nor casts.
+//! A scan streams batches of many files. Here a column of a file is one array of the type that the caller wants, cached
+//! as it is, so that a hit is a table lookup that neither slices nor casts.
 
 pub(super) mod whole_column;
 
@@ -31,22 +31,22 @@ use crate::{
     recent::RecentChunk,
 };
 
-/// After so many hits the cache is told of them.
+/// Hits of a column after which the cache counts them.
 const COUNTED: u64 = 16;
 
-/// What a file may be.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// Parquet or ORC: its last bytes tell.
+    /// Parquet or ORC, detected by its last bytes.
     Columnar,
-    /// A text: nothing in it tells which.
+    /// A text, whose format cannot be detected.
     Text(TextKind),
 }
 
-/// Arrays of columns that were asked for together.
+/// Arrays of columns that were requested together.
 pub type Columns = SmallVec<[ArrayRef; 4]>;
 
-/// A file that was opened for some of its columns: always the version that was opened, whatever is written meanwhile.
+/// A file opened for some of its columns. It stays at the version that was opened, whatever is written later.
 #[derive(Debug)]
 pub struct FileColumns {
     cache: Cache,
@@ -55,16 +55,16 @@ pub struct FileColumns {
     fields: Arc<[FieldRef]>,
     columns: Box<[Option<OpenColumn>]>,
     rows: usize,
-    /// Of a file without a version, about which nothing may be cached.
+    /// The metadata of a file without a version, which may not be cached.
     metadata: Option<Arc<FileMetadata>>,
 }
 
 /// A column that the file has.
 #[derive(Debug)]
 struct OpenColumn {
-    /// Which of the file's; nothing for text.
+    /// Position among the file's columns; unused for text.
     root: usize,
-    /// The type that the file has it under, where that is another.
+    /// The type in the file, if it differs.
     stored: Option<Box<DataType>>,
     id: u32,
     key: Option<ChunkKey>,
@@ -73,13 +73,13 @@ struct OpenColumn {
     decoded: RelaxedCounter,
 }
 
-/// A column that is to be decoded, which of the wanted ones it is, and who waits for it.
+/// A column to decode, its position among the fields, and the guard for tasks that wait for it.
 struct MissingColumn<'a> {
     at: usize,
     promise: Option<DecodeGuard<'a>>,
 }
 
-/// What a file is opened for, before anything is known of it.
+/// The arguments of opening a file.
 struct FileColumnsRequest {
     cache: Cache,
     object: OpenObject,
@@ -88,12 +88,12 @@ struct FileColumnsRequest {
 }
 
 impl FileColumns {
-    /// Opens a file for columns of these names and types. A column that the file has under another type is cast, and
-    /// one that it does not have is missing ([`Self::has`]).
+    /// Opens a file for columns of these names and types. A column of another type is cast, and one that the file does
+    /// not have is missing ([`Self::has`]).
     ///
     /// # Errors
     ///
-    /// As a scan; a text that cannot be read as these types is [`Error::Corrupt`].
+    /// Those of a scan; [`Error::Corrupt`] if a text cannot be read as these types.
     #[boxed]
     pub async fn open(
         cache: &Cache,
@@ -110,47 +110,51 @@ impl FileColumns {
         }
     }
 
-    /// Rows of the file.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The file's name, for errors.
+    /// Returns the file's name, for errors.
     pub fn name(&self) -> String {
         self.object.name()
     }
 
-    /// Whether the file has the column.
+    /// Returns whether the file has the column.
     pub fn has(&self, column: usize) -> bool {
         matches!(self.columns.get(column), Some(Some(_)))
     }
 
-    /// The type that the file has a column under, where that is not the type that it was opened for.
+    /// Returns the type of a column in the file, if it is not the type that it was opened for.
     pub fn stored_as(&self, column: usize) -> Option<&DataType> {
         self.columns.get(column)?.as_ref()?.stored.as_deref()
     }
 
-    /// What was asked of its columns, and what the cache has of them.
+    /// Returns the counters of its columns and their bytes in the cache.
     pub fn usage(&self) -> ColumnsUse {
         let columns = self.columns.iter().flatten().map(|column| {
             let chunk = column.recent.held();
             let bytes = chunk.as_ref().map_or(0, |chunk| chunk.weight() as u64);
-            let (hits, decoded) = (column.hits.get(), column.decoded.get());
+            let hits = column.hits.get();
+            let decoded = column.decoded.get();
             ColumnsUse { files: 0, columns: chunk.is_some().into(), bytes, hits, decoded }
         });
         ColumnsUse { files: 1, ..columns.sum() }
     }
 
-    /// All rows of a column, if it is in the cache. `column` is a position in the fields that the file was opened for.
+    /// Returns all rows of a column, if it is in the cache. `column` is a position in the fields that the file was
+    /// opened for.
     #[inline]
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
         let column = self.columns.get(column)?.as_ref()?;
         let chunks = self.cache.chunks();
+
         let chunk = match column.recent.get(chunks.state()) {
             Some(chunk) => chunk,
             None => self.looked_up(column)?,
         };
         let Chunk::Whole(array) = chunk else { return None };
+
         let before = column.hits.get();
         if before.is_multiple_of(COUNTED) {
             chunks.count_hits(before.clamp(1, COUNTED));
@@ -167,11 +171,11 @@ impl FileColumns {
         Some(chunk)
     }
 
-    /// All rows of several columns: from the cache, or decoded once however many ask.
+    /// Returns all rows of several columns, from the cache or decoded; concurrent calls decode a column once.
     ///
     /// # Errors
     ///
-    /// [`Error::Schema`] if the file does not have a column, or not with such values; as a scan otherwise.
+    /// [`Error::Schema`] if the file lacks a column or its values do not fit the type, and those of a scan.
     pub async fn get(&self, wanted: &[usize]) -> Result<Columns> {
         let mut found = Columns::new();
         for column in wanted {
@@ -189,9 +193,10 @@ impl FileColumns {
         for at in wanted {
             order.push((self.column(*at)?.id, *at));
         }
-        // All take their promises in this order: none waits for one that waits for it.
+        // All calls take their guards in this order, which prevents deadlocks.
         order.sort_unstable();
         order.dedup();
+
         let mut loaded: Vec<(usize, ArrayRef)> = Vec::with_capacity(order.len());
         let mut missing = Vec::new();
         for (_, at) in order {
@@ -219,7 +224,7 @@ impl FileColumns {
         found.collect()
     }
 
-    /// Decodes what is missing, and keeps it where there was memory for that.
+    /// Decodes the missing columns, and caches them if there was memory to decode.
     async fn make(&self, missing: Vec<MissingColumn<'_>>) -> Result<Vec<(usize, ArrayRef)>> {
         let columns: Vec<usize> = missing.iter().map(|missing| missing.at).collect();
         let (arrays, has_memory) = match self.kind {
@@ -228,6 +233,7 @@ impl FileColumns {
                 (text_file::read(&self.cache, &self.object, kind, &self.fields_of(&columns)).await?.1, true)
             }
         };
+
         let mut made = Vec::with_capacity(arrays.len());
         for (missing, array) in missing.into_iter().zip(arrays) {
             let array = array.filter(|array| array.len() == self.rows);
@@ -245,7 +251,7 @@ impl FileColumns {
         Ok(made)
     }
 
-    /// The arrays, and whether there was memory to decode them in.
+    /// Decodes columns. Returns the arrays, and whether memory for the decode was reserved.
     async fn decode(&self, columns: &[usize]) -> Result<(Vec<Option<ArrayRef>>, bool)> {
         let metadata = match &self.metadata {
             Some(metadata) => metadata.clone(),
@@ -253,20 +259,25 @@ impl FileColumns {
         };
         let projected = columns.iter().map(|at| Ok(ProjectedColumn::whole(self.column(*at)?.root)));
         let projected: Vec<ProjectedColumn> = projected.collect::<Result<_>>()?;
+
         let mut ascending = projected.clone();
         ascending.sort();
         ascending.dedup();
+
         let units = metadata.units();
         let bytes = (0..units).map(|unit| metadata.working_bytes(unit, &ascending));
         let working = self.cache.working().try_reserve(bytes.fold(0, u64::saturating_add));
         if working.is_none() {
             self.cache.chunks().count_streamed();
         }
+
         let mut read = Vec::with_capacity(units);
         for unit in 0..units {
             read.push(metadata.read(&self.object, unit, &ascending).await?);
         }
-        let (of, name) = (self.fields_of(columns), self.object.name());
+
+        let of = self.fields_of(columns);
+        let name = self.object.name();
         let bytes = read.clone();
         let decode = move |scratch: &mut DecodeScratch| {
             let whole = projected.iter().zip(&of);
@@ -277,10 +288,12 @@ impl FileColumns {
             whole.map(|array| array.map(Some)).collect::<Result<Vec<_>>>()
         };
         let decoded = self.cache.workers().decode(decode).await;
-        // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
+
+        // A file that was replaced may look corrupt: the error must say that it was replaced.
         for bytes in &read {
             FileMetadata::check(bytes).await?;
         }
+
         let decoded = decoded??;
         Ok((decoded, working.is_some()))
     }
@@ -308,18 +321,20 @@ impl FileColumnsRequest {
                 Arc::new(FileMetadata::open(&self.object).await?)
             }
         };
+
         let column = |field: &FieldRef| {
             let root = metadata.position(field.name())?;
             let stored = metadata.schema().fields().get(root)?;
             Some(self.column(root, Some(stored.data_type()), field))
         };
         let columns = self.fields.iter().map(column).collect();
+
         let rows = (0..metadata.units()).map(|unit| metadata.unit_rows(unit)).sum::<u64>() as usize;
         let metadata = self.object.version().is_none().then_some(metadata);
         Ok(self.opened(columns, rows, metadata))
     }
 
-    /// A text has to be read to know how many rows it has: then all of it is kept.
+    /// Opens a text, which has to be read to count its rows: all of it is cached.
     async fn text(self, kind: TextKind) -> Result<FileColumns> {
         let fields: Vec<FieldRef> = self.fields.to_vec();
         let (rows, arrays) = text_file::read(&self.cache, &self.object, kind, &fields).await?;
@@ -327,6 +342,7 @@ impl FileColumnsRequest {
             array.as_ref().map(|_| self.column(0, None, field))
         };
         let columns: Box<[Option<OpenColumn>]> = self.fields.iter().zip(&arrays).map(column).collect();
+
         for (column, array) in columns.iter().zip(arrays) {
             if let (Some(OpenColumn { key: Some(key), decoded, .. }), Some(array)) = (column, array)
                 && let ChunkLookup::Missing(promise) = self.cache.chunks().get_or_promise(key).await
@@ -336,6 +352,7 @@ impl FileColumnsRequest {
                 promise.keep(Chunk::Whole(array));
             }
         }
+
         Ok(self.opened(columns, rows, None))
     }
 
@@ -350,8 +367,11 @@ impl FileColumnsRequest {
             representation: ChunkRepresentation::Whole(id),
         };
         let key = self.object.version().map(key);
-        let (hits, decoded) = (RelaxedCounter::default(), RelaxedCounter::default());
-        OpenColumn { root, stored, id, key, recent: RecentChunk::default(), hits, decoded }
+
+        let recent = RecentChunk::default();
+        let hits = RelaxedCounter::default();
+        let decoded = RelaxedCounter::default();
+        OpenColumn { root, stored, id, key, recent, hits, decoded }
     }
 
     fn opened(
@@ -365,7 +385,7 @@ impl FileColumnsRequest {
     }
 }
 
-/// The footer of a file that has a version, parsed once.
+/// Returns the metadata of a file, parsed once for each version.
 async fn metadata_of(cache: &Cache, object: &OpenObject) -> Result<Arc<FileMetadata>> {
     match object.version() {
         Some(version) => cache.chunks().file(version, FileMetadata::open(object)).await,

@@ -1,4 +1,4 @@
-//! Files of both formats, told apart by their last bytes.
+//! Metadata and decoding of Parquet and ORC files, which are detected by their last bytes.
 
 pub(super) mod index;
 
@@ -18,10 +18,10 @@ use crate::{
     recent::RecentChunks,
 };
 
-/// Bytes at the end of a file that are read first; most footers fit.
+/// Bytes at the end of a file that are read first; most footers fit into them.
 pub(crate) const TAIL: u64 = 64 << 10;
 
-/// What is known of a file from its footer.
+/// The parsed footer of a file.
 #[derive(Debug)]
 pub(crate) struct FileMetadata {
     pub(crate) file: ColumnarFile,
@@ -29,7 +29,7 @@ pub(crate) struct FileMetadata {
     positions: ColumnPositions,
 }
 
-/// What its format says of it.
+/// The parsed footer by format.
 #[derive(Debug)]
 pub(crate) enum ColumnarFile {
     Parquet(ParquetFile),
@@ -49,11 +49,12 @@ impl FileMetadata {
         Self::open_with(object, None).await
     }
 
-    /// Reads the footer; with keys, what is encrypted of a Parquet file too.
+    /// Reads the footer, of an encrypted Parquet file with its keys.
     pub(crate) async fn open_with(object: &OpenObject, decryption: Option<&Decryption>) -> Result<Self> {
         let size = object.meta().size;
         let from = size.saturating_sub(TAIL);
         let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
+
         if tail.ends_with(b"PAR1") || tail.ends_with(b"PARE") && decryption.is_some() {
             Ok(Self::new(ColumnarFile::Parquet(ParquetFile::open(object, tail, decryption).await?)))
         } else if tail.ends_with(b"PARE") {
@@ -65,7 +66,7 @@ impl FileMetadata {
         }
     }
 
-    /// The error of a file whose last bytes are of no format: its first bytes tell whether its end is missing.
+    /// Returns the error of a file whose last bytes are of no format: its first bytes show whether it is truncated.
     async fn unknown(object: &OpenObject) -> Result<Error> {
         let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(4)))).await?;
         let head = head.into_iter().next().unwrap_or_default();
@@ -74,11 +75,12 @@ impl FileMetadata {
             head if head.starts_with(b"ORC") => "ORC",
             _ => return Ok(Error::Format { object: object.name() }),
         };
+
         let reason = format!("it begins as {format} and its footer is missing");
         Ok(Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason })
     }
 
-    /// Whether it was read with keys: then nothing of it may be shared with those who have none.
+    /// Returns whether it was read with keys: then it may not be shared with readers that have none.
     pub(crate) fn is_decrypted(&self) -> bool {
         matches!(&self.file, ColumnarFile::Parquet(file) if file.is_decrypted())
     }
@@ -90,12 +92,12 @@ impl FileMetadata {
         metadata
     }
 
-    /// Where its chunks were found.
+    /// Returns the recently found chunks.
     pub(crate) fn recent(&self) -> &RecentChunks {
         &self.recent
     }
 
-    /// The columns. Fields that the file was written from as dictionaries have the type of their values.
+    /// Returns the columns. Fields that were written from dictionaries have the type of their values.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match &self.file {
             ColumnarFile::Parquet(file) => file.schema(),
@@ -113,7 +115,7 @@ impl FileMetadata {
         self.positions.near(self.schema().fields(), name, near)
     }
 
-    /// The columns as they were written: those of [`Self::schema`], with dictionaries where the file's writer had them.
+    /// Returns the columns of [`Self::schema`] with the dictionary types that they were written from.
     pub(crate) fn written(&self) -> &Fields {
         match &self.file {
             ColumnarFile::Parquet(file) => file.written(),
@@ -121,7 +123,7 @@ impl FileMetadata {
         }
     }
 
-    /// The error of a column that cannot be read, whatever its bytes are: its type is `Null` until it is asked for.
+    /// Returns the error of a column of an unsupported type, which is `Null` in the schema.
     pub(crate) fn unreadable(&self, root: usize) -> Option<Error> {
         match &self.file {
             ColumnarFile::Parquet(file) => file.unreadable(root),
@@ -129,7 +131,8 @@ impl FileMetadata {
         }
     }
 
-    /// Whether the reader chose the unit of a column's timestamps: nanoseconds if its years allow them, else a coarser unit.
+    /// Returns whether the reader chose the unit of a column's timestamps: nanoseconds if its years allow them, else a
+    /// coarser unit.
     pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.has_chosen_unit(root),
@@ -137,7 +140,7 @@ impl FileMetadata {
         }
     }
 
-    /// How many row groups or stripes there are.
+    /// Returns the number of row groups or stripes.
     pub(crate) fn units(&self) -> usize {
         match &self.file {
             ColumnarFile::Parquet(file) => file.units(),
@@ -145,7 +148,7 @@ impl FileMetadata {
         }
     }
 
-    /// Rows of a row group or stripe.
+    /// Returns the rows of a row group or stripe.
     pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.unit_rows(unit),
@@ -153,7 +156,7 @@ impl FileMetadata {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes in memory.
     pub(crate) fn weight(&self) -> usize {
         let file = match &self.file {
             ColumnarFile::Parquet(file) => file.weight(),
@@ -162,7 +165,7 @@ impl FileMetadata {
         file + self.recent.weight() + ColumnPositions::weight(self.schema().fields().len())
     }
 
-    /// What the footer says of the values of these row groups or stripes.
+    /// Returns the footer's statistics of these row groups or stripes.
     pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn PruningStatistics + 'a> {
         match &self.file {
             ColumnarFile::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
@@ -170,7 +173,7 @@ impl FileMetadata {
         }
     }
 
-    /// Whether the values of a column repeat so that it is better read as a dictionary, as far as the footer tells.
+    /// Returns whether a column's values repeat enough for a dictionary, according to the footer.
     pub(crate) fn repeats(&self, root: usize) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.repeats(root),
@@ -178,7 +181,7 @@ impl FileMetadata {
         }
     }
 
-    /// Whether all chunks of a column are stored as dictionaries, as far as the footer tells.
+    /// Returns whether all chunks of a column are stored as dictionaries, according to the footer.
     pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.has_only_dictionaries(root),
@@ -186,7 +189,8 @@ impl FileMetadata {
         }
     }
 
-    /// How many values the largest dictionary of a column has, as far as the footer tells; `None` if a chunk has none.
+    /// Returns the number of values of a column's largest dictionary, according to the footer; `None` if a chunk has
+    /// none.
     pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
         match &self.file {
             ColumnarFile::Parquet(file) => file.most_values(root),
@@ -194,8 +198,8 @@ impl FileMetadata {
         }
     }
 
-    /// Whether a chunk is a dictionary as the file has it, or none can be made of it: of ORC, a chunk is always what the
-    /// stripe has.
+    /// Returns whether a chunk is stored as a dictionary, or cannot become one: chunks of ORC always are as the stripe
+    /// stores them.
     pub(crate) fn is_dictionary(&self, unit: usize, column: &ProjectedColumn) -> bool {
         match &self.file {
             ColumnarFile::Parquet(file) => file.is_dictionary(unit, column),
@@ -203,7 +207,7 @@ impl FileMetadata {
         }
     }
 
-    /// Bytes that reading and decoding these columns will hold, estimated from the footer.
+    /// Estimates the bytes that reading and decoding these columns hold, from the footer.
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.working_bytes(unit, columns),
@@ -211,7 +215,16 @@ impl FileMetadata {
         }
     }
 
-    /// Bytes of these columns in the file.
+    /// Estimates the rows of which each column has at most `max_bytes` of strings or binary values: all rows of the
+    /// row group if they fit.
+    pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
+        match &self.file {
+            ColumnarFile::Parquet(file) => file.fitting_rows(unit, columns, max_bytes),
+            ColumnarFile::Orc(_) => self.unit_rows(unit),
+        }
+    }
+
+    /// Estimates the bytes of these columns in the file.
     pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.chunk_bytes(unit, columns),
@@ -219,7 +232,7 @@ impl FileMetadata {
         }
     }
 
-    /// Reads the bytes of these columns, near ranges together.
+    /// Reads the bytes of these columns, with near ranges merged.
     pub(crate) async fn read(
         &self,
         object: &OpenObject,
@@ -232,7 +245,7 @@ impl FileMetadata {
         }
     }
 
-    /// Whether what was decoded of these bytes is of the version that was opened: asked once all of it is.
+    /// Checks that these bytes are of the opened version, after all of them are decoded.
     pub(crate) async fn check(bytes: &RowGroupBytes) -> Result<()> {
         match bytes {
             RowGroupBytes::Parquet(bytes) => bytes.check().await,
@@ -240,7 +253,7 @@ impl FileMetadata {
         }
     }
 
-    /// Decodes one of the columns that were read, on the calling thread, in memory that the next decode takes over.
+    /// Decodes one of the columns that were read, on the calling thread, with reusable memory.
     pub(crate) fn decode(
         &self,
         unit: usize,
@@ -257,6 +270,7 @@ impl FileMetadata {
                 if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
                     return Ok(Chunk::Dictionary(array));
                 }
+
                 let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
                 let segments: Vec<ArrayRef> = batches.filter_map(first_column).collect::<Result<_>>()?;
                 Ok(Chunk::Dense(segments.into()))
@@ -267,8 +281,8 @@ impl FileMetadata {
 }
 
 impl FileMetadata {
-    /// The rows of some columns, few at a time, read and decoded on the calling thread as they are asked for: what a
-    /// stripe has a dictionary for as dictionary arrays, which share it. Columns are in ascending order.
+    /// Streams the rows of some columns, read and decoded on the calling thread as they are pulled. Columns with a
+    /// dictionary in an ORC stripe are dictionary arrays that share it. Columns are in ascending order.
     pub(crate) fn stream(
         &self,
         object: &OpenObject,
@@ -282,6 +296,7 @@ impl FileMetadata {
             let starts = (0..rows).step_by(batch_rows.max(1));
             return Ok(Box::new(starts.map(move |start| Ok((Vec::new(), batch_rows.min(rows - start))))));
         }
+
         match &self.file {
             ColumnarFile::Parquet(file) => {
                 Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?))

@@ -1,10 +1,10 @@
-//! Columns of Parquet and ORC files: decoded once, cached as the dictionaries that they are stored as, and filtered
-//! where they are.
+//! Reads columns of Parquet and ORC files: decodes them once, caches them as the dictionaries that they are stored as,
+//! and filters them in place.
 //!
-//! A [`ScanRequest`] says what is wanted, [`ScanRequest::plan`] finds the files and decides what the answer looks
-//! like, and [`Scan::stream`] answers in record batches, in the order of files and rows.
+//! A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
+//! [`Scan::stream`] returns record batches in the order of files and rows.
 //!
-//! This crate opens no socket, and knows no storage but [`stylobate_storage`].
+//! This crate opens no socket, and its only storage is [`stylobate_storage`].
 
 mod cache;
 mod chunk;

@@ -1,4 +1,4 @@
-//! What benchmarks measure from outside and nobody else calls.
+//! Measurements for benchmarks outside this crate.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -12,15 +12,17 @@ use crate::{
     recent::RecentChunks,
 };
 
-/// Nanoseconds that it takes to find four columns of a row group in a chunk cache of `groups` row groups, by median of
+/// Returns the nanoseconds to find four columns of a row group in a chunk cache of `groups` row groups: the median of
 /// many rounds over all of them.
 #[doc(hidden)]
 pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     const COLUMNS: usize = 4;
-    let (cache, recent) =
-        (ChunkCache::new(&Budget::new(ByteSize::gib(4)), 1 << 32), RecentChunks::new(groups, COLUMNS));
+
+    let cache = ChunkCache::new(&Budget::new(ByteSize::gib(4)), 1 << 32);
+    let recent = RecentChunks::new(groups, COLUMNS);
     let wanted = [0, 1, 2, 3].map(|root| (ProjectedColumn::whole(root), ChunkRepresentation::Native));
     let array: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
+
     for unit in 0..groups {
         for wanted in &wanted {
             if let ChunkLookup::Missing(promise) = cache.find(&recent, object, unit, wanted).await {
@@ -28,7 +30,8 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
             }
         }
     }
-    // What came into the cache is looked up once more.
+
+    // Fresh entries are remembered by the next lookup.
     for unit in 0..groups {
         for wanted in &wanted {
             assert!(
@@ -37,6 +40,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
             );
         }
     }
+
     let mut rounds = Vec::new();
     for _ in 0..101 {
         let start = Instant::now();
@@ -48,6 +52,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
         assert_eq!(found, groups * COLUMNS, "all of them are hits");
         rounds.push(took / groups as f64);
     }
+
     rounds.sort_by(f64::total_cmp);
     rounds.get(rounds.len() / 2).copied().unwrap_or(f64::NAN)
 }

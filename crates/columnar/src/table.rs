@@ -132,8 +132,8 @@ fn partition_type(values: DataType) -> DataType {
 }
 
 impl TableSchema {
-    /// Merges the schemas of these files: all columns, in the order in which they first appear. Columns without a common
-    /// type are errors only if they are requested.
+    /// Merges the schemas of these files: all columns, in the order in which they first appear. Columns without a
+    /// common type are errors only if they are requested.
     ///
     /// Fails if `options` name a column that no file has.
     pub(crate) fn of(files: &[(&LocatedFile, &FileMetadata)], options: &TableOptions) -> Result<Self> {
@@ -551,7 +551,8 @@ fn as_output(
     } else if is_partition || !(insist || automatic) {
         field
     } else {
-        // A batch has at most 65,536 rows, so 16-bit keys always suffice; but compacting larger dictionaries takes time.
+        // A batch has at most 65,536 rows, so 16-bit keys always suffice; but compacting larger dictionaries takes
+        // time.
         let few = |(_, file): &(&LocatedFile, &FileMetadata)| {
             let root = file.position_near(field.name(), projected.root);
             root.is_none_or(|root| file.most_values(root).is_some_and(|values| values <= SURELY_FEW))

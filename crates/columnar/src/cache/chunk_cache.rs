@@ -1,7 +1,7 @@
-//! What was made of files: decoded chunks and parsed metadata, weighed in bytes, each made once however many ask.
+//! The cache of decoded chunks and parsed metadata, weighed in bytes. Concurrent requests make an entry once.
 //!
-//! Everything here is keyed by a version of an object, so that nothing is ever stale; what belongs to versions that
-//! are gone is not asked for any more, and leaves first.
+//! Keys contain the version of an object, so that no entry is ever stale; entries of old versions are no longer
+//! requested, and are evicted first.
 
 mod granted;
 
@@ -39,14 +39,14 @@ pub(crate) struct ChunkKey {
 }
 
 impl ChunkKey {
-    /// That of a column of a row group or stripe.
+    /// Returns the key of a column of a row group or stripe.
     pub(crate) fn of_unit(object: ObjectHash, unit: usize, (column, representation): &ChunkRequest) -> Self {
         Self { object, unit: unit as u32, column: column.clone(), representation: *representation }
     }
 }
 
 impl Hash for ChunkKey {
-    /// In two or three words: to look chunks up is mostly to hash their keys.
+    /// Hashes two or three words: hashing is most of the cost of a lookup.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { object, unit, column, representation } = self;
         object.hash(state);
@@ -57,8 +57,8 @@ impl Hash for ChunkKey {
     }
 }
 
-/// The index of one leaf of one row group, or of one column of one stripe, of one version of an object, with its bloom
-/// filter or without.
+/// The index of one leaf of one row group, or of one column of one stripe, of one version of an object, with or without
+/// its bloom filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
     pub(crate) object: ObjectHash,
@@ -70,7 +70,7 @@ pub(crate) struct IndexKey {
 #[derive(Clone, Debug)]
 struct EntryWeighter;
 
-/// What an entry costs besides its value.
+/// Bytes of an entry besides its value.
 const ENTRY: u64 = 256;
 
 impl Weighter<ChunkKey, Chunk> for EntryWeighter {
@@ -91,7 +91,7 @@ impl Weighter<IndexKey, ColumnChunkIndex> for EntryWeighter {
     }
 }
 
-/// A number that changes whenever chunks leave; away from what changes all the time.
+/// A number that changes when chunks are evicted; aligned to keep other counters off its cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 struct EvictionEpoch(AtomicU64);
@@ -102,7 +102,7 @@ impl EvictionEpoch {
     }
 }
 
-/// Sees chunks leave.
+/// Bumps the epoch and remembers the keys of evicted chunks.
 #[derive(Clone, Debug)]
 struct EvictionObserver {
     state: Arc<EvictionEpoch>,
@@ -110,7 +110,7 @@ struct EvictionObserver {
 }
 
 impl Lifecycle<ChunkKey, Chunk> for EvictionObserver {
-    /// What left, to be dropped without a lock.
+    /// Evicted chunks, to be dropped outside the lock.
     type RequestState = SmallVec<[Chunk; 2]>;
 
     fn on_evict(&self, left: &mut Self::RequestState, key: ChunkKey, chunk: Chunk) {
@@ -128,9 +128,9 @@ pub(crate) struct ChunkCache {
     chunks: Arc<GrantedCache<ChunkKey, Chunk, EvictionObserver>>,
     files: Arc<MetadataCache<ObjectHash, Arc<FileMetadata>>>,
     indexes: Arc<MetadataCache<IndexKey, ColumnChunkIndex>>,
-    /// Bytes of everything together.
+    /// Maximum bytes of all entries.
     limit: u64,
-    /// The names and types under which whole columns were asked for.
+    /// Ids of whole columns by name and type.
     columns: Mutex<HashMap<(String, DataType), u32>>,
     state: Arc<EvictionEpoch>,
     hits: AtomicU64,
@@ -143,13 +143,13 @@ pub(crate) struct ChunkCache {
     pruned_strides: AtomicU64,
 }
 
-/// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
+/// A chunk, or the guard to make it: other tasks wait until the guard is kept or dropped.
 pub(crate) enum ChunkLookup<'a> {
     Chunk(Chunk),
     Missing(DecodeGuard<'a>),
 }
 
-/// The duty to make a chunk.
+/// The exclusive right and duty to make a chunk.
 pub(crate) struct DecodeGuard<'a> {
     cache: &'a GrantedCache<ChunkKey, Chunk, EvictionObserver>,
     key: ChunkKey,
@@ -157,24 +157,26 @@ pub(crate) struct DecodeGuard<'a> {
 }
 
 impl DecodeGuard<'_> {
-    /// Hands the chunk to the cache and to all who wait.
+    /// Publishes the chunk to the cache and to all tasks that wait.
     pub(crate) fn keep(self, chunk: Chunk) {
         let _arrival = self.cache.make_room(&self.key, &chunk);
-        // It fails only where the entry was removed meanwhile: then nobody wants it.
+        // Fails only if the entry was removed meanwhile: then no task waits for it.
         let _ = self.guard.insert(chunk);
     }
 }
 
-/// The part of the budget that footers may take: one in this many. Indexes take half of that besides.
+/// Maximum share of the limit for footers: one in this many bytes. Indexes take half of that in addition.
 const METADATA_SHARE: u64 = 16;
 
 impl ChunkCache {
-    /// A cache of up to `limit` bytes of the budget.
+    /// Creates a cache of up to `limit` bytes of the budget.
     pub(crate) fn new(budget: &Budget, limit: u64) -> Self {
-        let (files, indexes) = (limit / METADATA_SHARE, limit / METADATA_SHARE / 2);
+        let files = limit / METADATA_SHARE;
+        let indexes = limit / METADATA_SHARE / 2;
         let zero = AtomicU64::default;
         let state = Arc::new(EvictionEpoch(AtomicU64::new(1)));
         let leaving = |absent| EvictionObserver { state: state.clone(), absent };
+
         Self {
             chunks: GrantedCache::new(budget, Holder::Chunks, limit, 1 << 20, leaving),
             files: GrantedCache::new(budget, Holder::Metadata, files, 16 << 10, |_| Default::default()),
@@ -193,9 +195,9 @@ impl ChunkCache {
         }
     }
 
-    /// The chunk, once whoever makes it has it, or the duty to make it.
+    /// Returns the chunk, waiting for a task that makes it, or the guard to make it.
     ///
-    /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
+    /// A task that holds several guards must take them in the order of their columns, which prevents deadlocks.
     pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> ChunkLookup<'_> {
         match self.chunks.get_or_guard(key).await {
             Ok(chunk) => {
@@ -209,7 +211,7 @@ impl ChunkCache {
         }
     }
 
-    /// The chunks of columns, if all of them were found before, and nothing left since.
+    /// Returns the chunks of columns, if all were found before and none was evicted since.
     pub(crate) fn recent(
         &self,
         recent: &RecentChunks,
@@ -225,7 +227,7 @@ impl ChunkCache {
         Some(chunks)
     }
 
-    /// The chunk of a column, which is remembered if it is there, or the duty to make it.
+    /// Returns the chunk of a column, which is then remembered in `recent`, or the guard to make it.
     pub(crate) async fn find(
         &self,
         recent: &RecentChunks,
@@ -241,31 +243,31 @@ impl ChunkCache {
         found
     }
 
-    /// The chunk, if it is there; it does not count as a hit.
+    /// Returns the chunk if it is cached, without counting a hit.
     pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
         self.chunks.peek(key)
     }
 
-    /// A number that is another once chunks left; never 0.
+    /// Returns the eviction epoch, which changes when chunks are evicted; never 0.
     #[inline]
     pub(crate) fn state(&self) -> u64 {
         self.state.0.load(Ordering::Relaxed)
     }
 
-    /// Counts chunks that were found without asking here.
+    /// Counts hits of chunks that were found without a lookup here.
     pub(crate) fn count_hits(&self, hits: u64) {
         self.hits.fetch_add(hits, Ordering::Relaxed);
         self.chunks.count_hits(hits);
     }
 
-    /// The number that stands for a column of this name and type, as long as this cache lives.
+    /// Returns the id of a column of this name and type, constant for the life of this cache.
     pub(crate) fn column_id(&self, name: &str, data_type: &DataType) -> u32 {
         let mut columns = self.columns.lock();
         let next = columns.len() as u32;
         *columns.entry((name.to_owned(), data_type.clone())).or_insert(next)
     }
 
-    /// The metadata of a version, made by `make` if nobody has or does.
+    /// Returns the metadata of a version, made by `make` unless it is cached or another task makes it.
     pub(crate) async fn file<E>(
         &self,
         object: ObjectHash,
@@ -287,17 +289,17 @@ impl ChunkCache {
         }
     }
 
-    /// Whether a chunk is there, or on its way.
+    /// Returns whether a chunk is cached or being made.
     pub(crate) fn has(&self, key: &ChunkKey) -> bool {
         self.chunks.contains(key)
     }
 
-    /// The index of a leaf.
+    /// Returns the index of a leaf.
     pub(crate) fn index(&self, key: &IndexKey) -> Option<ColumnChunkIndex> {
         self.indexes.get(key)
     }
 
-    /// Remembers the index of a leaf.
+    /// Caches the index of a leaf.
     pub(crate) fn keep_index(&self, key: IndexKey, index: ColumnChunkIndex) {
         self.indexes.insert(key, index);
     }
@@ -312,22 +314,22 @@ impl ChunkCache {
         self.decoded_chunks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a row group or stripe that was read past the cache.
+    /// Counts a row group or stripe that bypassed the cache.
     pub(crate) fn count_streamed(&self) {
         self.streamed_units.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts row groups or stripes that statistics ruled out.
+    /// Counts pruned row groups or stripes.
     pub(crate) fn count_pruned(&self, units: usize) {
         self.pruned_units.fetch_add(units as u64, Ordering::Relaxed);
     }
 
-    /// Counts a row group of which only some pages were read, or a stripe of which only some strides were.
+    /// Counts a row group or stripe that was read in part.
     pub(crate) fn count_selected(&self) {
         self.selected_units.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts strides that were left out.
+    /// Counts pruned strides.
     pub(crate) fn count_pruned_strides(&self, strides: usize) {
         self.pruned_strides.fetch_add(strides as u64, Ordering::Relaxed);
     }
@@ -340,7 +342,7 @@ impl ChunkCache {
         self.state.change();
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub(crate) fn stats(&self) -> ColumnStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ColumnStats {

@@ -1,32 +1,32 @@
-//! What a cache of columns did so far, in numbers.
+//! Counters of a cache of columns.
 
-/// What a [`Cache`](crate::Cache) did so far.
+/// Counters of a [`Cache`](crate::Cache).
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ColumnStats {
-    /// Chunks and metadata that were found; the last few of a column that is asked for all the time come later.
+    /// Hits of chunks and metadata; the last few hits of a hot column are added late.
     pub hits: u64,
-    /// Chunks and metadata that were not.
+    /// Misses of chunks and metadata.
     pub misses: u64,
-    /// Chunks that were decoded.
+    /// Decoded chunks.
     pub decoded_chunks: u64,
-    /// Footers that were parsed.
+    /// Parsed footers.
     pub parsed_files: u64,
-    /// Row groups and stripes that were read past the cache, for want of memory.
+    /// Row groups and stripes that bypassed the cache for lack of memory.
     pub streamed_units: u64,
-    /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters ruled out.
+    /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters pruned.
     pub pruned_units: u64,
-    /// Row groups of which only the pages were read that the filter may pass, and stripes of which only the strides were.
+    /// Row groups and stripes of which only the pages or strides that the filter may pass were read.
     pub selected_units: u64,
-    /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters ruled out.
+    /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters pruned.
     pub pruned_strides: u64,
-    /// Chunks and files held.
+    /// Cached chunks, footers and indexes.
     pub entries: u64,
-    /// Bytes held by them.
+    /// Bytes of these entries.
     pub bytes: u64,
-    /// Bytes that they may hold.
+    /// Maximum bytes of these entries.
     pub capacity: u64,
-    /// Bytes that decodes under way hold.
+    /// Bytes of running decodes.
     pub working_bytes: u64,
-    /// Bytes that others hold, such as the deltas of graph stores: so much less is kept.
+    /// Bytes that others hold, such as the deltas of graph stores; they reduce the memory for entries.
     pub held_bytes: u64,
 }

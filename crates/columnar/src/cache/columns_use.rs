@@ -1,22 +1,22 @@
-//! How often columns were asked for, and what is in memory of them.
+//! Counters of the columns of open files.
 
 use std::{
     iter::Sum,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// What was asked of columns, and what the cache has of them.
+/// Counters of columns, and their bytes in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ColumnsUse {
-    /// Files that are open.
+    /// Open files.
     pub files: u64,
-    /// Columns that the cache has.
+    /// Cached columns.
     pub columns: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Times that a column was found; some are missed where several threads count at once.
+    /// Hits; some are lost if several threads count at once.
     pub hits: u64,
-    /// Times that a column was decoded.
+    /// Decodes.
     pub decoded: u64,
 }
 
@@ -32,18 +32,18 @@ impl Sum for ColumnsUse {
     }
 }
 
-/// A number that is only shown: counting costs next to nothing, and may miss what others count at the same time.
+/// A counter for display: counting is cheap, and may lose increments of other threads.
 #[derive(Debug, Default)]
 pub(crate) struct RelaxedCounter(AtomicU64);
 
 impl RelaxedCounter {
-    /// Counts one more.
+    /// Adds one.
     #[inline]
     pub(crate) fn add(&self) {
         self.0.store(self.get() + 1, Ordering::Relaxed);
     }
 
-    /// What was counted.
+    /// Returns the count.
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The threads that somebody may keep busy, and the memory that they decode in.
+//! Blocking work of one scan: no more at a time than it has threads, with scratch memory that is reused.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{Error, Result, parquet::DecodeScratch};
 
-/// Somebody's turns on threads, and what one leaves for the next. Cheap to clone.
+/// Permits for blocking work, and the scratch memory that one decode leaves for the next. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
     turns: Arc<Semaphore>,
-    /// No more than there are turns.
+    /// At most one for each permit.
     scratches: Arc<Mutex<Vec<DecodeScratch>>>,
 }
 
 impl DecodeWorkers {
-    /// So many turns at the same time.
+    /// Allows `threads` pieces of work at the same time.
     pub(crate) fn new(threads: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(threads)), scratches: Arc::default() }
     }
 
-    /// Runs work on a thread that may be kept busy, as soon as there is one more turn.
+    /// Runs work on a blocking thread as soon as a permit is free.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -39,7 +39,7 @@ impl DecodeWorkers {
         };
         let done = match turns.clone().try_acquire_owned() {
             Ok(turn) => begin(turn).await,
-            // A turn is never given to a caller, who might not go on with it for long, while others wait.
+            // The permit goes to a task rather than to the caller, which may not be polled while others wait.
             Err(_) => {
                 let waits = tokio::spawn(async move {
                     let turn = turns.acquire_owned().await;
@@ -52,7 +52,7 @@ impl DecodeWorkers {
         done.map_err(ended)
     }
 
-    /// The same with memory to decode in.
+    /// Runs work with scratch memory to decode in.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut DecodeScratch) -> T + Send + 'static,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_and_is_not_asked_on_keeps_nobody_from_a_turn() {
+    async fn a_waiter_that_is_not_polled_does_not_keep_others_from_a_permit() {
         let workers = DecodeWorkers::new(1);
         let (go, gone) = mpsc::channel::<()>();
         let first = tokio::spawn({
@@ -95,7 +95,7 @@ mod tests {
         while workers.turns.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        // It waits for its turn, and then nobody polls it any more.
+        // It waits for its turn and isn't polled again.
         let mut second = Box::pin(workers.run(|| 2));
         assert!(matches!(futures::poll!(&mut second), Poll::Pending));
         tokio::task::yield_now().await;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_leaves_the_queue() {
+    async fn a_dropped_waiter_leaves_the_queue() {
         let workers = DecodeWorkers::new(1);
         let turn = workers.turns.clone().acquire_owned().await.unwrap();
         let mut given_up = Box::pin(workers.run(|| 1));

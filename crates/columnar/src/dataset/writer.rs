@@ -72,6 +72,7 @@ pub struct DatasetWriter {
     partitions: HivePartitioner,
     /// Bytes of a file after which the next one begins.
     max_file_size: Option<u64>,
+    /// Bytes of rows that are written at a time.
     at_once: usize,
     open: HashMap<Arc<str>, OpenDatasetFile>,
     /// Number of files of each folder so far.

@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn columns_that_are_shifted_by_one_are_found_in_time_that_grows_with_their_number() {
         let count = 50_000;
-        let names: Vec<String> = (0..count).map(|at| format!("a_column_with_a_rather_long_name_{at}")).collect();
+        let names: Vec<String> =
+            (0..count).map(|at| format!("a_column_with_a_rather_long_name_{at}")).collect();
         let fields = fields(names.iter().skip(1).chain(names.first()).map(String::as_str));
         let positions = ColumnPositions::default();
 

@@ -101,8 +101,8 @@ pub(crate) fn has_dictionaries(values: &DataType) -> bool {
     !without && !values.is_nested()
 }
 
-/// Returns the leaves of a field below any of the paths, which name fields of structs; lists and maps are passed through.
-/// An empty path is the whole field. `None` if a path matches nothing.
+/// Returns the leaves of a field below any of the paths, which name fields of structs; lists and maps are passed
+/// through. An empty path is the whole field. `None` if a path matches nothing.
 pub(crate) fn leaves_below(field: &Field, paths: &[Vec<&str>]) -> Option<Option<Box<[usize]>>> {
     if paths.iter().any(Vec::is_empty) {
         return Some(None);
@@ -210,7 +210,7 @@ pub(crate) fn is_decided(data_type: &DataType) -> bool {
     }
 }
 
-/// Like [`widened`], for types that more types follow: the result of merging several types does not depend on their
+/// Widens like [`widened`], for types that more types follow: the result of merging several does not depend on their
 /// order. While it is undecided ([`is_decided`]), a later type may still hold all values.
 pub(crate) fn met(a: &DataType, b: &DataType, unit: TimeUnitChooser) -> Option<DataType> {
     use DataType::{
@@ -318,8 +318,9 @@ fn by_name(fields: &Fields) -> Option<HashMap<&str, &FieldRef>> {
     (by_name.len() == fields.len()).then_some(by_name)
 }
 
-/// Returns precision and scale of the decimals that hold a type. Unsigned integers have those of the signed integers that
-/// hold them, so that the precision does not depend on whether they are merged with signed integers or decimals first.
+/// Returns precision and scale of the decimals that hold a type. Unsigned integers have those of the signed integers
+/// that hold them, so that the precision does not depend on whether they are merged with signed integers or decimals
+/// first.
 fn digits(data_type: &DataType) -> Option<(u8, i8)> {
     Some(match data_type {
         DataType::Decimal32(precision, scale)
@@ -356,8 +357,8 @@ fn signed_bits(data_type: &DataType) -> Option<u32> {
     }
 }
 
-/// Maps leaves of another type to leaves of this one, by the names of the structs around them. A missing leaf is mapped to
-/// the nearest, which has the lengths of lists and the nulls of structs.
+/// Maps leaves of another type to leaves of this one, by the names of the structs around them. A missing leaf is mapped
+/// to the nearest, which has the lengths of lists and the nulls of structs.
 pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) -> Box<[usize]> {
     if own == other {
         return leaves.into();
@@ -382,8 +383,8 @@ pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) ->
     found.into_iter().collect()
 }
 
-/// Collects the path of each leaf: the names of the structs around it, and its own. Lists are passed through, and maps have
-/// `key` and `value`.
+/// Collects the path of each leaf: the names of the structs around it, and its own. Lists are passed through, and maps
+/// have `key` and `value`.
 fn leaf_paths<'t>(data_type: &'t DataType, path: &mut Vec<&'t str>, paths: &mut Vec<Vec<&'t str>>) {
     match data_type {
         DataType::Struct(fields) => {

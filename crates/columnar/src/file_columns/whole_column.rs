@@ -1,4 +1,4 @@
-//! A column of a file in one piece, and of the type that a reader wants.
+//! Concatenates a column of all row groups, in the type that a reader wants.
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -16,7 +16,7 @@ use crate::{
     parquet::DecodeScratch,
 };
 
-/// A column of all row groups or stripes as one array.
+/// Decodes a column of all row groups or stripes into one array.
 pub(crate) fn whole_column(
     metadata: &FileMetadata,
     column: &ProjectedColumn,
@@ -35,6 +35,7 @@ pub(crate) fn whole_column(
             }
         }
     }
+
     match pieces.as_slice() {
         [] => Ok(arrow::array::new_empty_array(data_type)),
         [one] => Ok(one.clone()),
@@ -45,20 +46,22 @@ pub(crate) fn whole_column(
     }
 }
 
-/// The values in another type, if they are values of that.
+/// Casts values to another type, if it can represent each of them.
 fn as_type(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let from = array.data_type();
     let refused = |reason: String| Error::arrow("a cast")(ArrowError::CastError(reason));
+
     if !may_become(from, data_type) {
         return Err(refused(format!("{from} is not {data_type}")));
     }
+
     exact_cast(array, data_type).map_err(|inexact| match inexact {
         Inexact::Row(_) => refused(format!("a value of type {from} is not exactly one of {data_type}")),
         Inexact::Type(reason) => refused(reason),
     })
 }
 
-/// Whether values of a type are values of another, whatever they are stored as. A text is no number.
+/// Returns whether values of a type may be read as another. Strings are never read as numbers.
 fn may_become(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Dictionary, FixedSizeList, Float16, Float32, Float64,
@@ -66,6 +69,7 @@ fn may_become(from: &DataType, to: &DataType) -> bool {
     };
     let is_text = |of: &DataType| matches!(of, Utf8 | LargeUtf8 | Utf8View);
     let is_bytes = |of: &DataType| matches!(of, Binary | LargeBinary | BinaryView);
+
     match (from, to) {
         (Null, _) => true,
         (Dictionary(_, values), to) => may_become(values, to),

@@ -1,4 +1,4 @@
-//! What files of both formats say of the rows within a row group or stripe, and reading a few of these rows alone.
+//! Indexes of row groups and stripes of both formats, and reads of the pages or strides that they select.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,27 +14,26 @@ use crate::{
     predicate::Column,
 };
 
-/// What is said of one leaf of a row group, page by page, or of one column of a stripe, stride by stride. Cheap to
-/// clone.
+/// The index of one leaf of a row group by page, or of one column of a stripe by stride. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnChunkIndex {
     Parquet(Arc<LeafIndex>),
     Orc(Arc<OrcColumnIndex>),
 }
 
-/// The pages or strides that hold some rows of a row group or stripe.
+/// The pages or strides with some rows of a row group or stripe.
 pub(crate) enum RowGroupSubset {
     Pages(SelectedPages),
     Strides(SelectedRowGroups),
-    /// The rows themselves.
+    /// Decoded rows.
     Rows(Vec<ColumnBatch>),
 }
 
-/// Ranges of rows, one after another, and what is said of each.
+/// Consecutive ranges of rows, and the statistics of each.
 pub(crate) type RangeStatistics<'a> = (Vec<Range<u64>>, Box<dyn PruningStatistics + 'a>);
 
 impl ColumnChunkIndex {
-    /// Bytes in memory, about.
+    /// Returns the approximate bytes in memory.
     pub(crate) fn weight(&self) -> u64 {
         match self {
             Self::Parquet(index) => index.weight(),
@@ -44,7 +43,7 @@ impl ColumnChunkIndex {
 }
 
 impl RowGroupSubset {
-    /// Bytes that have to be read.
+    /// Returns the bytes to read.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.bytes(),
@@ -53,7 +52,7 @@ impl RowGroupSubset {
         }
     }
 
-    /// Bytes that reading and decoding them will hold.
+    /// Returns the bytes that reading and decoding hold.
     pub(crate) fn working_bytes(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.bytes(),
@@ -64,8 +63,8 @@ impl RowGroupSubset {
 }
 
 impl FileMetadata {
-    /// The leaves that may have an index of use to a filter over these columns, each with whether its bloom filter may
-    /// be. A column comes with whether it is compared for equality.
+    /// Returns the leaves whose index may help a filter over these columns, each with whether its bloom filter may
+    /// help. The flag of a column is set if it is compared for equality.
     pub(crate) fn indexed_leaves<'a>(
         &self,
         unit: usize,
@@ -77,7 +76,7 @@ impl FileMetadata {
         }
     }
 
-    /// What there is of the index of these leaves, each with its bloom filter if that is asked for.
+    /// Reads the indexes of these leaves, each with its bloom filter if requested.
     pub(crate) async fn indexes(
         &self,
         object: &OpenObject,
@@ -96,7 +95,7 @@ impl FileMetadata {
         })
     }
 
-    /// What these indexes say of the rows of a unit; `None` if they say nothing.
+    /// Returns the ranges of rows of these indexes and their statistics; `None` if there are none.
     pub(crate) fn parts(
         &self,
         unit: usize,
@@ -114,7 +113,7 @@ impl FileMetadata {
         }
     }
 
-    /// The leaves whose index tells where rows of these columns are.
+    /// Returns the leaves whose indexes locate the rows of these columns.
     pub(crate) fn leaves_of(&self, columns: &[ProjectedColumn]) -> Vec<usize> {
         match &self.file {
             ColumnarFile::Parquet(file) => file.leaves_of(columns),
@@ -122,8 +121,8 @@ impl FileMetadata {
         }
     }
 
-    /// The pages or strides of `columns` that hold `rows`, which are ascending and apart; `None` if an index does not say
-    /// where they are. Columns are ascending; `indexes` has the index of each of their leaves.
+    /// Selects the pages or strides of `columns` with `rows`, which are ascending and disjoint; `None` if an index does
+    /// not locate them. Columns are ascending; `indexes` has the index of each of their leaves.
     pub(crate) fn select(
         &self,
         unit: usize,
@@ -141,7 +140,7 @@ impl FileMetadata {
         }
     }
 
-    /// Reads what was selected.
+    /// Reads the selected pages or strides.
     pub(crate) async fn read_selected(
         &self,
         object: &OpenObject,
@@ -158,8 +157,8 @@ impl FileMetadata {
         })
     }
 
-    /// Decodes strides that were read, on the calling thread and all of them: only then is it known whether they are
-    /// what the index says. `None` if they are not: without it the stripe may be as it should.
+    /// Decodes all strides that were read, on the calling thread: only that shows whether the index is right. `None` if
+    /// it is not: the stripe itself may still be valid.
     pub(crate) fn decode_strides(
         &self,
         selected: RowGroupSubset,
@@ -179,7 +178,7 @@ impl FileMetadata {
         }
     }
 
-    /// The rows that were selected, few at a time: pages that were read are decoded as they are asked for.
+    /// Streams the selected rows: pages that were read are decoded as rows are pulled.
     pub(crate) fn selected_rows(
         &self,
         selected: RowGroupSubset,

@@ -115,8 +115,8 @@ impl<T: DictionaryCode> Codes<T> {
         self.limit = 0;
     }
 
-    /// Runs `append`, which appends codes and returns whether all of them are less than `values`. If it fails or panics, the
-    /// codes that it appended are removed, so that no unchecked code remains.
+    /// Runs `append`, which appends codes and fails unless all of them are less than `values`. If it fails or panics,
+    /// the codes that it appended are removed, so that no unchecked code remains.
     fn append_checked(
         &mut self,
         values: usize,

@@ -39,7 +39,6 @@ pub(crate) fn longest_value(array: &ArrayRef) -> usize {
     }
 
     let Some(dictionary) = array.as_any_dictionary_opt() else { return 0 };
-
     let values = dictionary.values();
 
     match values.data_type() {

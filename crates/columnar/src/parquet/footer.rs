@@ -135,17 +135,25 @@ pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {
     Some((compressed * ratio.max(1.0) / (width + 4.0)) as u64)
 }
 
+/// Estimates the bytes of all strings or binary values of the chunk, one after another; 0 for other types.
+pub(super) fn value_bytes(chunk: &ColumnChunkMetaData) -> u64 {
+    match chunk.column_type() {
+        PhysicalType::BYTE_ARRAY | PhysicalType::FIXED_LEN_BYTE_ARRAY => {
+            let plain = chunk.uncompressed_size().max(0) as u64;
+            let expanded = chunk.unencoded_byte_array_data_bytes().map_or(0, |bytes| bytes.max(0) as u64);
+            plain.max(expanded)
+        }
+        _ => 0,
+    }
+}
+
 /// Estimates the bytes that reading and decoding the chunk will hold.
 pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: bool) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
     let plain = chunk.uncompressed_size().max(0) as u64;
-    // Codes of at most four bytes beside the values; or each value with its offset, dictionaries expanded.
-    let expanded = chunk.unencoded_byte_array_data_bytes().map_or(0, |bytes| bytes.max(0) as u64);
-    // No number is wider than 16 bytes once decoded; lists have more values than rows.
-    let values = match chunk.column_type() {
-        PhysicalType::BYTE_ARRAY | PhysicalType::FIXED_LEN_BYTE_ARRAY => plain.max(expanded),
-        _ => 0,
-    };
+    // Codes of at most four bytes beside the values; or each value with its offset, dictionaries expanded. No number is
+    // wider than 16 bytes once decoded; lists have more values than rows.
+    let values = value_bytes(chunk);
     let count = rows.max(chunk.num_values().max(0) as u64);
     let dense = values.saturating_add(count.saturating_mul(16));
     let codes = plain.saturating_add(rows.saturating_mul(4));

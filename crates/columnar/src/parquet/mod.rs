@@ -337,6 +337,18 @@ impl ParquetFile {
         bytes
     }
 
+    /// See [`crate::format::FileMetadata::fitting_rows`].
+    pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
+        let rows = self.unit_rows(unit);
+        let leaves = columns.iter().flat_map(|column| self.wanted(column));
+        let widest = leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok()).map(footer::value_bytes).max();
+
+        match widest {
+            Some(bytes) if bytes > max_bytes => (u128::from(rows) * u128::from(max_bytes) / u128::from(bytes)) as u64,
+            _ => rows,
+        }
+    }
+
     /// See [`crate::format::FileMetadata::estimated_bytes`].
     pub(crate) fn chunk_bytes(&self, unit: usize, columns: &[ProjectedColumn]) -> u64 {
         let leaves = columns.iter().flat_map(|column| self.wanted(column));

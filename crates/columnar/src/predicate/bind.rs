@@ -270,7 +270,7 @@ impl PredicateBinder<'_> {
         Ok(self.found.len() - 1)
     }
 
-    /// One side of arithmetic.
+    /// Binds one side of arithmetic.
     fn side(&mut self, side: &Operand, within: &Operand) -> Result<ArithmeticSide> {
         let refused =
             |what: &dyn std::fmt::Display| refuse(format!("{}: {what} is not a number", quoted(within)));

@@ -214,7 +214,7 @@ impl From<isize> for Literal {
 }
 
 impl<T: Into<Literal>> From<Option<T>> for Literal {
-    /// NULL for `None`.
+    /// Converts `None` to NULL.
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }

@@ -1,7 +1,7 @@
 //! Days, times and timestamps to and from ISO 8601, over the whole range of their integers.
 //!
-//! The calendar is the proleptic Gregorian one, counted in eras of 400 years that begin with March, so that the leap day
-//! is the last of its year.
+//! The calendar is proleptic Gregorian, counted in eras of 400 years that begin in March, so that the leap day is the
+//! last of its year.
 
 use std::fmt;
 

@@ -26,8 +26,8 @@ use crate::{
     table::OutputColumn,
 };
 
-/// Maximum bytes of a column of a batch after its dictionary is expanded. Offsets of an array end at 2 GiB, and a row group
-/// of a few kilobytes may expand to more.
+/// Maximum bytes of a column of a batch after its dictionary is expanded. Offsets of an array end at 2 GiB, and a row
+/// group of a few kilobytes may expand to more.
 pub(super) const MAX_EXPANDED: usize = 256 << 20;
 
 /// Properties that all batches of a row group share.

@@ -1,4 +1,4 @@
-//! Gets the chunks of a row group: from the cache, or decoded, each by one scan however many want it.
+//! Loads the chunks of a row group from the cache, or decodes them: each chunk once, however many scans request it.
 
 use std::sync::{
     Arc, OnceLock,
@@ -16,15 +16,16 @@ use crate::{
         chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
         workers::DecodeWorkers,
     },
-    chunk::{Chunk, ChunkRequest},
+    chunk::{Chunk, ChunkRequest, SEGMENT_ROWS},
     file::schema::ProjectedColumn,
     format::{FileMetadata, RowGroupBytes},
     kernels::{codes::ViewTables, expand::longest_value},
     parquet::DecodeScratch,
 };
 
-/// Chunks of one row group, and the memory that those hold which were decoded for it.
+/// Chunks of one row group, and the memory reservation of those decoded for it.
 pub(super) struct LoadedChunks {
+    /// Sorted by column.
     chunks: Vec<(ChunkRequest, Chunk)>,
     longest: OnceLock<usize>,
     views: ViewTables,
@@ -32,11 +33,12 @@ pub(super) struct LoadedChunks {
 }
 
 impl LoadedChunks {
-    fn new(chunks: Vec<(ChunkRequest, Chunk)>, working: Option<DecodeReservation>) -> Self {
+    fn new(mut chunks: Vec<(ChunkRequest, Chunk)>, working: Option<DecodeReservation>) -> Self {
+        chunks.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
         Self { chunks, longest: OnceLock::new(), views: ViewTables::default(), _working: working }
     }
 
-    /// The length in bytes of the longest string of all dictionaries.
+    /// Returns the length in bytes of the longest string of all dictionaries.
     pub(super) fn longest_value(&self) -> usize {
         let of_chunk = |(_, chunk): &(ChunkRequest, Chunk)| match chunk {
             Chunk::Dictionary(array) => longest_value(array),
@@ -45,18 +47,20 @@ impl LoadedChunks {
         *self.longest.get_or_init(|| self.chunks.iter().map(of_chunk).max().unwrap_or(0))
     }
 
-    /// The views of the dictionaries' values, for those batches that are to have views.
+    /// Returns the views of the dictionaries' values, for batches with views.
     pub(super) fn views(&self) -> &ViewTables {
         &self.views
     }
 
-    /// The chunk of a column that was asked for.
+    /// Returns the chunk of a requested column.
     pub(super) fn chunk(&self, wanted: &ChunkRequest) -> Option<&Chunk> {
-        self.chunks.iter().find(|(column, _)| column == wanted).map(|(_, chunk)| chunk)
+        let start = self.chunks.partition_point(|((column, _), _)| column < &wanted.0);
+        let of_column = self.chunks.get(start..)?.iter().take_while(|((column, _), _)| *column == wanted.0);
+        of_column.filter(|(request, _)| request == wanted).map(|(_, chunk)| chunk).next()
     }
 }
 
-/// Whether all columns are in the cache, or on their way into it.
+/// Returns whether all columns are in the cache or being decoded into it.
 pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &[ChunkRequest]) -> bool {
     let Some(file) = planned.files.get(file) else { return false };
     let (cache, recent) = (planned.cache.chunks(), file.metadata.recent());
@@ -70,16 +74,20 @@ pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &
     })
 }
 
-/// What became of columns that were to be loaded.
+/// Outcome of a load.
 pub(super) enum LoadOutcome {
     Done(LoadedChunks),
-    /// The memory to decode them into is taken, for now.
+    /// Other decodes hold the memory at the moment.
     Busy,
-    /// There is no such memory.
+    /// The columns never fit into the memory for decodes, or into the arrays of a chunk: read them in batches.
     TooLarge,
 }
 
-/// Loads columns, where there is memory to decode them into.
+/// Bytes of strings that a segment of a chunk may have by the footer's estimate: its offsets end at 2 GiB, and values may
+/// be longer than the average.
+const MAX_SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Loads columns if there is memory to decode them into.
 pub(super) async fn load(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
@@ -88,10 +96,11 @@ pub(super) async fn load(
     turn: &mut RowGroupTurn,
 ) -> Result<LoadOutcome> {
     let Some(of) = planned.files.get(file) else { return Ok(LoadOutcome::TooLarge) };
-    // All scans take their promises in this order: none waits for one that waits for it.
+    // All scans take their promises in this order, so that no two wait for each other.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
-    let (cache, recent) = (planned.cache.chunks(), of.metadata.recent());
+    let cache = planned.cache.chunks();
+    let recent = of.metadata.recent();
     if of.object.version().is_some()
         && let Some(chunks) = cache.recent(recent, unit, &wanted)
     {
@@ -117,6 +126,10 @@ pub(super) async fn load(
     }
     let mut columns: Vec<ProjectedColumn> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
+    if !fits_segments(&of.metadata, unit, &columns) {
+        return Ok(LoadOutcome::TooLarge);
+    }
+
     let bytes = of.metadata.working_bytes(unit, &columns);
     let Some(working) = planned.cache.working().try_reserve_or_floor(bytes) else {
         let fits = bytes <= planned.cache.working().capacity_or_floor();
@@ -126,7 +139,7 @@ pub(super) async fn load(
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
     let decoded = decode(planned, workers, of, unit, columns, read.clone()).await;
-    // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
+    // A file that was replaced may also look corrupt: report the replacement.
     FileMetadata::check(&read).await?;
     let decoded = decoded?;
     for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
@@ -138,7 +151,16 @@ pub(super) async fn load(
     Ok(LoadOutcome::Done(LoadedChunks::new(chunks, Some(working))))
 }
 
-/// Columns that are decoded by several threads, each of which takes the next that nobody took.
+/// Returns whether the values of each segment fit into one array. Dictionaries hold each value once.
+fn fits_segments(metadata: &FileMetadata, unit: usize, columns: &[ProjectedColumn]) -> bool {
+    let dense =
+        columns.iter().filter(|column| !metadata.is_dictionary(unit, column)).cloned().collect::<Vec<_>>();
+    let rows = metadata.unit_rows(unit).min(SEGMENT_ROWS as u64);
+    let fitting = metadata.fitting_rows(unit, &dense, MAX_SEGMENT_BYTES);
+    fitting >= rows
+}
+
+/// Columns that several threads decode; each takes the next one that is left.
 struct ParallelDecode {
     metadata: Arc<FileMetadata>,
     unit: usize,
@@ -148,7 +170,7 @@ struct ParallelDecode {
 }
 
 impl ParallelDecode {
-    /// Decodes what is left, as long as somebody waits for it and nothing was wrong.
+    /// Decodes columns until none is left, the load is dropped, or one fails.
     fn run(&self, scratch: &mut DecodeScratch) -> Result<Vec<(usize, Chunk)>> {
         let mut decoded = Vec::new();
         loop {
@@ -164,7 +186,7 @@ impl ParallelDecode {
     }
 }
 
-/// Ends the work of those whom nobody waits for any more.
+/// Ends the decodes of a load that was dropped.
 struct CancelDecodeOnDrop(Arc<ParallelDecode>);
 
 impl Drop for CancelDecodeOnDrop {

@@ -34,7 +34,8 @@ pub(super) enum RowGroupAccess {
     Few(RowGroupSubset, DecodeReservation),
 }
 
-/// Prunes by the indexes of the filter's columns, and reads the pages or strides of `columns` that are left if they are few.
+/// Prunes by the indexes of the filter's columns, and reads the pages or strides of `columns` that are left if they are
+/// few.
 pub(super) async fn narrow(
     planned: &ScanPlan,
     workers: &DecodeWorkers,

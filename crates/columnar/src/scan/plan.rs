@@ -84,7 +84,8 @@ pub(super) struct PlannedRowGroup {
 impl ScanRequest {
     /// Finds the files, reads their footers, prunes row groups by the filter, and decides the schema.
     ///
-    /// Fails if there is no file, a column is unknown, the filter does not fit, or files have no common type for a column.
+    /// Fails if there is no file, a column is unknown, the filter does not fit, or files have no common type for a
+    /// column.
     #[boxed]
     pub async fn plan(self, cache: &Cache) -> Result<Scan> {
         plan(self, cache.clone()).await
@@ -378,15 +379,8 @@ impl ScanPlan {
             self.units.push(PlannedRowGroup { file: at, unit, rows, all_pass: verdict == PruneVerdict::All });
         }
 
-        let mut file = PlannedScanFile {
-            source,
-            located,
-            object,
-            metadata,
-            outputs,
-            filtered,
-            first_rows: Vec::new(),
-        };
+        let mut file =
+            PlannedScanFile { source, located, object, metadata, outputs, filtered, first_rows: Vec::new() };
         if file.has_row_numbers() {
             file.first_rows = first_rows(&file.metadata);
         }

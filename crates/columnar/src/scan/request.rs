@@ -100,29 +100,29 @@ impl ScanRequest {
         self
     }
 
-    /// Returns dictionaries if the file has them, of any key type, while the schema states the type of their values: for
-    /// writers, which write codes directly. Such batches do not have the scan's schema. Default: no.
+    /// Returns dictionaries if the file has them, of any key type, while the schema states the type of their values:
+    /// for writers, which write codes directly. Such batches do not have the scan's schema. Default: no.
     pub fn with_codes(mut self, codes: bool) -> Self {
         self.codes = codes;
         self
     }
 
-    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and values are cast
-    /// as with [`Self::with_casts`]. Default: the columns of all files, by name.
+    /// Sets the columns of the table: those that a file lacks are null, others of the file are left out, and values are
+    /// cast as with [`Self::with_casts`]. Default: the columns of all files, by name.
     pub fn with_table_schema(mut self, schema: SchemaRef) -> Self {
         self.table.schema = Some(schema);
         self
     }
 
-    /// Casts top-level columns. A value that the type cannot represent is an error, never null and never rounded. Default:
-    /// none.
+    /// Casts top-level columns. A value that the type cannot represent is an error, never null and never rounded.
+    /// Default: none.
     pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
         self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
         self
     }
 
-    /// Sets types of partition columns instead of inferring them. Default: integers, dates or timestamps if all values are,
-    /// otherwise strings.
+    /// Sets types of partition columns instead of inferring them. Default: integers, dates or timestamps if all values
+    /// are, otherwise strings.
     pub fn with_partition_types(
         mut self,
         types: impl IntoIterator<Item = (impl Into<String>, DataType)>,

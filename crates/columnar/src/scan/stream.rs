@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{Error, Result, cache::workers::DecodeWorkers};
 
-/// Groups of batches that wait for the reader, for each row group under way.
+/// Groups of batches that wait for the reader, for each row group in flight.
 const READY: usize = 1;
 
 /// The batches of a scan, in the order of files and rows. Dropping it ends the work.
@@ -33,20 +33,20 @@ pub struct ScanStream {
 }
 
 impl ScanStream {
-    /// The columns of every batch.
+    /// Returns the schema of every batch.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 }
 
 impl Scan {
-    /// The batches, in the order of files and rows. Work begins when the first is asked for and stays a few batches
-    /// ahead; it ends when the stream is dropped. Must be polled within a tokio runtime.
+    /// Streams the batches in the order of files and rows. Work begins with the first poll and stays a few batches ahead;
+    /// it ends when the stream is dropped. Must be polled within a tokio runtime.
     pub fn stream(&self) -> ScanStream {
         start(self.clone())
     }
 
-    /// All batches.
+    /// Collects all batches.
     #[boxed]
     pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
         self.stream().try_collect().await
@@ -69,7 +69,7 @@ impl fmt::Debug for ScanStream {
 
 /// A row group that is being read.
 struct InFlightRowGroup {
-    /// How many are before it.
+    /// Number of row groups before it.
     before: watch::Sender<usize>,
     batches: mpsc::Receiver<Result<Vec<RecordBatch>>>,
     task: JoinHandle<()>,
@@ -138,8 +138,8 @@ impl ScanStreamState {
         }
     }
 
-    /// Keeps as many row groups under way as there are threads, and one more that is fetched meanwhile. Under a limit
-    /// it is one, unless that gave too little.
+    /// Keeps as many row groups in flight as there are threads, and one more that is fetched meanwhile; under a limit
+    /// only one.
     fn begin(&mut self) {
         let at_once = if self.left.is_some() { 1 } else { self.scan.inner.threads + 1 };
         while self.under_way.len() < at_once {

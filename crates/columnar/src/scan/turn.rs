@@ -1,25 +1,25 @@
-//! The order in which row groups of a scan take memory: that in which they are read, so that none lacks what later ones
-//! hold until it is done.
+//! The order in which row groups of a scan reserve memory: the order of reading, so that no row group waits for memory
+//! that later ones hold.
 
 use tokio::sync::{oneshot, watch};
 
-/// What a row group is told of those before it, and tells the next.
+/// Place of a row group in the order.
 pub(super) struct RowGroupTurn {
-    /// How many before it are still being read.
+    /// Number of earlier row groups that are still being read.
     before: watch::Receiver<usize>,
-    /// Ends once the one before has its memory, or needs none.
+    /// Completes when the previous row group has its memory or needs none.
     previous: Option<oneshot::Receiver<()>>,
     next: Option<oneshot::Sender<()>>,
 }
 
-/// Makes turns, one after another.
+/// Hands out turns in order.
 #[derive(Default)]
 pub(super) struct RowGroupTurns {
     last: Option<oneshot::Receiver<()>>,
 }
 
 impl RowGroupTurns {
-    /// The turn of the next row group, and what it is told by.
+    /// Returns the turn of the next row group, and the sender of the number before it.
     pub(super) fn next(&mut self, before: usize) -> (RowGroupTurn, watch::Sender<usize>) {
         let (told, before) = watch::channel(before);
         let (next, after) = oneshot::channel();
@@ -28,21 +28,21 @@ impl RowGroupTurns {
 }
 
 impl RowGroupTurn {
-    /// Waits for the one before. Returns whether it is being read itself, with none before it.
+    /// Waits for the previous row group. Returns whether no earlier one is still being read.
     pub(super) async fn begin(&mut self) -> bool {
         if let Some(previous) = self.previous.take() {
-            // An error means that it ended.
+            // An error means that it has ended.
             let _ = previous.await;
         }
         *self.before.borrow_and_update() == 0
     }
 
-    /// Waits until one before it is read. Returns whether there is still a reader.
+    /// Waits until an earlier row group has been read. Returns whether the scan still has a reader.
     pub(super) async fn wait(&mut self) -> bool {
         self.before.changed().await.is_ok()
     }
 
-    /// Lets the next one take memory.
+    /// Lets the next row group reserve memory.
     pub(super) fn pass_on(&mut self) {
         self.next = None;
     }

@@ -1,4 +1,4 @@
-//! Reads one row group or stripe: the columns of the filter first, and the others only where rows pass it.
+//! Reads one row group or stripe: the filter's columns first, the others only if rows pass.
 
 use std::{ops::Range, sync::Arc};
 
@@ -29,10 +29,11 @@ use crate::{
     table::{FileColumn, FilterColumn, OutputColumn},
 };
 
-/// Where batches go; they wait for whoever reads.
+/// Channel to the reader, which holds back the work if the reader is slow.
 pub(super) type BatchSender = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
-/// Bytes that are made before they are handed over: while they are near the processor, memory of those before is free.
+/// Bytes of batches that are built before they are sent: few enough that their memory is reused while it is in the
+/// processor's cache.
 const BYTES_AT_ONCE: usize = 2 << 20;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
@@ -44,7 +45,7 @@ pub(super) async fn run(
     batches: BatchSender,
 ) {
     if let Err(error) = read(planned, workers, unit, turn, &batches).await {
-        // Nobody is told where nobody reads any more.
+        // The reader may be gone.
         let _ = batches.send(Err(error)).await;
     }
 }
@@ -62,7 +63,7 @@ async fn read(
     let mut keep = None;
     if let Some(filter) = filter {
         let wanted = wanted_by_filter(&planned, file, unit.unit);
-        // Which rows of a page are which is known only where all are read.
+        // Row numbers are known only if all rows are read.
         if !file.has_row_numbers() && !are_cached(&planned, unit.file, unit.unit, &wanted) {
             let columns = read_columns(file, Some(filter));
             match narrow(&planned, &workers, unit, filter, &columns).await? {
@@ -108,7 +109,7 @@ async fn read(
     };
     let (mut built, mut reached) = build(0..rows).await??;
 
-    // As many rows as these are about as large: some ranges of as many are built at the same time.
+    // Ranges of as many rows have about as many bytes: several are built at the same time.
     let step = reached.max(1);
     let ranges = (reached..rows).step_by(step).map(|start| start..rows.min(start + step));
     let ahead = ranges.map(|range| build(range.clone()).map(|done| (range, done)));
@@ -131,8 +132,8 @@ async fn read(
     }
 }
 
-/// Loads columns, if need be once row groups before have given their memory back; `None` where there is none. Nothing is
-/// held meanwhile that other scans wait for, and those before are read by the same reader.
+/// Loads columns, if necessary after earlier row groups have released their memory; `None` if they never fit. While
+/// it waits it holds nothing that other scans wait for, and the earlier row groups have the same reader.
 async fn load_in_turn(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
@@ -153,7 +154,8 @@ async fn load_in_turn(
     }
 }
 
-/// What of a unit's column comes out; who insists on a dictionary shares those that the file has.
+/// Returns the chunk that an output column needs. A column that must be a dictionary shares the chunk of those that are
+/// one in the file.
 fn wanted(
     file: &PlannedScanFile,
     unit: usize,
@@ -166,7 +168,7 @@ fn wanted(
     Some((projected.clone(), representation))
 }
 
-/// A column of the filter is shared with one that comes out, if there is such a one.
+/// Returns the chunks that the filter needs, shared with output columns if possible.
 fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, unit: usize) -> Vec<ChunkRequest> {
     let shared = |column: &FileColumn| {
         let FileColumn::Read(projected) = column else { return None };
@@ -178,7 +180,7 @@ fn wanted_by_filter(planned: &ScanPlan, file: &PlannedScanFile, unit: usize) -> 
     file.filtered.iter().filter_map(shared).collect()
 }
 
-/// The rows that pass the filter, segment by segment.
+/// Evaluates the filter, segment by segment.
 fn passing(
     planned: &ScanPlan,
     unit: PlannedRowGroup,
@@ -213,7 +215,7 @@ fn passing(
     segments.collect()
 }
 
-/// Bytes of a batch that are not those of the columns that it was made of.
+/// Returns the bytes of a batch that it doesn't share with the columns that it was built from.
 fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
     let made = batch
         .columns()
@@ -221,14 +223,14 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
         .zip(columns)
         .filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
     made.map(|(made, _)| match made.data_type() {
-        // Views point into what was there before.
+        // The values of views are shared.
         DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
         _ => made.get_array_memory_size(),
     })
     .sum()
 }
 
-/// The numbers of some rows of a file.
+/// Returns row numbers of a file as a column.
 fn row_numbers(first: usize, count: usize) -> ArrayRef {
     Arc::new((first..first + count).map(|row| row as i64).collect::<Int64Array>())
 }
@@ -237,7 +239,7 @@ fn lost() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
 
-/// The batches of the next rows, as many as make [`BYTES_AT_ONCE`], and where the rows after them begin.
+/// Builds the batches of the next rows, about [`BYTES_AT_ONCE`], and returns the row that follows them.
 fn build(
     planned: &ScanPlan,
     unit: PlannedRowGroup,
@@ -257,7 +259,7 @@ fn build(
         let in_segment = start % SEGMENT_ROWS;
         let most = (SEGMENT_ROWS - in_segment).min(rows.end - start);
         let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS));
-        // Rows that are far between make one batch.
+        // Few rows of a segment make one batch.
         let fit =
             keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
         let mut count = if fit { most } else { most.min(planned.batch_rows) };
@@ -299,7 +301,7 @@ fn build(
     Ok((built, start))
 }
 
-/// The columns of a file that are read at all, in ascending order.
+/// Returns all columns of a file that are read, in ascending order.
 fn read_columns(file: &PlannedScanFile, filter: Option<&BoundPredicate>) -> Vec<ProjectedColumn> {
     let read = |column: &FileColumn| match column {
         FileColumn::Read(projected) => Some(projected.clone()),
@@ -312,8 +314,7 @@ fn read_columns(file: &PlannedScanFile, filter: Option<&BoundPredicate>) -> Vec<
     columns
 }
 
-/// Reads a unit batch by batch, holding no whole column: all of it, slower and in little memory, or pages or strides that
-/// were selected.
+/// Reads a row group batch by batch without whole columns in memory: all of it, or the selected pages or strides.
 async fn stream(
     planned: Arc<ScanPlan>,
     unit: PlannedRowGroup,
@@ -327,13 +328,14 @@ async fn stream(
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
     let trace = Trace::current();
-    // It takes none of the scan's turns: it waits for its reader, who may first want what others do in theirs.
+    // Takes no turn of the workers: it waits for the reader, which may need the row groups that have one.
     let read = move || {
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
         let mut evaluator = filter.map(BoundPredicate::evaluator);
         let columns = read_columns(file, filter);
-        let rows = STREAMED_ROWS.min(planned.batch_rows);
+        let fitting = file.metadata.fitting_rows(unit.unit, &columns, batches::MAX_EXPANDED as u64);
+        let rows = STREAMED_ROWS.min(planned.batch_rows).min(fitting as usize).max(1);
         let (selected, _working) = selected.unzip();
         let read = match selected {
             Some(selected) => file.metadata.selected_rows(selected, rows)?,
@@ -341,9 +343,9 @@ async fn stream(
         };
 
         let mut next_row = file.first_row(unit.unit);
-        // For as long as somebody reads, also where the filter leaves nothing to send.
+        // Ends with the reader, also if the filter leaves nothing to send.
         let mut read = read.into_iter().take_while(|_| !batches.is_closed());
-        // Nothing is read that has no room yet: batches may be large, and one behind the other is enough.
+        // Reads only what the channel has room for: batches may be large.
         while let Ok(room) = runtime.block_on(batches.reserve()) {
             let made = read.by_ref().map(|read| {
                 let (read, count) = read?;
@@ -363,7 +365,7 @@ async fn stream(
     read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
-/// What comes out of some rows of `columns`; nothing if the filter passes none.
+/// Builds the batches of some rows of `columns`; none if no row passes the filter.
 fn streamed(
     planned: &ScanPlan,
     file: &PlannedScanFile,
@@ -415,7 +417,7 @@ fn streamed(
     Ok(made)
 }
 
-/// The values of a column in the type that the filter was bound to.
+/// Casts a column to the type that the filter was bound to.
 fn as_filtered(object: &OpenObject, array: ArrayRef, field: &Field) -> Result<ArrayRef> {
     let target = value_type(field.data_type());
     if value_type(array.data_type()) == target {

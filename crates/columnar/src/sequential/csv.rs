@@ -236,7 +236,7 @@ impl CsvOptions {
     }
 }
 
-/// By field of a record, the index of its column in the output; `None` if it is not read.
+/// Returns, by field of a record, the index of its column in the output; `None` if it is not read.
 fn targets(names: &[String], columns: &[String]) -> Vec<Option<usize>> {
     names.iter().map(|name| columns.iter().position(|column| column == name)).collect()
 }

@@ -24,7 +24,7 @@ impl Sample {
 }
 
 impl Default for Sample {
-    /// 64 MiB.
+    /// Returns the sample of the first 64 MiB.
     fn default() -> Self {
         Self::Bytes(64 << 20)
     }

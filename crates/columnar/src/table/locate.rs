@@ -9,8 +9,8 @@ use url::Url;
 
 use crate::{Cache, Error, Result};
 
-/// A place to find files. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`. A folder is read
-/// with all its subfolders, and folders named `name=value` become columns.
+/// A place to find files. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`. A folder is
+/// read with all its subfolders, and folders named `name=value` become columns.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Source {
@@ -69,8 +69,8 @@ pub(crate) struct LocatedFile {
     pub(crate) path: Path,
     /// The values of folders named `name=value`, in the order of the path; `None` is null.
     pub(crate) partitions: Vec<(String, Option<String>)>,
-    /// Set if its path or extension names it: then it must be Parquet or ORC. Other files of a folder are left out if their
-    /// bytes are of neither format.
+    /// Set if its path or extension names it: then it must be Parquet or ORC. Other files of a folder are left out if
+    /// their bytes are of neither format.
     pub(crate) is_named: bool,
 }
 
@@ -149,8 +149,8 @@ pub(crate) async fn locate(
     Ok(located)
 }
 
-/// Finds the files of a source for readers that do not detect formats: if any file of a folder has a known extension, only
-/// those that do.
+/// Finds the files of a source for readers that do not detect formats: if any file of a folder has a known extension,
+/// only those that do.
 pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<LocatedFile>> {
     let mut files = locate(source, cache, PathOptions::default(), None).await?;
     if files.iter().any(|file| file.is_named) {
@@ -220,8 +220,8 @@ impl ParsedSource {
 
     /// Returns whether the pattern is the name of an object or folder.
     ///
-    /// That costs a request or two. Only names with `[` and `?`, which are often no patterns, are worth these: the
-    /// listing of the base, which may be all of a bucket, is saved. If there is only `*`, [`Self::list`] finds out.
+    /// This takes one or two requests. They are sent only for names with `[` or `?`, which are often no patterns: the
+    /// listing of the base, which may be a whole bucket, is saved. For names with `*` only, [`Self::list`] decides.
     async fn is_literal(&self) -> bool {
         if !self.whole.contains(['[', '?']) {
             return false;
@@ -287,7 +287,8 @@ impl ParsedSource {
         Ok(files)
     }
 
-    /// Returns the file if it lies below the base and matches the pattern. Hidden files and logs of engines do not match.
+    /// Returns the file if it lies below the base and matches the pattern. Hidden files and logs of engines do not
+    /// match.
     fn located(&self, path: &Path, matched: GlobTarget) -> Option<LocatedFile> {
         let below = match self.base.as_str() {
             "" => path.as_ref(),
@@ -462,7 +463,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_exists_is_no_pattern() {
-        let keys = ["t/a*.parquet", "t/a*.parquet/below.parquet", "t/ab.parquet", "t/b[1].parquet", "t/b1.parquet"];
+        let keys =
+            ["t/a*.parquet", "t/a*.parquet/below.parquet", "t/ab.parquet", "t/b[1].parquet", "t/b1.parquet"];
         assert_eq!(found(&keys, "t/a*.parquet").await, ["t/a*.parquet"]);
         assert_eq!(found(&keys, "t/b[1].parquet").await, ["t/b[1].parquet"]);
         assert_eq!(found(&keys, "t/a?.parquet").await, ["t/a*.parquet", "t/ab.parquet"]);

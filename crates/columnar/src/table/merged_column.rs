@@ -29,7 +29,7 @@ pub(crate) struct MergedColumn {
 pub(crate) struct TypeConflict {
     /// The file that has another type.
     pub(crate) file: usize,
-    /// That type.
+    /// Its type in that file.
     pub(crate) data_type: DataType,
     /// The previous file with the column.
     pub(crate) other: usize,
@@ -53,8 +53,8 @@ impl MergedColumn {
         }
     }
 
-    /// Returns the field of the column in a table of `files` files, and the conflict if it has no type. It is non-nullable
-    /// only if it is in every file.
+    /// Returns the field of the column in a table of `files` files, and the conflict if it has no type. It is
+    /// non-nullable only if it is in every file.
     pub(crate) fn finished(self, files: usize) -> (Field, Option<TypeConflict>) {
         (self.field.with_nullable(self.required < files), self.undecided)
     }

@@ -125,7 +125,7 @@ impl PandasMetadata {
         }
     }
 
-    /// The merged JSON; `None` if a stored index column has no entry, which pandas looks up.
+    /// Writes the merged JSON; `None` if a stored index column has no entry, which pandas looks up.
     fn into_json(self) -> Option<String> {
         let has_entry = |name: &str| matches!(self.columns.get(name), Some(Some(_)));
         if !self.index_columns.iter().all(|column| column.as_str().is_none_or(has_entry)) {
@@ -158,17 +158,18 @@ mod tests {
     }
 
     fn entry(name: &str, pandas_type: &str) -> Value {
-        json!({"name": name, "field_name": name, "pandas_type": pandas_type, "numpy_type": pandas_type, "metadata": null})
+        json!({"name": name, "field_name": name, "pandas_type": pandas_type, "numpy_type": "object", "metadata": null})
     }
 
     fn range(stop: i64) -> Value {
         json!({"kind": "range", "name": null, "start": 0, "stop": stop, "step": 1})
     }
 
-    /// The schema of a frame whose columns have these names and types.
+    /// Returns the schema of a frame whose columns have these names and types.
     fn frame(columns: &[(&str, &str)], index: &[Value]) -> Schema {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-        let entries: Vec<Value> = columns.iter().map(|(name, pandas_type)| entry(name, pandas_type)).collect();
+        let entries: Vec<Value> =
+            columns.iter().map(|(name, pandas_type)| entry(name, pandas_type)).collect();
         let value = json!({"columns": entries, "index_columns": index, "pandas_version": "2.2.3"});
         schema(&names, PANDAS_KEY, &value)
     }
@@ -182,7 +183,8 @@ mod tests {
     #[test]
     fn frames_whose_ranges_differ_keep_their_columns_and_have_no_index() {
         let columns = [("day", "datetimetz"), ("city", "categorical")];
-        let merged = merged(&[frame(&columns, &[range(3)]), frame(&columns, &[range(5)])], PANDAS_KEY).unwrap();
+        let merged =
+            merged(&[frame(&columns, &[range(3)]), frame(&columns, &[range(5)])], PANDAS_KEY).unwrap();
         assert_eq!(merged["index_columns"], json!([]));
         assert_eq!(merged["columns"], json!([entry("city", "categorical"), entry("day", "datetimetz")]));
         assert_eq!(merged["pandas_version"], "2.2.3");

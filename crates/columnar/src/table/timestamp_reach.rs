@@ -6,11 +6,7 @@ use arrow::{
     datatypes::{DataType, Field, TimeUnit, TimestampMicrosecondType},
 };
 
-use crate::{
-    file::schema::finer,
-    format::FileMetadata,
-    predicate::Column,
-};
+use crate::{file::schema::finer, format::FileMetadata, predicate::Column};
 
 /// Microseconds since 1970 within the range of nanoseconds.
 const REACH: i64 = i64::MAX / 1_000;

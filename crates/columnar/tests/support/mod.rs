@@ -59,7 +59,7 @@ pub async fn collect(request: ScanRequest, cache: &Cache) -> Result<RecordBatch>
     let plain = batches.iter().map(expanded).collect::<Vec<_>>();
     let schema = plain.first().map_or_else(|| scan.schema().clone(), RecordBatch::schema);
 
-    // Dictionaries of row groups differ only in their values.
+    // Dictionaries of row groups differ, so their values are concatenated.
     match batches.len() {
         0 => Ok(RecordBatch::new_empty(scan.schema().clone())),
         _ => Ok(concat_batches(&schema, &plain).unwrap()).map(|batch| retyped(batch, &scan)),

@@ -1,5 +1,5 @@
-//! A cache whose capacity is a grant of the memory budget: it grows while others can give way, and shrinks when they
-//! need the memory more.
+//! A cache whose capacity is a grant of the memory budget: it grows while other holders can shrink, and shrinks when
+//! they need the memory more.
 
 use std::{
     fmt,
@@ -19,25 +19,25 @@ use stylobate_storage::{Budget, ByteSize, HitMeter, Holder, Reclaim, Reservation
 
 use super::EntryWeighter;
 
-/// Part of the limit that is granted from the beginning, and never given up: one in this many.
+/// Share of the limit that is granted at the start and never given up: one in this many bytes.
 const FLOOR_DIVISOR: u64 = 32;
-/// A grant grows by this part of the limit at least, so that it seldom does.
+/// Minimum growth of a grant, one in this many bytes of the limit, so that grants grow rarely.
 const STEP_DIVISOR: u64 = 256;
 
-/// Entries weighed in bytes, which draw on a budget.
+/// A cache of entries weighed in bytes, which are charged to a budget.
 pub(super) struct GrantedCache<K, V, L> {
     cache: Cache<K, V, EntryWeighter, DefaultHashBuilder, L>,
     grant: Mutex<Reservation>,
     floor: u64,
     limit: u64,
-    /// Bytes of entries that are about to be added.
+    /// Bytes of pending inserts.
     arriving: AtomicU64,
-    /// Entries that were found, or would have been had the cache been larger.
+    /// Hits, and misses that a larger cache would have avoided.
     hits: HitMeter,
     absent: GhostKeys,
 }
 
-/// An entry that is about to be added.
+/// The reserved room of an insert.
 #[must_use = "others may take its room once it is dropped"]
 pub(super) struct PendingInsert<'a> {
     arriving: &'a AtomicU64,
@@ -50,7 +50,7 @@ impl Drop for PendingInsert<'_> {
     }
 }
 
-/// The promise of a value that a task makes, while others wait for it.
+/// The guard of a task that makes a value while others wait for it.
 pub(super) type EntryGuard<'a, K, V, L> = PlaceholderGuard<'a, K, V, EntryWeighter, DefaultHashBuilder, L>;
 
 impl<K, V, L> fmt::Debug for GrantedCache<K, V, L> {
@@ -66,7 +66,7 @@ where
     EntryWeighter: Weighter<K, V>,
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
-    /// A cache of up to `limit` bytes of the budget. `lifecycle` is given the memory of absent keys, for those that it sees leave.
+    /// Creates a cache of up to `limit` bytes of the budget. `lifecycle` is passed the ghost keys, to add evicted ones.
     pub(super) fn new(
         budget: &Budget,
         holder: Holder,
@@ -76,10 +76,12 @@ where
     ) -> Arc<Self> {
         let items = (limit / usual_item).clamp(64, 1 << 20) as usize;
         let absent = GhostKeys::default();
-        let (hasher, lifecycle) = (DefaultHashBuilder::default(), lifecycle(absent.clone()));
+        let hasher = DefaultHashBuilder::default();
+        let lifecycle = lifecycle(absent.clone());
+
         let options = OptionsBuilder::new()
-            // Shards share the capacity evenly, and evict where one of them is full: with few large entries, long
-            // before all of them are.
+            // Shards split the capacity evenly, and one that is full evicts: with few large entries, long before all
+            // of them are full.
             .shards(1)
             .estimated_items_capacity(items)
             .weight_capacity(limit)
@@ -103,25 +105,26 @@ where
             hits: HitMeter::default(),
             absent,
         };
+
         let granted = Arc::new(granted);
         let weak = Arc::downgrade(&granted);
         budget.register(holder, weak);
         granted
     }
 
-    /// The value, if it is there. It counts as a hit.
+    /// Returns the value if it is cached, and counts a hit.
     pub(super) fn get(&self, key: &K) -> Option<V> {
         let value = self.cache.get(key)?;
         self.hits.add(1);
         Some(value)
     }
 
-    /// The value, if it is there; it does not count as a hit.
+    /// Returns the value if it is cached, without counting a hit.
     pub(super) fn peek(&self, key: &K) -> Option<V> {
         self.cache.get(key)
     }
 
-    /// The value, once the task that makes it has it, or the duty to make it.
+    /// Returns the value, waiting for a task that makes it, or the guard to make it.
     pub(super) async fn get_or_guard(&self, key: &K) -> Result<V, EntryGuard<'_, K, V, L>>
     where
         K: Clone,
@@ -130,15 +133,16 @@ where
             Some(value) => Ok(value),
             None => self.cache.get_value_or_guard_async(key).await,
         };
-        // A key that is missed again counts too: this cache would have had it, had it been larger.
+
+        // A key that is missed again counts too: a larger cache would still have it.
         if found.is_ok() || self.absent.is_remembered(key) {
             self.hits.add(1);
         }
         found
     }
 
-    /// Asks for memory for an entry that is added before what is returned is dropped. What is refused is taken from
-    /// entries of this cache.
+    /// Requests memory for an entry that is inserted before the returned value is dropped. If it is refused, entries of
+    /// this cache are evicted.
     pub(super) fn make_room(&self, key: &K, value: &V) -> PendingInsert<'_> {
         let weight = EntryWeighter.weight(key, value);
         let arriving = self.arriving.fetch_add(weight, Ordering::Relaxed) + weight;
@@ -150,14 +154,16 @@ where
         if missing == 0 {
             return arrival;
         }
+
         let step = (self.limit / STEP_DIVISOR).min(self.limit - grant.bytes());
         if grant.try_grow(missing.max(step)) || grant.try_grow(missing) {
             self.cache.set_capacity(grant.bytes());
         }
+
         arrival
     }
 
-    /// Adds an entry.
+    /// Inserts an entry.
     pub(super) fn insert(&self, key: K, value: V) {
         let _arrival = self.make_room(&key, &value);
         self.cache.insert(key, value);
@@ -167,7 +173,7 @@ where
         self.cache.contains_key(key)
     }
 
-    /// Counts entries that were found without asking here.
+    /// Counts hits of entries that were found without a lookup here.
     pub(super) fn count_hits(&self, hits: u64) {
         self.hits.add(hits);
     }
@@ -193,17 +199,18 @@ where
     L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
 {
     fn value(&self) -> f64 {
-        // Bytes hit per byte held is entries hit per entry held.
+        // Hit bytes per held byte equal hit entries per held entry.
         self.hits.rate() / (self.cache.len().max(1) as f64)
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {
-        // A cache that grows at this moment may be reclaiming from the one that asks.
+        // A cache that is growing may be reclaiming from the caller.
         let Some(mut grant) = self.grant.try_lock() else { return 0 };
         let target = grant.bytes().saturating_sub(bytes).max(self.floor);
         if target >= grant.bytes() {
             return 0;
         }
+
         self.cache.set_capacity(target);
         let kept = target.max(self.cache.weight());
         let given = grant.bytes().saturating_sub(kept);
@@ -211,7 +218,7 @@ where
     }
 }
 
-/// Hashes of keys that were evicted or missed lately.
+/// Hashes of keys that were recently evicted or missed.
 #[derive(Clone, Debug)]
 pub(super) struct GhostKeys {
     hasher: RandomState,

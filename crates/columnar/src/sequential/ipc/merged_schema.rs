@@ -24,7 +24,8 @@ pub(super) struct MergedIpcSchema {
 impl MergedIpcSchema {
     /// Merges the schemas of files, each with the name of its file.
     ///
-    /// A column that all files store as the same dictionary stays one; dictionaries of different types become their values.
+    /// Columns that are the same dictionary type in all files stay dictionaries. Others become the dictionaries'
+    /// values.
     ///
     /// # Errors
     ///
