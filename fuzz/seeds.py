@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what fuzzing begins with: small files of both formats, commands, filters; and the folder that a node serves."""
+"""Writes what fuzzing begins with, a folder for each target; and the folder that a node serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import datetime
 import decimal
 import json
 import os
+import struct
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,9 +23,16 @@ ROWS = 40
 
 def main() -> None:
     corpus = Path(sys.argv[1])
-    for target in ("file", "flight", "predicate"):
+    for target in ("file", "flight", "predicate", "record", "graphar", "chunked", "csv", "pages"):
         (corpus / target).mkdir(parents=True, exist_ok=True)
     files(corpus / "file")
+    with tempfile.TemporaryDirectory() as scratch:
+        records(corpus / "record", Path(scratch) / "store")
+        graphar(corpus / "graphar", Path(scratch))
+    chunked(corpus / "chunked")
+    for number, (flags, text) in enumerate(CSV):
+        (corpus / "csv" / f"{number}").write_bytes(bytes([flags]) + text)
+    pages(corpus / "pages")
     lake = corpus / "lake"
     lake.mkdir(exist_ok=True)
     pq.write_table(flat(), lake / "a.parquet", row_group_size=10)
@@ -101,8 +110,111 @@ def files(folder: Path) -> None:
             filtered = [field.name for field in table.schema if field.type != pa.bool_()]
             # The same by our own writer, which has more kinds of runs, statistics and filters.
             st.write_orc(table, folder / f"{name}-ours-{codec}.orc", compression=codec, row_index_stride=8,
-                         stripe_bytes=1 << 10, dictionary=codec != "snappy",
+                         stripe_size=1 << 10, dictionary=codec != "snappy",
                          bloom_filter_columns=filtered)
+
+
+def records(folder: Path, place: Path) -> None:
+    """Records of a store without their checksums, which the target adds."""
+    schema = {
+        "vertices": {"Person": {"key": "id", "properties": {"id": "int64", "name": "string", "tags": "list<string>"}}},
+        "edges": {("Person", "KNOWS", "Person"): {"since": "date"}},
+    }
+    store = st.GraphStore.create(str(place), schema, durability="none")
+    with store.writer() as writer:
+        writer.add_vertices("Person", {"id": [7, 9, 11], "name": ["Al", "Bo", None]})
+        writer.add_edges("KNOWS", {"src": [7, 9], "dst": [9, 11]})
+    with store.writer() as writer:
+        writer.update_vertices("Person", {"id": [7], "name": ["Cy"]})
+        writer.delete_edges("KNOWS", {"src": [9], "dst": [11]})
+        writer.delete_vertices("Person", [11])
+    store.compact()
+    for record in (place / "_log").glob("*.json"):
+        text = record.read_bytes()
+        (folder / record.stem).write_bytes(text[: -len(b',"crc32":"00000000"}')] + b"}")
+
+
+def graphar(folder: Path, scratch: Path) -> None:
+    """The YAML files of graphs in one text: that of the graph, of its vertices, of its edges."""
+    people = pa.table({"id": [7, 9], "name": ["Al", "Bo"], "at": pa.array([1, 2], pa.timestamp("us"))})
+    knows = pa.table({"src": [9, 9], "dst": [7, 9], "since": [2001, 2002]})
+    for format in ("parquet", "orc", "csv"):
+        place = scratch / format
+        st.write_graph(str(place), name="friends", vertices={"person": {"data": people, "key": "id"}},
+                       edges={("person", "knows", "person"): knows}, format=format, durability="none")
+        texts = [next(place.glob(f"*.{kind}.yml")).read_text() for kind in ("graph", "vertex", "edge")]
+        (folder / format).write_text("---\n".join(texts))
+    for number, texts in enumerate(GRAPHS):
+        (folder / f"{number}").write_text("---\n".join(texts))
+
+
+GRAPHS = [
+    ["name: g\nprefix: /data/g/\nvertices:\n  - person.vertex.yml\nlabels: [a, 'b: c']\nversion: gar/v1\n"
+     "extra_info:\n  - key: k\n    value: \"v # w\"\n",
+     "label: person\nchunk_size: 100\nprefix: ./\nlabels: [x, y]\nproperty_groups:\n  - file_type: json\n"
+     "    properties:\n      - name: tags\n        data_type: string\n        cardinality: set\n"
+     "      - {name: scores, data_type: list<double>, is_nullable: no}\n"],
+    ["vertices: [./a.vertex.yml]\nedges: [e.edge.yml]\n",
+     "type: a\nchunk_size: 2\n",
+     "src_label: a\nedge_label: e\ndst_label: a\nchunk_size: 8\nsrc_chunk_size: 2\ndst_chunk_size: 2\n"
+     "directed: true\nadj_lists:\n  - {ordered: true, aligned_by: dst, file_type: csv}\n"
+     "  - ordered: false\n    aligned_by: src\n    file_type: parquet\n    property_groups: []\n"],
+]
+
+
+def chunked(folder: Path) -> None:
+    """Whether a body is signed, how many bytes arrive at a time, and the body."""
+    bodies = [
+        b"0\r\n\r\n",
+        b"3;chunk-signature=ab\r\nhel\r\n2\r\nlo\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\n\r\n\r\n",
+        b"1\r\na\r\n0\r\n",
+        b"1\r\na\r\n0;chunk-signature=0\r\na: 1\r\na:2\r\nx-amz-trailer-signature:00\r\n\r\n",
+        b"100;chunk-signature=" + b"0" * 64 + b"\r\n" + bytes(256) + b"\r\n0;chunk-signature=" + b"0" * 64 + b"\r\n\r\n",
+    ]
+    for number, body in enumerate(bodies):
+        for flags, step in ((0, 1), (0, 7), (1, 100)):
+            (folder / f"{number}-{step}").write_bytes(bytes([flags, step]) + body)
+
+
+# Bits of the options: 3 delimiter, 4 no quote, 8 escape, 16 no header, 32 null values, 64 small batches.
+CSV = [
+    (0, b'a,"b"\r\n1,"x""y"\r\n,""\n3,"p\nq,"\n"4",z'),
+    (0, "\ufeffnumber,price,flag,day,at,text\n1,1.5,true,2024-01-31,2024-01-31 10:00:00,é\n,,,,,\n".encode()),
+    (1, b"a;a;a_1;\n1;2;3;4\n\n5;6;7;8\n"),
+    (2 | 4, b'a\tb\n"x\t1\n'),
+    (3 | 8, b'a|b\n"x\\"|y"|01234\n'),
+    (16 | 64, b"1,2024-01-31T10:00:00.123456\n-2,2024-02-01T00:00:00Z\n3,\n4,x\n"),
+    (32, b'a,b\nNA,1\n"NA",2\n1e300,-0.0\n'),
+    (0, b"a\n1\n\n2\n\n"),
+]
+
+
+def pages(folder: Path) -> None:
+    """Flags of the target, then changes to a segment that it wrote, or a segment."""
+    change = lambda at, new: struct.pack("<HB", at, len(new)) + new  # noqa: E731
+    changes = [
+        b"",
+        change(24, struct.pack("<QQ", 2**64 - 1, 2**64 - 1)),
+        change(40, struct.pack("<II", 3, 1)),
+        change(48, struct.pack("<Q", 2**40)),
+        change(56, struct.pack("<I", 2**32 - 1)),
+        change(84, b"\xff\xff"),
+        change(84, b"\0\1") + change(88, struct.pack("<I", 1)),
+        change(4096, b"damaged") + change(4200, b"again"),
+    ]
+    for number, content in enumerate(changes):
+        for flags in (0, 1):
+            (folder / f"{number}-{flags}").write_bytes(bytes([flags]) + content)
+    for blocks in (1, 3):
+        (folder / f"whole-{blocks}").write_bytes(bytes([3]) + batch(1, 1, 0, blocks) + batch(1, 2, 1 + blocks, 1))
+
+
+def batch(generation: int, sequence: int, sector: int, pieces: int) -> bytes:
+    """A batch of one block each of an object that is not there; the target computes the checksum of the header."""
+    fixed = struct.pack("<8sQIIQQIIQII", b"page-log", 0, 2, 4096, generation, sequence, 0, sector, pieces * 4096, pieces, 0)
+    entries = b"".join(struct.pack("<QQIBBHIQ", 1, 2, page, 0, 1, 0, 4096, 3) for page in range(pieces))
+    return (fixed + entries).ljust(4096, b"\0") + bytes(4096 * pieces)
 
 
 if __name__ == "__main__":

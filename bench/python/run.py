@@ -9,8 +9,10 @@ are medians of milliseconds; a bar is a ratio of medians.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -60,6 +62,7 @@ class Worker:
 def main() -> int:
     arguments = parse()
     arguments.data.mkdir(parents=True, exist_ok=True)
+    versions()
     try:
         print("writing the files")
         data.write(arguments.data, arguments.scale)
@@ -84,6 +87,13 @@ def main() -> int:
         said = {name: {f"{engine} {threads}": ms for (engine, threads), ms in figure.items()} for name, figure in figures.items()}
         arguments.json.write_text(json.dumps(said, indent=1) + "\n")
     return 1 if missed else 0
+
+
+def versions() -> None:
+    for name in reads.ENGINES:
+        print(f"{name:<10} {importlib.metadata.version(name)}")
+    print(f"{'Python':<10} {platform.python_version()}")
+    print(f"{'cpus':<10} {os.cpu_count()}\n")
 
 
 def parse() -> argparse.Namespace:

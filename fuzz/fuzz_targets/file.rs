@@ -21,13 +21,7 @@ struct Bench {
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
-        // Where a decoder below gives up, that is caught and told as an error; here nothing may.
-        std::panic::set_hook(Box::new(|panic| {
-            eprintln!("{panic}");
-            if panic.location().is_some_and(|at| at.file().contains("columnar/src")) {
-                std::process::abort();
-            }
-        }));
+        stylobate_fuzz::abort_at_own_panics();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Arc::new(InMemory::new());

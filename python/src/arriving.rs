@@ -1,4 +1,4 @@
-//! Rows that arrive from Python: any Arrow stream or iterator of batches, pulled by a thread of its own, or a scan of this
+//! Input rows from Python: an Arrow stream or an iterator of batches, pulled on a thread of its own, or a scan of this
 //! package.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,18 +24,18 @@ use crate::{
     scan::{PyLocalScan, sequential::PyLocalSequentialScan},
 };
 
-/// Batches that wait for whoever takes them.
+/// Capacity of the channel between the pulling thread and the consumer, in batches.
 const WAITING: usize = 2;
 
-/// Record batches on their way.
+/// A stream of record batches that comes from Python.
 pub(crate) struct PythonBatchInput {
     pub(crate) schema: SchemaRef,
     pub(crate) batches: BoxStream<'static, Result<RecordBatch, UnraisedError>>,
 }
 
 impl PythonBatchInput {
-    /// What a Python value gives: a scan, anything with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterator of such
-    /// things.
+    /// Opens a Python value: a scan, an object with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterator of such
+    /// objects.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         if let Ok(scan) = data.cast::<PyLocalScan>() {
             return Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process));
@@ -46,7 +46,8 @@ impl PythonBatchInput {
         }
     }
 
-    /// The same for a writer of columns, to which a scan gives codes where the files have dictionaries.
+    /// Like [`Self::of`], for columnar writers: a scan returns dictionary codes for columns that the files store as
+    /// dictionaries.
     pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         match data.cast::<PyLocalScan>() {
             Ok(scan) => Ok(Self::of_scan(&scan.get().begin_codes(data.py(), process)?, process)),
@@ -73,10 +74,12 @@ impl PythonBatchInput {
             let batches = reader.map(|batch| batch.map_err(|error| failed(&error)));
             return Ok(Self { schema, batches: pulled(batches, process) });
         }
+
         if let Ok(iterator) = data.cast::<PyIterator>() {
             let items = IteratorBatchReader::begin(iterator)?;
             return Ok(Self { schema: items.schema.clone(), batches: pulled(items, process) });
         }
+
         let name = data.get_type().qualname()?;
         Err(PyTypeError::new_err(format!(
             "data: a {name} has neither __arrow_c_stream__ nor __arrow_c_array__: give a table, a frame, a batch, a \
@@ -89,13 +92,13 @@ fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(data.hasattr("__arrow_c_stream__")? || data.hasattr("__arrow_c_array__")?)
 }
 
-/// Batches, or tables, out of a Python iterator. The first says which columns there are.
+/// Reads batches or tables from a Python iterator. The first item defines the schema.
 struct IteratorBatchReader {
     iterator: Py<PyIterator>,
     schema: SchemaRef,
-    /// What is left of the last item.
+    /// The rest of the last item.
     current: Option<Box<dyn RecordBatchReader + Send>>,
-    /// Items that were taken.
+    /// Number of items taken so far.
     taken: usize,
 }
 
@@ -108,6 +111,7 @@ impl IteratorBatchReader {
                  have no rows",
             ));
         };
+
         let first = item(&first, 1)?;
         Ok(Self {
             iterator: iterator.clone().unbind(),
@@ -117,7 +121,7 @@ impl IteratorBatchReader {
         })
     }
 
-    /// Takes the next item; returns whether there was one.
+    /// Takes the next item; returns `false` at the end of the iterator.
     fn advance(&mut self, py: Python<'_>) -> PyResult<bool> {
         let mut iterator = self.iterator.bind(py).clone();
         let Some(next) = iterator.next().transpose()? else { return Ok(false) };
@@ -127,6 +131,7 @@ impl IteratorBatchReader {
             let message = format!("data: batch {} of the iterator: {difference}", self.taken);
             return Err(ErrorClass::Schema.error(py, message));
         }
+
         self.current = Some(next);
         Ok(true)
     }
@@ -141,6 +146,7 @@ impl Iterator for IteratorBatchReader {
                 Some(batch) => return Some(batch.map_err(|error| failed(&error))),
                 None => self.current = None,
             }
+
             match Python::try_attach(|py| self.advance(py)) {
                 Some(Ok(true)) => {}
                 Some(Ok(false)) => return None,
@@ -156,7 +162,7 @@ impl Iterator for IteratorBatchReader {
     }
 }
 
-/// One item of an iterator.
+/// Opens one item of an iterator.
 fn item(item: &Bound<'_, PyAny>, number: usize) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if is_arrow(item)? {
         return imported::reader(item);
@@ -168,22 +174,24 @@ fn item(item: &Bound<'_, PyAny>, number: usize) -> PyResult<Box<dyn RecordBatchR
     )))
 }
 
-/// What is different in the columns of a batch, if there is something.
+/// Describes how the columns of a batch differ from those of the first; `None` if they do not.
 fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
     let shown = |schema: &SchemaRef| {
         let columns = schema.fields().iter().map(|field| format!("{}: {}", field.name(), field.data_type()));
         columns.collect::<Vec<_>>().join(", ")
     };
+
     let is_same = found.fields().len() == first.fields().len()
         && found
             .fields()
             .iter()
             .zip(first.fields())
             .all(|(found, first)| found.name() == first.name() && found.data_type() == first.data_type());
+
     (!is_same).then(|| format!("its columns are {}, and those of the first {}", shown(found), shown(first)))
 }
 
-/// What is sent by the thread that pulls. A channel that closes before the end was reached lost something.
+/// A message of the pulling thread. A channel that closes before `End` means that the thread panicked.
 enum PulledMessage {
     Batch(RecordBatch),
     Failed(UnraisedError),
@@ -202,16 +210,20 @@ fn pulled(
                     Ok(batch) => PulledMessage::Batch(batch),
                     Err(failure) => PulledMessage::Failed(failure),
                 };
+
                 let is_last = matches!(pulled, PulledMessage::Failed(_));
-                // Nobody listens where the write was given up.
+                // The receiver is gone if the write was cancelled.
                 if sender.blocking_send(pulled).is_err() || is_last {
                     return;
                 }
             }
+
             let _ = sender.blocking_send(PulledMessage::End);
         };
+
         let _ = catch_unwind(AssertUnwindSafe(pull));
     });
+
     let next = |receiver: Option<mpsc::Receiver<PulledMessage>>| async move {
         let mut receiver = receiver?;
         match receiver.recv().await {
@@ -224,10 +236,11 @@ fn pulled(
             )),
         }
     };
+
     futures::stream::unfold(Some(receiver), next).boxed()
 }
 
-/// A C interface has no exceptions: all that is left of one is its text.
+/// Converts an error of the C interface, which keeps only the text of an exception.
 fn failed(error: &ArrowError) -> UnraisedError {
     let text = match error {
         ArrowError::CDataInterface(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! `Cache`: what scans keep of the files that they read, and the one that scans use when they are given none.
+//! `Cache`: decoded columns, metadata and pages that scans share, and the default cache of the process.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,18 +16,18 @@ use crate::{
     process::{ProcessOwned, ProcessRuntime},
 };
 
-/// Locked only with the interpreter's lock held, and never while that is released.
+/// Locked only while the GIL is held, and never across a release of the GIL.
 static DEFAULT: Mutex<Option<Py<PyCache>>> = Mutex::new(None);
 
-/// What scans share: decoded columns and metadata of files in memory, and pages of objects in memory and on
+/// A cache that scans share: decoded columns and metadata of files in memory, and pages of objects in memory and on
 /// disk.
 ///
-/// `memory` bounds all of it, as a number of bytes or a text such as `"2GiB"`; by default it is a quarter of
-/// what the process may use. With `disk`, a folder, pages of objects are kept there too, in `disk_capacity`
-/// bytes at most (10 GiB by default), and outlive the process. `policy` says which page leaves memory first:
-/// `"lru"`, `"lfu"`, `"s3fifo"` (the default), `"sieve"` or `"fifo"`.
+/// `memory` bounds all of it, as a number of bytes or a string such as `"2GiB"`. Default: a quarter of the memory that
+/// the process may use. With `disk`, a folder, pages of objects are kept there too, in at most `disk_capacity` bytes
+/// (default: 10 GiB), and outlive the process. `policy` is the eviction policy of pages: `"lirs"` (the default),
+/// `"lru"`, `"lfu"`, `"s3fifo"`, `"sieve"` or `"fifo"`.
 ///
-/// A child that was forked begins with an empty cache of its own, without the disk, which is its parent's.
+/// A forked child starts with an empty cache of its own, without the disk, which stays with the parent.
 ///
 /// >>> import stylobate as st
 /// >>> with st.Cache(memory="256MiB") as cache:
@@ -43,7 +43,7 @@ pub(crate) struct PyCache {
     state: Arc<ClosableCache>,
 }
 
-/// `None` once it was closed.
+/// The open cache; `None` after it was closed.
 #[derive(Default)]
 struct ClosableCache(Mutex<Option<ProcessOwned<columnar::Cache>>>);
 
@@ -73,21 +73,23 @@ impl PyCache {
         }
     }
 
-    /// The cache of this process: after a fork, a new one in the place of the parent's.
+    /// Returns the cache of this process; after a fork, a new one replaces the parent's.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<columnar::Cache> {
         let closed = || ErrorClass::Config.error(py, "the cache is closed");
         if let Some(cache) = self.state.0.lock().as_ref().ok_or_else(closed)?.get() {
             return Ok(cache.clone());
         }
+
         let process = ProcessRuntime::current(py)?;
         let options = CacheOptions::new(self.memory).with_policy(self.policy);
         let cache = process.run(py, Self::opened(options))?;
         let mut open = self.state.0.lock();
         let current = open.as_mut().ok_or_else(closed)?;
-        // Another thread may have been faster.
+        // Another thread may have been first.
         if current.get().is_none() {
             *current = ProcessOwned::new(process, cache);
         }
+
         current.get().cloned().ok_or_else(closed)
     }
 
@@ -96,7 +98,7 @@ impl PyCache {
     }
 }
 
-/// A number of bytes, or a text such as `2GiB`.
+/// Parses a number of bytes, or a string such as `2GiB`.
 pub(crate) fn byte_size(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ByteSize> {
     let wrong = |why: String| ErrorClass::Config.error(value.py(), format!("{name}: {why}"));
     if let Ok(text) = value.extract::<String>() {
@@ -123,12 +125,14 @@ impl PyCache {
             Some(memory) => byte_size("memory", memory)?,
             None => ByteSize::bytes(available_memory().as_u64() / 4),
         };
+
         let policy = match policy {
             Some(name) => name
                 .parse::<EvictionPolicy>()
                 .map_err(|error| ErrorClass::Config.error(py, error.to_string()))?,
             None => EvictionPolicy::default(),
         };
+
         let capacity = match disk_capacity {
             Some(_) if disk.is_none() => {
                 return Err(ErrorClass::Config.error(py, "disk_capacity: give disk, the folder, as well"));
@@ -136,6 +140,7 @@ impl PyCache {
             Some(capacity) => byte_size("disk_capacity", capacity)?,
             None => CacheConfig::DISK_CAPACITY,
         };
+
         let disk = disk
             .map(|folder| Ok::<_, PyErr>((PathBuf::from(location::text(folder)?), capacity)))
             .transpose()?;
@@ -144,12 +149,13 @@ impl PyCache {
         let opened = process.run(py, Self::opened(cache.options()))?;
         *cache.state.0.lock() = Some(ProcessOwned::new(process, opened));
         close_at_exit(&cache.state);
+
         Ok(cache)
     }
 
-    /// What the cache holds and did, in counts and bytes: of decoded columns and metadata (`hits`, `misses`,
-    /// `bytes`, `capacity` and so on), under `"pages"` of pages of objects, and under `"memory"` who holds how much of
-    /// the one budget.
+    /// Returns the statistics of the cache, in counts and bytes: of decoded columns and metadata (`hits`, `misses`,
+    /// `bytes`, `capacity` and so on), under `"pages"` those of pages of objects, and under `"memory"` the shares of
+    /// the memory budget.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let cache = self.get(py)?;
         let stats = to_python(py, &cache.stats())?;
@@ -168,7 +174,7 @@ impl PyCache {
         Ok(())
     }
 
-    /// Writes to disk what only memory holds, and gives all memory back. Scans cannot use the cache any more.
+    /// Writes dirty pages to disk and releases all memory. Scans can no longer use the cache.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.state.close(py)
     }
@@ -192,7 +198,7 @@ impl PyCache {
     }
 }
 
-/// The cache of scans that are given none: the one that was set, or else one that is made on first use, with
+/// Returns the cache that scans use by default: the one passed to `set_default_cache`, or one created on first use with
 /// a quarter of the memory that the process may use.
 ///
 /// >>> import stylobate as st
@@ -205,16 +211,18 @@ pub(crate) fn default_cache(py: Python<'_>) -> PyResult<Py<PyCache>> {
     if let Some(cache) = known() {
         return Ok(cache);
     }
+
     let made = Py::new(py, PyCache::new(py, None, None, None, None)?)?;
-    // Another thread may have been faster.
+    // Another thread may have been first.
     if let Some(cache) = known() {
         return Ok(cache);
     }
+
     *DEFAULT.lock() = Some(made.clone_ref(py));
     Ok(made)
 }
 
-/// From now on, scans that are given no cache use this one; with None, one that is made anew.
+/// Sets the default cache of scans. With None, a new one is created on next use.
 #[pyfunction]
 #[pyo3(signature = (cache))]
 pub(crate) fn set_default_cache(cache: Option<Py<PyCache>>) {
@@ -222,7 +230,7 @@ pub(crate) fn set_default_cache(cache: Option<Py<PyCache>>) {
     drop(before);
 }
 
-/// The cache that was given, or else the default one.
+/// Returns the given cache, or the default one.
 pub(crate) fn given_or_default(py: Python<'_>, cache: Option<Py<PyCache>>) -> PyResult<Py<PyCache>> {
     match cache {
         Some(cache) => Ok(cache),

@@ -1,4 +1,4 @@
-//! Errors of the crates below as the exceptions of `stylobate.errors`.
+//! Conversion of the errors of the Rust crates to the exceptions of `stylobate.errors`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use stylobate_graph as graph;
 use stylobate_server::ServerError;
 use stylobate_storage as storage;
 
-/// The classes of `stylobate.errors`.
+/// The exception classes of `stylobate.errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorClass {
     Stylobate,
@@ -49,38 +49,38 @@ impl ErrorClass {
         }
     }
 
-    /// An exception of this class.
+    /// Creates an exception of this class.
     pub(crate) fn error(self, py: Python<'_>, message: impl Into<String>) -> PyErr {
         let class = py.import("stylobate.errors").and_then(|errors| errors.getattr(self.name()));
         match class.and_then(|class| class.cast_into::<PyType>().map_err(PyErr::from)) {
             Ok(class) => PyErr::from_type(class, (message.into(),)),
-            // The package is being torn down with the interpreter.
+            // The interpreter is shutting down.
             Err(_) => PyErr::from_type(PyRuntimeError::type_object(py), (message.into(),)),
         }
     }
 }
 
-/// An error that is not Python's yet: it may have come up where the interpreter's lock is not held.
+/// An error that is not a Python exception yet, because it may occur without the GIL.
 #[derive(Debug)]
 pub(crate) struct UnraisedError {
     class: ErrorClass,
     message: String,
-    /// What code of the user raised, which is raised again as it is.
+    /// The exception that user code raised; it is raised again unchanged.
     python: Option<PyErr>,
 }
 
 impl UnraisedError {
-    /// A failure whose message names URLs without their credentials.
+    /// Creates an error; credentials in URLs of the message are redacted.
     pub(crate) fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, message: storage::redacted(&message.into()).into_owned(), python: None }
     }
 
-    /// What code of the user raised.
+    /// Wraps an exception that user code raised.
     pub(crate) fn of_python(error: PyErr) -> Self {
         Self { class: ErrorClass::Stylobate, message: error.to_string(), python: Some(error) }
     }
 
-    /// The exception.
+    /// Converts to the exception.
     pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
         match self.python {
             Some(error) => error,
@@ -88,8 +88,8 @@ impl UnraisedError {
         }
     }
 
-    /// The error of an Arrow stream, whose text may hold no zero byte. Consumers make an OSError of what is
-    /// about bytes, and of all else their own error for what is invalid.
+    /// Converts to the error of an Arrow stream, whose text must not contain NUL. Consumers raise I/O errors as
+    /// OSError, and all others as their error for invalid data.
     pub(crate) fn of_stream(&self) -> ArrowError {
         let message = self.message.replace('\0', "\u{fffd}");
         match self.class {
@@ -110,11 +110,12 @@ impl fmt::Display for UnraisedError {
 impl From<columnar::Error> for UnraisedError {
     fn from(error: columnar::Error) -> Self {
         use columnar::Error;
+
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::NoFiles { .. } => ErrorClass::NotFound,
             Error::Pattern { .. } | Error::Option { .. } | Error::Decryption { .. } => ErrorClass::Config,
-            // By its name it should have been one: it was cut off, or something else was written to it.
+            // The extension says Parquet or ORC: the file was truncated or overwritten.
             Error::Format { object } if has_columns_by_name(object) => ErrorClass::CorruptFile,
             Error::Format { .. }
             | Error::Encrypted { .. }
@@ -128,6 +129,7 @@ impl From<columnar::Error> for UnraisedError {
             Error::Arrow { .. } | Error::Ended { .. } => ErrorClass::Stylobate,
             _ => ErrorClass::Stylobate,
         };
+
         Self::new(class, error.to_string())
     }
 }
@@ -141,6 +143,7 @@ impl From<storage::Error> for UnraisedError {
 impl From<datagen::Error> for UnraisedError {
     fn from(error: datagen::Error) -> Self {
         use datagen::Error;
+
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::Columnar(error) => return error.clone().into(),
@@ -151,6 +154,7 @@ impl From<datagen::Error> for UnraisedError {
             Error::Manifest { .. } | Error::Unreadable { .. } => ErrorClass::CorruptFile,
             _ => ErrorClass::Stylobate,
         };
+
         Self::new(class, error.to_string())
     }
 }
@@ -158,6 +162,7 @@ impl From<datagen::Error> for UnraisedError {
 impl From<graph::Error> for UnraisedError {
     fn from(error: graph::Error) -> Self {
         use graph::Error;
+
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::Columnar(error) => return error.clone().into(),
@@ -180,6 +185,7 @@ impl From<graph::Error> for UnraisedError {
             Error::OutOfRange { .. } => ErrorClass::Config,
             _ => ErrorClass::Stylobate,
         };
+
         Self::new(class, error.to_string())
     }
 }
@@ -203,6 +209,7 @@ impl From<ServerError> for UnraisedError {
 
 fn class_of(error: &storage::Error) -> ErrorClass {
     use storage::Error;
+
     match error {
         Error::NotFound { .. } | Error::NoSuchUpload { .. } => ErrorClass::NotFound,
         Error::Exists { .. } => ErrorClass::AlreadyExists,

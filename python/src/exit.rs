@@ -1,20 +1,20 @@
-//! What must be closed before the interpreter ends: caches with a disk, and nodes.
+//! Resources that are closed before the interpreter exits: caches with a disk, and nodes.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-/// Locked only with the interpreter's lock held, and never while that is released.
+/// Locked only while the GIL is held, and never across a release of the GIL.
 static OPEN: Mutex<Vec<Weak<dyn CloseAtExit>>> = Mutex::new(Vec::new());
 
-/// Something that is open.
+/// An open resource.
 pub(crate) trait CloseAtExit: Send + Sync {
-    /// Closes it, unless it is closed.
+    /// Closes the resource; does nothing if it is already closed.
     fn close(&self, py: Python<'_>) -> PyResult<()>;
 }
 
-/// Has it closed when the interpreter ends, if it is still there then.
+/// Registers a resource to be closed at exit, if it still exists then.
 pub(crate) fn close_at_exit<T: CloseAtExit + 'static>(open: &Arc<T>) {
     let mut all = OPEN.lock();
     all.retain(|open| open.strong_count() > 0);
@@ -22,7 +22,7 @@ pub(crate) fn close_at_exit<T: CloseAtExit + 'static>(open: &Arc<T>) {
     all.push(weak);
 }
 
-/// Closes all that is open: called by Python's `atexit`.
+/// Closes all open resources; called by Python's `atexit`.
 #[pyfunction]
 pub(crate) fn _close_all(py: Python<'_>) -> PyResult<()> {
     let all = std::mem::take(&mut *OPEN.lock());

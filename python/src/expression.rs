@@ -1,4 +1,4 @@
-//! `Column` and `Expr`: what `stylobate.col` makes, and what becomes of it under operators.
+//! `Column` and `Expr`: columns made by `stylobate.col`, and the conditions that operators build from them.
 
 pub(super) mod literal;
 
@@ -17,11 +17,11 @@ const NO_NULL: &str = "a comparison with None holds for no row: write .is_null()
 const NO_CONDITION: &str = "& and | join conditions: put parentheses around each comparison, as in \
                             (col(\"a\") < 1) & (col(\"b\") == 2)";
 
-/// A column, named, or what is computed from columns. Comparing it makes an `Expr`.
+/// A named column, or an expression computed from columns. Comparing it makes an `Expr`.
 ///
-/// Integers and decimals are computed exactly, in 128 bits; a result without room there is a FilterError. Beside a float
-/// everything is computed in 64-bit floating point, and so is every division: `5 / 2` is 2.5, `1 / 0` is infinite. `%` has
-/// the sign of its left side, and of integers `x % 0` is null.
+/// Integers and decimals are computed exactly, in 128 bits; overflow raises FilterError. An operation with a float, and
+/// every division, is computed in 64-bit floating point: `5 / 2` is 2.5, `1 / 0` is infinite. `%` has the sign of its
+/// left side, and `x % 0` of integers is null.
 ///
 /// >>> import stylobate as st
 /// >>> st.col("fare") < 10
@@ -43,8 +43,7 @@ impl From<Operand> for PyColumn {
     }
 }
 
-/// A condition on rows, made by comparing columns. Join conditions with `&`, `|` and `~`; its `repr` is the
-/// SQL.
+/// A condition on rows, made by comparing columns. Combine conditions with `&`, `|` and `~`. The `repr` is SQL.
 ///
 /// >>> import stylobate as st
 /// >>> (st.col("city") == "Oslo") | (st.col("fare") >= 20)
@@ -62,7 +61,7 @@ impl From<Predicate> for PyExpr {
     }
 }
 
-/// What rows must fulfil, as users write it: an `Expr`, or a column of booleans.
+/// Returns the predicate of an `Expr` or a boolean column.
 pub(crate) fn condition(value: &Bound<'_, PyAny>) -> Option<Predicate> {
     if let Ok(expr) = value.cast::<PyExpr>() {
         return Some(expr.get().predicate.clone());
@@ -70,11 +69,12 @@ pub(crate) fn condition(value: &Bound<'_, PyAny>) -> Option<Predicate> {
     value.cast::<PyColumn>().ok().map(|column| column.get().holds())
 }
 
-/// The condition of a filter: one made by operators, or SQL.
+/// Returns the predicate of a filter: an `Expr`, a boolean column, or SQL.
 pub(crate) fn filter(value: &Bound<'_, PyAny>) -> PyResult<Predicate> {
     if let Some(predicate) = condition(value) {
         return Ok(predicate);
     }
+
     match value.extract::<String>() {
         Ok(sql) => parse(value.py(), &sql),
         Err(_) => {
@@ -105,7 +105,7 @@ fn operator(op: CompareOp) -> columnar::CompareOp {
     }
 }
 
-/// What a column is compared with: no null, which nothing is equal to.
+/// Returns the literal of a comparison, which must not be null: nothing equals null.
 fn compared(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     match literal(value)? {
         Literal::Null => Err(ErrorClass::Filter.error(value.py(), NO_NULL)),
@@ -113,11 +113,12 @@ fn compared(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     }
 }
 
-/// The other side of arithmetic: a column or a number.
+/// Returns the other operand of arithmetic: a column or a number.
 fn number(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
     if let Ok(column) = value.cast::<PyColumn>() {
         return Ok(column.get().operand.clone());
     }
+
     match literal(value)? {
         number @ (Literal::Integer(_) | Literal::Decimal { .. } | Literal::Float(_)) => Ok(number.into()),
         _ => {
@@ -157,7 +158,7 @@ fn computed(py: Python<'_>, operand: columnar::Result<Operand>) -> PyResult<PyCo
 
 #[pymethods]
 impl PyColumn {
-    /// Lets numpy's scalars leave a comparison with a column to the column.
+    /// Makes numpy scalars defer comparisons with a column to the column.
     #[classattr]
     fn __array_ufunc__() -> Option<u8> {
         None
@@ -168,7 +169,7 @@ impl PyColumn {
         Self { operand: columnar::col(name).into() }
     }
 
-    /// A column, or what is computed from columns, as SQL writes it.
+    /// Parses a column or a computed expression from SQL.
     ///
     /// >>> import stylobate as st
     /// >>> st.Column.parse("abs(fare - 10)") < 3
@@ -246,42 +247,42 @@ impl PyColumn {
         self.call(py, Function::Abs)
     }
 
-    /// The number without its sign.
+    /// The absolute value.
     fn abs(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Abs)
     }
 
-    /// The text in lower case, character by character: those whose other case is several characters stay as they are.
+    /// The string in lower case, character by character; a character whose lower case is several characters is kept.
     fn lower(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Lower)
     }
 
-    /// The text in upper case, character by character, as `lower`.
+    /// The string in upper case, character by character, like `lower`.
     fn upper(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Upper)
     }
 
-    /// The year of a date or timestamp; of a timestamp with a time zone, in that zone.
+    /// The year of a date or timestamp; for a timestamp with a time zone, in that zone.
     fn year(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Year)
     }
 
-    /// The month of a date or timestamp, from 1 to 12, as `year`.
+    /// The month of a date or timestamp, from 1 to 12, in the same zone as `year`.
     fn month(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Month)
     }
 
-    /// The day of the month of a date or timestamp, from 1 to 31, as `year`.
+    /// The day of the month of a date or timestamp, from 1 to 31, in the same zone as `year`.
     fn day(&self, py: Python<'_>) -> PyResult<Self> {
         self.call(py, Function::Day)
     }
 
-    /// Rows whose floating-point number is NaN, which equals nothing, not even itself.
+    /// Matches rows whose floating-point value is NaN, which equals nothing, not even itself.
     fn is_nan(&self, py: Python<'_>) -> PyResult<PyExpr> {
         Ok(self.call(py, Function::IsNan)?.holds().into())
     }
 
-    /// Rows whose value is equal, or null where None is given; unlike `==`, it is never unknown.
+    /// Matches rows whose value is equal, where None equals null; unlike `==`, the result is never null.
     ///
     /// >>> import stylobate as st
     /// >>> ~st.col("city").eq_missing("Oslo")
@@ -293,12 +294,12 @@ impl PyColumn {
         Ok(self.operand.clone().eq_missing(literal(value)?).into())
     }
 
-    /// Rows whose value is not equal, or of which one is null and the other is not; the opposite of `eq_missing`.
+    /// Matches rows whose value is not equal, where None equals null; the opposite of `eq_missing`.
     fn ne_missing(&self, value: &Bound<'_, PyAny>) -> PyResult<PyExpr> {
         Ok(self.eq_missing(value)?.predicate.negate().into())
     }
 
-    /// Rows whose value is from `low` to `high`, both included.
+    /// Matches rows whose value is between `low` and `high`, both included.
     ///
     /// >>> import stylobate as st
     /// >>> st.col("fare").between(5, 10)
@@ -307,7 +308,7 @@ impl PyColumn {
         Ok(self.operand.clone().between(compared(low)?, compared(high)?).into())
     }
 
-    /// Rows whose value is one of these.
+    /// Matches rows whose value is one of these.
     ///
     /// >>> import stylobate as st
     /// >>> st.col("city").is_in(["Oslo", "Bergen"])
@@ -321,38 +322,37 @@ impl PyColumn {
         Ok(self.operand.clone().is_in(values).into())
     }
 
-    /// Rows without a value.
+    /// Matches rows whose value is null.
     fn is_null(&self) -> PyExpr {
         self.operand.clone().is_null().into()
     }
 
-    /// Rows with a value.
+    /// Matches rows whose value is not null.
     fn is_not_null(&self) -> PyExpr {
         self.operand.clone().is_not_null().into()
     }
 
-    /// Rows whose text is like the pattern: `%` stands for any text, `_` for one character, a backslash
-    /// escapes.
+    /// Matches rows whose string matches the pattern: `%` is any string, `_` one character, a backslash escapes.
     fn like(&self, pattern: String) -> PyExpr {
         self.operand.clone().like(pattern).into()
     }
 
-    /// `like`, whatever the case of letters.
+    /// Like `like`, case-insensitive.
     fn ilike(&self, pattern: String) -> PyExpr {
         self.operand.clone().ilike(pattern).into()
     }
 
-    /// Rows whose text begins with this one.
+    /// Matches rows whose string starts with the prefix.
     fn starts_with(&self, prefix: String) -> PyExpr {
         self.operand.clone().starts_with(prefix).into()
     }
 
-    /// Rows whose text contains this one.
+    /// Matches rows whose string contains the text.
     fn contains(&self, text: String) -> PyExpr {
         self.operand.clone().contains(text).into()
     }
 
-    /// Rows whose text ends with this one.
+    /// Matches rows whose string ends with the suffix.
     fn ends_with(&self, suffix: &str) -> PyExpr {
         self.operand.clone().ends_with(suffix).into()
     }
@@ -395,7 +395,7 @@ impl PyColumn {
 
 #[pymethods]
 impl PyExpr {
-    /// The condition that a SQL `WHERE` says.
+    /// Parses the condition of a SQL `WHERE` clause.
     ///
     /// >>> import stylobate as st
     /// >>> st.Expr.parse("fare between 5 and 10")

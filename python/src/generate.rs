@@ -1,35 +1,27 @@
-//! `generate_tpch`, `generate_tpcds` and `generate_snb`: the tables of benchmarks, in files or as streams.
+//! `generate_tpch`, `generate_tpcds` and `generate_snb`: benchmark tables as files or streams.
 
 use std::{
     fmt::Display,
     pin::pin,
     str::FromStr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread::{self, ThreadId},
+    thread,
 };
 
-use arrow::{
-    array::{RecordBatch, RecordBatchReader},
-    datatypes::SchemaRef,
-    error::ArrowError,
-};
 use pyo3::{
     prelude::*,
     types::{PyCapsule, PyDict},
 };
 use pyo3_arrow::error::PyArrowResult;
 use stylobate_datagen::{
-    Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table, TableStream,
+    Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table,
 };
 use stylobate_storage::{Durability, SinkKind, SinkOptions};
 use tokio::time::timeout;
 
 use crate::{
     errors::{ErrorClass, UnraisedError},
-    interop::{
-        exported::{PySchema, stream_capsule},
-        stream::{InterruptibleError, interrupted, with_lock_released},
-    },
+    interop::{exported::PySchema, source::StreamSource, stream::InterruptibleError},
     location::location,
     options::write::parsed,
     process::{ProcessRuntime, SignalPoller},
@@ -37,7 +29,7 @@ use crate::{
     scan::options,
 };
 
-/// A file that was made: its path or URL, its table, which part of it, its rows and bytes.
+/// A generated file: path or URL, table, part number, rows, bytes.
 type GeneratedFileTuple = (String, String, u32, u64, u64);
 
 fn benchmark(py: Python<'_>, name: &str) -> PyResult<Benchmark> {
@@ -49,7 +41,7 @@ fn benchmark(py: Python<'_>, name: &str) -> PyResult<Benchmark> {
     }
 }
 
-/// The work behind `stylobate.generate_tpch` and its like where there are files to be made.
+/// Implements `stylobate.generate_tpch` and the other generators when they write files.
 #[pyfunction]
 #[pyo3(signature = (name, scale, output, given, storage_options=None, progress=None))]
 pub(crate) fn generate(
@@ -73,21 +65,27 @@ pub(crate) fn generate(
         let run = run(&request, &output, ProgressCallback::new(progress));
         process.wait_detached(run, &mut SignalPoller::new())
     });
+
     let files = made?.map_err(|broken| broken.raised(py))?;
     let made =
         |file: FileEntry| (format!("{folder}/{}", file.path), file.table, file.part, file.rows, file.bytes);
+
     Ok(files.into_iter().map(made).collect())
 }
 
-/// What Python's keywords say.
+/// Builds the request from the keyword arguments.
 fn request(
     py: Python<'_>,
     mut request: GenerateRequest,
     given: &Bound<'_, PyDict>,
 ) -> PyResult<(GenerateRequest, SinkOptions)> {
     let raised = |error: Error| UnraisedError::from(error).raised(py);
-    let (mut sinks, mut compression, mut rows) = (SinkOptions::default(), None, None);
-    let (mut format, mut parts, mut part) = ("parquet".to_owned(), 1, None);
+    let mut sinks = SinkOptions::default();
+    let mut compression = None;
+    let mut rows = None;
+    let mut format = "parquet".to_owned();
+    let mut parts = 1;
+    let mut part = None;
     for (name, value) in given {
         let name: String = name.extract()?;
         match name.as_str() {
@@ -96,7 +94,7 @@ fn request(
             "part" => part = Some(value.extract()?),
             "format" => format = value.extract()?,
             "compression" => compression = Some(value),
-            "row_group_rows" => rows = Some(value.extract::<usize>()?.max(1)),
+            "row_group_size" => rows = Some(value.extract::<usize>()?.max(1)),
             "sink" => sinks = sinks.with_kind(parsed::<SinkKind>(&name, &value)?),
             "durability" => sinks = sinks.with_durability(parsed::<Durability>(&name, &value)?),
             "overwrite" => request = request.with_overwrite(value.extract()?),
@@ -105,13 +103,14 @@ fn request(
             other => return Err(ErrorClass::Config.error(py, format!("{other}: no such option"))),
         }
     }
+
     let refused = |reason: &str| Err(ErrorClass::Config.error(py, reason));
     let format = match format.as_str() {
         "csv" | "arrow" if compression.is_some() => {
             return refused("compression is for format=\"parquet\" and format=\"orc\"");
         }
         "orc" | "csv" | "arrow" if rows.is_some() => {
-            return refused("row_group_rows is for format=\"parquet\"");
+            return refused("row_group_size is for format=\"parquet\"");
         }
         "parquet" => FileFormat::Parquet {
             compression: or_default(compression.as_ref())?,
@@ -126,6 +125,7 @@ fn request(
             ));
         }
     };
+
     let request = request.with_format(format).with_parts(parts, part).map_err(raised)?;
     Ok((request, sinks))
 }
@@ -139,16 +139,19 @@ async fn run(
     output: &Output,
     mut progress: ProgressCallback,
 ) -> Result<Vec<FileEntry>, InterruptibleError> {
-    let (rows, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let rows = AtomicU64::new(0);
+    let bytes = AtomicU64::new(0);
     let add = |(more_rows, more_bytes): (u64, u64)| {
         rows.fetch_add(more_rows, Relaxed);
         bytes.fetch_add(more_bytes, Relaxed);
     };
+
     let observe = |event| match event {
         Event::Kept(file) => add((file.rows, file.bytes)),
         Event::Rows { rows, bytes } => add((rows, bytes)),
         _ => {}
     };
+
     let mut work = pin!(request.generate(output, observe));
     loop {
         if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
@@ -160,7 +163,7 @@ async fn run(
     }
 }
 
-/// A table of a benchmark, made anew each time that it is read.
+/// A table of a benchmark, generated again on each read.
 #[pyclass(frozen, module = "stylobate", name = "GeneratedTable")]
 pub(crate) struct PyGeneratedTable {
     table: Table,
@@ -171,7 +174,7 @@ pub(crate) struct PyGeneratedTable {
 
 #[pymethods]
 impl PyGeneratedTable {
-    /// The tables of these names, or all of the benchmark.
+    /// Returns the tables with these names, or all tables of the benchmark.
     #[staticmethod]
     #[pyo3(signature = (name, scale, tables=None, parts=1, part=1, threads=None, seed=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
@@ -187,7 +190,8 @@ impl PyGeneratedTable {
     ) -> PyResult<Vec<Self>> {
         let raised = |error: Error| UnraisedError::from(error).raised(py);
         let benchmark = benchmark(py, name)?;
-        let (scale, part) = (Scale::new(scale).map_err(raised)?, Part::new(part, parts).map_err(raised)?);
+        let scale = Scale::new(scale).map_err(raised)?;
+        let part = Part::new(part, parts).map_err(raised)?;
         let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let tables = match tables {
             None => benchmark.tables(),
@@ -195,18 +199,20 @@ impl PyGeneratedTable {
                 names.iter().map(|name| benchmark.table(name)).collect::<Result<_, _>>().map_err(raised)?
             }
         };
+
         let of_seed = |table: Table| seed.map_or(table, |seed| table.with_seed(seed));
         let generated = |table| Self { table: of_seed(table), scale, part, threads: threads.max(1) };
+
         Ok(tables.into_iter().map(generated).collect())
     }
 
-    /// What it is called.
+    /// The name of the table.
     #[getter]
     fn name(&self) -> &'static str {
         self.table.name()
     }
 
-    /// Its columns.
+    /// The schema of the table.
     #[getter]
     fn schema(&self) -> PySchema {
         self.table.schema(self.scale).into()
@@ -220,48 +226,9 @@ impl PyGeneratedTable {
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads));
         let stream = stream.map_err(|error| UnraisedError::from(error).raised(py))?;
-        let asker = thread::current().id();
-        stream_capsule(
-            py,
-            GeneratedTableReader {
-                stream: Some(stream),
-                asker,
-                signals: SignalPoller::new(),
-                schema: self.table.schema(self.scale),
-            },
-            requested_schema,
-        )
-    }
-}
-
-/// The rows of a table as an Arrow stream.
-struct GeneratedTableReader {
-    /// `None` once it has ended.
-    stream: Option<TableStream>,
-    schema: SchemaRef,
-    signals: SignalPoller,
-    /// The thread that asked for the stream, which is one of Python's.
-    asker: ThreadId,
-}
-
-impl Iterator for GeneratedTableReader {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let Self { stream, signals, .. } = self;
-        let next = with_lock_released(self.asker, || {
-            let batch = stream.as_mut()?.next()?.map_err(|error| UnraisedError::from(error).of_stream());
-            Some(signals.check().map_err(interrupted).and(batch))
-        });
-        if !matches!(next, Some(Ok(_))) {
-            self.stream = None;
-        }
-        next
-    }
-}
-
-impl RecordBatchReader for GeneratedTableReader {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        let process = ProcessRuntime::current(py)?;
+        let schema = self.table.schema(self.scale);
+        StreamSource::new(process, schema, move || futures::stream::iter(stream))
+            .capsule(py, requested_schema)
     }
 }

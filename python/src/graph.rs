@@ -1,4 +1,4 @@
-//! `LocalGraph`, `LocalVertices` and `LocalEdges`: a GraphAr graph that is open in this process, and views of it.
+//! `LocalGraph`, `LocalVertices` and `LocalEdges`: a GraphAr graph open in this process, and views of it.
 
 pub(super) mod write;
 
@@ -27,8 +27,9 @@ use crate::{
     expression::filter,
     interop::{
         batches::{PyBatchIterator, PyBatches},
-        exported::{PyArrowArray, PyRecordBatch, PySchema, stream_capsule},
-        stream::{BatchStreamFactory, InterruptibleError, LazyBatchReader, RunningBatchStream},
+        exported::{PyArrowArray, PyRecordBatch, PySchema},
+        source::StreamSource,
+        stream::InterruptibleError,
     },
     json::to_python,
     location::location,
@@ -36,7 +37,7 @@ use crate::{
     scan::options,
 };
 
-/// Something of a graph that is open, unless it was opened by the process that this one was forked from.
+/// A value of an open graph that belongs to the process that opened it.
 pub(crate) struct GraphHandle<T>(ProcessOwned<T>);
 
 impl<T: Clone> GraphHandle<T> {
@@ -52,7 +53,7 @@ impl<T: Clone> GraphHandle<T> {
     }
 }
 
-/// The work behind `stylobate.Graph`.
+/// Implements `stylobate.Graph`.
 #[pyclass(frozen, module = "stylobate", name = "LocalGraph")]
 pub(crate) struct PyLocalGraph {
     graph: GraphHandle<Graph>,
@@ -81,13 +82,16 @@ impl PyLocalGraph {
         if strict {
             given = given.with_strictness(Strictness::Strict);
         }
-        let (file, process) = (source(url)?, ProcessRuntime::current(py)?);
+
+        let file = source(url)?;
+        let process = ProcessRuntime::current(py)?;
         let cache = given_or_default(py, cache)?.get().get(py)?;
         let graph = process.run(py, async move { Graph::open(&cache, file, given).await })?;
+
         Ok(Self { graph: GraphHandle::new(process, graph) })
     }
 
-    /// What the graph's files say of it, as JSON.
+    /// Returns the contents of the graph's info files as dictionaries.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (_, graph) = self.graph.get(py)?;
         to_python(py, graph.info())
@@ -117,7 +121,7 @@ impl PyLocalGraph {
     }
 }
 
-/// The work behind `stylobate.Vertices`.
+/// Implements `stylobate.Vertices`.
 #[pyclass(frozen, module = "stylobate", name = "LocalVertices")]
 pub(crate) struct PyLocalVertices {
     vertices: GraphHandle<Vertices>,
@@ -125,7 +129,7 @@ pub(crate) struct PyLocalVertices {
 }
 
 impl PyLocalVertices {
-    /// Another view of the same vertices.
+    /// Returns another view of the same vertices.
     fn view(
         &self,
         py: Python<'_>,
@@ -136,11 +140,7 @@ impl PyLocalVertices {
         Ok(Self { vertices: GraphHandle::new(process, vertices), with_index: self.with_index })
     }
 
-    fn begin(
-        &self,
-        py: Python<'_>,
-        range: std::ops::Range<u64>,
-    ) -> PyResult<(ProcessRuntime, arrow::datatypes::SchemaRef, BatchStreamFactory)> {
+    fn source(&self, py: Python<'_>, range: std::ops::Range<u64>) -> PyResult<StreamSource> {
         let (process, vertices) = self.vertices.get(py)?;
         let columns: Vec<usize> = (usize::from(!self.with_index)..vertices.schema().fields().len()).collect();
         let schema = vertices.schema().project(&columns);
@@ -151,28 +151,29 @@ impl PyLocalVertices {
                     .project(&columns)
                     .map_err(|error| UnraisedError::new(ErrorClass::Stylobate, error.to_string()))
             };
+
             vertices
                 .stream_range(range)
                 .map_err(UnraisedError::from)
                 .map(move |batch| batch.and_then(&project))
-                .boxed()
         };
-        Ok((process, Arc::new(schema), Box::new(begin)))
+
+        Ok(StreamSource::new(process, Arc::new(schema), begin))
     }
 }
 
 #[pymethods]
 impl PyLocalVertices {
-    /// How many vertices there are.
+    /// Returns the number of vertices.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let (process, vertices) = self.vertices.get(py)?;
         process.run(py, async move { vertices.count().await })
     }
 
-    /// The columns that come out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        Ok(self.begin(py, 0..0)?.1.into())
+        Ok(self.source(py, 0..0)?.schema().clone().into())
     }
 
     fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
@@ -189,7 +190,7 @@ impl PyLocalVertices {
         self.view(py, |vertices| vertices.labels(&wanted))
     }
 
-    /// With the index of each vertex in the first column, or without.
+    /// Returns a view with or without the vertex index as its first column.
     fn indexed(&self, py: Python<'_>, with_index: bool) -> PyResult<Self> {
         Ok(Self { with_index, ..self.view(py, Ok)? })
     }
@@ -202,9 +203,7 @@ impl PyLocalVertices {
     }
 
     fn range(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<PyBatches> {
-        let (process, schema, begin) = self.begin(py, start..end)?;
-        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
-        collected.map_err(|broken| broken.raised(py))
+        self.source(py, start..end)?.collect(py)
     }
 
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
@@ -212,8 +211,7 @@ impl PyLocalVertices {
     }
 
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let (process, _, begin) = self.begin(py, 0..u64::MAX)?;
-        Ok(PyBatchIterator::begin(process, begin))
+        Ok(self.source(py, 0..u64::MAX)?.batches())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -222,59 +220,57 @@ impl PyLocalVertices {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let (process, schema, begin) = self.begin(py, 0..u64::MAX)?;
-        stream_capsule(py, LazyBatchReader::new(process, schema, begin), requested_schema)
+        self.source(py, 0..u64::MAX)?.capsule(py, requested_schema)
     }
 }
 
-/// The work behind `stylobate.Edges`.
+/// Implements `stylobate.Edges`.
 #[pyclass(frozen, module = "stylobate", name = "LocalEdges")]
 pub(crate) struct PyLocalEdges {
     edges: GraphHandle<Edges>,
 }
 
 impl PyLocalEdges {
-    fn begin(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(ProcessRuntime, arrow::datatypes::SchemaRef, BatchStreamFactory)> {
+    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let (process, edges) = self.edges.get(py)?;
         let schema = edges.schema();
-        Ok((process, schema, Box::new(move || edges.stream().map_err(UnraisedError::from).boxed())))
+        Ok(StreamSource::new(process, schema, move || edges.stream()))
     }
 }
 
 #[pymethods]
 impl PyLocalEdges {
-    /// How many edges there are.
+    /// Returns the number of edges.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let (process, edges) = self.edges.get(py)?;
         process.run(py, async move { edges.count().await })
     }
 
-    /// How many vertices there are on the side that edges are followed from; none where no list is about it.
+    /// Returns the number of vertices on the side that edges are followed from; `None` without an adjacency list for
+    /// that side.
     fn vertex_count(&self, py: Python<'_>, direction: &str) -> PyResult<Option<u64>> {
         let (process, edges) = self.edges.get(py)?;
         let side = match way(direction)? {
             Direction::Out => Side::Source,
             Direction::In => Side::Dest,
         };
+
         match edges.aligned_by(side) {
             Err(_) => Ok(None),
             Ok(edges) => process.run(py, async move { edges.vertex_count().await }).map(Some),
         }
     }
 
-    /// The order that they are read in.
+    /// The adjacency order in which edges are read.
     #[getter]
     fn order(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.edges.get(py)?.1.order().to_string())
     }
 
-    /// The columns that come out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        Ok(self.begin(py)?.1.into())
+        Ok(self.source(py)?.schema().clone().into())
     }
 
     fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
@@ -290,7 +286,8 @@ impl PyLocalEdges {
         direction: &str,
     ) -> PyResult<PyRecordBatch> {
         let (process, edges) = self.edges.get(py)?;
-        let (vertices, direction) = (numbers(vertices)?, way(direction)?);
+        let vertices = numbers(vertices)?;
+        let direction = way(direction)?;
         let found = process.run(py, async move { edges.neighbors(vertices.values(), direction).await })?;
         Ok(found.into())
     }
@@ -302,13 +299,14 @@ impl PyLocalEdges {
         direction: &str,
     ) -> PyResult<PyArrowArray> {
         let (process, edges) = self.edges.get(py)?;
-        let (vertices, direction) = (numbers(vertices)?, way(direction)?);
+        let vertices = numbers(vertices)?;
+        let direction = way(direction)?;
         let found = process.run(py, async move { edges.degrees(vertices.values(), direction).await })?;
         let found: ArrayRef = Arc::new(found);
         Ok(found.into())
     }
 
-    /// Offsets, neighbours and a table of the properties of all edges.
+    /// Returns the offsets, the neighbors and the properties of all edges in CSR form.
     fn csr(
         &self,
         py: Python<'_>,
@@ -323,14 +321,11 @@ impl PyLocalEdges {
     }
 
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        let (process, schema, begin) = self.begin(py)?;
-        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
-        collected.map_err(|broken| broken.raised(py))
+        self.source(py)?.collect(py)
     }
 
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let (process, _, begin) = self.begin(py)?;
-        Ok(PyBatchIterator::begin(process, begin))
+        Ok(self.source(py)?.batches())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -339,12 +334,11 @@ impl PyLocalEdges {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let (process, schema, begin) = self.begin(py)?;
-        stream_capsule(py, LazyBatchReader::new(process, schema, begin), requested_schema)
+        self.source(py)?.capsule(py, requested_schema)
     }
 }
 
-/// The direction of this name.
+/// Parses the direction.
 pub(crate) fn way(direction: &str) -> PyResult<Direction> {
     match direction {
         "out" => Ok(Direction::Out),
@@ -357,18 +351,21 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(py: Python<'_>, text: &s
     text.parse().map_err(|error: T::Err| ErrorClass::Config.error(py, error.to_string()))
 }
 
-/// Indexes of vertices: an Arrow array of whole numbers, or any sequence of them.
+/// Converts vertex indexes: an Arrow array of integers, or any sequence of integers.
 pub(crate) fn numbers(given: &Bound<'_, PyAny>) -> PyResult<Int64Array> {
     if given.is_instance_of::<PyList>() || !given.hasattr("__arrow_c_array__")? {
         return Ok(given.extract::<Vec<i64>>()?.into());
     }
+
     let array = given.extract::<PyArray>()?.array().clone();
     let wrong = |reason: &str| PyValueError::new_err(format!("indexes of vertices: {reason}"));
     if !array.data_type().is_integer() {
         return Err(wrong(&format!("whole numbers, not {}", array.data_type())));
     }
+
     let array = cast(&array, &DataType::Int64).map_err(|error| wrong(&error.to_string()))?;
     let array = array.as_primitive::<Int64Type>().clone();
+
     match arrow::array::Array::null_count(&array) {
         0 => Ok(array),
         _ => Err(wrong("none of them may be null")),

@@ -1,4 +1,4 @@
-//! `inspect`: what is in a file, apart from its values.
+//! `inspect`: the metadata of a file.
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{self as columnar, Source};
@@ -11,8 +11,8 @@ use crate::{
     scan::options,
 };
 
-/// What the footer of a Parquet or ORC file says: format, size, rows, schema, columns with their encodings
-/// and statistics, and row groups or stripes. Of a folder or pattern, the first file. No value is read.
+/// Reads the footer of a Parquet or ORC file: format, size, rows, schema, columns with their encodings and statistics,
+/// and row groups or stripes. For a folder or pattern, the first file is inspected. No values are read.
 ///
 /// >>> import stylobate as st
 /// >>> found = st.inspect("trips.parquet")

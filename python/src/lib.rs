@@ -1,8 +1,7 @@
-//! The module `stylobate._stylobate`: what of the Python package is written in Rust.
+//! The module `stylobate._stylobate`: the part of the Python package that is written in Rust.
 //!
-//! Python's side, in the folder `stylobate` beside this one, has the names that users see; what is here does
-//! the work with the interpreter's lock released. [`process`] has the runtime, and is why a forked child
-//! works.
+//! The Python sources in the folder `stylobate` next to this one define the names that users see. This crate does
+//! the work, with the GIL released. [`process`] owns the runtime and makes forked children work.
 
 mod allocator;
 mod arriving;

@@ -1,8 +1,8 @@
-//! Which names the module has.
+//! The names that the extension module exports.
 
 use pyo3::prelude::*;
 
-/// What of the package is written in Rust. Its names are those of `stylobate`.
+/// The part of the package that is written in Rust; the names are re-exported by `stylobate`.
 #[pymodule]
 mod _stylobate {
     #[pymodule_export]
@@ -44,8 +44,8 @@ mod _stylobate {
         Ok(())
     }
 
-    /// Has pyo3 import what it would import when it first needs it: `operator` for the lengths of iterators, and
-    /// `collections.abc` for sequences. Whoever needs it meanwhile waits, and a child that is forked meanwhile for ever.
+    /// Makes pyo3 import now what it imports on first use: `operator` for the lengths of iterators, `collections.abc`
+    /// for sequences. Other threads wait for such an import, and a child that is forked during one waits forever.
     fn import_early(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let _ = PyList::empty(module.py()).try_iter()?.size_hint();
         let _ = module.cast::<PySequence>();

@@ -1,4 +1,4 @@
-//! `Node`: a storage node inside this process.
+//! `Node`: a storage node in this process.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,16 +21,15 @@ use crate::{
     scan::options,
 };
 
-/// How long requests may take to finish when the node is closed: whoever closes it waits for them.
+/// Time that in-flight requests have to finish on close, which blocks until then.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A storage node inside this process: buckets behind a page cache, served over S3 and Flight to whatever
-/// speaks that.
+/// A storage node in this process: serves buckets over S3 and Arrow Flight through a page cache.
 ///
-/// `origin` is a folder or URL, or a dictionary of bucket names and URLs; `storage_options` go to all of them.
-/// Each door listens on loopback, at a free port, unless it is told where; beyond loopback a node needs access
-/// keys, which only a configuration file gives: `config` is its path, and what is given besides overrides it.
-/// The node ends with `close()`, with its `with` block, or with the process.
+/// `origin` is a folder or URL, or a dictionary of bucket names and URLs; `storage_options` apply to all of them.
+/// Each door listens on a free loopback port unless an address is given. Beyond loopback a node needs access keys,
+/// which only a configuration file can define: `config` is its path, and the other arguments override it. The node
+/// ends with `close()`, with its `with` block, or with the process.
 ///
 /// >>> import stylobate as st
 /// >>> with st.Node(origin=".") as node:
@@ -45,7 +44,7 @@ pub(crate) struct PyNode {
     state: Arc<ClosableNode>,
 }
 
-/// `None` once it was closed.
+/// The running node; `None` after it was closed.
 struct ClosableNode(Mutex<Option<ProcessOwned<RunningNode>>>);
 
 struct RunningNode {
@@ -54,7 +53,7 @@ struct RunningNode {
     served: JoinHandle<Result<(), ServerError>>,
 }
 
-/// An address as it is given: `HOST:PORT`, where port 0 is any free one.
+/// Parses `HOST:PORT`; port 0 is any free one.
 fn address(py: Python<'_>, name: &str, text: &str) -> PyResult<SocketAddr> {
     text.parse().map_err(|_| {
         let message = format!(
@@ -64,7 +63,7 @@ fn address(py: Python<'_>, name: &str, text: &str) -> PyResult<SocketAddr> {
     })
 }
 
-/// The buckets that `origin` names.
+/// Returns the buckets that `origin` names.
 fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
     let py = origin.py();
     let bucket = |name: String, url: String| {
@@ -72,9 +71,11 @@ fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
             .map_err(|reason| ErrorClass::Config.error(py, format!("origin: {reason}")))?;
         Ok(BucketConfig::new(name, url))
     };
+
     if let Ok(named) = origin.cast::<PyDict>() {
         return named.iter().map(|(name, url)| bucket(name.extract()?, location(&url)?)).collect();
     }
+
     let url = location(origin)?;
     match name_of_url(&url).filter(|name| check_bucket_name(name).is_ok()) {
         Some(name) => Ok(vec![bucket(name, url)?]),
@@ -95,9 +96,11 @@ fn configuration(
 ) -> PyResult<NodeConfig> {
     let mut buckets = origin.map(buckets).transpose()?.unwrap_or_default();
     let options = storage_options.map(options).transpose()?.unwrap_or_default();
+
     for bucket in &mut buckets {
         bucket.options = options.iter().cloned().collect();
     }
+
     let mut node = match config {
         Some(path) => {
             let raised = |error: ServerError| UnraisedError::from(error).raised(path.py());
@@ -105,15 +108,19 @@ fn configuration(
                 file: Layer::file(&PathBuf::from(text(path)?)).map_err(raised)?,
                 ..Layers::default()
             };
+
             for bucket in &buckets {
                 layers.flags = layers.flags.with_origin(&format!("{}={}", bucket.name, bucket.url));
             }
+
             layers.resolve(&|name| std::env::var(name).ok()).map_err(raised)?.config
         }
         None => NodeConfig::default(),
     };
+
     node.buckets.retain(|known| buckets.iter().all(|given| given.name != known.name));
     node.buckets.extend(buckets);
+
     Ok(node)
 }
 
@@ -121,9 +128,10 @@ impl CloseAtExit for ClosableNode {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut owned) = self.0.lock().take() else { return Ok(()) };
         let process = owned.process().clone();
-        // In a child that was forked, there is nothing to close: the doors are the parent's.
+        // A forked child has nothing to close: the doors belong to the parent.
         let Some(RunningNode { stop, served, .. }) = owned.take() else { return Ok(()) };
         let _ = stop.send(());
+
         match process.wait(py, served)? {
             Ok(ended) => ended.map_err(|error| UnraisedError::from(error).raised(py)),
             Err(error) => Err(ErrorClass::Stylobate.error(py, format!("the node failed: {error}"))),
@@ -133,7 +141,7 @@ impl CloseAtExit for ClosableNode {
 
 impl PyNode {
     async fn opened(config: NodeConfig) -> Result<(Doors, Arc<Node>), ServerError> {
-        // The doors first: an address that is taken costs no cache.
+        // Bind first, so that an address in use fails before the cache is opened.
         let doors = Doors::bind(&config).await?;
         Ok((doors, Node::open(&config).await?))
     }
@@ -159,6 +167,7 @@ impl PyNode {
         if origin.is_none() && config.is_none() {
             return Err(ErrorClass::Config.error(py, "origin: name a folder or URL, or give a config"));
         }
+
         let mut configured = configuration(origin, storage_options, config)?;
         let server = &mut configured.server;
         for (name, door, given) in
@@ -170,53 +179,60 @@ impl PyNode {
                 None => {}
             }
         }
+
         match (flight, &mut server.flight) {
             (Some(text), door) => *door = Some(address(py, "flight", text)?),
             (None, Some(door)) if config.is_none() => door.set_port(0),
             (None, _) => {}
         }
+
         server.drain_timeout = server.drain_timeout.min(DRAIN);
         if let Some(memory) = memory {
             configured.cache.memory = byte_size("memory", memory)?;
         }
+
         let buckets = configured.buckets.iter();
         let buckets = buckets.map(|bucket| (bucket.name.clone(), without_credentials(&bucket.url))).collect();
         let process = ProcessRuntime::current(py)?;
         let (doors, node) = process.run(py, Self::opened(configured))?;
-        let (s3, admin, flight) = (doors.s3_address(), doors.admin_address(), doors.flight_address());
+        let s3 = doors.s3_address();
+        let admin = doors.admin_address();
+        let flight = doors.flight_address();
         let (stop, stopped) = oneshot::channel();
         let serve = doors.serve(node.clone(), async move {
-            // A sender that is gone means the same.
+            // A dropped sender means stop, too.
             let _ = stopped.await;
         });
+
         let served = process.runtime().spawn(serve);
         let state = Arc::new(ClosableNode(Mutex::new(Some(ProcessOwned::new(
             process,
             RunningNode { node, stop, served },
         )))));
+
         close_at_exit(&state);
         Ok(Self { s3, admin, flight, buckets, state })
     }
 
-    /// Where the S3 door is, for clients: `http://HOST:PORT`.
+    /// The endpoint of the S3 door: `http://HOST:PORT`.
     #[getter]
     fn s3_endpoint(&self) -> String {
         format!("http://{}", self.s3)
     }
 
-    /// Where the admin door is: `http://HOST:PORT`.
+    /// The endpoint of the admin door: `http://HOST:PORT`.
     #[getter]
     fn admin_endpoint(&self) -> String {
         format!("http://{}", self.admin)
     }
 
-    /// Where the Flight door is: `grpc://HOST:PORT`. None where the node has none.
+    /// The endpoint of the Flight door: `grpc://HOST:PORT`; None without one.
     #[getter]
     fn flight_endpoint(&self) -> Option<String> {
         self.flight.map(|address| format!("grpc://{address}"))
     }
 
-    /// The buckets by name, and the URL behind each.
+    /// The origin URLs of the buckets by name.
     #[getter]
     fn buckets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let buckets = PyDict::new(py);
@@ -226,14 +242,14 @@ impl PyNode {
         Ok(buckets)
     }
 
-    /// Whether the node was closed, or belongs to the process that this one was forked from.
+    /// True if the node was closed, or belongs to the parent of this forked process.
     #[getter]
     fn closed(&self) -> bool {
         self.state.0.lock().as_ref().is_none_or(|open| open.get().is_none())
     }
 
-    /// What the node did and holds, in counts and bytes: `"requests"` by the clients, `"cache"`, and
-    /// `"buckets"`, by name, with what their reads did.
+    /// Returns the statistics of the node, in counts and bytes: `"requests"` of clients, `"cache"`, and `"buckets"`,
+    /// the reads of each bucket by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let node = self.state.0.lock().as_ref().and_then(|open| Some(open.get()?.node.clone()));
         let node = node.ok_or_else(|| ErrorClass::Stylobate.error(py, "the node is closed"))?;
@@ -241,14 +257,16 @@ impl PyNode {
         stats.set_item("requests", to_python(py, &node.metrics().snapshot())?)?;
         stats.set_item("cache", to_python(py, &node.cache().stats())?)?;
         let buckets = PyDict::new(py);
+
         for bucket in node.buckets() {
             buckets.set_item(&bucket.name, to_python(py, &bucket.reader.stats())?)?;
         }
+
         stats.set_item("buckets", buckets)?;
         Ok(stats.into_any())
     }
 
-    /// Closes the doors. Requests under way have five seconds to finish.
+    /// Closes the doors. Requests in flight have five seconds to finish.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.state.close(py)
     }

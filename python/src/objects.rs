@@ -1,4 +1,4 @@
-//! `ObjectStoreReader` and `ObjectFile`: objects under a URL, read through the page cache.
+//! `ObjectStoreReader` and `ObjectFile`: objects below a URL, read through the page cache.
 
 use std::ops::Range;
 
@@ -20,10 +20,10 @@ use crate::{
     scan::options,
 };
 
-/// Most entries of a listing that are asked for at once; stores that give fewer are asked again.
+/// Maximum entries of a listing request; stores that return fewer are queried again.
 const PAGE_OF_LISTING: usize = 5_000;
 
-/// The objects under a URL, read through the pages of a cache.
+/// Reads objects below a URL through the page cache.
 #[pyclass(frozen, module = "stylobate", name = "ObjectStoreReader")]
 pub(crate) struct PyObjectStoreReader {
     url: String,
@@ -32,8 +32,7 @@ pub(crate) struct PyObjectStoreReader {
     store: Mutex<ProcessOwned<ReadThrough>>,
 }
 
-/// One version of an object. What is read of it belongs together; an object that was replaced is an
-/// ObjectChangedError.
+/// One version of an object: reads are consistent, and fail with ObjectChangedError after the object was replaced.
 #[pyclass(frozen, module = "stylobate", name = "ObjectFile")]
 pub(crate) struct PyObjectFile {
     object: ProcessOwned<OpenObject>,
@@ -51,21 +50,25 @@ impl PyObjectStoreReader {
         let origin = Origin::parse(url, options, &read.requests)
             .map_err(|error| UnraisedError::from(error).raised(py))?;
         let pages = cache.get().get(py)?.pages().clone();
-        let rules = match is_local(url) {
-            true => ConsistencyRules::new(Consistency::Strict),
-            false => ConsistencyRules::default(),
+        let rules = if is_local(url) {
+            ConsistencyRules::new(Consistency::Strict)
+        } else {
+            ConsistencyRules::default()
         };
+
         Ok(ProcessOwned::new(process, ReadThrough::new(origin, pages, rules, read)))
     }
 
-    /// The store of this process: after a fork, a new one.
+    /// Returns the store of this process; after a fork, a new one.
     fn store(&self, py: Python<'_>) -> PyResult<(ProcessRuntime, ReadThrough)> {
         if let Some(found) = owned(&self.store.lock()) {
             return Ok(found);
         }
+
         let opened = Self::opened(py, &self.url, &self.options, &self.cache)?;
         let found = (opened.process().clone(), opened.get().cloned());
         *self.store.lock() = opened;
+
         match found {
             (process, Some(store)) => Ok((process, store)),
             (_, None) => Err(forked(py)),
@@ -113,7 +116,7 @@ impl PyObjectStoreReader {
         Ok(Self { url, options, cache, store })
     }
 
-    /// Size, time of change in seconds since 1970, ETag and version of an object.
+    /// Returns size, modification time in seconds since 1970, ETag and version of an object.
     fn head<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyDict>> {
         let (process, store) = self.store(py)?;
         let path = self::path(py, path)?;
@@ -121,7 +124,7 @@ impl PyObjectStoreReader {
         described(py, object.meta())
     }
 
-    /// Opens the version that the object has now.
+    /// Opens the current version of the object.
     fn open(&self, py: Python<'_>, path: &str) -> PyResult<PyObjectFile> {
         let (process, store) = self.store(py)?;
         let path = self::path(py, path)?;
@@ -129,8 +132,8 @@ impl PyObjectStoreReader {
         Ok(PyObjectFile { object: ProcessOwned::new(process, object) })
     }
 
-    /// The objects whose path begins with a prefix, and, with a delimiter, the folders: what goes on behind a
-    /// `/`.
+    /// Lists the objects whose path begins with the prefix. With `delimiter`, paths that continue after a `/` are
+    /// returned as folders.
     #[pyo3(signature = (prefix="", *, delimiter=true))]
     fn list<'py>(
         &self,
@@ -145,8 +148,10 @@ impl PyObjectStoreReader {
             max_keys: PAGE_OF_LISTING,
             ..ListRequest::default()
         };
+
         let (objects, folders) = process.run(py, async move {
-            let (mut objects, mut folders) = (Vec::new(), Vec::new());
+            let mut objects = Vec::new();
+            let mut folders = Vec::new();
             loop {
                 let page = store.list_page(request.clone()).await?;
                 objects.extend(page.objects);
@@ -157,13 +162,15 @@ impl PyObjectStoreReader {
                 }
             }
         })?;
-        // A key that ends in `/` marks a directory.
+
+        // Keys that end in `/` are directory markers.
         let files = objects.iter().filter(|object| !object.key.ends_with('/'));
         let objects = files.map(|object| described(py, &object.meta)).collect::<PyResult<_>>()?;
+
         Ok((objects, folders))
     }
 
-    /// What reads did so far, in counts and bytes.
+    /// Returns the read statistics, in counts and bytes.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (_, store) = self.store(py)?;
         crate::json::to_python(py, &store.stats())
@@ -177,19 +184,19 @@ impl PyObjectStoreReader {
 
 #[pymethods]
 impl PyObjectFile {
-    /// Size in bytes.
+    /// The size in bytes.
     #[getter]
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.object.get().ok_or_else(|| forked(py))?.meta().size)
     }
 
-    /// The bytes from `start` up to `end`, which may lie behind the last one.
+    /// Reads the bytes from `start` to `end`, which may be past the end of the object.
     fn read<'py>(&self, py: Python<'py>, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
         let mut read = self.read_ranges(py, vec![(start, end)])?;
         Ok(read.pop().unwrap_or_else(|| PyBytes::new(py, &[])))
     }
 
-    /// The bytes of each range; near ranges share a request.
+    /// Reads several ranges; nearby ranges are merged into one request.
     fn read_ranges<'py>(
         &self,
         py: Python<'py>,

@@ -1,8 +1,7 @@
-//! The runtime of this process, and waiting on it so that the keyboard is heard.
+//! The tokio runtime of this process, and blocking on it so that Ctrl-C works.
 //!
-//! Threads do not survive a fork: a child that finds a runtime of another process makes one of its own, and
-//! what the parent made is forgotten rather than dropped, since dropping it would wait for threads that are
-//! not there.
+//! Threads do not survive a fork: a child that finds the runtime of its parent creates one of its own. Values of the
+//! parent are forgotten rather than dropped, because dropping them would wait for threads that do not exist.
 
 use std::{
     pin::pin,
@@ -19,14 +18,13 @@ use tokio::{
 
 use crate::errors::UnraisedError;
 
-/// How long a call may wait before it looks whether a signal came.
+/// Interval at which a blocking call checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Locked only by threads that hold the interpreter's lock, as the thread that forks does: no child finds it
-/// locked.
+/// Locked only by threads that hold the GIL, as the forking thread does, so a child never finds it locked.
 static CURRENT: Mutex<Option<ProcessRuntime>> = Mutex::new(None);
 
-/// A process and its runtime. Cheap to clone.
+/// A process id and the runtime of that process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessRuntime {
     pid: u32,
@@ -34,33 +32,35 @@ pub(crate) struct ProcessRuntime {
 }
 
 impl ProcessRuntime {
-    /// This process. The first call in each makes the runtime, which lives as long as the process does.
+    /// Returns this process. The first call in a process creates the runtime, which lives as long as the process.
     pub(crate) fn current(_: Python<'_>) -> PyResult<Self> {
         let mut current = CURRENT.lock();
         if let Some(process) = current.as_ref().filter(|process| process.is_current()) {
             return Ok(process.clone());
         }
+
         let runtime = Builder::new_multi_thread().thread_name("stylobate").enable_all().build()?;
         let process =
             Self { pid: std::process::id(), runtime: Box::leak(Box::new(runtime)).handle().clone() };
         if let Some(parents) = current.replace(process.clone()) {
             std::mem::forget(parents);
         }
+
         Ok(process)
     }
 
-    /// Whether this is the process that runs, and not the parent of one that was forked.
+    /// Returns whether this is the running process, not the parent it was forked from.
     pub(crate) fn is_current(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// The runtime.
+    /// Returns the runtime.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// What comes out of the future. The interpreter's lock is released meanwhile; a signal whose handler
-    /// raises, as Ctrl-C does, drops the future and is the error.
+    /// Blocks on the future with the GIL released. If a signal handler raises, as for Ctrl-C, the future is dropped and
+    /// the exception returned.
     pub(crate) fn wait<F>(&self, py: Python<'_>, future: F) -> PyResult<F::Output>
     where
         F: Future<Output: Send> + Send,
@@ -68,7 +68,7 @@ impl ProcessRuntime {
         py.detach(|| self.wait_detached(future, &mut SignalPoller::new()))
     }
 
-    /// [`Self::wait`] for a thread that does not hold the interpreter's lock.
+    /// Like [`Self::wait`], for a thread that does not hold the GIL.
     pub(crate) fn wait_detached<F: Future>(
         &self,
         future: F,
@@ -76,10 +76,11 @@ impl ProcessRuntime {
     ) -> PyResult<F::Output> {
         let _runtime = self.runtime.enter();
         let mut future = pin!(future);
-        // What needs nothing but memory is there at once.
+        // Cached answers are ready at the first poll.
         if let Some(output) = future.as_mut().now_or_never() {
             return Ok(output);
         }
+
         loop {
             match self.runtime.block_on(async { timeout(SLICE, future.as_mut()).await }) {
                 Ok(output) => return Ok(output),
@@ -88,7 +89,7 @@ impl ProcessRuntime {
         }
     }
 
-    /// [`Self::wait`] for what may fail: its error as Python's.
+    /// Like [`Self::wait`], and converts the error of the future to an exception.
     pub(crate) fn run<T, E, F>(&self, py: Python<'_>, future: F) -> PyResult<T>
     where
         F: Future<Output = Result<T, E>> + Send,
@@ -99,20 +100,19 @@ impl ProcessRuntime {
     }
 }
 
-/// When signals were looked at last.
+/// Checks for signals at most once per interval.
 #[derive(Debug)]
 pub(crate) struct SignalPoller {
     checked: Instant,
 }
 
 impl SignalPoller {
-    /// They were looked at just now.
+    /// Starts an interval.
     pub(crate) fn new() -> Self {
         Self { checked: Instant::now() }
     }
 
-    /// Runs the handlers of signals that came, at most once in each slice; the error is what a handler
-    /// raised.
+    /// Runs the handlers of pending signals, at most once per [`SLICE`]; returns the exception that a handler raised.
     pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.checked.elapsed() < SLICE {
             return Ok(());
@@ -122,8 +122,7 @@ impl SignalPoller {
     }
 }
 
-/// A value that belongs to the process that made it: a child that was forked forgets it instead of dropping
-/// it.
+/// A value that belongs to the process that created it: a forked child forgets it instead of dropping it.
 #[derive(Debug)]
 pub(crate) struct ProcessOwned<T> {
     process: ProcessRuntime,
@@ -135,22 +134,22 @@ impl<T> ProcessOwned<T> {
         Self { process, value: Some(value) }
     }
 
-    /// The value, unless it is another process's.
+    /// Returns the value, unless it belongs to another process.
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process.is_current())
     }
 
-    /// The value to change, unless it is another process's.
+    /// Returns the value mutably, unless it belongs to another process.
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         self.value.as_mut().filter(|_| self.process.is_current())
     }
 
-    /// Takes the value out, unless it is another process's.
+    /// Takes the value, unless it belongs to another process.
     pub(crate) fn take(&mut self) -> Option<T> {
         if self.process.is_current() { self.value.take() } else { None }
     }
 
-    /// Whose it is.
+    /// Returns the owner.
     pub(crate) fn process(&self) -> &ProcessRuntime {
         &self.process
     }
@@ -159,13 +158,12 @@ impl<T> ProcessOwned<T> {
 impl<T> Drop for ProcessOwned<T> {
     fn drop(&mut self) {
         let value = self.value.take();
-        match self.process.is_current() {
-            true => {
-                // What it does when it ends may be done in a task.
-                let _runtime = self.process.runtime.enter();
-                drop(value);
-            }
-            false => std::mem::forget(value),
+        if self.process.is_current() {
+            // Its destructor may spawn a task.
+            let _runtime = self.process.runtime.enter();
+            drop(value);
+        } else {
+            std::mem::forget(value);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever wants to know how far long work is.
+//! Progress callbacks of long operations.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 
 use crate::interop::stream::InterruptibleError;
 
-/// How often they are told.
+/// Interval between two calls.
 pub(crate) const TOLD_EVERY: Duration = Duration::from_millis(100);
 
-/// A function that is called with rows and bytes, if there is one.
+/// An optional Python function that is called with rows and bytes.
 pub(crate) struct ProgressCallback {
     function: Option<Py<PyAny>>,
     told: Instant,
@@ -20,12 +20,12 @@ impl ProgressCallback {
         Self { function, told: Instant::now() }
     }
 
-    /// Whether it is time again.
+    /// Returns whether there is a function and the interval has passed.
     pub(crate) fn is_due(&self) -> bool {
         self.function.is_some() && self.told.elapsed() >= TOLD_EVERY
     }
 
-    /// Calls the function. What it raises ends the work.
+    /// Calls the function. An exception in it ends the operation.
     pub(crate) fn tell(&mut self, rows: u64, bytes: u64) -> Result<(), InterruptibleError> {
         let Some(function) = &self.function else { return Ok(()) };
         self.told = Instant::now();

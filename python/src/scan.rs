@@ -1,4 +1,4 @@
-//! `LocalScan`: a scan of this process, planned when it is made and run as often as it is asked to.
+//! `LocalScan`: a scan in this process, planned on creation and run any number of times.
 
 pub(super) mod sequential;
 
@@ -25,30 +25,29 @@ use crate::{
     interop::{
         arrow_types,
         batches::{PyBatchIterator, PyBatches},
-        exported::{PySchema, stream_capsule},
-        stream::{LazyBatchReader, RunningBatchStream, of_scan},
+        exported::PySchema,
+        source::StreamSource,
     },
     location::location,
     process::{ProcessOwned, ProcessRuntime},
 };
 
-/// How long the plan that was made with the scan is good for its first run: as long as answers of origins
-/// are.
+/// Time for which the first run may reuse the plan that was made on creation, the same as for answers of origins.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
-/// Rows of a batch where all are collected: they are in memory then anyway, and each batch costs a wake-up.
+/// Batch size of `collect`: all rows end up in memory anyway, and each batch costs a wake-up.
 const COLLECTED_ROWS: usize = 65_536;
 
-/// The work behind `stylobate.Scan` where the files are read by this process.
+/// Implements `stylobate.Scan` when this process reads the files.
 #[pyclass(frozen, module = "stylobate", name = "LocalScan")]
 pub(crate) struct PyLocalScan {
     request: ScanRequest,
     has_batch_rows: bool,
     cache: Py<PyCache>,
-    /// The process whose memory holds the files, if any were given as their bytes.
+    /// The process whose memory holds the files, if any were given as bytes.
     memory: Option<ProcessRuntime>,
     schema: arrow::datatypes::SchemaRef,
-    /// What planning the request gave, for the first run.
+    /// The plan that was made on creation, for the first run.
     planned: Mutex<Option<(Instant, ProcessOwned<Scan>)>>,
 }
 
@@ -68,23 +67,29 @@ impl PyLocalScan {
         Self::plan(py, process, request, &self.cache)
     }
 
-    /// The scan, for a run within this crate.
+    /// Returns the plan of a run within this crate.
     pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         self.planned(py, process)
     }
 
-    /// The scan with codes where the files have dictionaries, for a writer.
+    /// Returns a plan that yields dictionary codes for columns that the files store as dictionaries, for a writer.
     pub(crate) fn begin_codes(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         Self::plan(py, process, self.request.clone().with_codes(true), &self.cache)
     }
 
-    /// The plan of a run that is about to begin.
+    /// Returns the plan of a run that is about to begin.
     fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
         match kept.and_then(|(_, mut plan)| plan.take()) {
             Some(plan) => Ok(plan),
             None => self.plan_again(py, process, self.request.clone()),
         }
+    }
+
+    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
+        let process = ProcessRuntime::current(py)?;
+        let scan = self.planned(py, &process)?;
+        Ok(StreamSource::of_scan(process, scan))
     }
 }
 
@@ -134,62 +139,54 @@ impl PyLocalScan {
         if let Some(keys) = decryption {
             request = request.with_decryption(self::decryption(keys)?);
         }
+
         let positive = |name: &str, number: usize| match number {
             0 => Err(ErrorClass::Config.error(py, format!("{name}: give at least 1"))),
             number => Ok(number),
         };
+
         if let Some(rows) = batch_rows {
             request = request.with_batch_rows(positive("batch_rows", rows)?);
         }
         if let Some(threads) = threads {
             request = request.with_threads(positive("threads", threads)?);
         }
+
         let has_batch_rows = batch_rows.is_some();
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
         let planned = Mutex::new(Some((Instant::now(), ProcessOwned::new(process, plan))));
+
         Ok(Self { request, has_batch_rows, cache, memory, schema, planned })
     }
 
-    /// The schema of what comes out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self) -> PySchema {
         self.schema.clone().into()
     }
 
-    /// The number of rows.
+    /// Counts the rows.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = self.plan_again(py, &process, request)?;
-        let rows = py.detach(|| {
-            let (mut running, mut rows) = (RunningBatchStream::begin(process, of_scan(scan)), 0);
-            while let Some(batch) = running.next()? {
-                rows += batch.num_rows() as u64;
-            }
-            Ok(rows)
-        });
-        rows.map_err(|broken: crate::interop::stream::InterruptibleError| broken.raised(py))
+        StreamSource::of_scan(process, scan).count(py)
     }
 
-    /// All batches, in memory.
+    /// Collects all batches in memory.
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
         let process = ProcessRuntime::current(py)?;
         let mut scan = self.planned(py, &process)?;
         if !self.has_batch_rows {
             scan = scan.with_batch_rows(COLLECTED_ROWS);
         }
-        let schema = scan.schema().clone();
-        let collected =
-            py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, of_scan(scan))));
-        collected.map_err(|broken| broken.raised(py))
+        StreamSource::of_scan(process, scan).collect(py)
     }
 
-    /// The batches, one after another.
+    /// Returns an iterator over the batches.
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let process = ProcessRuntime::current(py)?;
-        let scan = self.planned(py, &process)?;
-        Ok(PyBatchIterator::begin(process, of_scan(scan)))
+        Ok(self.source(py)?.batches())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -198,14 +195,11 @@ impl PyLocalScan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let process = ProcessRuntime::current(py)?;
-        let scan = self.planned(py, &process)?;
-        let schema = scan.schema().clone();
-        stream_capsule(py, LazyBatchReader::new(process, schema, of_scan(scan)), requested_schema)
+        self.source(py)?.capsule(py, requested_schema)
     }
 }
 
-/// An error if files were given as their bytes to a process that this one was forked from.
+/// Fails if files were given as bytes to the parent that this process was forked from.
 pub(crate) fn check_memory(py: Python<'_>, memory: Option<&ProcessRuntime>) -> PyResult<()> {
     match memory {
         Some(memory) if !memory.is_current() => Err(ErrorClass::Stylobate.error(
@@ -216,7 +210,7 @@ pub(crate) fn check_memory(py: Python<'_>, memory: Option<&ProcessRuntime>) -> P
     }
 }
 
-/// Options of a store as the pairs of texts that the object_store crate takes.
+/// Converts store options to the string pairs of the object_store crate.
 pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, String)>> {
     let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let value = match value.cast::<PyBool>() {
@@ -228,9 +222,11 @@ pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Stri
     options.iter().map(pair).collect()
 }
 
-/// The keys of `decryption`.
+/// Reads the keys of `decryption`.
 fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
-    let (mut footer_key, mut column_keys, mut aad_prefix) = (None, None, None);
+    let mut footer_key = None;
+    let mut column_keys = None;
+    let mut aad_prefix = None;
     for (name, value) in given.iter() {
         match name.extract::<String>()?.as_str() {
             "footer_key" => footer_key = Some(key("footer_key", &value)?),
@@ -245,6 +241,7 @@ fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
             }
         }
     }
+
     let Some(footer_key) = footer_key else {
         return Err(ErrorClass::Config.error(given.py(), "decryption: give footer_key".to_owned()));
     };
@@ -254,13 +251,14 @@ fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
         let column: String = column.extract()?;
         decryption = decryption.with_column_key(&column, key(&column, &value)?);
     }
+
     Ok(match aad_prefix {
         Some(prefix) => decryption.with_aad_prefix(prefix),
         None => decryption,
     })
 }
 
-/// A key of a length that can be used.
+/// Reads a key, and checks its length.
 fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let key: Vec<u8> = value.cast::<PyBytes>()?.as_bytes().to_vec();
     if matches!(key.len(), 16 | 32) {
@@ -270,7 +268,7 @@ fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Err(ErrorClass::Config.error(value.py(), reason))
 }
 
-/// What paths are looked up with.
+/// Resolves paths with the store options, cache and runtime of a scan.
 pub(crate) struct SourceResolver<'a> {
     pub(crate) options: Vec<(String, String)>,
     pub(crate) cache: &'a Py<PyCache>,
@@ -278,19 +276,18 @@ pub(crate) struct SourceResolver<'a> {
 }
 
 impl SourceResolver<'_> {
-    /// Where files are looked for: one path or several, or the bytes of files.
+    /// Resolves one path or several, or the bytes of files.
     pub(crate) fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
         if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
             return Ok(vec![self.source(paths)?]);
         }
 
         let sources: Vec<_> = paths.try_iter()?.map(|path| self.source(&path?)).collect::<PyResult<_>>()?;
-        match sources.is_empty() {
-            true => {
-                Err(UnraisedError::new(ErrorClass::Config, "paths: the list is empty").raised(paths.py()))
-            }
-            false => Ok(sources),
+        if sources.is_empty() {
+            return Err(UnraisedError::new(ErrorClass::Config, "paths: the list is empty").raised(paths.py()));
         }
+
+        Ok(sources)
     }
 
     fn source(&self, path: &Bound<'_, PyAny>) -> PyResult<Source> {
@@ -300,7 +297,7 @@ impl SourceResolver<'_> {
         }
     }
 
-    /// A file whose bytes are these, in a store of its own.
+    /// Puts the bytes of a file into an in-memory store of its own.
     fn in_memory(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Source> {
         let read = ReadOptions::default();
         let origin = Origin::parse("memory:///", &[], &read.requests);
@@ -313,16 +310,17 @@ impl SourceResolver<'_> {
 
         let pages = self.cache.get().get(py)?.pages().clone();
         let rules = ConsistencyRules::new(Consistency::Immutable);
+
         Ok(Source::Store { store: ReadThrough::new(origin, pages, rules, read), pattern: "bytes".to_owned() })
     }
 }
 
-/// Whether the bytes of a file were given.
+/// Returns whether the source is the bytes of a file.
 pub(crate) fn is_in_memory(source: &Source) -> bool {
     matches!(source, Source::Store { .. })
 }
 
-/// What a table is that its files do not say: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.
+/// Applies the table options: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.
 fn with_table_options(mut request: ScanRequest, table: &Bound<'_, PyDict>) -> PyResult<ScanRequest> {
     for (name, value) in table {
         let name: String = name.extract()?;
@@ -339,10 +337,11 @@ fn with_table_options(mut request: ScanRequest, table: &Bound<'_, PyDict>) -> Py
             _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
         };
     }
+
     Ok(request)
 }
 
-/// The options of a table as part of a node's command.
+/// Converts the table options to JSON for the command of a Flight scan.
 #[pyfunction]
 pub(crate) fn table_command(table: &Bound<'_, PyDict>) -> PyResult<String> {
     let written =
@@ -354,6 +353,7 @@ pub(crate) fn table_command(table: &Bound<'_, PyDict>) -> PyResult<String> {
             .map(|(column, data_type)| Ok((column, written(serde_json::to_value(data_type))?)));
         types.collect::<PyResult<Map<String, Value>>>().map(Value::Object)
     };
+
     let mut command = Map::new();
     for (name, value) in table {
         let name: String = name.extract()?;
@@ -368,8 +368,10 @@ pub(crate) fn table_command(table: &Bound<'_, PyDict>) -> PyResult<String> {
             "file_row_number" => ("file_row_number", Value::from(value.extract::<String>()?)),
             _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
         };
+
         command.insert(name.to_owned(), value);
     }
+
     Ok(Value::Object(command).to_string())
 }
 
@@ -388,6 +390,7 @@ fn dictionaries(given: Option<&Bound<'_, PyAny>>) -> PyResult<Dictionaries> {
     if let Ok(all) = given.cast::<PyBool>() {
         return Ok(if all.is_true() { Dictionaries::All } else { Dictionaries::None });
     }
+
     if let Ok(text) = given.cast::<PyString>() {
         return match &*text.to_cow()? {
             "auto" => Ok(Dictionaries::Auto),
@@ -395,5 +398,6 @@ fn dictionaries(given: Option<&Bound<'_, PyAny>>) -> PyResult<Dictionaries> {
             _ => Err(wrong()),
         };
     }
+
     given.extract().map(Dictionaries::Columns).map_err(|_| wrong())
 }

@@ -1,4 +1,4 @@
-//! `write_parquet` and `write_orc`: Arrow data into one file, or into a folder of files.
+//! `write_parquet` and `write_orc`: write Arrow data to one file, or to a folder of files.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::StreamExt;
@@ -17,10 +17,10 @@ use crate::{
     scan::options,
 };
 
-/// What was written: rows, bytes, row groups or stripes, and the files.
+/// Rows, bytes, row groups or stripes, files.
 type FileWriteTuple = (u64, u64, usize, Vec<String>);
 
-/// The work behind `stylobate.write_parquet`.
+/// Implements `stylobate.write_parquet`.
 #[pyfunction]
 #[pyo3(signature = (data, path, given, storage_options=None, progress=None))]
 pub(crate) fn write_parquet(
@@ -35,7 +35,7 @@ pub(crate) fn write_parquet(
     write(py, format, data, path, storage_options, progress)
 }
 
-/// The work behind `stylobate.write_orc`.
+/// Implements `stylobate.write_orc`.
 #[pyfunction]
 #[pyo3(signature = (data, path, given, storage_options=None, progress=None))]
 pub(crate) fn write_orc(
@@ -66,6 +66,7 @@ fn write(
         Some(_) => destination,
         None => one_file(py, destination, &location)?,
     };
+
     let process = ProcessRuntime::current(py)?;
     let takes_codes = format.dataset().is_none();
     let arriving = if takes_codes {
@@ -73,22 +74,25 @@ fn write(
     } else {
         PythonBatchInput::of(data, &process)?
     };
+
     let job = FileWriteJob {
         format,
         destination,
         shown: without_credentials(&location),
         progress: ProgressCallback::new(progress),
     };
+
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut SignalPoller::new()));
     written?.map_err(|broken| broken.raised(py))
 }
 
-/// A file that may be written; what a link points to is.
+/// Checks that the destination is one file, and follows symbolic links.
 fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResult<Destination> {
     let wrong = |reason: &str| {
         let shown = without_credentials(location);
         ErrorClass::Config.error(py, format!("{shown} {reason}"))
     };
+
     let is_folder = "is a folder: name a file in it, or give max_file_bytes or partition_by";
     match destination {
         _ if location.ends_with('/') => Err(wrong(is_folder)),
@@ -105,7 +109,7 @@ fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResul
     }
 }
 
-/// What is to be written, and how.
+/// The format of a write, with its options.
 enum FileWriteRequest {
     Parquet(Box<ParquetWriteRequest>),
     Orc(Box<OrcWriteRequest>),
@@ -137,7 +141,7 @@ impl FileWriteRequest {
 struct FileWriteJob {
     format: FileWriteRequest,
     destination: Destination,
-    /// What errors and results call the destination.
+    /// The name of the destination in errors and results, without credentials.
     shown: String,
     progress: ProgressCallback,
 }
@@ -154,12 +158,14 @@ impl FileWriteJob {
                 self.progress.tell(rows, bytes)?;
             }
         }
+
         let written = output.finish(self.shown).await.map_err(failed)?;
         self.progress.tell(written.0, written.1)?;
+
         Ok(written)
     }
 
-    /// The error of a destination that cannot be opened. Of a folder that has files, it names the modes that allow it.
+    /// Converts the error of opening the destination. For a folder that has files, it names the modes that allow it.
     fn refused(&self, error: Error) -> InterruptibleError {
         let is_occupied = matches!(&error, Error::Storage(stylobate_storage::Error::Exists { .. }));
         if !is_occupied || self.format.dataset().is_none() {
@@ -174,7 +180,8 @@ impl FileWriteJob {
         let FileSinkOptions { sink, overwrite } = self.format.place();
         let sinks = Sinks::new(sink.clone());
         if let Some(dataset) = self.format.dataset() {
-            let (base, files) = (self.destination.clone(), self.format.files());
+            let base = self.destination.clone();
+            let files = self.format.files();
             let writer = DatasetWriter::create(sinks, base, self.shown.clone(), schema, files, dataset);
             return Ok(FileJobWriter::Folder(Box::new(writer.await?)));
         }
@@ -192,7 +199,7 @@ impl FileWriteJob {
     }
 }
 
-/// What is being written.
+/// The open writer of a job.
 enum FileJobWriter {
     Parquet(Box<ParquetWriter>),
     Folder(Box<DatasetWriter>),
@@ -208,7 +215,7 @@ impl FileJobWriter {
         }
     }
 
-    /// Rows and bytes.
+    /// Returns the rows and bytes written so far.
     fn so_far(&self) -> (u64, u64) {
         match self {
             Self::Parquet(writer) => (writer.rows(), writer.bytes()),
@@ -217,7 +224,7 @@ impl FileJobWriter {
         }
     }
 
-    /// `shown` is what the file or folder is called.
+    /// Finishes the output. `shown` is the name of the file or folder.
     async fn finish(self, shown: String) -> Result<FileWriteTuple, Error> {
         Ok(match self {
             Self::Parquet(writer) => {

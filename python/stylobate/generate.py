@@ -12,6 +12,7 @@ from stylobate import _stylobate
 from stylobate._stylobate import Schema
 from stylobate.rows import Rows
 from stylobate.scan import Path
+from stylobate.write_target import renamed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -111,13 +112,14 @@ def generate_tpch(
     part: int | None = None,
     format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
     compression: str | None = None,
-    row_group_rows: int | None = None,
+    row_group_size: int | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
     durability: Literal["fsync", "none"] = "fsync",
     overwrite: bool = False,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    row_group_rows: int | None = None,
 ) -> Generated: ...
 def generate_tpch(
     scale_factor: float = 1, output: Path | None = None, **given: Any
@@ -138,7 +140,7 @@ def generate_tpch(
         part: Make only this part, from 1.
         format: `"parquet"`, `"orc"`, `"csv"` or `"arrow"` (Arrow IPC).
         compression: Of Parquet and ORC: `"snappy"`, `"zstd(3)"` and so on; see `write_parquet` and `write_orc`.
-        row_group_rows: Of Parquet: rows of a row group at most. Default: 1,048,576.
+        row_group_size: Of Parquet: rows of a row group at most. Default: 1,048,576.
         sink: How local files are written.
         durability: `"fsync"`: the files survive a loss of power; `"none"`: the end of the process.
         overwrite: Begin anew, and replace files that are there.
@@ -146,6 +148,7 @@ def generate_tpch(
         storage_options: Options of the store, as of `scan`.
         progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
             work.
+        row_group_rows: An old name of `row_group_size`.
 
     Raises:
         AlreadyExistsError: Something else is in the folder.
@@ -183,13 +186,14 @@ def generate_tpcds(
     part: int | None = None,
     format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
     compression: str | None = None,
-    row_group_rows: int | None = None,
+    row_group_size: int | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
     durability: Literal["fsync", "none"] = "fsync",
     overwrite: bool = False,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    row_group_rows: int | None = None,
 ) -> Generated: ...
 def generate_tpcds(
     scale_factor: float = 1, output: Path | None = None, **given: Any
@@ -228,13 +232,14 @@ def generate_snb(
     part: int | None = None,
     format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
     compression: str | None = None,
-    row_group_rows: int | None = None,
+    row_group_size: int | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
     durability: Literal["fsync", "none"] = "fsync",
     overwrite: bool = False,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    row_group_rows: int | None = None,
 ) -> Generated: ...
 def generate_snb(
     scale_factor: float = 1, output: Path | None = None, **given: Any
@@ -261,7 +266,8 @@ def generate_snb(
 
 FOR_STREAMS = {"tables", "parts", "part", "threads"}
 FOR_FILES = FOR_STREAMS | {
-    "format", "compression", "row_group_rows", "sink", "durability", "overwrite", "storage_options", "progress",
+    "format", "compression", "row_group_size", "row_group_rows", "sink", "durability", "overwrite", "storage_options",
+    "progress",
 }  # fmt: skip
 
 
@@ -275,6 +281,10 @@ def generated(
         if name not in known:
             where = "" if name not in FOR_FILES else " without output"
             raise TypeError(f"generate_{benchmark}() got an unexpected keyword argument {name!r}{where}")
+    rows = given.pop("row_group_rows", None)
+    given["row_group_size"] = renamed(
+        "row_group_rows", rows, "row_group_size", given.get("row_group_size"), stacklevel=4
+    )
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(given.get("tables"), str):
         given["tables"] = [given["tables"]]

@@ -10,7 +10,7 @@ from stylobate import _stylobate
 from stylobate.scan import Path
 from stylobate.write import Written, names, spread, with_level
 from stylobate.write_source import Data, arrow_source
-from stylobate.write_target import Mode, one_of, placement
+from stylobate.write_target import Mode, one_of, placement, renamed
 
 __all__ = ["write_orc"]
 
@@ -22,10 +22,12 @@ def write_orc(
     compression: str | None = "zstd",
     compression_level: int | None = None,
     dictionary: bool | float | Sequence[str] | Mapping[str, bool | float] = 0.8,
+    dictionary_key_size_threshold: float | None = None,
     bloom_filter_columns: Sequence[str] | Mapping[str, float] = (),
+    bloom_filter_fpp: float | None = None,
     row_index_stride: int = 10_000,
-    stripe_bytes: int | str | None = None,
-    compression_chunk_bytes: int | str | None = None,
+    stripe_size: int | str | None = None,
+    compression_block_size: int | str | None = None,
     max_file_bytes: int | str | None = None,
     partition_by: str | Sequence[str] | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -38,6 +40,8 @@ def write_orc(
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    stripe_bytes: int | str | None = None,
+    compression_chunk_bytes: int | str | None = None,
 ) -> Written:
     """Writes Arrow data to an ORC file, or with `max_file_bytes` or `partition_by`, to a folder of them.
 
@@ -56,12 +60,14 @@ def write_orc(
         dictionary: Up to how many distinct values for each value a stripe stores strings as a dictionary:
             from 0, which is never and the same as `False`, to 1, which is always and the same as `True`.
             Names: these always and no others; or a dictionary of columns.
-        bloom_filter_columns: Columns with bloom filters; or for each the share of values that are not there
-            and seem to be, which is 0.01 otherwise. Here and above, a field of a struct is `"address.city"`,
-            what is in a list `"tags.item"`, in a map `"prices.key"` or `"prices.value"`.
+        dictionary_key_size_threshold: The same number for all columns, under pyarrow's name.
+        bloom_filter_columns: Columns with bloom filters, or the false positive rate of each. Here and above, a field of
+            a struct is `"address.city"`, the values of a list `"tags.item"`, of a map `"prices.key"` or
+            `"prices.value"`.
+        bloom_filter_fpp: The false positive rate of `bloom_filter_columns` that are given by name only. Default: 0.01.
         row_index_stride: Rows of a row group, which readers can leave out; 0 for a file without row index.
-        stripe_bytes: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
-        compression_chunk_bytes: Bytes that are compressed together. Default: 256 KiB.
+        stripe_size: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
+        compression_block_size: Bytes that are compressed together. Default: 256 KiB.
         max_file_bytes: Bytes of a file, about, after which the next begins: `part-00000.orc` and so on.
         partition_by: Columns whose values name folders, `day=2024-05-01/part-00000.orc`, instead of being in the
             files. `scan` makes columns of them again.
@@ -78,6 +84,8 @@ def write_orc(
         storage_options: Options of the store, as of `scan`.
         progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
             work.
+        stripe_bytes: An old name of `stripe_size`.
+        compression_chunk_bytes: An old name of `compression_block_size`.
 
     Returns:
         What was written; its `row_groups` are the file's stripes.
@@ -96,7 +104,15 @@ def write_orc(
     >>> st.scan("new.orc", filter="city = 'Oslo'").to_arrow()["fare"].to_pylist()
     [7.5, 9.0]
     """
+    stripe_size = renamed("stripe_bytes", stripe_bytes, "stripe_size", stripe_size)
+    compression_block_size = renamed(
+        "compression_chunk_bytes", compression_chunk_bytes, "compression_block_size", compression_block_size
+    )
     columns: dict[str | None, dict[str, Any]] = {None: {}}
+    if dictionary_key_size_threshold is not None:
+        if dictionary != 0.8:
+            raise ValueError("dictionary, dictionary_key_size_threshold: give one of them")
+        dictionary = dictionary_key_size_threshold
     if isinstance(dictionary, (bool, int, float, Mapping)):
         spread(columns, "dictionary_threshold", dictionary, float)
     else:
@@ -104,7 +120,10 @@ def write_orc(
         spread(columns, "dictionary_threshold", always, float)
         columns[None]["dictionary_threshold"] = 0.0
     if not isinstance(bloom_filter_columns, Mapping):
-        bloom_filter_columns = dict.fromkeys(names("bloom_filter_columns", bloom_filter_columns), 0.01)
+        rate = 0.01 if bloom_filter_fpp is None else bloom_filter_fpp
+        bloom_filter_columns = dict.fromkeys(names("bloom_filter_columns", bloom_filter_columns), rate)
+    elif bloom_filter_fpp is not None:
+        raise ValueError("bloom_filter_fpp: bloom_filter_columns has a rate for each column already")
     spread(columns, "bloom_filter", bloom_filter_columns, float)
     one_of("durability", durability, ("fsync", "none"))
     codec = "none" if compression is None else compression
@@ -112,8 +131,8 @@ def write_orc(
         "columns": columns,
         "compression": codec if compression_level is None else with_level(codec, compression_level),
         "row_index_stride": row_index_stride,
-        "stripe_bytes": stripe_bytes,
-        "compression_chunk_bytes": compression_chunk_bytes,
+        "stripe_size": stripe_size,
+        "compression_block_size": compression_block_size,
         "metadata": None if metadata is None else list(metadata.items()),
         "sink": sink,
         "durability": durability,

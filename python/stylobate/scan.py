@@ -14,6 +14,7 @@ from stylobate.errors import ColumnNotFoundError, ConfigError
 from stylobate.filters import Filter, Filters, both, from_tuples
 
 if TYPE_CHECKING:
+    import polars
     import pyarrow
 
 __all__ = ["Scan", "col", "scan"]
@@ -116,6 +117,18 @@ class Scan(rows.Rows):
         3
         """
         return self._source.count()
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a data frame of Polars; dictionaries become categories. Strings and bytes of Parquet and ORC files
+        are read as views, as Polars stores them.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet").to_polars().shape
+        (5, 3)
+        """
+        if isinstance(self._source, LocalScan) and self._arguments["strings"] is None:
+            return self._with(strings="view").to_polars()
+        return super().to_polars()
 
     def __len__(self) -> int:
         return self.count()

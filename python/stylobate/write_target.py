@@ -33,11 +33,11 @@ def placement(
     return {"overwrite": mode == "overwrite" if mode is not None else overwrite is not False}
 
 
-def renamed(old: str, given: Any, new: str, value: Any) -> Any:
-    """The value of an option, or what was given under its old name."""
+def renamed(old: str, given: Any, new: str, value: Any, *, stacklevel: int = 3) -> Any:
+    """The value of an option, or what was given under its old name. The warning names the frame at `stacklevel`."""
     if given is None:
         return value
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=stacklevel)
     if value:
         raise ValueError(f"{new}, {old}: give one of them")
     return given

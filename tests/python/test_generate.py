@@ -80,6 +80,15 @@ def test_streams_are_the_tables_without_files(tmp_path: Path) -> None:
     assert [row for part in parts for row in part["o_orderkey"].to_pylist()] == whole["o_orderkey"].to_pylist()
 
 
+def test_the_size_of_row_groups_is_called_as_pyarrow_has_it(tmp_path: Path) -> None:
+    st.generate_tpch(0.01, tmp_path / "new", tables="customer", row_group_size=500)
+    assert pq.ParquetFile(tmp_path / "new" / "customer.parquet").num_row_groups >= 3
+    with pytest.warns(DeprecationWarning, match="row_group_size now") as warned:
+        st.generate_tpch(0.01, tmp_path / "old", tables="customer", row_group_rows=500)
+    assert warned[0].filename == __file__
+    assert pq.ParquetFile(tmp_path / "old" / "customer.parquet").num_row_groups >= 3
+
+
 @pytest.mark.parametrize("make", [st.generate_tpch, st.generate_tpcds])
 def test_orc_and_parquet_scan_to_the_same_rows(tmp_path: Path, make: Any) -> None:
     for format in ("parquet", "orc"):

@@ -71,9 +71,32 @@ def test_a_column_comes_out_as_a_dictionary_where_it_is_named(tmp_path: Path, ty
         wrong = list(scan_differs(path, cache, {"dictionary": ["c0"]}, case, pq.read_table(path)))
         assert not wrong, wrong
         scanned = st.scan(path, dictionary=["c0"], cache=cache).schema.field("c0").type
-    # Arrow makes no dictionaries of these: they come out as they are.
-    has_none = pa.types.is_boolean(type_) or pa.types.is_duration(type_) or pa.types.is_null(type_)
-    assert pa.types.is_dictionary(scanned) != has_none
+    assert pa.types.is_dictionary(scanned) == may_be_coded(type_)
+
+
+MODES: list[dict[str, Any]] = [
+    {},
+    {"dictionary": "stored"},
+    *[{"dictionary": mode, "strings": "view"} for mode in (None, "auto", "stored", True, False)],
+]
+
+
+@pytest.mark.parametrize("type_", dict.fromkeys(parquet_scalars()), ids=str)
+def test_a_column_comes_out_in_the_type_that_each_mode_is_for(tmp_path: Path, type_: pa.DataType) -> None:
+    made, plain_file = tmp_path / "coded.parquet", tmp_path / "plain.parquet"
+    case = Case(0, pa.table({"c0": array(random.Random(0), type_, 1_000)}), {})
+    pq.write_table(case.table, made)
+    pq.write_table(case.table, plain_file, use_dictionary=False, store_schema=False)
+    settle(made, plain_file)
+    with st.Cache(memory="64MiB") as cache:
+        for options in MODES:
+            wrong = list(scan_differs(made, cache, options, case, pq.read_table(made)))
+            assert not wrong, wrong
+        scans = [st.scan(path, dictionary="stored", cache=cache) for path in (made, plain_file)]
+        stored = [scan.schema.field("c0").type for scan in scans]
+        # pyarrow writes a dictionary of whatever may be one, unless it is told not to.
+        assert [pa.types.is_dictionary(type_) for type_ in stored] == [may_be_coded(type_), False]
+        assert not pa.types.is_dictionary(st.scan(plain_file, cache=cache).schema.field("c0").type)
 
 
 def check_block(make: Any, first: int, failures: Any) -> None:
@@ -91,12 +114,14 @@ def compared(case: Case, path: Path, expected: pa.Table) -> Iterator[str]:
     # A cache of no bytes is asked in vain each time; from the other, later scans are answered.
     with st.Cache(memory=rng.choice([0, "64MiB", "64MiB"])) as cache:
         named = rng.sample(expected.column_names, rng.randint(1, expected.num_columns))
-        modes: list[Any] = ["auto", True, False, named]
-        rng.shuffle(modes)
-        for mode in modes[:3]:
-            options = {"dictionary": mode, "threads": rng.choice([None, 1])}
+        coded: list[Any] = [{"dictionary": mode} for mode in ("auto", True, False, named)]
+        views = {"strings": "view", "dictionary": rng.choice([None, None, "auto", "stored", False, named])}
+        # What is the default, what the file stores as nothing else, and views: one of these for each file.
+        others: list[Any] = [{}, {"dictionary": "stored"}, views]
+        for mode in [*rng.sample(coded, 2), rng.choice(others)]:
+            options = {**mode, "threads": rng.choice([None, 1])}
             yield from scan_differs(path, cache, options, case, expected)
-        options = {"columns": projection(rng, expected.schema), "dictionary": rng.choice(modes)}
+        options = {"columns": projection(rng, expected.schema), **rng.choice([*coded, *others])}
         options["batch_rows"] = rng.choice(
             [7, 100, 65_536] if expected.num_rows <= 3_000 else [5_000, 65_536]
         )
@@ -140,7 +165,8 @@ def scan_differs(
         if got != wanted:
             yield f"{wrong}: column {name} has {got}, not {wanted}"
             continue
-        difference = column_differs(ours, theirs, case.table.schema.field(name).type)
+        written = case.table.schema.field(name).type
+        difference = column_differs(ours, theirs, written) or mode_differs(name, ours.type, written, case, options)
         if difference is not None:
             yield f"{wrong}: column {name}: {difference}"
 
@@ -182,6 +208,45 @@ def column_differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, written: pa.D
     left, right = whole(ours), whole(theirs)
     difference = differs(left, right, written)
     return None if difference is None else f"{difference}; {first_row(left, right, written)}"
+
+
+def mode_differs(
+    name: str, ours: pa.DataType, written: pa.DataType, case: Case, options: dict[str, Any]
+) -> str | None:
+    """What is wrong with a column's dictionary or views, for the mode that was asked for."""
+    mode = options.get("dictionary")
+    values = ours.value_type if pa.types.is_dictionary(ours) else ours
+    if mode is None:
+        # Of other values, and without the schema that was written, there are no dictionaries.
+        may = pa.types.is_dictionary(written) and is_text(written.value_type) and case.options.get("store_schema", True)
+    elif mode == "stored":
+        may = may_be_coded(values) and case.options.get("use_dictionary") is not False
+    elif isinstance(mode, list):
+        may = may_be_coded(values) and name in mode
+    else:
+        may = is_text(values) and mode is not False
+    is_coded = pa.types.is_dictionary(ours)
+    # Which columns repeat, and which the file stores as nothing else, is up to the file.
+    if is_coded != may and (is_coded or mode not in ("auto", "stored")):
+        return f"{ours}, which is {'a' if is_coded else 'no'} dictionary"
+    if is_coded and mode is None and (ours.index_type, ours.ordered) != (written.index_type, written.ordered):
+        return f"{ours}, not {written}"
+    if options.get("strings") == "view" and not is_coded and is_text(ours) and not is_view(ours):
+        return f"{ours}, which is no view"
+    return None
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether it is strings or bytes of any length."""
+    return plainer(type_) in (pa.string(), pa.binary())
+
+
+def may_be_coded(type_: pa.DataType) -> bool:
+    """Whether Arrow makes dictionaries of it; of the others, columns come out as they are."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    without = pa.types.is_boolean(type_) or pa.types.is_duration(type_) or pa.types.is_null(type_)
+    return not without and not pa.types.is_nested(type_)
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

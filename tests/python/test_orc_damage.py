@@ -35,7 +35,7 @@ def rows() -> pa.Table:
 def test_damage_is_an_error_or_changes_values_only(codec: str, tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     st.write_orc(
-        rows(), path, compression=codec, row_index_stride=100, stripe_bytes=40_000, compression_chunk_bytes=512,
+        rows(), path, compression=codec, row_index_stride=100, stripe_size=40_000, compression_block_size=512,
         bloom_filter_columns=["n", "t", "d", "s.f"],
     )
     whole = path.read_bytes()
@@ -61,7 +61,7 @@ def test_damage_is_an_error_or_changes_values_only(codec: str, tmp_path: Path) -
 
 def test_a_stripe_that_is_damaged_does_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
-    st.write_orc(rows(), path, compression="zlib", row_index_stride=100, stripe_bytes=20_000)
+    st.write_orc(rows(), path, compression="zlib", row_index_stride=100, stripe_size=20_000)
     file = pa.orc.ORCFile(path)
     assert file.nstripes > 2
     whole = bytearray(path.read_bytes())

@@ -86,9 +86,9 @@ def table() -> pa.Table:
 LAYOUTS: list[dict[str, Any]] = [
     {"compression": "none", "row_index_stride": 100},
     {"compression": "none", "row_index_stride": 1_000, "dictionary": False},
-    {"compression": "zstd", "row_index_stride": 100, "dictionary": True, "compression_chunk_bytes": 64},
-    {"compression": "zstd", "row_index_stride": 1_000, "stripe_bytes": 20_000},
-    {"compression": "snappy", "row_index_stride": 10, "dictionary": False, "compression_chunk_bytes": 4_096},
+    {"compression": "zstd", "row_index_stride": 100, "dictionary": True, "compression_block_size": 64},
+    {"compression": "zstd", "row_index_stride": 1_000, "stripe_size": 20_000},
+    {"compression": "snappy", "row_index_stride": 10, "dictionary": False, "compression_block_size": 4_096},
     {"compression": "zlib", "row_index_stride": 10_000},
     {"compression": "lz4", "row_index_stride": 1_000, "bloom_filter_columns": ["plain"]},
 ]
@@ -102,6 +102,40 @@ def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
     for path, layout in zip(paths, LAYOUTS, strict=True):
         assert not list(failures(Case(0, table, layout), path)), layout
     return paths
+
+
+@pytest.mark.parametrize("write", [pyarrow.orc.write_table, st.write_orc], ids=["pyarrow", "stylobate"])
+def test_maps_are_asked_for_by_their_keys_or_values(tmp_path: Path, write: Any) -> None:
+    path = tmp_path / "maps.orc"
+    item = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    values = [[("a", {"x": 1, "y": "u"}), ("b", None)], None, [], [("c", {"x": None, "y": "v"})]]
+    maps = pa.array(values, pa.map_(pa.string(), item))
+    write(pa.table({"m": maps, "i": [1, 2, 3, 4]}), path)
+    for column in ("m.key", "m.value", "m.entries.value"):
+        assert st.scan(path, columns=[column]).to_arrow()["m"].to_pylist() == values, column
+    wanted = [[("a", {"y": "u"}), ("b", None)], None, [], [("c", {"y": "v"})]]
+    for memory in ("64MiB", "0B"):
+        with st.Cache(memory=memory) as cache:
+            assert st.scan(path, columns=["m.value.y"], cache=cache).to_arrow()["m"].to_pylist() == wanted
+            part = st.scan(path, columns=["m.value.y"], filter="i > 2", cache=cache).to_arrow()
+            assert part["m"].to_pylist() == wanted[2:]
+    both = st.scan(path, columns=["m.value.y", "m.value.x"]).to_arrow()["m"].to_pylist()
+    assert both == values
+    for missing in ("m.nothing", "m.value.z", "m.key.y"):
+        with pytest.raises(st.ColumnNotFoundError):
+            st.scan(path, columns=[missing]).to_arrow()
+
+
+def test_maps_in_other_types_are_asked_for_by_their_keys_or_values(files: list[Path], table: pa.Table) -> None:
+    structs = table["maps"].to_pylist()
+    wanted = {
+        "keyed.value": table["keyed"].to_pylist(),
+        "maps.maps.value": [struct and {"maps": struct["maps"]} for struct in structs],
+        "maps.day": [struct and {"day": struct["day"]} for struct in structs],
+    }
+    for path in files[::3]:
+        for column, values in wanted.items():
+            assert st.scan(path, columns=[column]).to_arrow().column(0).to_pylist() == values, (path, column)
 
 
 def test_there_are_nulls_and_nothing_at_every_level(table: pa.Table) -> None:

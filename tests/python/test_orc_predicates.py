@@ -87,10 +87,10 @@ FILTERED = [name for name in COLUMNS if not name.startswith("boolean")]
 LAYOUTS: dict[str, Layout] = {
     "dense": ({"compression": "zstd", "row_index_stride": 50, "dictionary": False}, []),
     "coded": ({"compression": "snappy", "row_index_stride": 100, "dictionary": True}, FILTERED),
-    "stripes": ({"compression": "lz4", "row_index_stride": 25, "stripe_bytes": 50_000}, FILTERED),
+    "stripes": ({"compression": "lz4", "row_index_stride": 25, "stripe_size": 50_000}, FILTERED),
     "plain": ({"compression": "none", "row_index_stride": 40}, FILTERED),
     "fields": ({"compression": "zstd(1)", "row_index_stride": 80}, list(NESTED)),
-    "large": ({"compression": "zlib", "row_index_stride": 300, "compression_chunk_bytes": 700}, []),
+    "large": ({"compression": "zlib", "row_index_stride": 300, "compression_block_size": 700}, []),
 }
 
 
@@ -381,7 +381,7 @@ def test_bounds_of_times_that_java_prints_are_those_of_the_data(tmp_path: Path) 
     made = {f"{unit}_{era}": times(unit, era) for unit in PER_SECOND for era in ERAS}
     made |= {f"{name}_instant": column.cast(pa.timestamp(column.type.unit, "UTC")) for name, column in made.items()}
     path, numbers = tmp_path / "a.orc", ",".join(map(str, range(1, len(made) + 1)))
-    st.write_orc(pa.table(made).to_reader(100), path, row_index_stride=100, stripe_bytes=50_000)
+    st.write_orc(pa.table(made).to_reader(100), path, row_index_stride=100, stripe_size=50_000)
     report, start = reports([path], "-r", numbers)[path], 0
     scopes = [(report["fileStatistics"][1:], range(1_000))]
     for stripe, said in zip(report["stripes"], report["stripeStatistics"], strict=True):

@@ -47,6 +47,11 @@ PREDICATES = 8
 SMALL_ROWS = [1, 50, 400, 1_500, 3_000]
 NOISE = 48
 TOLD = 5
+# As what strings and bytes come out: as they were written, dictionaries or views.
+MODES: list[dict[str, Any]] = [
+    *[{"dictionary": mode} for mode in (None, "auto", "stored", True, False)],
+    *[{"dictionary": mode, "strings": "view"} for mode in (None, False)],
+]
 
 WORDS = [
     *["", "a", "air", "AIR", "airmail", "mail", "rail", "100%", "a_b", "back\\slash"],
@@ -569,11 +574,11 @@ def failures(kind: str, folder: Path, seed: int, is_large: bool = False) -> Iter
                 if is_large:
                     # What is in the cache already is not looked for in single pages.
                     cache.clear()
-                mode = rng.choice(["auto", True, False])
-                scan = st.scan(path, filter=given, columns=columns, limit=limit, cache=cache, dictionary=mode)
+                mode = rng.choice(MODES)
+                scan = st.scan(path, filter=given, columns=columns, limit=limit, cache=cache, **mode)
                 wrong = differs(scan, kept, made)
                 if wrong:
-                    yield f"seed {seed}: {scan!r}: {wrong}\n  of {made.num_rows} rows written with {options}"
+                    yield f"seed {seed}: {scan!r}, {mode}: {wrong}\n  of {made.num_rows} rows written with {options}"
 
 
 def indexed(rng: random.Random, rows: int) -> dict[str, Any]:
@@ -596,7 +601,7 @@ def strided(rng: random.Random, made: pa.Table) -> dict[str, Any]:
     return {
         "compression": rng.choice([None, "snappy", "zlib", "zstd"]),
         "row_index_stride": rng.choice([500, 2_000, 10_000]),
-        "stripe_bytes": rng.choice([None, "4MiB"]),
+        "stripe_size": rng.choice([None, "4MiB"]),
         "dictionary": rng.choice([True, False, 0.8]),
         "bloom_filter_columns": filtered,
     }
@@ -800,9 +805,14 @@ def test_functions_and_arithmetic_keep_the_rows_that_duckdb_keeps(tmp_path: Path
         for condition in CONDITIONS:
             wanted = [row for (row,) in con.execute(f"SELECT row FROM data WHERE {condition} ORDER BY row").fetchall()]
             for given in (condition, repr(st.Expr.parse(condition)), pickle.loads(pickle.dumps(st.Expr.parse(condition)))):
-                for dictionary in ("auto", True, False):
-                    scan = st.scan(path, columns=["row"], filter=given, dictionary=dictionary)
-                    assert scan.to_arrow()["row"].to_pylist() == wanted, given
+                # What is printed and pickled is the same filter again, for which some of the modes are enough.
+                for mode in MODES if given is condition else MODES[1:6:2]:
+                    scan = st.scan(path, columns=["row"], filter=given, **mode)
+                    assert scan.to_arrow()["row"].to_pylist() == wanted, (given, mode)
+            # The strings that the filter is of come out beside it.
+            found = st.scan(path, columns=["s", "row"], filter=condition, strings="view").to_arrow()
+            assert (found.schema.field("s").type, found["row"].to_pylist()) == (pa.string_view(), wanted), condition
+            assert found["s"].to_pylist() == [data["s"][row].as_py() for row in wanted], condition
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Oslo", "America/New_York", "+05:30"])

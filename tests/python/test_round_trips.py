@@ -8,8 +8,10 @@ import random
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -89,6 +91,32 @@ def test_seconds_keep_their_zone(tmp_path: Path) -> None:
     for write in (pq.write_table, st.write_parquet):
         write(table, tmp_path / "a.parquet")
         assert st.scan(tmp_path / "a.parquet").schema.field("t").type == pa.timestamp("ms", "Europe/Oslo")
+
+
+# What a float64 does not hold, and the ends of an int64.
+WHOLE = [2**53 + 1, None, -(2**53) - 1, 2**63 - 1, -(2**63), 0]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_whole_numbers_of_pandas_stay_exact_beside_nulls(tmp_path: Path, kind: str) -> None:
+    write, read = (st.write_parquet, pq.read_table) if kind == "parquet" else (st.write_orc, orc.read_table)
+    frame = pd.DataFrame({"n": pd.array(WHOLE, dtype="Int64"), "s": list("abcdef")})
+    path, again = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    write(frame, path)
+    write(st.scan(path), again)
+    for made in (path, again):
+        assert read(made)["n"].to_pylist() == WHOLE
+        for memory in ("64MiB", "0B"):
+            with st.Cache(memory=memory) as cache:
+                scan = st.scan(made, cache=cache)
+                assert scan.schema.field("n").type == pa.int64()
+                assert scan.to_arrow()["n"].to_pylist() == WHOLE
+                found = scan.to_pandas()
+                assert found["n"].dtype == "Int64"
+                assert [None if value is pd.NA else int(value) for value in found["n"]] == WHOLE
+                exact = st.scan(made, filter=st.col("n") == 2**53 + 1, cache=cache).to_pandas()
+                assert exact["n"].tolist() == [2**53 + 1] and exact["s"].tolist() == ["a"]
+                assert st.scan(made, filter=f"n = {2**53}", cache=cache).count() == 0
 
 
 NUMBERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.float32(), pa.float64()]

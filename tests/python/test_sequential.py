@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import io
 import json
 import math
+import pickle
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.feather as feather
+import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -482,6 +488,166 @@ def test_what_is_scanned_can_be_written(write: Write, tmp_path: Path) -> None:
     expected = [{"id": 1, "zip": "01234", "x": 0.5}, {"id": 2, "zip": None, "x": None}]
     assert pq.read_table(tmp_path / "x.parquet").to_pylist() == expected
     assert rows(st.scan(tmp_path / "x.orc", dictionary=False)) == expected
+
+
+# Scans of scans, of other processes and of bytes, of each of the formats.
+
+WORDS = ["air", "mail, by ship", None, "Ålesund", 'a "quote"']
+TRADES = pa.table(
+    {
+        "id": range(500),
+        "word": [WORDS[number % 5] for number in range(500)],
+        "price": [None if number % 7 == 3 else number / 8 for number in range(500)],
+    }
+)
+
+
+def read_csv_by_pyarrow(path: Path) -> pa.Table:
+    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a format is scanned, and read by others."""
+
+    scan: Callable[..., st.Scan]
+    by_pyarrow: Callable[[Path], pa.Table]
+    by_pandas: Callable[[Path], pd.DataFrame]
+
+
+FORMATS = {
+    "csv": Format(st.scan_csv, read_csv_by_pyarrow, pd.read_csv),
+    "jsonl": Format(st.scan_json, pa.json.read_json, lambda path: pd.read_json(path, lines=True)),
+    "arrow": Format(st.scan_ipc, feather.read_table, pd.read_feather),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def trades(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Format, Path]:
+    """The trades in a file of the format."""
+    path = tmp_path / f"trades.{request.param}"
+    match request.param:
+        case "csv":
+            pa.csv.write_csv(TRADES, path)
+        case "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in TRADES.to_pylist()))
+        case _:
+            with pa.ipc.new_file(str(path), TRADES.schema) as writer:
+                writer.write_table(TRADES, max_chunksize=130)
+    return FORMATS[request.param], path
+
+
+def test_others_read_the_trades_as_they_are(trades: tuple[Format, Path]) -> None:
+    """What the tests below rely on."""
+    format, path = trades
+    for table in (format.by_pyarrow(path), format.scan(path).to_arrow()):
+        assert table.schema.types == TRADES.schema.types
+        assert table.to_pydict() == TRADES.to_pydict()
+
+
+def test_a_scan_is_narrowed_as_pyarrow_narrows_its_table(trades: tuple[Format, Path]) -> None:
+    format, path = trades
+    scan, table = format.scan(path), format.by_pyarrow(path)
+    assert scan.columns == ["id", "word", "price"] and len(scan) == 500
+    for columns in (["price", "id"], ["word"]):
+        narrow = scan.select(columns)
+        assert narrow.columns == columns
+        assert narrow.to_arrow().to_pydict() == table.select(columns).to_pydict()
+    assert scan.select("price", st.col("id")).columns == ["price", "id"]
+
+    kept = scan.filter(st.col("word") == "mail, by ship").filter("price > 20").select("id", "price")
+    wanted = table.filter((pc.field("word") == "mail, by ship") & (pc.field("price") > 20)).select(["id", "price"])
+    assert 0 < wanted.num_rows < 100
+    assert kept.to_arrow().to_pydict() == wanted.to_pydict() and kept.count() == wanted.num_rows
+    assert kept.head(3).to_arrow().to_pydict() == wanted.slice(0, 3).to_pydict()
+    assert kept.limit(7).head(9).count() == 7 and scan.head().count() == 5 and scan.head(0).to_arrow().num_rows == 0
+    assert scan.head(501).count() == 500, "the scan itself stays what it was"
+    assert scan.select("id").filter(st.col("word").is_null()).to_arrow()["id"].to_pylist() == list(range(2, 500, 5))
+
+    with pytest.raises(st.ColumnNotFoundError):
+        scan.select("id").select("price")
+    with pytest.raises(st.ConfigError, match="before limit"):
+        scan.head(3).filter("id = 1")
+
+
+def test_a_scan_is_narrowed_as_pandas_narrows_its_frame(trades: tuple[Format, Path]) -> None:
+    format, path = trades
+    frame = format.by_pandas(path)
+    kept = frame[frame["price"] > 20][["id", "word", "price"]]
+    found = format.scan(path).filter(st.col("price") > 20).to_pandas()
+    pd.testing.assert_frame_equal(found, kept.reset_index(drop=True))
+    pd.testing.assert_frame_equal(format.scan(path).head(9).to_pandas(), frame.head(9))
+    numbers = format.scan(path).select("price").to_pandas()
+    pd.testing.assert_frame_equal(numbers, frame[["price"]])
+
+
+def test_a_scan_is_pickled_by_what_it_was_made_from(
+    trades: tuple[Format, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    format, path = trades
+    monkeypatch.chdir(path.parent)
+    with st.Cache(memory="64MiB") as cache:
+        scan = format.scan(path.name, cache=cache).filter(st.col("price") < 30).select("word", "id").head(40)
+        wanted = scan.to_arrow()
+        data = pickle.dumps(scan)
+    assert wanted.num_rows == 40 and len(data) < 2_000
+    monkeypatch.chdir("/")
+    again = pickle.loads(data)
+    assert repr(again) == repr(scan)
+    assert again.to_arrow().equals(wanted), "it reads through the default cache"
+    assert pickle.loads(pickle.dumps(again)).select("id").to_arrow()["id"].equals(wanted["id"])
+
+
+def test_options_of_a_scan_are_pickled_with_it(write: Write) -> None:
+    path = write("1;'a;b';x\n-;'';y\n")
+    types = {"n": pa.int16(), "c": "string"}
+    scan = st.scan_csv(path, delimiter=";", quote="'", header=["n", "t", "c"], null_values="-", types=types)
+    again = pickle.loads(pickle.dumps(scan.select("c", "n", "t")))
+    assert again.schema.types == [pa.string(), pa.int16(), pa.string()]
+    assert as_tuples(again) == [("x", 1, "a;b"), ("y", None, "")]
+    times = st.scan_json(write('{"t": "2020-01-02T03:04:05"}', "json"), types={"t": "timestamp"})
+    assert rows(pickle.loads(pickle.dumps(times))) == [{"t": dt.datetime(2020, 1, 2, 3, 4, 5)}]
+
+
+def test_bytes_and_file_objects_are_scanned(trades: tuple[Format, Path], tmp_path: Path) -> None:
+    format, path = trades
+    data = path.read_bytes()
+    wanted = format.by_pyarrow(path).filter(pc.field("price") < 10).select(["word", "id"])
+    buffer = io.BytesIO(data)
+    buffer.seek(100)
+    with path.open("rb") as file:
+        for given in (data, bytearray(data), memoryview(data), buffer, file):
+            scan = format.scan(given, columns=["word", "id"], filter="price < 10")
+            assert scan.to_arrow().to_pydict() == wanted.to_pydict(), type(given)
+            assert scan.select("id").head(3).to_arrow()["id"].to_pylist() == wanted["id"].to_pylist()[:3]
+        assert file.tell() == 0
+    assert buffer.tell() == 100
+    assert format.scan([data, path, io.BytesIO(data)]).count() == 1_500
+    assert repr(format.scan(buffer)) == "Scan(<BytesIO>)"
+    assert pickle.loads(pickle.dumps(format.scan(data))).to_arrow().to_pydict() == TRADES.to_pydict()
+    reader = pa.RecordBatchReader.from_stream(format.scan(path.read_bytes()))
+    assert reader.read_all().num_rows == 500, "the bytes live as long as what reads them"
+    st.write_parquet(format.scan(buffer), tmp_path / "x.parquet")
+    assert pq.read_table(tmp_path / "x.parquet").to_pydict() == TRADES.to_pydict()
+
+
+def test_two_scans_of_bytes_are_never_taken_for_each_other() -> None:
+    with st.Cache(memory="64MiB") as cache:
+        for number in range(3):
+            assert rows(st.scan_csv(f"x\n{number}\n".encode(), cache=cache)) == [{"x": number}]
+            assert rows(st.scan_json(f'{{"x": {number}}}'.encode(), cache=cache)) == [{"x": number}]
+
+
+def test_bytes_are_compressed_or_of_another_format(write: Write) -> None:
+    assert rows(st.scan_csv(gzip.compress(b"a,b\n1,x\n"))) == [{"a": 1, "b": "x"}]
+    assert rows(st.scan_json(io.BytesIO(gzip.compress(b'[{"a": 1}, {"a": 2}]')))) == [{"a": 1}, {"a": 2}]
+    for scan in (st.scan_csv, st.scan_json, st.scan_ipc):
+        with write("a\n1\n").open() as file, pytest.raises(TypeError, match="binary mode"):
+            scan(file)
+    with pytest.raises(st.StylobateError):
+        st.scan_ipc(b"no columns here").to_arrow()
+    with pytest.raises(st.InvalidDataError, match="line 2"):
+        st.scan_csv(b"a,b\n1\n").to_arrow()
 
 
 # Graphs.

@@ -113,6 +113,18 @@ def test_strings_come_as_views(tmp_path: Path, memory: str) -> None:
         st.scan(tmp_path / "t.parquet", strings="views")  # type: ignore[arg-type]
 
 
+def test_polars_gets_strings_as_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = repeated().select(["text", "large", "bytes", "unique"])
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1_000)
+    st.write_orc(table, tmp_path / "t.orc")
+    for name in ("t.parquet", "t.orc"):
+        assert st.scan(tmp_path / name).to_polars().to_dict(as_series=False) == table.to_pydict()
+        with monkeypatch.context() as patched:
+            patched.setattr(pl, "DataFrame", lambda batches: pa.schema(batches.schema))
+            read: Any = st.scan(tmp_path / name).to_polars()
+        assert read.field("text").type == pa.string_view() and read.field("bytes").type == pa.binary_view()
+
+
 def test_writing_a_scan_writes_the_types_that_came_in(tmp_path: Path) -> None:
     table = repeated().replace_schema_metadata({"geo": "{}", "owner": "me"})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=1_000)

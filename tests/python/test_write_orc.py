@@ -88,8 +88,8 @@ def write_case(seed: int) -> Case:
         "compression": rng.choice(CODECS),
         "dictionary": rng.choice([0.8, 0.8, True, False, 0.1, rng.sample(names, len(names) // 2)]),
         "row_index_stride": rng.choice([0, 10, 100, 1_000, 10_000]),
-        "stripe_bytes": rng.choice([1, 4_096, 65_536, None, None]),
-        "compression_chunk_bytes": rng.choice([64, 4_096, None, None]),
+        "stripe_size": rng.choice([1, 4_096, 65_536, None, None]),
+        "compression_block_size": rng.choice([64, 4_096, None, None]),
         "memory": rng.choice([1, "64KiB", None, None]),
         "threads": rng.choice([1, 2, 5]),
         "sink": rng.choice(["thread", "io_uring", "io_uring_direct"]),
@@ -175,7 +175,7 @@ def test_options_are_what_the_file_says(tmp_path: Path) -> None:
     assert (file.compression, file.row_index_stride, file.nrows) == ("ZLIB", 1_000, 30_000)
     assert file.metadata[b"a"] == b"b" and file.metadata["ß".encode()] == "🙂".encode()
     one = st.write_orc(orders(30_000), path)
-    many = st.write_orc(orders(30_000), path, stripe_bytes=20_000)
+    many = st.write_orc(orders(30_000), path, stripe_size=20_000)
     assert one.row_groups == 1 < many.row_groups == pa.orc.ORCFile(path).nstripes
 
 
@@ -190,6 +190,31 @@ def test_dictionaries_and_bloom_filters_are_for_the_columns_that_were_named(tmp_
     st.write_orc(table, path, dictionary=["a"], bloom_filter_columns={"c": 0.0001})
     assert path.stat().st_size > size + 10_000
     assert pa.orc.read_table(path).equals(table)
+
+
+def test_options_have_the_names_of_pyarrow(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    table = pa.table({"a": ["x", "y"] * 5_000, "b": [f"v{at}" for at in range(10_000)]})
+    st.write_orc(table, path, dictionary_key_size_threshold=0.0, bloom_filter_columns=["b"], bloom_filter_fpp=0.1)
+    found = {column["name"]: column for column in st.inspect(path)["columns"]}
+    assert found["a"]["dictionary_chunks"] == 0 and found["b"]["bloom_filter_chunks"] == 1
+    size = path.stat().st_size
+    st.write_orc(table, path, dictionary_key_size_threshold=0.0, bloom_filter_columns=["b"], bloom_filter_fpp=0.0001)
+    assert path.stat().st_size > size + 10_000
+    st.write_orc(table, path, dictionary_key_size_threshold=1.0, compression_block_size=4_096)
+    assert pa.orc.ORCFile(path).compression_size == 4_096
+    assert st.inspect(path)["columns"][0]["dictionary_chunks"] == 1
+
+
+def test_old_names_of_options_are_deprecated(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    with pytest.warns(DeprecationWarning, match="stripe_size now"):
+        assert st.write_orc(orders(30_000), path, stripe_bytes=20_000).row_groups > 1
+    with pytest.warns(DeprecationWarning, match="compression_block_size now"):
+        st.write_orc(numbers(), path, compression_chunk_bytes=4_096)
+    assert pa.orc.ORCFile(path).compression_size == 4_096
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="give one of them"):
+        st.write_orc(numbers(), path, stripe_bytes=20_000, stripe_size=20_000)
 
 
 def test_any_arrow_data_is_written(tmp_path: Path) -> None:
@@ -275,13 +300,15 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"dictionary": ["m"]}, st.ColumnNotFoundError, "no column m"),
     ({"dictionary": "n"}, TypeError, "list"),
     ({"dictionary": 1.5}, st.ConfigError, "from 0 to 1"),
+    ({"dictionary": True, "dictionary_key_size_threshold": 0.5}, ValueError, "give one of them"),
+    ({"bloom_filter_columns": {"n": 0.1}, "bloom_filter_fpp": 0.1}, ValueError, "a rate for each column"),
     ({"bloom_filter_columns": {"n": 3.0}}, st.ConfigError, "between 0 and 1"),
     ({"bloom_filter_columns": ["n"], "row_index_stride": 0}, st.ConfigError, "no row index"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
     ({"bloom_filter_columns": ["n.x"]}, st.ColumnNotFoundError, "no column n.x"),
     ({"row_index_stride": -1}, OverflowError, "negative"),
-    ({"stripe_bytes": 0}, st.ConfigError, "at least 1"),
-    ({"stripe_bytes": "many"}, st.ConfigError, "stripe_bytes"),
+    ({"stripe_size": 0}, st.ConfigError, "at least 1"),
+    ({"stripe_size": "many"}, st.ConfigError, "stripe_size"),
     ({"sink": "sieve"}, st.ConfigError, "io_uring"),
     ({"durability": "some"}, ValueError, "fsync"),
     ({"threads": 0}, st.ConfigError, "at least 1"),
@@ -342,7 +369,7 @@ def test_long_texts_that_compress_to_nothing_are_read_in_little_memory(memory: s
     texts = pa.array([rng.randbytes(200).hex() + "q" * 40_000 for _ in range(500)])
     batches = (pa.record_batch([pa.array(range(at, at + 500)), texts], schema) for at in range(0, 60_000, 500))
     reader = pa.RecordBatchReader.from_batches(schema, batches)
-    st.write_orc(reader, path, dictionary=False, stripe_bytes="1GiB", memory="8GiB")
+    st.write_orc(reader, path, dictionary=False, stripe_size="1GiB", memory="8GiB")
     settle(path)
     # A few of the row groups are read alone.
     for filter_, expected in [("", 60_000), ("row >= 10000 and row < 20000", 10_000)]:

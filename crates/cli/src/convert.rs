@@ -137,7 +137,7 @@ enum ConvertTarget {
 
 const ROW_GROUP_ROWS: usize = 1 << 20;
 /// What a writer takes of the memory at most: with more, its row groups and stripes would be no larger.
-const MOST_FOR_WRITING: ByteSize = ByteSize::mib(256);
+const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
 
 fn row_group_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
@@ -270,7 +270,7 @@ impl ConvertArgs {
     /// Half of the memory that was given.
     fn memory_for_writing(&self) -> Option<ByteSize> {
         let half = self.request.memory?.as_u64() / 2;
-        Some(ByteSize::bytes(half.min(MOST_FOR_WRITING.as_u64())))
+        Some(ByteSize::bytes(half.min(MAX_WRITER_MEMORY.as_u64())))
     }
 
     /// What the writer leaves of it.

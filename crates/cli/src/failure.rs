@@ -4,6 +4,7 @@ use std::{error::Error as StdError, fmt, io, sync::Arc};
 
 use anyhow::Error;
 use arrow::error::ArrowError;
+use strsim::osa_distance;
 use stylobate_server::ServerError;
 use stylobate_storage::redacted;
 
@@ -114,7 +115,8 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     Some(match nearest(column, &names) {
         Some(name) => format!("no column {column}; did you mean {name}?"),
         None if names.len() > NAMED => {
-            let (first, more) = (&names[..NAMED], names.len() - NAMED);
+            let first = &names[..NAMED];
+            let more = names.len() - NAMED;
             format!("no column {column}: there are {} and {more} more", first.join(", "))
         }
         None => format!("no column {column}: there are {available}"),
@@ -142,31 +144,12 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
     let distances = names.iter().map(|known| {
-        let whole = distance(&lower, &known.to_lowercase());
+        let whole = osa_distance(&lower, &known.to_lowercase());
         let inner = if last(known) == lower { 1 } else { usize::MAX };
         (whole.min(inner), *known)
     });
     let (distance, known) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= (name.chars().count() / 3).max(1)).then_some(known)
-}
-
-/// How many letters must be put in, taken out, replaced, or swapped with their neighbour, to make one of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Row by row: of the beginnings of `a` without its last letter, and without its last two.
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
-    for i in 0..a.len() {
-        let mut row = vec![i + 1];
-        for j in 0..b.len() {
-            let mut least = (last[j] + usize::from(a[i] != b[j])).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
-                least = least.min(before[j - 1] + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]
@@ -187,7 +170,8 @@ mod tests {
     #[test]
     fn the_column_that_was_meant_is_named_and_otherwise_some_that_there_are() {
         let no = |column: &str, available: &str| {
-            let (column, available) = (column.to_owned(), available.to_owned());
+            let column = column.to_owned();
+            let available = available.to_owned();
             in_one_line(&Error::new(stylobate_columnar::Error::NoSuchColumn { column, available }))
         };
         assert_eq!(no("l_shipmod", "a, l_shipmode"), "no column l_shipmod; did you mean l_shipmode?");
@@ -200,11 +184,14 @@ mod tests {
 
     #[test]
     fn what_a_graph_does_not_have_is_named_with_what_was_probably_meant() {
-        let (name, available) = ("persn".to_owned(), "person, movie".to_owned());
+        let name = "persn".to_owned();
+        let available = "person, movie".to_owned();
         let error = Error::new(stylobate_graph::Error::NoSuchVertexType { name, available });
         assert_eq!(in_one_line(&error), "there is no vertex type persn; did you mean person?");
         assert_eq!(exit_code(&error), 2);
-        let (of, property, available) = ("vertex type x".to_owned(), "zebra".to_owned(), "a, b".to_owned());
+        let of = "vertex type x".to_owned();
+        let property = "zebra".to_owned();
+        let available = "a, b".to_owned();
         let error = Error::new(stylobate_graph::Error::NoSuchProperty { of, property, available });
         assert_eq!(in_one_line(&error), "vertex type x has no property zebra: there are a, b");
     }

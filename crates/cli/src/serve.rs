@@ -296,7 +296,8 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
 
 /// Says where the node is, and what a client is to be told.
 fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
-    let (s3, admin) = (doors.s3_address(), doors.admin_address());
+    let s3 = doors.s3_address();
+    let admin = doors.admin_address();
     let mut out = out();
     for bucket in &config.buckets {
         let url = stylobate_storage::without_credentials(&bucket.url);
@@ -334,10 +335,7 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
 
 /// The address that a client on this machine is to be told: a door that listens everywhere is on loopback too.
 fn reachable(door: SocketAddr) -> SocketAddr {
-    match door.ip().is_unspecified() {
-        true => SocketAddr::from((Ipv4Addr::LOCALHOST, door.port())),
-        false => door,
-    }
+    if door.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, door.port())) } else { door }
 }
 
 /// Ready at the first SIGTERM or SIGINT. From then on, a second one ends the process at once.

@@ -366,7 +366,8 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
     let started = Instant::now();
     assert!(start(folder.path(), &args).wait().unwrap().success());
     let whole = started.elapsed();
-    let (mut finished, mut left) = (0, 0);
+    let mut finished = 0;
+    let mut left = 0;
     for moment in 0..20 {
         fs::remove_file(&path).or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).unwrap();
         let mut child = start(folder.path(), &args);

@@ -151,7 +151,8 @@ fn a_run_goes_on_with_the_files_that_are_missing_or_damaged() {
     let out = folder.path().join("out");
     let before = manifest(folder.path());
     let time = |name: &str| fs::metadata(out.join(name)).unwrap().modified().unwrap();
-    let (orders, part) = (time("orders.parquet"), time("part.parquet"));
+    let orders = time("orders.parquet");
+    let part = time("part.parquet");
     fs::remove_file(out.join("supplier.parquet")).unwrap();
     let mut bytes = fs::read(out.join("part.parquet")).unwrap();
     bytes[5_000] ^= 1;

@@ -167,7 +167,8 @@ fn a_broken_file_among_others_does_not_hide_them() {
     fs::write(path.join("broken.parquet"), "PAR1 no columns here, no columns here PAR1").unwrap();
     fs::write(path.join("text.parquet"), "something else").unwrap();
     let output = stylobate(path, &["inspect", "."]).output().unwrap();
-    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(text.contains("numbers.parquet") && text.contains("more.parquet"), "{text}");
     assert!(error.contains("broken.parquet") && error.contains("1 of 4 files"), "{error}");

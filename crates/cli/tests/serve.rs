@@ -58,7 +58,9 @@ impl Running {
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let (mut s3, mut admin, mut flight) = (String::new(), String::new(), String::new());
+        let mut s3 = String::new();
+        let mut admin = String::new();
+        let mut flight = String::new();
         let mut python = String::new();
         loop {
             let mut line = String::new();

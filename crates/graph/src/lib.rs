@@ -5,6 +5,8 @@
 //! selects.
 
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod graphar;
 mod store;
 

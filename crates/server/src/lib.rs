@@ -38,6 +38,8 @@ pub mod s3;
 mod serve;
 mod traces;
 
+#[doc(hidden)]
+pub use self::s3::fuzzing;
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,

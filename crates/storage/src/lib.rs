@@ -30,6 +30,8 @@
 mod budget;
 mod error;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 mod latency;
 mod list_page;
 mod listing;

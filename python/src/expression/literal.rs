@@ -1,4 +1,4 @@
-//! Python values as the literals of a filter.
+//! Conversion of Python values to filter literals.
 
 use pyo3::{
     exceptions::PyTypeError,
@@ -14,8 +14,8 @@ const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 /// `date(1970, 1, 1).toordinal()`
 const EPOCH_ORDINAL: i64 = 719_163;
 
-/// The literal that stands for a Python value; a TypeError for one that no column can be compared with, and a
-/// FilterError for one that is out of bounds.
+/// Converts a Python value. Fails with TypeError if no column can be compared with it, and with FilterError if it is
+/// out of range.
 pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.is_none() {
         return Ok(Literal::Null);
@@ -37,6 +37,7 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if let Ok(value) = value.cast::<PyBytes>() {
         return Ok(Literal::Binary(value.as_bytes().to_vec()));
     }
+
     if value.is_instance_of::<PyByteArray>() || value.is_instance_of::<PyMemoryView>() {
         let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
         return Ok(Literal::Binary(bytes.extract()?));
@@ -45,7 +46,7 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if is_of(value, "decimal", "Decimal")? {
         return decimal(value);
     }
-    // A datetime is a date too, so it is looked for first.
+    // A datetime is also a date, so it is checked first.
     if is_of(value, "datetime", "datetime")? {
         return timestamp(value);
     }
@@ -90,6 +91,7 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     let too_long = || out_of_bounds(value, "has more digits than the 38 that a decimal may have");
     let mut unscaled: i128 = 0;
     let zeros = usize::try_from(exponent).unwrap_or(0);
+
     for digit in digits.into_iter().chain(std::iter::repeat_n(0, zeros.min(39))) {
         let next = unscaled.checked_mul(10).and_then(|unscaled| unscaled.checked_add(i128::from(digit)));
         unscaled = next.ok_or_else(too_long)?;
@@ -110,7 +112,7 @@ fn date(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     }
 }
 
-/// Nanoseconds since midnight of what has hours, minutes and so on; pandas has nanoseconds too.
+/// Returns the nanoseconds since midnight of a time or datetime; those of pandas have nanoseconds.
 fn nanos_of_day(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     let part = |name| value.getattr(name)?.extract::<i128>();
     let seconds = (part("hour")? * 60 + part("minute")?) * 60 + part("second")?;
@@ -118,7 +120,7 @@ fn nanos_of_day(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     Ok(seconds * NANOS_PER_SECOND + part("microsecond")? * 1000 + nanos)
 }
 
-/// How far the value's zone is ahead of UTC, in nanoseconds; `None` without a zone.
+/// Returns the UTC offset of the value in nanoseconds; `None` without a time zone.
 fn offset(value: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     let offset = value.call_method0("utcoffset")?;
     if offset.is_none() {
@@ -132,7 +134,7 @@ fn offset(value: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
 }
 
 fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
-    // pandas.NaT is a datetime that is not equal to itself.
+    // pandas.NaT is a datetime that does not equal itself.
     if value.ne(value)? {
         return Ok(Literal::Null);
     }
@@ -152,7 +154,7 @@ fn time(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     i64::try_from(nanos).map(Literal::Time).map_err(|_| out_of_bounds(value, "is not a time"))
 }
 
-/// Scalars of numpy, by way of the Python values that they stand for, and of pyarrow; and UUIDs as their bytes.
+/// Converts scalars of numpy and pyarrow through their Python values, and UUIDs to bytes.
 fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.hasattr("dtype")? && value.hasattr("item")? && !value.hasattr("__len__")? {
         let kind: String = value.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -161,7 +163,7 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         }
 
         let item = value.call_method0("item")?;
-        // A timedelta is nothing to compare with, and a long double's item is a long double.
+        // A timedelta cannot be compared, and the item of a long double is a long double again.
         if kind != "m" && !item.get_type().is(value.get_type()) {
             return literal(&item);
         }
@@ -176,13 +178,14 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if class.to_cow()? == "uuid.UUID" {
         return Ok(Literal::Binary(value.getattr("bytes")?.extract()?));
     }
+
     Err(PyTypeError::new_err(format!(
         "a column cannot be compared with a {class}: give a number, str, bytes, bool, None, Decimal, date, \
          time, datetime, UUID, or another column"
     )))
 }
 
-/// Whole days are a date, all else a timestamp in nanoseconds.
+/// Converts `datetime64[D]` to a date, and other units to a timestamp in nanoseconds.
 fn numpy_datetime(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.ne(value)? {
         return Ok(Literal::Null);
@@ -192,11 +195,13 @@ fn numpy_datetime(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.getattr("dtype")?.getattr("name")?.extract::<String>()? == "datetime64[D]" {
         return date(&item);
     }
+
     let Literal::Timestamp(micros) = timestamp(&item)? else { return Ok(Literal::Null) };
 
-    // What is finer than the microseconds of a datetime.
+    // The nanoseconds that a Python datetime cannot hold.
     let rest = value.call_method1("__sub__", (value.call_method1("astype", ("datetime64[us]",))?,))?;
     let rest: i64 =
         rest.call_method1("astype", ("timedelta64[ns]",))?.call_method1("astype", ("int64",))?.extract()?;
+
     Ok(Literal::Timestamp(micros + i128::from(rest)))
 }

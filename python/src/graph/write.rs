@@ -1,4 +1,4 @@
-//! `write_graph`: Arrow data of vertices and edges into a graph in the GraphAr format.
+//! `write_graph`: writes Arrow data of vertices and edges as a GraphAr graph.
 
 use std::sync::Arc;
 
@@ -27,16 +27,16 @@ use crate::{
     scan::options,
 };
 
-/// The column that labels are put into, which are given as columns of true and false.
+/// The column that collects labels given as boolean columns.
 const LABELS: &str = "_labels";
 
-/// The file of the graph; vertices, edges, bytes and files.
+/// The graph file; vertices, edges, bytes, files.
 type GraphWriteTuple = (String, u64, u64, u64, u64);
 
-/// The types of an edge and of its ends.
+/// Source type, edge type, destination type.
 type GraphArEdgeName = (String, String, String);
 
-/// The work behind `stylobate.write_graph`.
+/// Implements `stylobate.write_graph`.
 #[pyfunction]
 #[pyo3(signature = (path, name, vertices, edges, given, storage_options=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.write_graph")]
@@ -69,6 +69,7 @@ pub(crate) fn write_graph(
         so_far,
         broken: Mutex::default(),
     };
+
     let told = Arc::new(told);
     let work = async {
         let written = write(destination, name, options, vertices, edges, &told).await;
@@ -76,12 +77,14 @@ pub(crate) fn write_graph(
             told.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
         })
     };
+
     let written = py.detach(|| process.wait_detached(work, &mut SignalPoller::new()));
     let written = written?.map_err(|broken| broken.raised(py))?;
+
     Ok((written.file, written.vertices, written.edges, written.bytes, written.files))
 }
 
-/// How far the work is, who is told, and what ended it from Python's side.
+/// Reports the progress of a write, and keeps the Python exception that ended it.
 struct GraphWriteReporter {
     progress: Mutex<ProgressCallback>,
     so_far: Arc<Mutex<WriteProgress>>,
@@ -89,7 +92,7 @@ struct GraphWriteReporter {
 }
 
 impl GraphWriteReporter {
-    /// Tells how far it is; what is raised ends the work.
+    /// Calls the progress function if it is due or `always` is set. An exception in it ends the write.
     fn tell(&self, always: bool) -> Result<()> {
         let mut progress = self.progress.lock();
         if !always && !progress.is_due() {
@@ -104,7 +107,7 @@ impl GraphWriteReporter {
         Error::Ended { reason: "by its caller".to_owned() }
     }
 
-    /// The batches, with a word on how far it is between them.
+    /// Reports progress between the batches.
     fn batches(
         self: &Arc<Self>,
         arriving: PythonBatchInput,
@@ -130,9 +133,11 @@ async fn write(
         let batches = told.batches(arriving).map(move |batch| with_labels(&batch?, &labels));
         writer.vertices(write, batches).await?;
     }
+
     for EdgeWriteInput { write, arriving } in edges {
         writer.edges(write, told.batches(arriving)).await?;
     }
+
     told.tell(true)?;
     writer.finish().await
 }
@@ -151,21 +156,21 @@ fn graph_options(given: &Bound<'_, PyDict>) -> PyResult<GraphWriteOptions> {
             "threads" => options.with_threads(positive(&name, &value)?),
             "durability" => options.with_durability(parsed::<Durability>(&name, &value)?),
             "temporary_folder" => options.with_temporary_folder(location(&value)?),
-            "overwrite" => options.with_overwrite(match value.extract()? {
-                true => Overwrite::Replace,
-                false => Overwrite::Refuse,
-            }),
+            "overwrite" => {
+                options.with_overwrite(if value.extract()? { Overwrite::Replace } else { Overwrite::Refuse })
+            }
             other => return Err(unknown(&value, other)),
         };
     }
+
     Ok(options)
 }
 
-/// Vertices of one type on their way.
+/// Input vertices of one type.
 struct VertexWriteInput {
     write: VertexWrite,
     arriving: PythonBatchInput,
-    /// Columns of true and false that are labels.
+    /// Boolean columns that are labels.
     labels: Vec<String>,
 }
 
@@ -181,6 +186,7 @@ impl VertexWriteInput {
             Some(value) if value.extract::<String>().is_err() => value.extract()?,
             _ => Vec::new(),
         };
+
         let schema = labelled_schema(&arriving.schema, &labels);
         let schema = schema.map_err(|error| UnraisedError::from(error).raised(data.py()))?;
         let mut write = VertexWrite::new(vertex_type, schema);
@@ -200,11 +206,12 @@ impl VertexWriteInput {
                 other => return Err(unknown(&value, other)),
             };
         }
+
         Ok(Self { write, arriving, labels })
     }
 }
 
-/// Edges of one type on their way.
+/// Input edges of one type.
 struct EdgeWriteInput {
     write: EdgeWrite,
     arriving: PythonBatchInput,
@@ -243,6 +250,7 @@ impl EdgeWriteInput {
                 other => return Err(unknown(&value, other)),
             };
         }
+
         Ok(Self { write, arriving })
     }
 }
@@ -251,11 +259,12 @@ fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
     ErrorClass::Config.error(value.py(), format!("{option}: no such option"))
 }
 
-/// The columns once those of labels are one.
+/// Returns the schema with the label columns replaced by one list column.
 fn labelled_schema(schema: &SchemaRef, labels: &[String]) -> Result<SchemaRef> {
     if labels.is_empty() {
         return Ok(schema.clone());
     }
+
     for label in labels {
         let found = schema.column_with_name(label).map(|(_, field)| field.data_type());
         let reason = match found {
@@ -265,22 +274,26 @@ fn labelled_schema(schema: &SchemaRef, labels: &[String]) -> Result<SchemaRef> {
         };
         return Err(Error::Unwritable { of: format!("label {label}"), reason });
     }
+
     let others = schema.fields().iter().filter(|field| !labels.contains(field.name())).cloned();
     let item = Arc::new(Field::new("item", DataType::Utf8, true));
     let of_labels = Arc::new(Field::new(LABELS, DataType::List(item), false));
+
     Ok(Arc::new(Schema::new(others.chain([of_labels]).collect::<Vec<_>>())))
 }
 
-/// The rows, with their labels in one column.
+/// Collects the label columns into one list column.
 fn with_labels(batch: &RecordBatch, labels: &[String]) -> Result<RecordBatch> {
     if labels.is_empty() {
         return Ok(batch.clone());
     }
+
     let schema = labelled_schema(&batch.schema(), labels)?;
     let given: Vec<_> = labels
         .iter()
         .filter_map(|label| Some((label, batch.column_by_name(label)?.as_boolean_opt()?)))
         .collect();
+
     let mut lists = ListBuilder::new(StringBuilder::new());
     for row in 0..batch.num_rows() {
         for (label, has) in &given {
@@ -290,9 +303,11 @@ fn with_labels(batch: &RecordBatch, labels: &[String]) -> Result<RecordBatch> {
         }
         lists.append(true);
     }
+
     let kept = batch.schema();
     let kept = kept.fields().iter().zip(batch.columns());
     let kept = kept.filter(|(field, _)| !labels.contains(field.name())).map(|(_, column)| column.clone());
     let columns: Vec<ArrayRef> = kept.chain([Arc::new(lists.finish()) as ArrayRef]).collect();
+
     RecordBatch::try_new(schema, columns).map_err(|error| Error::Ended { reason: error.to_string() })
 }

@@ -1,4 +1,4 @@
-//! Arrow types and schemas out of Python: names, or what has `__arrow_c_schema__`.
+//! Arrow types and schemas from Python: names, or objects with `__arrow_c_schema__`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use stylobate_columnar::parse_type;
 use super::imported;
 use crate::errors::ErrorClass;
 
-/// A type: its name, such as `"int64"` or `"timestamp[us]"`, or one of an Arrow library.
+/// Converts a type: its name, such as `"int64"` or `"timestamp[us]"`, or a type of an Arrow library.
 pub(crate) fn data_type(option: &str, given: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if let Ok(name) = given.cast::<PyString>() {
         let parsed = parse_type(&name.to_cow()?);
@@ -27,7 +27,7 @@ pub(crate) fn data_type(option: &str, given: &Bound<'_, PyAny>) -> PyResult<Data
     DataType::try_from(&schema).map_err(|error| PyValueError::new_err(format!("{option}: {error}")))
 }
 
-/// A schema: that of an Arrow library, or a dictionary of names and types.
+/// Converts a schema: one of an Arrow library, or a dictionary of names and types.
 pub(crate) fn schema(option: &str, given: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     if let Ok(fields) = given.cast::<PyDict>() {
         let fields = fields
@@ -39,7 +39,7 @@ pub(crate) fn schema(option: &str, given: &Bound<'_, PyAny>) -> PyResult<SchemaR
     schema.map(Arc::new).map_err(|error| PyValueError::new_err(format!("{option}: {error}")))
 }
 
-/// Columns and their types, out of a dictionary.
+/// Converts a dictionary of column names and types.
 pub(crate) fn column_types(option: &str, given: &Bound<'_, PyDict>) -> PyResult<Vec<(String, DataType)>> {
     given.iter().map(|(column, given)| Ok((column.extract()?, data_type(option, &given)?))).collect()
 }

@@ -1,4 +1,4 @@
-//! The batches of a scan for Python: one after another, or all of them.
+//! The batches of a scan for Python: an iterator, or all of them in memory.
 
 use arrow::{
     array::{RecordBatch, RecordBatchIterator},
@@ -16,16 +16,16 @@ use crate::{
     process::ProcessRuntime,
 };
 
-/// An iterator over the batches of a scan, decoded as they are asked for.
+/// An iterator over the batches of a scan, decoded on demand.
 #[pyclass(frozen, module = "stylobate", name = "BatchIterator")]
 pub(crate) struct PyBatchIterator {
     process: ProcessRuntime,
-    /// Locked while a batch is waited for: a child that was forked then must not touch it.
+    /// Locked while a batch is awaited: a child forked meanwhile must not touch it.
     running: Mutex<RunningBatchStream>,
 }
 
 impl PyBatchIterator {
-    /// Begins the work.
+    /// Begins the stream.
     pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
         Self { process: process.clone(), running: Mutex::new(RunningBatchStream::begin(process, begin)) }
     }
@@ -54,7 +54,7 @@ pub(crate) struct PyBatches {
 }
 
 impl PyBatches {
-    /// Runs the work to its end. For a thread that does not hold the interpreter's lock.
+    /// Runs the stream to its end. For a thread that does not hold the GIL.
     pub(crate) fn collect(
         schema: SchemaRef,
         mut running: RunningBatchStream,

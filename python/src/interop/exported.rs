@@ -1,4 +1,4 @@
-//! Schemas, batches and streams as Python's Arrow libraries take them: through the Arrow PyCapsule interface.
+//! Schemas, arrays, batches and streams exported through the Arrow PyCapsule interface.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use pyo3_arrow::{
     ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule},
 };
 
-/// The rows of a schema as values of one struct, which is how the C interface sees a table.
+/// Returns the schema as one struct field, the form that the C interface uses for record batches.
 fn as_struct(schema: &SchemaRef) -> FieldRef {
     let field = Field::new_struct("", schema.fields().clone(), false);
     Arc::new(field.with_metadata(schema.metadata().clone()))
 }
 
-/// A stream of batches, pulled as the consumer asks, in the schema that it asked for where that is possible.
+/// Exports a stream of batches, in the requested schema if possible.
 pub(crate) fn stream_capsule<'py>(
     py: Python<'py>,
     reader: impl RecordBatchReader + Send + 'static,
@@ -36,7 +36,7 @@ pub(crate) fn stream_capsule<'py>(
     to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field)), requested_schema)
 }
 
-/// An Arrow schema, for any library that reads `__arrow_c_schema__`.
+/// An Arrow schema with `__arrow_c_schema__`.
 #[pyclass(frozen, module = "stylobate", name = "Schema")]
 pub(crate) struct PySchema {
     schema: SchemaRef,
@@ -74,7 +74,7 @@ impl PySchema {
     }
 }
 
-/// An Arrow array, for any library that reads `__arrow_c_array__`.
+/// An Arrow array with `__arrow_c_array__`.
 #[pyclass(frozen, module = "stylobate", name = "Array")]
 pub(crate) struct PyArrowArray {
     array: ArrayRef,
@@ -103,7 +103,7 @@ impl PyArrowArray {
     }
 }
 
-/// An Arrow record batch, for any library that reads `__arrow_c_array__`.
+/// An Arrow record batch with `__arrow_c_array__`.
 #[pyclass(frozen, module = "stylobate", name = "RecordBatch")]
 pub(crate) struct PyRecordBatch {
     batch: RecordBatch,

@@ -1,8 +1,8 @@
-//! Tables out of Arrow's C interface, whatever part of larger arrays they are.
+//! Import of tables through Arrow's C interface, including slices of larger arrays.
 //!
-//! An array of the C interface may begin anywhere in its children. arrow applies where a struct within a struct, or
-//! within lists of a fixed size, begins twice, and panics; so the beginnings are taken out of what was imported before
-//! arrays are made of it.
+//! An array of the C interface may have an offset into its children. arrow applies the offset of a struct within a
+//! struct or a fixed-size list twice, and panics; so offsets are removed from the imported data before arrays are
+//! built.
 
 #![expect(unsafe_code, reason = "the C interface is made of pointers")]
 
@@ -24,7 +24,7 @@ use pyo3::{
     types::{PyCapsule, PyTuple},
 };
 
-/// What has `__arrow_c_array__` or `__arrow_c_stream__`, as batches that are pulled from it.
+/// Opens an object with `__arrow_c_array__` or `__arrow_c_stream__` as a reader of its batches.
 pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let no_table = |error: ArrowError| PyTypeError::new_err(format!("data: not a table: {error}"));
 
@@ -39,10 +39,11 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
 
     let stream = data.call_method0("__arrow_c_stream__")?;
     let stream = capsule(&stream, c"arrow_array_stream", FFI_ArrowArrayStream::from_raw)?;
+
     Ok(Box::new(ImportedStreamReader::new(stream).map_err(no_table)?))
 }
 
-/// The schema in a capsule of the C interface.
+/// Takes the schema out of a capsule.
 pub(crate) fn schema_capsule(given: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
     capsule(given, c"arrow_schema", FFI_ArrowSchema::from_raw)
 }
@@ -50,8 +51,8 @@ pub(crate) fn schema_capsule(given: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSche
 /// Moves a struct of the C interface out of its capsule.
 fn capsule<T>(capsule: &Bound<'_, PyAny>, name: &CStr, take: unsafe fn(*mut T) -> T) -> PyResult<T> {
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?;
-    // SAFETY: a capsule of this name holds just this struct, aligned; what is taken leaves an empty one behind, as the
-    // interface wants it, and this thread has the interpreter's lock.
+    // SAFETY: a capsule of this name holds exactly this struct, aligned; taking it leaves a released one in its place,
+    // as the interface requires, and this thread holds the GIL.
     Ok(unsafe { take(pointer.cast().as_ptr()) })
 }
 
@@ -68,7 +69,7 @@ impl ImportedStreamReader {
         };
 
         let mut schema = FFI_ArrowSchema::empty();
-        // SAFETY: the stream is not released, and the schema is there to be written to.
+        // SAFETY: the stream is not released, and the schema is a valid out-parameter.
         let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         if code != 0 {
             return Err(last_error(&mut stream, code));
@@ -78,9 +79,9 @@ impl ImportedStreamReader {
     }
 }
 
-/// What the stream says of its last error.
+/// Returns the last error of the stream.
 fn last_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
-    // SAFETY: the stream is not released; the text is the stream's, lasts until it is called again, and ends with a zero.
+    // SAFETY: the stream is not released; the text belongs to it, lives until its next call and is NUL-terminated.
     let text =
         stream.get_last_error.map(|get| unsafe { get(stream) }).filter(|text| !text.is_null()).map(|text| {
             let text = unsafe { CStr::from_ptr(text) };
@@ -96,7 +97,7 @@ impl Iterator for ImportedStreamReader {
         let get_next = self.stream.get_next?;
         let mut array = FFI_ArrowArray::empty();
 
-        // SAFETY: the stream is not released, and the array is there to be written to.
+        // SAFETY: the stream is not released, and the array is a valid out-parameter.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
         match code {
             0 if array.is_released() => None,
@@ -112,12 +113,12 @@ impl RecordBatchReader for ImportedStreamReader {
     }
 }
 
-/// The rows of an array of structs.
+/// Converts an array of structs to a record batch.
 fn rows(mut array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let rows = DataType::Struct(schema.fields().clone());
     drop_buffers_of_nulls(&mut array, &rows);
 
-    // SAFETY: whoever hands over an array promises that it agrees with the schema that came with it.
+    // SAFETY: the interface obliges the producer to export an array that matches its schema.
     let rows = StructArray::from(from_the_first(unsafe { from_ffi_and_data_type(array, rows) }?));
     if rows.null_count() > 0 {
         return Err(ArrowError::InvalidArgumentError("some of its rows are null".to_owned()));
@@ -127,7 +128,7 @@ fn rows(mut array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, Ar
     RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
 }
 
-/// Makes arrays of nulls have no buffers, as the interface wants it: Polars gives them one, which says nothing.
+/// Removes the buffers of null arrays, which must have none: Polars exports one, without content.
 fn drop_buffers_of_nulls(array: &mut FFI_ArrowArray, data_type: &DataType) {
     match data_type {
         DataType::Null => array.n_buffers = 0,
@@ -147,7 +148,7 @@ fn drop_buffers_of_nulls(array: &mut FFI_ArrowArray, data_type: &DataType) {
         | DataType::Map(field, _) => drop_buffers_in_child(array, 0, field.data_type()),
         DataType::RunEndEncoded(_, field) => drop_buffers_in_child(array, 1, field.data_type()),
         DataType::Dictionary(_, values) => {
-            // SAFETY: the pointer is null, or that of an array which belongs to this one, as nothing else does.
+            // SAFETY: the pointer is null, or that of an array which this one owns exclusively.
             if let Some(dictionary) = unsafe { array.dictionary.as_mut() } {
                 drop_buffers_of_nulls(dictionary, values);
             }
@@ -161,13 +162,14 @@ fn drop_buffers_in_child(array: &mut FFI_ArrowArray, at: usize, data_type: &Data
     if !is_there {
         return;
     }
-    // SAFETY: there are so many pointers to children, each null or that of an array which belongs to this one alone.
+    // SAFETY: `at` is less than the number of children, whose pointers are null or those of arrays which this one owns
+    // exclusively.
     if let Some(child) = unsafe { (*array.children.add(at)).as_mut() } {
         drop_buffers_of_nulls(child, data_type);
     }
 }
 
-/// The same values, where structs and lists of a fixed size begin with the first value of their children.
+/// Returns the same values with the offsets of structs and fixed-size lists pushed into their children.
 fn from_the_first(data: ArrayData) -> ArrayData {
     let children = data.child_data().iter().cloned().map(from_the_first);
     let (offset, children) = match per_value(&data) {
@@ -176,21 +178,22 @@ fn from_the_first(data: ArrayData) -> ArrayData {
         }
         None => (data.offset(), children.collect()),
     };
-    // SAFETY: the values that there were, seen from another beginning.
+
+    // SAFETY: the same valid values at another offset.
     unsafe { data.into_builder().offset(offset).child_data(children).build_unchecked() }
 }
 
-/// Some of the values of an array that [`from_the_first`] made.
+/// Slices an array that [`from_the_first`] returned.
 fn part(data: ArrayData, offset: usize, len: usize) -> ArrayData {
     let Some(each) = per_value(&data) else { return data.slice(offset, len) };
     let children =
         data.child_data().iter().cloned().map(|child| part(child, offset * each, len * each)).collect();
     let nulls = data.nulls().map(|nulls| nulls.slice(offset, len));
-    // SAFETY: some of the values that there were.
+    // SAFETY: a slice of valid values.
     unsafe { data.into_builder().len(len).nulls(nulls).child_data(children).build_unchecked() }
 }
 
-/// How many values of its children belong to a value, in arrays whose children begin with them.
+/// Returns the number of child values per value, for types whose children are aligned with them.
 fn per_value(data: &ArrayData) -> Option<usize> {
     match data.data_type() {
         DataType::Struct(_) => Some(1),

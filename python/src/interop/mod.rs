@@ -4,4 +4,5 @@ pub(super) mod arrow_types;
 pub(super) mod batches;
 pub(super) mod exported;
 pub(super) mod imported;
+pub(super) mod source;
 pub(super) mod stream;

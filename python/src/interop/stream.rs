@@ -1,4 +1,4 @@
-//! A scan that runs: its batches are pulled by whoever wants them, on whatever thread.
+//! A running stream of batches, which may be pulled from any thread.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,30 +12,29 @@ use arrow::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use pyo3::prelude::*;
-use stylobate_columnar::Scan;
 
 use crate::{
     errors::{ErrorClass, UnraisedError},
     process::{ProcessOwned, ProcessRuntime, SignalPoller},
 };
 
-/// Why a scan ended before its last row.
+/// The reason why a scan ended before its last row.
 #[derive(Debug)]
 pub(crate) enum InterruptibleError {
     /// The scan failed.
     Failed(UnraisedError),
-    /// The handler of a signal raised, as that of Ctrl-C does.
+    /// A signal handler raised, as for Ctrl-C.
     Interrupted(PyErr),
 }
 
 impl InterruptibleError {
-    /// The scan is another process's.
+    /// Returns the error of a scan that belongs to another process.
     pub(crate) fn forked() -> Self {
         let message = "this scan was begun before the process was forked: begin it anew in the child";
         Self::Failed(UnraisedError::new(ErrorClass::Stylobate, message))
     }
 
-    /// The exception.
+    /// Converts to the exception.
     pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Failed(failure) => failure.raised(py),
@@ -44,26 +43,21 @@ impl InterruptibleError {
     }
 }
 
-/// Batches on their way to Python.
+/// A stream of batches for Python.
 pub(crate) type PythonBatchStream = BoxStream<'static, Result<RecordBatch, UnraisedError>>;
 
-/// What makes a stream of batches within the runtime.
+/// Creates a stream of batches; called within the runtime.
 pub(crate) type BatchStreamFactory = Box<dyn FnOnce() -> PythonBatchStream + Send>;
 
-/// A scan, or another stream of batches, that runs. Dropping it ends the work that is under way.
+/// A running scan or other stream of batches. Dropping it cancels the work in flight.
 pub(crate) struct RunningBatchStream {
-    /// `None` once it has ended.
+    /// `None` after the end.
     stream: Option<ProcessOwned<PythonBatchStream>>,
     signals: SignalPoller,
 }
 
-/// What runs a scan.
-pub(crate) fn of_scan(scan: Scan) -> BatchStreamFactory {
-    Box::new(move || scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed())
-}
-
 impl RunningBatchStream {
-    /// Begins it.
+    /// Begins the stream.
     pub(crate) fn begin(process: ProcessRuntime, begin: BatchStreamFactory) -> Self {
         let stream = {
             let _runtime = process.runtime().enter();
@@ -72,8 +66,8 @@ impl RunningBatchStream {
         Self { stream: Some(ProcessOwned::new(process, stream)), signals: SignalPoller::new() }
     }
 
-    /// The next batch, waited for; `None` after the last one and after an error. For a thread that does not
-    /// hold the interpreter's lock.
+    /// Waits for the next batch; returns `None` after the last one and after an error. For a thread that does not hold
+    /// the GIL.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, InterruptibleError> {
         let Some(owned) = &mut self.stream else { return Ok(None) };
         let process = owned.process().clone();
@@ -88,17 +82,18 @@ impl RunningBatchStream {
             Ok(None) => Ok(None),
             Err(interrupt) => Err(InterruptibleError::Interrupted(interrupt)),
         };
+
         self.stream = None;
         outcome
     }
 }
 
-/// Batches as an Arrow stream, begun when the first is asked for.
+/// Reads batches as an Arrow stream, which begins when the first batch is pulled.
 pub(crate) struct LazyBatchReader {
     schema: SchemaRef,
     begin: Option<(ProcessRuntime, BatchStreamFactory)>,
     running: Option<RunningBatchStream>,
-    /// The thread that asked for the stream, which is one of Python's.
+    /// The thread that requested the stream, which holds the GIL.
     asker: ThreadId,
 }
 
@@ -111,8 +106,9 @@ impl LazyBatchReader {
         if let Some((process, begin)) = self.begin.take() {
             self.running = Some(RunningBatchStream::begin(process, begin));
         }
+
         let Some(running) = &mut self.running else { return Ok(None) };
-        // No panic may cross the C interface: it would end the process.
+        // A panic must not cross the C interface: it would abort the process.
         catch_unwind(AssertUnwindSafe(|| running.next())).unwrap_or_else(|_| {
             self.running = None;
             Err(InterruptibleError::Failed(UnraisedError::new(
@@ -141,9 +137,10 @@ impl RecordBatchReader for LazyBatchReader {
     }
 }
 
-/// Does work without the interpreter's lock. Whether this thread holds it cannot be told. If it is `asker`, the one that
-/// asked for a stream, taking the lock in order to release it is safe, since it must take it again anyway to return.
-pub(crate) fn with_lock_released<T: Send>(asker: ThreadId, mut work: impl FnMut() -> T + Send) -> T {
+/// Runs work without the GIL. There is no way to find out whether this thread holds it. On `asker`, the thread that
+/// requested the stream, acquiring the GIL in order to release it is safe, since that thread must acquire it anyway to
+/// return.
+fn with_lock_released<T: Send>(asker: ThreadId, mut work: impl FnMut() -> T + Send) -> T {
     if thread::current().id() != asker {
         return work();
     }
@@ -151,8 +148,8 @@ pub(crate) fn with_lock_released<T: Send>(asker: ThreadId, mut work: impl FnMut(
     released.unwrap_or_else(work)
 }
 
-/// The consumer makes an error of its own of this one: a C interface has no exceptions.
-pub(crate) fn interrupted(error: PyErr) -> ArrowError {
+/// Converts an exception to an Arrow error: the C interface transports only its text.
+fn interrupted(error: PyErr) -> ArrowError {
     let message = Python::try_attach(|py| error.get_type(py).to_string().replace('\0', "\u{fffd}"));
     ArrowError::ExternalError(format!("interrupted by {}", message.unwrap_or_default()).into())
 }

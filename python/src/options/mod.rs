@@ -1,4 +1,4 @@
-//! Options of writers, as Python says them.
+//! Conversion of writer options from Python.
 
 pub(super) mod orc;
 pub(super) mod parquet;

@@ -1,4 +1,4 @@
-//! How an ORC file is written, as Python says it.
+//! Options of `write_orc`.
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompression, OrcOptions};
@@ -8,17 +8,17 @@ use crate::{
     options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
 };
 
-/// What `stylobate.write_orc` was asked for.
+/// The options of a `stylobate.write_orc` call.
 #[derive(Default)]
 pub(crate) struct OrcWriteRequest {
     pub(crate) options: OrcOptions,
     pub(crate) place: FileSinkOptions,
-    /// A folder of files, and not one file.
+    /// Set if the output is a folder of files, not one file.
     pub(crate) dataset: Option<DatasetOptions>,
 }
 
 impl OrcWriteRequest {
-    /// From names and values, which Python's side has put in order.
+    /// Reads names and values that the Python side has normalized.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         given(options, Self::with)
     }
@@ -34,6 +34,7 @@ impl OrcWriteRequest {
             "sink" | "durability" | "overwrite" => self.place = self.place.with(name, value)?,
             _ => self.options = with_option(self.options, name, value)?,
         }
+
         Ok(self)
     }
 }
@@ -42,8 +43,8 @@ fn with_option(options: OrcOptions, name: &str, value: &Bound<'_, PyAny>) -> PyR
     Ok(match name {
         "columns" => with_columns(options, value)?,
         "compression" => options.with_compression(parsed::<OrcCompression>(name, value)?),
-        "compression_chunk_bytes" => options.with_chunk_size(size(name, value)?),
-        "stripe_bytes" => options.with_stripe_size(size(name, value)?),
+        "compression_block_size" => options.with_chunk_size(size(name, value)?),
+        "stripe_size" => options.with_stripe_size(size(name, value)?),
         "row_index_stride" => options.with_row_index_stride(value.extract()?),
         "memory" => options.with_memory(size(name, value)?),
         "threads" => options.with_threads(positive(name, value)?),

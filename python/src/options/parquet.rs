@@ -1,4 +1,4 @@
-//! How a Parquet file is written, as Python says it.
+//! Options of `write_parquet`.
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{
@@ -11,17 +11,17 @@ use crate::{
     options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
 };
 
-/// What `stylobate.write_parquet` was asked for.
+/// The options of a `stylobate.write_parquet` call.
 #[derive(Default)]
 pub(crate) struct ParquetWriteRequest {
     pub(crate) options: ParquetOptions,
     pub(crate) place: FileSinkOptions,
-    /// A folder of files, and not one file.
+    /// Set if the output is a folder of files, not one file.
     pub(crate) dataset: Option<DatasetOptions>,
 }
 
 impl ParquetWriteRequest {
-    /// From names and values, which Python's side has put in order.
+    /// Reads names and values that the Python side has normalized.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         given(options, Self::with)
     }
@@ -59,6 +59,7 @@ impl ParquetWriteRequest {
             }
             other => self.place = self.place.with(other, value)?,
         }
+
         Ok(self)
     }
 }

@@ -1,11 +1,11 @@
-//! What `write_parquet` and `write_orc` are both told: where a file goes, and values as Python says them.
+//! Options that `write_parquet` and `write_orc` share, and conversion of values from Python.
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_storage::{ByteSize, Durability, Overwrite, SinkKind, SinkOptions};
 
 use crate::{cache::byte_size, errors::ErrorClass};
 
-/// How a file comes to be where it is to be.
+/// Sink, durability and overwrite mode of a file.
 #[derive(Default)]
 pub(crate) struct FileSinkOptions {
     pub(crate) sink: SinkOptions,
@@ -22,11 +22,12 @@ impl FileSinkOptions {
             }
             other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
         }
+
         Ok(self)
     }
 }
 
-/// What names and values make of the default, one after another.
+/// Applies names and values to the default, one after another.
 pub(crate) fn given<T: Default>(
     options: &Bound<'_, PyDict>,
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
@@ -36,7 +37,7 @@ pub(crate) fn given<T: Default>(
         .try_fold(T::default(), |made, (name, value)| with(made, &name.extract::<String>()?, &value))
 }
 
-/// The same of a dictionary of columns, in which the options of all columns are under None.
+/// Like [`given`], for a dictionary of columns, where None holds the options of all columns.
 pub(crate) fn given_by_column<T: Default>(
     columns: &Bound<'_, PyAny>,
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T> + Copy,
@@ -45,12 +46,12 @@ pub(crate) fn given_by_column<T: Default>(
     columns.map(|(column, options)| Ok((column.extract()?, given(options.cast()?, with)?))).collect()
 }
 
-/// Pairs for the footer of a file.
+/// Extracts key-value pairs for the footer of a file.
 pub(crate) fn metadata(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
     value.extract()
 }
 
-/// A text that the type reads, or whatever else is shown as one.
+/// Parses the value, or its `str()`.
 pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
     name: &str,
     value: &Bound<'_, PyAny>,

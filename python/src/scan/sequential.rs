@@ -1,10 +1,8 @@
-//! `LocalSequentialScan`: a scan of CSV, JSON or Arrow IPC files, planned when it is made and read as often as it is
-//! asked to.
+//! `LocalSequentialScan`: a scan of CSV, JSON or Arrow IPC files, planned on creation and read any number of times.
 
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
-use futures::StreamExt;
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
@@ -19,27 +17,27 @@ use stylobate_columnar::{
 use super::{SourceResolver, check_memory, is_in_memory, options};
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
-    errors::{ErrorClass, UnraisedError},
+    errors::ErrorClass,
     expression::filter,
     interop::{
         arrow_types::column_types,
         batches::{PyBatchIterator, PyBatches},
-        exported::{PySchema, stream_capsule},
-        stream::{BatchStreamFactory, InterruptibleError, LazyBatchReader, RunningBatchStream},
+        exported::PySchema,
+        source::StreamSource,
     },
     options::write::positive,
     process::{ProcessOwned, ProcessRuntime},
 };
 
-/// How long a plan is good for: the files that it names may be replaced.
+/// Time for which a plan may be reused: the files that it names may be replaced.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
-/// The work behind `stylobate.scan_csv`, `scan_json` and `scan_ipc`.
+/// Implements `stylobate.scan_csv`, `scan_json` and `scan_ipc`.
 #[pyclass(frozen, module = "stylobate", name = "LocalSequentialScan")]
 pub(crate) struct PyLocalSequentialScan {
     request: SequentialRequest,
     cache: Py<PyCache>,
-    /// The process whose memory holds the files, if any were given as their bytes.
+    /// The process whose memory holds the files, if any were given as bytes.
     memory: Option<ProcessRuntime>,
     schema: SchemaRef,
     planned: Mutex<(Instant, ProcessOwned<SequentialScan>)>,
@@ -56,26 +54,30 @@ impl PyLocalSequentialScan {
         process.run(py, async move { request.plan(&cache).await })
     }
 
-    /// The scan that a run within this crate begins with.
+    /// Returns the plan of a run within this crate.
     pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
         let known = {
             let planned = self.planned.lock();
             let (made, scan) = &*planned;
             scan.get().filter(|_| made.elapsed() < PLAN_IS_GOOD_FOR).cloned()
         };
+
         if let Some(scan) = known {
             return Ok(scan);
         }
+
         check_memory(py, self.memory.as_ref())?;
         let scan = Self::plan(py, process, self.request.clone(), &self.cache)?;
         *self.planned.lock() = (Instant::now(), ProcessOwned::new(process.clone(), scan.clone()));
+
         Ok(scan)
     }
-}
 
-/// What runs a scan.
-fn of_scan(scan: SequentialScan) -> BatchStreamFactory {
-    Box::new(move || scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed())
+    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
+        let process = ProcessRuntime::current(py)?;
+        let scan = self.begin(py, &process)?;
+        Ok(StreamSource::of_sequential_scan(process, scan))
+    }
 }
 
 #[pymethods]
@@ -107,6 +109,7 @@ impl PyLocalSequentialScan {
             Some(Source::Url { url, .. }) => url.as_str(),
             _ => "",
         };
+
         let format = format_of(py, format, first, given)?;
         let mut request = SequentialRequest::over(sources, format);
         if let Some(columns) = columns {
@@ -118,54 +121,43 @@ impl PyLocalSequentialScan {
         if let Some(limit) = limit {
             request = request.with_limit(limit);
         }
+
         match batch_rows {
             Some(0) => return Err(ErrorClass::Config.error(py, "batch_rows: give at least 1")),
             Some(rows) => request = request.with_batch_rows(rows),
             None => {}
         }
+
         let scan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = scan.schema().clone();
         let planned = Mutex::new((Instant::now(), ProcessOwned::new(process, scan)));
+
         Ok(Self { request, cache, memory, schema, planned })
     }
 
-    /// The schema of what comes out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self) -> PySchema {
         self.schema.clone().into()
     }
 
-    /// The number of rows.
+    /// Counts the rows.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         check_memory(py, self.memory.as_ref())?;
         let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = Self::plan(py, &process, request, &self.cache)?;
-        let rows = py.detach(|| {
-            let (mut running, mut rows) = (RunningBatchStream::begin(process, of_scan(scan)), 0);
-            while let Some(batch) = running.next()? {
-                rows += batch.num_rows() as u64;
-            }
-            Ok(rows)
-        });
-        rows.map_err(|broken: InterruptibleError| broken.raised(py))
+        StreamSource::of_sequential_scan(process, scan).count(py)
     }
 
-    /// All batches, in memory.
+    /// Collects all batches in memory.
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        let process = ProcessRuntime::current(py)?;
-        let scan = self.begin(py, &process)?;
-        let schema = scan.schema().clone();
-        let collected =
-            py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, of_scan(scan))));
-        collected.map_err(|broken| broken.raised(py))
+        self.source(py)?.collect(py)
     }
 
-    /// The batches, one after another.
+    /// Returns an iterator over the batches.
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let process = ProcessRuntime::current(py)?;
-        let scan = self.begin(py, &process)?;
-        Ok(PyBatchIterator::begin(process, of_scan(scan)))
+        Ok(self.source(py)?.batches())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -174,14 +166,11 @@ impl PyLocalSequentialScan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let process = ProcessRuntime::current(py)?;
-        let scan = self.begin(py, &process)?;
-        let schema = scan.schema().clone();
-        stream_capsule(py, LazyBatchReader::new(process, schema, of_scan(scan)), requested_schema)
+        self.source(py)?.capsule(py, requested_schema)
     }
 }
 
-/// The format that the ending of a path names: `"csv"`, `"json"` or `"ipc"`.
+/// Returns the format that the extension of a path names: `"csv"`, `"json"` or `"ipc"`.
 #[pyfunction]
 pub(crate) fn sequential_format(path: &str) -> Option<&'static str> {
     match SequentialFormat::of_path(path)? {
@@ -192,7 +181,7 @@ pub(crate) fn sequential_format(path: &str) -> Option<&'static str> {
     }
 }
 
-/// The format of a name, with the options that were given. The ending of a path may tell the delimiter.
+/// Builds the format with its options. The extension of the first path may imply the delimiter.
 fn format_of(
     py: Python<'_>,
     format: &str,
@@ -238,6 +227,7 @@ fn csv_options(mut options: CsvOptions, given: &Bound<'_, PyDict>) -> PyResult<C
             other => return Err(unknown(&value, other)),
         };
     }
+
     Ok(options)
 }
 
@@ -257,6 +247,7 @@ fn json_options(given: &Bound<'_, PyDict>) -> PyResult<JsonOptions> {
             other => return Err(unknown(&value, other)),
         };
     }
+
     Ok(options)
 }
 
@@ -277,7 +268,7 @@ fn some_character(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<u8>> 
     if value.is_none() { Ok(None) } else { character(name, value).map(Some) }
 }
 
-/// The records from which types are inferred: a number, or `"all"`.
+/// Parses the number of records from which types are inferred, or `"all"`.
 fn sample(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Sample> {
     match value.extract::<String>() {
         Ok(text) if text == "all" => Ok(Sample::All),

@@ -1,4 +1,4 @@
-//! Rows that a store is given: all of them as one batch, or on their way into a load, with columns under their names.
+//! Input rows of a store: all of them as one batch, or streamed into a load with renamed columns.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     progress::ProgressCallback,
 };
 
-/// All rows as one batch: what a store takes or refuses as a whole.
+/// Collects all rows into one batch, which a store accepts or rejects as a whole.
 pub(super) fn rows(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<RecordBatch> {
     let PythonBatchInput { schema, batches } = PythonBatchInput::of(data, process)?;
     let batches: Vec<RecordBatch> = process.run(data.py(), batches.try_collect::<Vec<_>>())?;
@@ -31,10 +31,10 @@ pub(super) fn rows(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResul
     }
 }
 
-/// Names of columns, and what they are called from now on.
+/// Pairs of old and new column names.
 pub(super) type ColumnRenames = Vec<(String, String)>;
 
-/// The columns once these have other names.
+/// Returns the schema with renamed columns.
 pub(super) fn renamed(schema: &SchemaRef, names: &ColumnRenames) -> SchemaRef {
     let field = |field: &FieldRef| -> FieldRef {
         match names.iter().find(|(from, _)| from == field.name()) {
@@ -45,7 +45,7 @@ pub(super) fn renamed(schema: &SchemaRef, names: &ColumnRenames) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// How far a load is, who is told, and what ended it from Python's side.
+/// Reports the progress of a load, and keeps the Python exception that ended it.
 pub(super) struct LoadReporter {
     progress: Mutex<(ProgressCallback, u64)>,
     broken: Mutex<Option<InterruptibleError>>,
@@ -56,7 +56,7 @@ impl LoadReporter {
         Self { progress: Mutex::new((ProgressCallback::new(function), 0)), broken: Mutex::default() }
     }
 
-    /// So many more rows came. What is raised ends the work.
+    /// Adds to the row count. An exception in the progress function ends the load.
     fn add(&self, rows: usize) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
         *all += rows as u64;
@@ -66,13 +66,13 @@ impl LoadReporter {
         progress.tell(*all, 0).map_err(|broken| self.end(broken))
     }
 
-    /// The rows of a stream were the last of it: who hears it may end the work before it is done.
+    /// Reports the end of a stream, where the progress function may still end the load.
     fn pause(&self) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
         progress.tell(*all, 0).map_err(|broken| self.end(broken))
     }
 
-    /// All of it is done, in so many bytes.
+    /// Reports the end of the load, and the bytes written.
     pub(super) fn done(&self, bytes: u64) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
         progress.tell(*all, bytes).map_err(|broken| self.end(broken))
@@ -83,12 +83,12 @@ impl LoadReporter {
         Error::Ended { reason: "by its caller".to_owned() }
     }
 
-    /// What ended the work, if an error of the store did not.
+    /// Returns the Python exception that ended the load, or else the error of the store.
     pub(super) fn why(&self, error: Error) -> InterruptibleError {
         self.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
     }
 
-    /// The batches under their names, counted.
+    /// Renames the columns of the batches and counts their rows.
     pub(super) fn batches(
         self: &Arc<Self>,
         arriving: PythonBatchInput,
@@ -103,8 +103,10 @@ impl LoadReporter {
             let named = RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options);
             named.map_err(|error| Error::Ended { reason: error.to_string() })
         });
+
         let told = self.clone();
         let last = futures::stream::once(async move { told.pause() });
+
         batches.chain(last.filter_map(|told| std::future::ready(told.err().map(Err))))
     }
 }

@@ -1,4 +1,4 @@
-//! What the log of a store says of a version, as Python has it.
+//! Log entries of a store as Python tuples.
 
 use stylobate_graph::LogEntry;
 

@@ -1,4 +1,4 @@
-//! `LocalGraphStore`: a graph store that is open in this process.
+//! `LocalGraphStore`: a graph store open in this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use crate::{
     scan::options,
 };
 
-/// Type, version, whether it is one base now, rows, bytes.
+/// Type, version, whether it was rewritten to one base, rows, bytes.
 type CompactionTuple = (String, u64, bool, u64, u64);
 
-/// The work behind `stylobate.GraphStore`.
+/// Implements `stylobate.GraphStore`.
 #[pyclass(frozen, module = "stylobate", name = "LocalGraphStore")]
 pub(crate) struct PyLocalGraphStore {
     store: GraphHandle<GraphStore>,
@@ -49,10 +49,11 @@ fn store_options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
         };
     }
+
     Ok(options)
 }
 
-/// What is brought into the cache: types of vertices and edges with some columns or all, and how many bytes at most.
+/// Builds the prewarm options: vertex and edge types with some or all columns, and a limit in bytes.
 fn prewarm_options(
     types: Vec<(String, Option<Vec<String>>)>,
     limit: Option<&Bound<'_, PyAny>>,
@@ -64,13 +65,14 @@ fn prewarm_options(
             None => options.with_type(name),
         };
     }
+
     Ok(match limit {
         Some(limit) => options.with_limit(byte_size("limit", limit)?),
         None => options,
     })
 }
 
-/// Where a store is, and what it is opened with.
+/// The location of a store, and the arguments it is opened with.
 struct StoreOpenContext {
     process: ProcessRuntime,
     source: Source,
@@ -88,14 +90,15 @@ impl StoreOpenContext {
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let source = Source::Url { url: location(url)?, options };
-        let (process, cache) = (ProcessRuntime::current(py)?, given_or_default(py, cache)?);
+        let process = ProcessRuntime::current(py)?;
+        let cache = given_or_default(py, cache)?;
         Ok(Self { process, source, cache, options: store_options(given)? })
     }
 }
 
 #[pymethods]
 impl PyLocalGraphStore {
-    /// Makes a store without vertices.
+    /// Creates an empty store.
     #[staticmethod]
     #[pyo3(signature = (url, vertices, edges, given, cache=None, storage_options=None))]
     fn create(
@@ -116,7 +119,7 @@ impl PyLocalGraphStore {
         Ok(Self { store: GraphHandle::new(process, store), cache })
     }
 
-    /// Opens the newest version of a store.
+    /// Opens the latest version of a store.
     #[staticmethod]
     #[pyo3(signature = (url, given, cache=None, storage_options=None))]
     fn open(
@@ -133,14 +136,14 @@ impl PyLocalGraphStore {
         Ok(Self { store: GraphHandle::new(process, store), cache })
     }
 
-    /// Looks for newer versions.
+    /// Loads newer versions, and returns the latest.
     fn refresh(&self, py: Python<'_>) -> PyResult<PyLocalSnapshot> {
         let (process, store) = self.store.get(py)?;
         let snapshot = process.run(py, async move { store.refresh().await })?;
         Ok(PyLocalSnapshot { snapshot: GraphHandle::new(process, snapshot) })
     }
 
-    /// A version: the newest that is known, or another.
+    /// Returns a version; by default the latest known one.
     #[pyo3(signature = (version=None))]
     fn snapshot(&self, py: Python<'_>, version: Option<u64>) -> PyResult<PyLocalSnapshot> {
         let (process, store) = self.store.get(py)?;
@@ -176,11 +179,12 @@ impl PyLocalGraphStore {
         if let Some(share) = share {
             options = options.with_share(share);
         }
+
         let done = process.run(py, async move { store.compact(&options).await })?;
         Ok(done.into_iter().map(|it| (it.of, it.version, it.rewritten, it.rows, it.bytes)).collect())
     }
 
-    /// Versions, files and bytes that are gone, or would be.
+    /// Removes old versions; returns the versions, files and bytes that were removed, or would be by a dry run.
     #[pyo3(signature = (older_than=None, even_young=false, dry_run=false))]
     fn gc(
         &self,
@@ -197,12 +201,13 @@ impl PyLocalGraphStore {
                 ErrorClass::Config.error(py, format!("older_than: {seconds} seconds: {error}"))
             })?);
         }
+
         let gone = process.run(py, async move { store.collect_garbage(&options).await })?;
         Ok((gone.versions, gone.files, gone.bytes))
     }
 
-    /// Brings types into the cache: at once, which returns the bytes and whether the limit was reached, or in the
-    /// background.
+    /// Loads types into the cache. With `wait`, returns the bytes and whether the limit was reached; otherwise loads in
+    /// the background.
     #[pyo3(signature = (types, limit=None, wait=true))]
     fn prewarm(
         &self,
@@ -222,16 +227,17 @@ impl PyLocalGraphStore {
             );
             return Ok(None);
         }
+
         let warmed = process.run(py, async move { store.latest().prewarm(&options).await })?;
         Ok(Some((warmed.bytes, warmed.at_limit)))
     }
 
-    /// What is in memory of the store, by kind, and what was asked of it.
+    /// Returns the memory use of the store by kind, and its request counters.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.store.get(py)?.1.stats())
     }
 
-    /// What the cache of the store holds and did.
+    /// Returns the statistics of the cache that the store uses.
     fn cache_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.cache.get().get(py)?.stats())
     }

@@ -1,4 +1,4 @@
-//! Vertices as Python names them: by their keys or by their indexes.
+//! Conversion of vertex keys and indexes from Python.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use stylobate_graph::VertexIds;
 
 use crate::graph::numbers;
 
-/// Keys: an Arrow array, or any sequence of whole numbers or of texts.
+/// Converts keys: an Arrow array, or any sequence of integers or strings.
 pub(super) fn keys(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if let Ok(numbers) = given.extract::<Vec<i64>>() {
         return Ok(Arc::new(Int64Array::from(numbers)));
@@ -17,6 +17,7 @@ pub(super) fn keys(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if given.hasattr("__arrow_c_array__")? {
         return Ok(given.extract::<PyArray>()?.array().clone());
     }
+
     match given.extract::<Vec<String>>() {
         Ok(texts) => Ok(Arc::new(StringArray::from(texts))),
         Err(_) => {
@@ -25,7 +26,7 @@ pub(super) fn keys(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     }
 }
 
-/// Vertices that are named by one of both.
+/// Converts indexes or keys, exactly one of which must be given.
 pub(super) fn vertex_ids(
     ids: Option<&Bound<'_, PyAny>>,
     keys: Option<&Bound<'_, PyAny>>,

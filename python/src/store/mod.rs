@@ -1,4 +1,4 @@
-//! Graph stores for Python: opening and writing them, their versions, and traversals.
+//! Graph stores for Python: stores, writers, versions and traversals.
 
 mod data;
 mod entry;

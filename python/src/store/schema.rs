@@ -1,17 +1,17 @@
-//! The types of a store as Python has them, which is as lists of names.
+//! Conversion of store schemas between Rust types and Python tuples.
 
 use pyo3::prelude::*;
 use stylobate_graph::{EdgeType, PropertyType, StoreProperty, StoreSchema, VertexType};
 
 use crate::errors::ErrorClass;
 
-/// Names of properties, and of their types.
+/// Pairs of property name and type name.
 pub(super) type PropertyTuples = Vec<(String, String)>;
-/// A type of vertices: name, key, properties.
+/// A vertex type: name, key, properties.
 pub(super) type VertexTypeTuple = (String, String, PropertyTuples);
-/// The names of an edge and of its ends.
+/// Source type, edge type, destination type.
 pub(super) type StoreEdgeName = (String, String, String);
-/// A type of edges.
+/// An edge type: names, properties.
 pub(super) type EdgeTypeTuple = (StoreEdgeName, PropertyTuples);
 
 fn properties(py: Python<'_>, of: &str, given: PropertyTuples) -> PyResult<Vec<StoreProperty>> {
@@ -50,7 +50,7 @@ pub(super) fn schema(
     })
 }
 
-/// A property of this name and type.
+/// Parses a property from its name and type name.
 pub(super) fn property(py: Python<'_>, of: &str, name: String, text: String) -> PyResult<StoreProperty> {
     let found = properties(py, of, vec![(name, text)])?.pop();
     found.ok_or_else(|| ErrorClass::Config.error(py, format!("{of}: there is no property")))
@@ -66,5 +66,6 @@ pub(super) fn shown(schema: &StoreSchema) -> (Vec<VertexTypeTuple>, Vec<EdgeType
         let name = (it.source.clone(), it.name.clone(), it.destination.clone());
         (name, properties(&it.properties))
     });
+
     (vertices.collect(), edges.collect())
 }

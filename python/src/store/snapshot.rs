@@ -1,4 +1,4 @@
-//! `LocalSnapshot`: a version of a graph store, and scans of it.
+//! `LocalSnapshot` and `LocalStoreScan`: a version of a graph store, and scans of it.
 
 use arrow::datatypes::SchemaRef;
 use futures::{StreamExt, TryStreamExt};
@@ -22,42 +22,42 @@ use crate::{
     graph::GraphHandle,
     interop::{
         batches::{PyBatchIterator, PyBatches},
-        exported::{PySchema, stream_capsule},
-        stream::{BatchStreamFactory, LazyBatchReader, RunningBatchStream},
+        exported::PySchema,
+        source::StreamSource,
+        stream::PythonBatchStream,
     },
     location::location,
-    process::ProcessRuntime,
     scan::options,
 };
 
-/// Version, bases and deltas, chunks, and what is wrong.
+/// Version, bases and deltas, chunks, flaws.
 type VerificationTuple = (u64, u64, u64, Vec<String>);
 
-/// The work behind `stylobate.Snapshot`.
+/// Implements `stylobate.Snapshot`.
 #[pyclass(frozen, module = "stylobate", name = "LocalSnapshot")]
 pub(crate) struct PyLocalSnapshot {
     pub(super) snapshot: GraphHandle<Snapshot>,
 }
 
-/// Names as the graph crate takes them.
+/// Borrows the names as the graph crate takes them.
 fn names(columns: Option<&[String]>) -> Option<Vec<&str>> {
     columns.map(|columns| columns.iter().map(String::as_str).collect())
 }
 
 #[pymethods]
 impl PyLocalSnapshot {
-    /// Its number.
+    /// The version number.
     #[getter]
     fn version(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.snapshot.get(py)?.1.version())
     }
 
-    /// What the log says of it.
+    /// Returns the log entry of the version.
     fn entry(&self, py: Python<'_>) -> PyResult<LogEntryTuple> {
         Ok(entry(self.snapshot.get(py)?.1.entry()))
     }
 
-    /// The types of vertices and of edges.
+    /// Returns the vertex types and edge types.
     fn schema(&self, py: Python<'_>) -> PyResult<(Vec<VertexTypeTuple>, Vec<EdgeTypeTuple>)> {
         Ok(shown(&self.snapshot.get(py)?.1.schema()))
     }
@@ -104,7 +104,7 @@ impl PyLocalSnapshot {
         Ok(PyLocalEdgeView { view: GraphHandle::new(process, view) })
     }
 
-    /// All vertices, or all edges, of a type of which a filter is true.
+    /// Scans all vertices or edges of a type that match the filter.
     #[pyo3(signature = (kind, name, columns=None, filter=None))]
     fn scan(
         &self,
@@ -122,14 +122,14 @@ impl PyLocalSnapshot {
         Ok(PyLocalStoreScan { scan: GraphHandle::new(process, scan), schema })
     }
 
-    /// Reads all of it.
+    /// Reads and checks the whole version.
     fn verify(&self, py: Python<'_>) -> PyResult<VerificationTuple> {
         let (process, snapshot) = self.snapshot.get(py)?;
         let found = process.wait(py, async move { snapshot.verify().await })?;
         Ok((found.version, found.parts, found.chunks, found.flaws))
     }
 
-    /// Writes it as a GraphAr graph: its file; vertices, edges, bytes and files.
+    /// Writes the version as a GraphAr graph; returns the graph file, vertices, edges, bytes and files.
     #[pyo3(signature = (path, name, overwrite=false, storage_options=None))]
     fn export(
         &self,
@@ -147,13 +147,14 @@ impl PyLocalSnapshot {
         if overwrite {
             given = given.with_overwrite(Overwrite::Replace);
         }
+
         let written =
             process.run(py, async move { snapshot.export_graphar(destination, &name, given).await })?;
         Ok((written.file, written.vertices, written.edges, written.bytes, written.files))
     }
 }
 
-/// A scan, as it is said.
+/// A scan that has not begun.
 #[derive(Clone)]
 struct StoreScanRequest {
     snapshot: Snapshot,
@@ -164,23 +165,22 @@ struct StoreScanRequest {
 }
 
 impl StoreScanRequest {
-    async fn run(self) -> Result<(SchemaRef, crate::interop::stream::PythonBatchStream), Error> {
+    async fn run(self) -> Result<(SchemaRef, PythonBatchStream), Error> {
         let columns = names(self.columns.as_deref());
-        let (columns, predicate) = (columns.as_deref(), self.predicate.as_ref());
-        Ok(match self.is_of_edges {
-            true => {
-                let (schema, batches) = self.snapshot.scan_edges(&self.name, columns, predicate).await?;
-                (schema, batches.map_err(UnraisedError::from).boxed())
-            }
-            false => {
-                let (schema, batches) = self.snapshot.scan_vertices(&self.name, columns, predicate).await?;
-                (schema, batches.map_err(UnraisedError::from).boxed())
-            }
-        })
+        let columns = columns.as_deref();
+        let predicate = self.predicate.as_ref();
+
+        if self.is_of_edges {
+            let (schema, batches) = self.snapshot.scan_edges(&self.name, columns, predicate).await?;
+            Ok((schema, batches.map_err(UnraisedError::from).boxed()))
+        } else {
+            let (schema, batches) = self.snapshot.scan_vertices(&self.name, columns, predicate).await?;
+            Ok((schema, batches.map_err(UnraisedError::from).boxed()))
+        }
     }
 }
 
-/// Rows of a version that are read when they are asked for.
+/// A scan of a version, read on demand.
 #[pyclass(frozen, module = "stylobate", name = "LocalStoreScan")]
 pub(crate) struct PyLocalStoreScan {
     scan: GraphHandle<StoreScanRequest>,
@@ -188,32 +188,29 @@ pub(crate) struct PyLocalStoreScan {
 }
 
 impl PyLocalStoreScan {
-    fn begin(&self, py: Python<'_>) -> PyResult<(ProcessRuntime, BatchStreamFactory)> {
+    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let (process, scan) = self.scan.get(py)?;
         let batches =
             async move { scan.run().await.map(|(_, batches)| batches).map_err(UnraisedError::from) };
-        Ok((process, Box::new(move || futures::stream::once(batches).try_flatten().boxed())))
+        let begin = move || futures::stream::once(batches).try_flatten();
+        Ok(StreamSource::new(process, self.schema.clone(), begin))
     }
 }
 
 #[pymethods]
 impl PyLocalStoreScan {
-    /// The columns that come out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self) -> PySchema {
         self.schema.clone().into()
     }
 
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        let (process, begin) = self.begin(py)?;
-        let schema = self.schema.clone();
-        let collected = py.detach(|| PyBatches::collect(schema, RunningBatchStream::begin(process, begin)));
-        collected.map_err(|broken| broken.raised(py))
+        self.source(py)?.collect(py)
     }
 
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
-        let (process, begin) = self.begin(py)?;
-        Ok(PyBatchIterator::begin(process, begin))
+        Ok(self.source(py)?.batches())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -222,7 +219,6 @@ impl PyLocalStoreScan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let (process, begin) = self.begin(py)?;
-        stream_capsule(py, LazyBatchReader::new(process, self.schema.clone(), begin), requested_schema)
+        self.source(py)?.capsule(py, requested_schema)
     }
 }

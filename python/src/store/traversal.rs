@@ -1,4 +1,4 @@
-//! `LocalTraversal`: hops whose names were found once, run from any vertices.
+//! `LocalTraversal`: a prepared traversal, run from any start vertices.
 
 use pyo3::prelude::*;
 use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
@@ -10,10 +10,10 @@ use crate::{
     interop::exported::{PyRecordBatch, PySchema},
 };
 
-/// A step, as Python says it: what it is, and texts. `("out", edge, vertices or none, columns, name or none)`.
+/// A hop: direction, edge type, optional vertex type, columns, optional name.
 type HopTuple = (String, String, Option<String>, Vec<String>, Option<String>);
 
-/// The work behind `stylobate.Traversal`.
+/// Implements `stylobate.Traversal`.
 #[pyclass(frozen, module = "stylobate", name = "LocalTraversal")]
 pub(crate) struct PyLocalTraversal {
     said: GraphHandle<Traversal>,
@@ -38,38 +38,43 @@ impl PyLocalTraversal {
         if let Some(name) = name {
             said = said.named(name);
         }
+
         for (way, edge, to, columns, name) in hops {
             said = match way.as_str() {
                 "out" => said.out(&edge, to.as_deref()),
                 "in" => said.in_(&edge, to.as_deref()),
                 other => return Err(ErrorClass::Config.error(py, format!("{other}: a hop is out or in"))),
             };
+
             said = said.columns(columns);
             if let Some(name) = name {
                 said = said.named(name);
             }
         }
+
         if let Some((rows, by, descending)) = top {
             said = said.top(rows, &by, descending);
         }
         if let Some(select) = select {
             said = said.select(select);
         }
+
         let planned = said.clone();
         let prepared = process.run(py, async move { planned.prepare().await })?;
+
         Ok(Self {
             said: GraphHandle::new(process.clone(), said),
             prepared: GraphHandle::new(process, prepared),
         })
     }
 
-    /// The columns that come out.
+    /// The schema of the output.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
         Ok(self.prepared.get(py)?.1.schema().clone().into())
     }
 
-    /// The rows from these vertices on.
+    /// Runs the traversal from these vertices.
     #[pyo3(signature = (ids=None, keys=None))]
     fn run(
         &self,
@@ -82,7 +87,7 @@ impl PyLocalTraversal {
         answered(py, &process, || prepared.run_cached(ids), prepared.run(ids)).map(Into::into)
     }
 
-    /// What it reads, in words.
+    /// Describes the plan in words.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         let (process, said) = self.said.get(py)?;
         process.run(py, async move { said.explain().await })

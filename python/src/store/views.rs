@@ -1,4 +1,4 @@
-//! `LocalVertexView` and `LocalEdgeView`: vertices and edges of a type in a version, whose names were found already.
+//! `LocalVertexView` and `LocalEdgeView`: the vertices and edges of a type in a version, with resolved names.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     process::ProcessRuntime,
 };
 
-/// The answer: at once and without the runtime where all that is needed is in memory, and else what the work gives.
+/// Returns the cached answer, without the runtime, or else runs the work.
 pub(super) fn answered<T: Send>(
     py: Python<'_>,
     process: &ProcessRuntime,
@@ -27,7 +27,7 @@ pub(super) fn answered<T: Send>(
     }
 }
 
-/// The vertices of a type, found by index or by key.
+/// The vertices of a type, looked up by index or key.
 #[pyclass(frozen, module = "stylobate", name = "LocalVertexView")]
 pub(crate) struct PyLocalVertexView {
     pub(super) view: GraphHandle<VertexView>,
@@ -35,7 +35,7 @@ pub(crate) struct PyLocalVertexView {
 
 #[pymethods]
 impl PyLocalVertexView {
-    /// The columns of answers.
+    /// The schema of answers.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
         Ok(self.view.get(py)?.1.schema().clone().into())
@@ -54,7 +54,7 @@ impl PyLocalVertexView {
         answered(py, &process, || view.by_keys_cached(keys), view.by_keys(keys)).map(Into::into)
     }
 
-    /// The index of the vertex of each key, null where there is none.
+    /// Returns the vertex index of each key; null if there is no such vertex.
     fn find(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<PyArrowArray> {
         let (process, view) = self.view.get(py)?;
         let keys = &self::keys(keys)?;
@@ -63,7 +63,7 @@ impl PyLocalVertexView {
         Ok(found.into())
     }
 
-    /// The index of the vertex of each key, all of which are there.
+    /// Returns the vertex index of each key; fails if one is missing.
     fn indexes(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
         let (process, view) = self.view.get(py)?;
         let keys = &self::keys(keys)?;
@@ -79,13 +79,13 @@ pub(crate) struct PyLocalEdgeView {
 
 #[pymethods]
 impl PyLocalEdgeView {
-    /// The columns of the edges of one vertex.
+    /// The schema of the edges of one vertex.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
         Ok(self.view.get(py)?.1.schema().clone().into())
     }
 
-    /// The edges of one vertex.
+    /// Returns the edges of one vertex.
     fn around(&self, py: Python<'_>, vertex: i64, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
         let way = way(direction)?;
@@ -94,7 +94,7 @@ impl PyLocalEdgeView {
         batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
     }
 
-    /// The edges between two vertices.
+    /// Returns the edges between two vertices.
     fn lookup(&self, py: Python<'_>, source: i64, destination: i64) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
         let cached = || view.lookup_cached(source, destination);
@@ -103,17 +103,19 @@ impl PyLocalEdgeView {
         batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
     }
 
-    /// The edges of many vertices.
+    /// Returns the edges of many vertices.
     fn expand(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let (ids, way) = (numbers(ids)?, way(direction)?);
+        let ids = numbers(ids)?;
+        let way = way(direction)?;
         let ids = ids.values().as_ref();
         answered(py, &process, || view.expand_cached(way, ids), view.expand(way, ids)).map(Into::into)
     }
 
     fn degrees(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyArrowArray> {
         let (process, view) = self.view.get(py)?;
-        let (ids, way) = (numbers(ids)?, way(direction)?);
+        let ids = numbers(ids)?;
+        let way = way(direction)?;
         let ids = ids.values().as_ref();
         let found = answered(py, &process, || view.degrees_cached(way, ids), view.degrees(way, ids))?;
         let found: ArrayRef = Arc::new(found);

@@ -1,4 +1,4 @@
-//! `LocalStoreWriter`: what a writer of a graph store is given, and its commits.
+//! `LocalStoreWriter`: changes to a graph store, and their commits.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
 /// Version, vertices, edges, bytes.
 type BulkLoadTuple = (u64, u64, u64, u64);
 
-/// The work behind `stylobate.StoreWriter`.
+/// Implements `stylobate.StoreWriter`.
 #[pyclass(frozen, module = "stylobate", name = "LocalStoreWriter")]
 pub(crate) struct PyLocalStoreWriter {
     pub(super) writer: GraphHandle<Arc<Mutex<StoreWriter>>>,
@@ -50,14 +50,14 @@ impl PyLocalStoreWriter {
         process.wait(py, async move { writer.lock().await.has_pending() })
     }
 
-    /// What was committed.
+    /// Returns the last committed version.
     fn snapshot(&self, py: Python<'_>) -> PyResult<PyLocalSnapshot> {
         let (process, writer) = self.writer.get(py)?;
         let snapshot = process.wait(py, async move { writer.lock().await.snapshot().clone() })?;
         Ok(PyLocalSnapshot { snapshot: GraphHandle::new(process, snapshot) })
     }
 
-    /// The indexes of new vertices: the first, and the one after the last.
+    /// Adds vertices; returns their index range as start and exclusive end.
     fn add_vertices(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let (process, writer) = self.writer.get(py)?;
         let batch = rows(data, &process)?;
@@ -86,17 +86,19 @@ impl PyLocalStoreWriter {
 
     fn add_edges(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>, by: &str) -> PyResult<u64> {
         let (process, writer) = self.writer.get(py)?;
-        let (ends, batch) = (ends(py, by)?, rows(data, &process)?);
+        let ends = ends(py, by)?;
+        let batch = rows(data, &process)?;
         process.run(py, async move { writer.lock().await.add_edges(&name, &batch, ends).await })
     }
 
     fn delete_edges(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>, by: &str) -> PyResult<()> {
         let (process, writer) = self.writer.get(py)?;
-        let (ends, batch) = (ends(py, by)?, rows(data, &process)?);
+        let ends = ends(py, by)?;
+        let batch = rows(data, &process)?;
         process.run(py, async move { writer.lock().await.delete_edges(&name, &batch, ends).await })
     }
 
-    /// New types, and new properties of types: those of vertices by their type, those of edges by theirs.
+    /// Adds types, and properties of existing vertex and edge types.
     fn alter(
         &self,
         py: Python<'_>,
@@ -110,17 +112,21 @@ impl PyLocalStoreWriter {
         for of_type in vertices {
             changes.push(SchemaChange::AddVertexType(vertex_type(py, of_type)?));
         }
+
         for of_type in edges {
             changes.push(SchemaChange::AddEdgeType(edge_type(py, of_type)?));
         }
+
         for (vertex_type, name, of) in of_vertices {
             let property = property(py, &vertex_type, name, of)?;
             changes.push(SchemaChange::AddVertexProperty { vertex_type, property });
         }
+
         for (edge_type, name, of) in of_edges {
             let property = property(py, &edge_type, name, of)?;
             changes.push(SchemaChange::AddEdgeProperty { edge_type, property });
         }
+
         process.run(py, async move { writer.lock().await.alter(changes) })
     }
 
@@ -134,7 +140,7 @@ impl PyLocalStoreWriter {
         process.wait(py, async move { writer.lock().await.rollback() })
     }
 
-    /// Loads vertices and edges of types, those that are not there yet after their data, and commits them.
+    /// Loads vertices and edges as one commit. Types that do not exist yet are created from the schema of their data.
     #[pyo3(signature = (vertices, edges, progress=None))]
     fn load(
         &self,
@@ -160,23 +166,28 @@ impl PyLocalStoreWriter {
             for VertexLoadInput { name, arriving, .. } in vertices {
                 load = load.with_vertices(name, told.batches(arriving, &ColumnRenames::new()));
             }
+
             for EdgeLoadInput { name: (source, edge, destination), arriving, names, ends } in edges {
                 let name = EdgeType::new(source, edge, destination).full_name();
                 load = load.with_edges(name, ends, told.batches(arriving, &names));
             }
+
             let done = async {
                 let loaded = writer.bulk_load(load).await?;
                 told.done(loaded.bytes).map(|()| loaded)
             };
+
             done.await.map_err(|error| told.why(error))
         };
+
         let loaded = py.detach(|| process.wait_detached(work, &mut SignalPoller::new()));
         let loaded = loaded?.map_err(|broken| broken.raised(py))?;
+
         Ok((loaded.version, loaded.vertices, loaded.edges, loaded.bytes))
     }
 }
 
-/// Vertices of one type on their way.
+/// Input vertices of one type.
 struct VertexLoadInput {
     name: String,
     arriving: PythonBatchInput,
@@ -201,11 +212,11 @@ impl VertexLoadInput {
     }
 }
 
-/// Edges of one type on their way.
+/// Input edges of one type.
 struct EdgeLoadInput {
     name: StoreEdgeName,
     arriving: PythonBatchInput,
-    /// Columns that are `src` and `dst` under other names.
+    /// Renames of the columns that hold `src` and `dst`.
     names: ColumnRenames,
     ends: Ends,
 }
@@ -223,6 +234,7 @@ impl EdgeLoadInput {
             names: Vec::new(),
             ends: Ends::Keys,
         };
+
         for (option, value) in given.iter() {
             match option.extract::<String>()?.as_str() {
                 "source" => it.names.push((value.extract()?, "src".to_owned())),
@@ -231,6 +243,7 @@ impl EdgeLoadInput {
                 other => return Err(unknown(&value, other)),
             }
         }
+
         Ok(it)
     }
 }
@@ -239,7 +252,7 @@ fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
     UnraisedError::new(ErrorClass::Config, format!("{option}: no such option")).raised(value.py())
 }
 
-/// Types that are not there yet, as the columns of their data have them.
+/// Returns the changes that create the missing types from the schemas of their data.
 fn changes(
     known: &StoreSchema,
     vertices: &[VertexLoadInput],
@@ -256,6 +269,7 @@ fn changes(
         })?;
         changes.push(SchemaChange::AddVertexType(VertexType::of_columns(name, key, &arriving.schema)?));
     }
+
     for EdgeLoadInput { name: (source, name, destination), arriving, names, .. } in edges {
         let is_known = |of_type: &EdgeType| {
             of_type.source == *source && of_type.name == *name && of_type.destination == *destination
@@ -266,5 +280,6 @@ fn changes(
         let columns = renamed(&arriving.schema, names);
         changes.push(SchemaChange::AddEdgeType(EdgeType::of_columns(source, name, destination, &columns)?));
     }
+
     Ok(changes)
 }

@@ -59,13 +59,11 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir().context("making a temporary folder")?;
     let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
-    let say = |line: String| match args.json {
-        true => Ok(()),
-        false => print(line + "\n"),
-    };
+    let say = |line: String| if args.json { Ok(()) } else { print(line + "\n") };
 
     say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale))?;
-    let (scale, into) = (args.scale, folder.clone());
+    let scale = args.scale;
+    let into = folder.clone();
     let files = tokio::task::spawn_blocking(move || data::generate(scale, &into)).await??;
     for file in &files {
         say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6))?;

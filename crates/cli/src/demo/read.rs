@@ -93,7 +93,8 @@ pub(super) async fn read(
         metadata.try_parse_sized(&footer, table.bytes).context("reading a Parquet footer")?;
         let ranges = chunk_ranges(&metadata.finish()?, table.columns);
         let reads = futures::stream::iter(ranges).map(|range| {
-            let (store, path) = (store.clone(), path.clone());
+            let store = store.clone();
+            let path = path.clone();
             async move {
                 let (read, latency) = timed(store.get_range(&path, range.clone())).await;
                 read.map(|read| (range, read, latency))

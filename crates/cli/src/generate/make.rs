@@ -170,7 +170,8 @@ async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>)
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);
     let output = Output::open(&args.output, &args.option, sinks)?;
     let progress = ProgressDisplay::new(Some(request.estimated_rows()?), args.quiet)?;
-    let (mut kept, mut written) = (0, 0_u64);
+    let mut kept = 0;
+    let mut written = 0_u64;
     let observe = |event: Event| match event {
         Event::Kept(entry) => {
             kept += 1;

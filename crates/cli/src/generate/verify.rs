@@ -64,8 +64,9 @@ async fn verify(args: &GenerateVerifyArgs) -> Result<()> {
 
 fn line(verdict: &Verdict) -> String {
     let Verdict { path, rows, bytes, differences, .. } = verdict;
-    match verdict.ok {
-        true => format!("ok     {}: {} rows, {}", printable(path), grouped(*rows), table::bytes(*bytes)),
-        false => format!("wrong  {}: {}", printable(path), printable(&differences.join("; "))),
+    if verdict.ok {
+        format!("ok     {}: {} rows, {}", printable(path), grouped(*rows), table::bytes(*bytes))
+    } else {
+        format!("wrong  {}: {}", printable(path), printable(&differences.join("; ")))
     }
 }

@@ -139,10 +139,7 @@ impl NeighborsArgs {
             NeighborDirection::Out => (Direction::Out, &self.source, &self.destination),
             NeighborDirection::In => (Direction::In, &self.destination, &self.source),
         };
-        let with = match self.with.is_empty() {
-            true => None,
-            false => Some(graph.vertices(there)?.select(&self.with)?),
-        };
+        let with = if self.with.is_empty() { None } else { Some(graph.vertices(there)?.select(&self.with)?) };
         let found = match &self.key {
             Some(key) => keys::find(graph, here, key, asked).await?,
             None => by_index(&graph.vertices(here)?, asked).await?,
@@ -234,12 +231,11 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices
                 "{text:?} is no index of a vertex: give whole numbers, or name a property with --key"
             ))
         })?;
-        match u64::try_from(index).is_ok_and(|index| index < count) {
-            true => Ok(index),
-            false => {
-                Err(usage(format!("there is no vertex {index} of type {of_type}: there are {count}, from 0")))
-            }
+        if !u64::try_from(index).is_ok_and(|index| index < count) {
+            let reason = format!("there is no vertex {index} of type {of_type}: there are {count}, from 0");
+            return Err(usage(reason));
         }
+        Ok(index)
     };
 
     let indexes = texts.iter().map(index).collect::<Result<Vec<_>>>()?;

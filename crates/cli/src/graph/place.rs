@@ -53,9 +53,10 @@ impl GraphLocationArgs {
     /// The file that describes an open graph.
     pub(super) fn file(&self, graph: &Graph) -> String {
         let name = graph.file_name();
-        match self.graph.ends_with(name) {
-            true => self.graph.clone(),
-            false => format!("{}/{name}", self.graph.trim_end_matches('/')),
+        if self.graph.ends_with(name) {
+            self.graph.clone()
+        } else {
+            format!("{}/{name}", self.graph.trim_end_matches('/'))
         }
     }
 }

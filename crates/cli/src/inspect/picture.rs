@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// Letters of a value or key, at most.
-const LONGEST_VALUE: usize = 64;
-const LONGEST_BOUND: usize = 24;
+const MAX_VALUE_CHARS: usize = 64;
+const MAX_BOUND_CHARS: usize = 24;
 /// Row groups or stripes that are shown one by one without being asked for.
 const SHOWN_PARTS: usize = 10;
 /// Letters of the longest bar.
@@ -62,11 +62,11 @@ impl InspectionPicture<'_> {
         for (number, entry) in file.metadata.iter().enumerate() {
             let name = if number == 0 { "metadata" } else { "" };
             let value = entry.value.as_deref().unwrap_or_default();
-            let mut shown = cut(&printable(value), LONGEST_VALUE);
+            let mut shown = cut(&printable(value), MAX_VALUE_CHARS);
             if shown.ends_with('…') {
                 shown += &format!(" ({})", table::bytes(value.len() as u64));
             }
-            lines.push(line(name, format!("{} = {shown}", cut(&printable(&entry.key), LONGEST_VALUE))));
+            lines.push(line(name, format!("{} = {shown}", cut(&printable(&entry.key), MAX_VALUE_CHARS))));
         }
         format!(
             "{}\n{}",
@@ -117,7 +117,8 @@ impl InspectionPicture<'_> {
     }
 
     fn in_dictionary(&self, column: &ColumnInspection) -> String {
-        let (all, some) = (column.dictionary_chunks, column.partly_dictionary_chunks);
+        let all = column.dictionary_chunks;
+        let some = column.partly_dictionary_chunks;
         match (all, some) {
             (0, 0) => "no".to_owned(),
             (all, 0) if all == column.chunks => "all".to_owned(),
@@ -212,7 +213,8 @@ impl InspectionPicture<'_> {
                 ]);
             }
         }
-        let (left, right) = (CellAlignment::Left, CellAlignment::Right);
+        let left = CellAlignment::Left;
+        let right = CellAlignment::Right;
         table::align_by(&rows, &[right, left, left, left, right, right, right, left, left])
     }
 }
@@ -273,7 +275,7 @@ fn ratio(raw: Option<u64>, size: u64) -> String {
 }
 
 fn bound(value: Option<&BoundValue>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| cut(&printable(&value.to_string()), LONGEST_BOUND))
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| cut(&printable(&value.to_string()), MAX_BOUND_CHARS))
 }
 
 fn yes(some: u64, all: u64) -> String {

@@ -65,7 +65,8 @@ pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
     }
     let plan = plan(TraceSpec { kind, files, requests, skew, seed })?;
 
-    let (trace_file, data_folder) = (output.join("trace.csv"), output.join("data"));
+    let trace_file = output.join("trace.csv");
+    let data_folder = output.join("data");
     if trace_file.exists() && !args.force {
         bail!("{}: there is a trace already; --force replaces it", trace_file.display());
     }

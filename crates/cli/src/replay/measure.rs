@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Times above an hour count as an hour.
-const LONGEST_US: u64 = 3_600_000_000;
+const MAX_US: u64 = 3_600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// What one successful request took. Times count from when the trace says that the request arrives.
@@ -79,12 +79,12 @@ pub(super) struct LatencyDistribution {
 
 impl LatencyDistribution {
     pub(super) fn new() -> Result<Self> {
-        let microseconds = Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS)?;
+        let microseconds = Histogram::new_with_bounds(1, MAX_US, SIGNIFICANT_DIGITS)?;
         Ok(Self { microseconds, total: Duration::ZERO, longest: Duration::ZERO })
     }
 
     pub(super) fn record(&mut self, time: Duration) {
-        self.microseconds.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST_US));
+        self.microseconds.saturating_record(u64::try_from(time.as_micros()).unwrap_or(MAX_US));
         self.total += time;
         self.longest = self.longest.max(time);
     }
@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_ratio_says_how_many_times_as_long_the_other_took() {
-        let (one, other) = (distribution([10]).summary().unwrap(), distribution([25]).summary().unwrap());
+        let one = distribution([10]).summary().unwrap();
+        let other = distribution([25]).summary().unwrap();
         assert_eq!(one.ratio_of(&other).p50, 2.5);
     }
 }

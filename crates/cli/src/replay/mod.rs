@@ -30,7 +30,7 @@ use self::{
 use crate::{out, table};
 
 /// A trace that would take longer than this is a mistake in its timestamps.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_SPAN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,7 +101,7 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result
         bail!("--speed {}: a factor above 0 is needed", args.speed);
     }
     let span = play::span(trace, args.speed);
-    if span > LONGEST {
+    if span > MAX_SPAN {
         bail!("{}: playing it would take {} days: use --speed", file.display(), span.as_secs() / 86_400);
     }
     let mut report = ReplayReport::new(file.display().to_string(), args.speed);

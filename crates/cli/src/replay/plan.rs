@@ -25,7 +25,7 @@ const PARALLEL_REQUESTS: usize = 160;
 const PARALLEL_LARGE: usize = 13;
 const PARALLEL_MS: u64 = 5_500;
 /// The longest gap between requests of the kinds `1m` and `100m`, in milliseconds; the shortest is 1.
-const LONGEST_GAP_MS: u64 = 500;
+const MAX_GAP_MS: u64 = 500;
 
 /// The kind of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,7 +117,7 @@ fn one_by_one(wish: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<Tra
     let mut clock_ms = 0;
     let mut request = || {
         let request = at(clock_ms, zipf.draw(random));
-        clock_ms += 1 + random.below(LONGEST_GAP_MS);
+        clock_ms += 1 + random.below(MAX_GAP_MS);
         request
     };
     (0..wish.requests.unwrap_or(REQUESTS)).map(|_| request()).collect()
@@ -136,7 +136,8 @@ fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng
     arrivals_ms.push(0);
     arrivals_ms.sort_unstable();
 
-    let (small_files, large_files) = (ZipfRanks::new(small, wish.skew), ZipfRanks::new(large, wish.skew));
+    let small_files = ZipfRanks::new(small, wish.skew);
+    let large_files = ZipfRanks::new(large, wish.skew);
     let object = |size, random: &mut ReplayRng| match size {
         TraceFileSize::Small => small_files.draw(random),
         TraceFileSize::Large => small + large_files.draw(random),

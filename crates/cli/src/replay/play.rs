@@ -48,7 +48,8 @@ pub(super) async fn play(
         tokio::select! {
             next = next_due(&mut due) => match next {
                 Some(DueRequest { object, arrival }) => {
-                    let (store, object) = (store.clone(), trace.objects[object].clone());
+                    let store = store.clone();
+                    let object = trace.objects[object].clone();
                     tasks.spawn(async move { read(&*store, &object, arrival).await });
                     sent += 1;
                 }
@@ -119,7 +120,8 @@ async fn read(
     let answer = store.get(&object.key).await.map_err(failed)?;
     let announced = answer.meta.size;
     let mut stream = answer.into_stream();
-    let (mut bytes, mut first_byte) = (0, None);
+    let mut bytes = 0;
+    let mut first_byte = None;
     while let Some(chunk) = stream.try_next().await.map_err(failed)? {
         if !chunk.is_empty() {
             first_byte.get_or_insert_with(|| arrival.elapsed());

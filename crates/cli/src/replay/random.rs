@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn the_ranks_of_a_seed_never_change() {
         let draw = |seed| {
-            let (zipf, mut random) = (ZipfRanks::new(9, 1.5), ReplayRng::new(seed));
+            let zipf = ZipfRanks::new(9, 1.5);
+            let mut random = ReplayRng::new(seed);
             (0..20).map(|_| zipf.draw(&mut random)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn ranks_come_as_often_as_zipf_says() {
-        let (zipf, mut random) = (ZipfRanks::new(4, 1.5), ReplayRng::new(1));
+        let zipf = ZipfRanks::new(4, 1.5);
+        let mut random = ReplayRng::new(1);
         let mut counts = [0_u32; 4];
         for _ in 0..100_000 {
             counts[zipf.draw(&mut random)] += 1;
@@ -115,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_skew_of_zero_draws_all_alike() {
-        let (zipf, mut random) = (ZipfRanks::new(10, 0.0), ReplayRng::new(3));
+        let zipf = ZipfRanks::new(10, 0.0);
+        let mut random = ReplayRng::new(3);
         let mut counts = [0_u32; 10];
         (0..100_000).for_each(|_| counts[zipf.draw(&mut random)] += 1);
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");

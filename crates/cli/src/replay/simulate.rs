@@ -124,7 +124,8 @@ impl CacheSimulation {
         let bytes = table::bytes(self.working_set_bytes);
         let mut text = format!("{requests} for {bytes} of distinct objects; the cache holds {cached}\n");
         for at in &self.capacities {
-            let (capacity, share) = (table::bytes(at.capacity_bytes), table::percent(at.working_sets));
+            let capacity = table::bytes(at.capacity_bytes);
+            let share = table::percent(at.working_sets);
             let header = ["policy", "hits", "of", "hit ratio", "byte hit ratio"].map(str::to_owned);
             let mut rows = vec![header.to_vec()];
             rows.extend(at.policies.iter().map(PolicyResult::row));

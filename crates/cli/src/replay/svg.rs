@@ -28,9 +28,9 @@ const COLOURS: [&str; 2] = ["#0b69a3", "#d64545"];
 
 const PERCENTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
 /// The shortest time the axis can show, in milliseconds: what the measurement resolves.
-const SHORTEST_MS: f64 = 0.001;
+const MIN_MS: f64 = 0.001;
 /// With more marks than this, only powers of ten are labelled.
-const MOST_LABELS: usize = 12;
+const MAX_LABELS: usize = 12;
 
 /// A curve of the picture.
 pub(super) struct LatencySeries<'a> {
@@ -42,7 +42,7 @@ pub(super) struct LatencySeries<'a> {
 /// The picture as an SVG document. Series in which nothing was recorded have a row in the table, no curve.
 pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) -> String {
     let curves: Vec<_> = series.iter().map(|series| series.latency.cumulative()).collect();
-    let times = curves.iter().flatten().map(|(ms, _)| ms.max(SHORTEST_MS));
+    let times = curves.iter().flatten().map(|(ms, _)| ms.max(MIN_MS));
     let axis = LatencyAxis::over(times);
     let height = TABLE_TOP + ROW * series.len() as f64 - 4.0;
     let mut svg = SvgDocument(String::new());
@@ -117,7 +117,7 @@ impl LatencyAxis {
     /// Pixels from the left of the picture.
     fn x(&self, ms: f64) -> f64 {
         let (from, to) = self.ends();
-        let share = (ms.max(SHORTEST_MS).log10() - from) / (to - from);
+        let share = (ms.max(MIN_MS).log10() - from) / (to - from);
         LEFT + share.clamp(0.0, 1.0) * (RIGHT - LEFT)
     }
 }
@@ -156,7 +156,7 @@ impl SvgDocument {
             self.rule((LEFT, y), (RIGHT, y), GRID, "");
             self.text(LEFT - 10.0, y + 4.5, "end", FAINT, &format!("{percent}%"));
         }
-        let few = axis.marks.len() <= MOST_LABELS;
+        let few = axis.marks.len() <= MAX_LABELS;
         for mark in &axis.marks {
             let x = axis.x(mark.ms());
             self.rule((x, TOP), (x, BOTTOM), GRID, "");
@@ -170,7 +170,8 @@ impl SvgDocument {
         }
         self.rule((LEFT, BOTTOM), (RIGHT, BOTTOM), FAINT, "");
         self.text((LEFT + RIGHT) / 2.0, BOTTOM + 42.0, "middle", INK, "latency in ms (logarithmic)");
-        let (x, y) = (20.0, (TOP + BOTTOM) / 2.0);
+        let x = 20.0;
+        let y = (TOP + BOTTOM) / 2.0;
         self.line(&format!(
             "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\" fill=\"{INK}\">share of \
              requests</text>"

@@ -86,7 +86,8 @@ fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceReq
         let Some((timestamp, index)) = line.split_once(',') else {
             bail!("{name}:{number}: {line:?} is not `{TRACE_HEADER}`");
         };
-        let (timestamp, index) = (timestamp.trim(), index.trim());
+        let timestamp = timestamp.trim();
+        let index = index.trim();
         let Some(arrival) = parse_milliseconds(timestamp) else {
             bail!("{name}:{number}: {timestamp:?} is not a time in milliseconds");
         };

@@ -62,7 +62,8 @@ impl ColumnFile<'_> {
         };
         let files = self.files()?;
         let mut writer = self.writer(files, schema).await.map_err(refused)?;
-        let (done, mut rows) = (progress.setter(), 0);
+        let done = progress.setter();
+        let mut rows = 0;
         while let Some(batch) = batches.next().await.transpose().map_err(Into::into)? {
             writer.write(&batch).await?;
             rows += batch.num_rows() as u64;
@@ -72,7 +73,8 @@ impl ColumnFile<'_> {
     }
 
     async fn writer(&self, files: FileOptions, schema: SchemaRef) -> Result<ColumnFileWriter, ColumnarError> {
-        let (name, sinks) = (self.place.to_string(), Sinks::new(self.sinks.clone()));
+        let name = self.place.to_string();
+        let sinks = Sinks::new(self.sinks.clone());
         if let Some(dataset) = &self.dataset {
             let writer = DatasetWriter::create(sinks, self.place.clone(), name, schema, files, dataset);
             return Ok(ColumnFileWriter::Dataset(Box::new(writer.await?)));

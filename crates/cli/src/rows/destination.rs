@@ -13,7 +13,7 @@ use tempfile::{Builder, TempPath};
 use crate::failure::usage;
 
 /// Characters of the name that the unfinished file's name begins with.
-const LONGEST_PREFIX: usize = 40;
+const MAX_PREFIX: usize = 40;
 
 /// Whether a file that is there already may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl RowDestination {
             Self::File { path, overwrite } => {
                 // Hidden, and as long as any file system takes.
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let name: String = [".", &name].concat().chars().take(LONGEST_PREFIX).collect();
+                let name: String = [".", &name].concat().chars().take(MAX_PREFIX).collect();
                 let mut builder = Builder::new();
                 builder.prefix(&name).suffix(".unfinished").permissions(Permissions::from_mode(0o666));
                 let unfinished = builder.tempfile_in(parent(&path));
@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn what_a_link_points_to_is_replaced_and_a_device_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        let target = folder.path().join("target");
+        let link = folder.path().join("link");
         fs::write(&target, "before").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         let (_file, unfinished) = RowDestination::at(&link, OverwriteMode::Replace).unwrap().open().unwrap();

@@ -117,10 +117,10 @@ struct CountedFile {
 impl CountedFile {
     /// Waits until the disk has it: a file that has its name must have its bytes after a crash too.
     fn sync(&self) -> Result<()> {
-        match self.file.metadata()?.is_file() {
-            true => Ok(self.file.sync_all()?),
-            false => Ok(()),
+        if self.file.metadata()?.is_file() {
+            self.file.sync_all()?;
         }
+        Ok(())
     }
 }
 

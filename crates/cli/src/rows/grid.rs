@@ -135,7 +135,8 @@ impl<W: Write> RowEncoder for TableEncoder<W> {
         let shown = self.layout.as_ref().map_or(0, Vec::len);
         let hidden: Vec<_> = self.columns.iter().skip(shown).map(|column| column.name.as_str()).collect();
         if !hidden.is_empty() {
-            let (noun, names) = (if hidden.len() == 1 { "column" } else { "columns" }, hidden.join(", "));
+            let noun = if hidden.len() == 1 { "column" } else { "columns" };
+            let names = hidden.join(", ");
             let note = format!("… {} more {noun}: {names}", hidden.len());
             let width = self.bound.width.unwrap_or(usize::MAX);
             writeln!(self.out, "{}", truncate_str(&note, width, "…"))?;
@@ -156,10 +157,12 @@ fn layout(columns: &[TableHeading], rows: &[Vec<String>], room: Option<usize>) -
     let mut used = 0;
     for width in widths {
         let gap = if layout.is_empty() { 0 } else { GAP.len() };
-        match used + gap + width <= room {
-            true => layout.push(width),
-            false if layout.is_empty() => layout.push(room.max(1)),
-            false => break,
+        if used + gap + width <= room {
+            layout.push(width);
+        } else if layout.is_empty() {
+            layout.push(room.max(1));
+        } else {
+            break;
         }
         used += gap + width;
     }
@@ -173,9 +176,10 @@ pub(crate) fn printable(text: &str) -> String {
     }
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        match letter.is_control() {
-            true => shown.extend(letter.escape_default()),
-            false => shown.push(letter),
+        if letter.is_control() {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
         }
     }
     shown

@@ -7,7 +7,7 @@ use anyhow::Result;
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     compute::cast,
-    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
+    datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef},
     ipc::writer::StreamWriter,
 };
 
@@ -97,7 +97,7 @@ fn mapped(data_type: &DataType, map: &dyn Fn(&DataType) -> DataType) -> DataType
 
 /// The field with another type.
 pub(super) fn with_type(field: &FieldRef, data_type: DataType) -> FieldRef {
-    Arc::new(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()))
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 #[cfg(test)]

@@ -101,7 +101,8 @@ impl ProgressDisplay {
 
     /// Sets how many rows and bytes are done, from any thread.
     pub(crate) fn setter(&self) -> impl Fn(u64, u64) + Send + Sync + 'static + use<> {
-        let (bar, done) = (self.bar.clone(), self.bytes.clone());
+        let bar = self.bar.clone();
+        let done = self.bytes.clone();
         move |rows, bytes| {
             bar.set_position(rows);
             done.store(bytes, Ordering::Relaxed);

@@ -28,8 +28,12 @@ impl ScanCommandStats {
 
     pub(super) fn text(&self, cache: &Cache) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
-        let (columns, pages) = (cache.stats(), cache.page_stats());
-        let (mut gets, mut heads, mut origin, mut passed) = (0, 0, 0, 0);
+        let columns = cache.stats();
+        let pages = cache.page_stats();
+        let mut gets = 0;
+        let mut heads = 0;
+        let mut origin = 0;
+        let mut passed = 0;
         for read in cache.read_stats() {
             gets += read.origin_gets;
             heads += read.origin_heads;

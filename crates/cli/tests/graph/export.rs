@@ -29,7 +29,8 @@ fn vertices_and_edges_are_those_of_the_raw_files() {
     assert_eq!(rows(&persons), raw(&root, "person_0_0.csv"));
     let edges = fs::read_to_string(folder.path().join("out/person_knows_person.csv")).unwrap();
     assert!(edges.starts_with("src,dst,creationDate\n"), "{edges}");
-    let (mut found, mut wanted) = (rows(&edges), raw(&root, "person_knows_person_0_0.csv"));
+    let mut found = rows(&edges);
+    let mut wanted = raw(&root, "person_knows_person_0_0.csv");
     found.sort();
     wanted.sort();
     assert_eq!(found, wanted);

@@ -124,8 +124,10 @@ fn what_was_exported_by_index_is_imported_again() {
         );
         let extension = if format == "json" { "jsonl" } else { format };
         let of = |name: &str| format!("{name}={format}/{name}.{extension}");
-        let (person, software) = (of("person") + ":id", of("software"));
-        let (knows, created) = (of("person_knows_person"), of("person_created_software"));
+        let person = of("person") + ":id";
+        let software = of("software");
+        let knows = of("person_knows_person");
+        let created = of("person_created_software");
         let vertices = ["--vertices", &person, "--vertices", &software, "--by-index", "--overwrite"];
         import(folder.path(), &[&vertices[..], &["--edges", &knows, "--edges", &created]].concat());
         for edge in ["person/knows/person", "person/created/software"] {

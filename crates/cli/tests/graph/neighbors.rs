@@ -63,7 +63,8 @@ fn indexes_name_vertices_and_all_properties_of_edges_come_along() {
     let degree = |index: usize| known.get(&persons[index][0]).map_or(0, Vec::len);
     assert_eq!(found.len(), 2 * degree(5) + degree(17));
     for row in &found {
-        let (of, neighbor): (usize, usize) = (row[0].parse().unwrap(), row[1].parse().unwrap());
+        let of: usize = row[0].parse().unwrap();
+        let neighbor: usize = row[1].parse().unwrap();
         assert!(known[&persons[of][0]].contains(&row[3]));
         assert_eq!(persons[neighbor][0], row[3]);
     }

@@ -8,7 +8,8 @@ use super::{described, files::names, graph, graph_fails, samples, temporary};
 fn folder_with(example: &str) -> Option<tempfile::TempDir> {
     let root = samples()?;
     let folder = temporary();
-    let (from, to) = (root.join("neo4j/data"), folder.path().join("testing/neo4j/data"));
+    let from = root.join("neo4j/data");
+    let to = folder.path().join("testing/neo4j/data");
     fs::create_dir_all(&to).unwrap();
     fs::create_dir(folder.path().join("build")).unwrap();
     for entry in fs::read_dir(from).unwrap() {

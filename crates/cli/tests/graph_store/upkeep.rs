@@ -31,7 +31,8 @@ fn a_sound_store_is_verified_and_one_that_lost_a_file_is_not() {
     let output =
         super::files::stylobate(folder.path(), &["graph", "store", "verify", "social"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
     assert!(out.contains("KNOWS") && error.contains("flaws") && error.lines().count() == 1, "{out}{error}");
 }
 

@@ -193,7 +193,9 @@ fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
 /// Appends a text as a field, quoted if it would otherwise be misread.
 fn push_quoted(out: &mut String, field: &str) {
     let needs_quotes = |byte: u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
-    if !field.is_empty() && !field.bytes().any(needs_quotes) {
+    // Readers drop an unquoted byte order mark at the start of a file.
+    let begins_with_mark = field.starts_with('\u{feff}');
+    if !field.is_empty() && !begins_with_mark && !field.bytes().any(needs_quotes) {
         out.push_str(field);
         return;
     }
@@ -236,6 +238,12 @@ mod tests {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(-3), Some(4)]));
         let written = csv(vec![("text", text), ("a,b", numbers)]);
         assert_eq!(written, "text,\"a,b\"\na,1\n,\n\"\",-3\n\"x, \"\"y\"\"\n\",4\n");
+    }
+
+    #[test]
+    fn a_leading_byte_order_mark_is_quoted() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["\u{feff}a"]));
+        assert_eq!(csv(vec![("\u{feff}x", text)]), "\"\u{feff}x\"\n\"\u{feff}a\"\n");
     }
 
     #[test]

@@ -258,7 +258,7 @@ impl CsvRecordParser {
                     self.end_field()
                 }
                 _ if byte == b'\n' => {
-                    self.end_field();
+                    self.end_last_field();
                     self.line += 1;
                     self.check_size()?;
                     return Ok((at, true));
@@ -288,14 +288,19 @@ impl CsvRecordParser {
         count
     }
 
-    fn end_field(&mut self) -> CsvFieldState {
+    /// Ends the last field of a record, whose line may end with a carriage return and a line feed.
+    fn end_last_field(&mut self) {
         let start = self.ends.last().map_or(0, |(end, _)| *end);
         let is_bare = self.state == CsvFieldState::Bare;
-        // A line may end with a carriage return and a line feed.
         if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
             self.bytes.pop();
         }
 
+        self.end_field();
+    }
+
+    fn end_field(&mut self) -> CsvFieldState {
+        let start = self.ends.last().map_or(0, |(end, _)| *end);
         let kind = match self.state {
             CsvFieldState::Start => CsvFieldKind::Missing,
             CsvFieldState::Bare if self.bytes.len() == start => CsvFieldKind::Missing,
@@ -315,7 +320,7 @@ impl CsvRecordParser {
             }
             CsvFieldState::Start if self.ends.is_empty() => Ok(false),
             _ => {
-                self.end_field();
+                self.end_last_field();
                 Ok(true)
             }
         }

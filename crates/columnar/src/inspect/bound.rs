@@ -198,13 +198,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn uuid(bytes: &[u8]) -> String {
-    let mut text = hex(bytes);
-    for at in [20, 16, 12, 8] {
-        if text.len() == 32 + [20, 16, 12, 8].iter().filter(|dash| **dash > at).count() {
-            text.insert(at, '-');
-        }
-    }
-    text
+    uuid::Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |id| id.to_string())
 }
 
 #[cfg(test)]

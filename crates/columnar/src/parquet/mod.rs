@@ -341,10 +341,13 @@ impl ParquetFile {
     pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
         let rows = self.unit_rows(unit);
         let leaves = columns.iter().flat_map(|column| self.wanted(column));
-        let widest = leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok()).map(footer::value_bytes).max();
+        let widest =
+            leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok()).map(footer::value_bytes).max();
 
         match widest {
-            Some(bytes) if bytes > max_bytes => (u128::from(rows) * u128::from(max_bytes) / u128::from(bytes)) as u64,
+            Some(bytes) if bytes > max_bytes => {
+                (u128::from(rows) * u128::from(max_bytes) / u128::from(bytes)) as u64
+            }
             _ => rows,
         }
     }

@@ -198,6 +198,13 @@ pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRe
     }
 }
 
+/// Returns whether a record is unchanged by writing and reading it again; `None` if the bytes are no record.
+pub(crate) fn record_survives_rewrite(bytes: &[u8], version: u64) -> Option<bool> {
+    let record = parse(bytes, version).ok()?;
+    let again = to_bytes(&record).and_then(|bytes| parse(&bytes, version));
+    Some(again.is_ok_and(|again| again == record))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,8 @@ mod traverse;
 mod upkeep;
 mod write;
 
+/// For fuzzing.
+pub(crate) use self::log::record_survives_rewrite;
 pub use self::{
     graph_store::GraphStore,
     log::entry::LogEntry,

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use uuid::{NoContext, Timestamp, Uuid};
+
 use crate::{Error, Result};
 
 /// Column of results and batches with the indexes of vertices.
@@ -11,13 +13,10 @@ const MAX_NAME: usize = 128;
 
 /// Returns a name that no other file or commit has: a UUID of version 7, so that later ones sort after earlier ones.
 pub(crate) fn uuid7() -> String {
-    let milliseconds = now_ms().max(0) as u128 & ((1 << 48) - 1);
-    let random: u128 = rand::random();
-    let bits =
-        milliseconds << 80 | 0x7 << 76 | (random >> 64 & 0xFFF) << 64 | 0b10 << 62 | random & ((1 << 62) - 1);
-    let hex = format!("{bits:032x}");
-    let part = |range| hex.get::<std::ops::Range<usize>>(range).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Not `Uuid::now_v7`, which takes a lock: a forked child may inherit it locked.
+    let time = Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
+    Uuid::new_v7(time).to_string()
 }
 
 /// Returns the milliseconds since 1970.

@@ -15,6 +15,8 @@ mod auth;
 mod authorize;
 mod door;
 mod forward;
+#[doc(hidden)]
+pub mod fuzzing;
 mod operation;
 mod operations;
 mod read;

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 pub(crate) use ahead::{ReadAheadBytes, ReadAheadGuard, ReadAheadQuota};
-pub(crate) use disk::WriteBacklog;
+pub(crate) use disk::{WriteBacklog, header_survives_rewrite};
 pub(crate) use long_reads::{LongRead, LongReads};
 pub use options::CacheOptions;
 pub(crate) use page::{BlockSet, ENTRY_OVERHEAD, PageKey, PageLayout, PagePiece};

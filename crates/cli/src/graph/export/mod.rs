@@ -28,7 +28,7 @@ use crate::{
 /// Rows of a row group of Parquet, at most.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Letters of a file's name without its extension, at most.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +106,8 @@ async fn export(args: &ExportArgs) -> Result<()> {
     let rows = rows(&graph).await?;
     let progress = ProgressDisplay::new(Some(rows), args.quiet)?;
     let folder = NewFolder::create(&args.folder, args.force)?;
-    let (mut names, mut taken) = (Vec::new(), HashSet::new());
+    let mut names = Vec::new();
+    let mut taken = HashSet::new();
     let mut written = WriteTotals::default();
     for table in tables {
         let name = args.file_name(&table.name, &mut taken);
@@ -191,7 +192,7 @@ impl ExportArgs {
         };
         let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
         let mut stem: String = name.chars().map(plain).collect();
-        while stem.len() > LONGEST_NAME {
+        while stem.len() > MAX_NAME_BYTES {
             stem.pop();
         }
         if stem.starts_with('.') {

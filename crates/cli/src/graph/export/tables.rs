@@ -118,9 +118,12 @@ fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array
 /// Both ends, then properties.
 fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     let view = graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?;
-    let ends = match keys {
-        false => None,
-        true => Some((keys_of(graph, &info.src_type)?, keys_of(graph, &info.dst_type)?)),
+    let ends = if keys {
+        let sources = keys_of(graph, &info.src_type)?;
+        let destinations = keys_of(graph, &info.dst_type)?;
+        Some((sources, destinations))
+    } else {
+        None
     };
     let schema = edge_schema(&view, ends.as_ref());
     let chunks = sliced(view.stream().map_err(Error::from));

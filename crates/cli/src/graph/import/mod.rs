@@ -36,7 +36,7 @@ use crate::{
 /// Memory where nobody said how much, unless that is more than half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
 /// What is read of sources is read once: pages and decoded columns need little.
-const MOST_FOR_SOURCES: ByteSize = ByteSize::mib(256);
+const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -169,7 +169,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let name = args.name.as_ref().or(plan.name.as_ref());
     let name = name.ok_or_else(|| usage("--name is missing, and the SPEC has no graphar.name"))?;
     let memory = args.memory();
-    let for_sources = ByteSize::bytes((memory.as_u64() / 4).min(MOST_FOR_SOURCES.as_u64()));
+    let for_sources = ByteSize::bytes((memory.as_u64() / 4).min(MAX_SOURCE_MEMORY.as_u64()));
     let cache = Cache::open(CacheOptions::new(for_sources)).await?;
     let reading = ImportSourceOpener { cache: &cache, options: &args.option, threads: args.threads };
     let sources = ImportSources::open(&plan, &reading).await?;
@@ -192,7 +192,8 @@ struct ImportSources {
 
 impl ImportSources {
     async fn open(plan: &ImportPlan, reading: &ImportSourceOpener<'_>) -> Result<Self> {
-        let (mut vertices, mut edges) = (Vec::new(), Vec::new());
+        let mut vertices = Vec::new();
+        let mut edges = Vec::new();
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
         }
@@ -213,7 +214,8 @@ impl ImportSources {
         plan: &ImportPlan,
         args: &ImportArgs,
     ) -> Result<ImportedGraph, GraphError> {
-        let (mut vertices, mut edges) = (Vec::new(), Vec::new());
+        let mut vertices = Vec::new();
+        let mut edges = Vec::new();
         for (of_type, source) in plan.vertices.iter().zip(self.vertices) {
             let count = writer.vertices(of_type.write(&source), source.stream()).await?;
             vertices.push((of_type.vertex_type.clone(), count));

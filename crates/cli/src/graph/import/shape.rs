@@ -28,7 +28,8 @@ impl ImportProjection {
         let Some(plan) = plan else {
             return Ok(Self { places: (0..arriving.fields().len()).collect(), schema: arriving.clone() });
         };
-        let (mut places, mut fields): (Vec<usize>, Vec<FieldRef>) = (Vec::new(), Vec::new());
+        let mut places: Vec<usize> = Vec::new();
+        let mut fields: Vec<FieldRef> = Vec::new();
         for column in plan {
             let (place, field) = arriving.column_with_name(&column.column).ok_or_else(|| {
                 let names: Vec<_> = arriving.fields().iter().map(|field| field.name().as_str()).collect();
@@ -101,7 +102,8 @@ mod tests {
     use super::*;
 
     fn column(column: &str, name: &str, property_type: PropertyType, is_nullable: bool) -> ImportColumnPlan {
-        let (column, name) = (column.to_owned(), name.to_owned());
+        let column = column.to_owned();
+        let name = name.to_owned();
         ImportColumnPlan { column, name, property_type: Some(property_type), is_nullable }
     }
 

@@ -82,15 +82,14 @@ fn vertex(at: &SpecContext<'_>, yaml: ImportVertexYaml) -> Result<VertexImportPl
         return Err(at.wrong(format!("{} are primary: one property is, at most", keys.join(" and "))));
     }
     let source = one_source(at, &yaml.sources)?;
-    let columns = match source.columns.0.is_empty() {
-        false => source.columns.0.clone(),
-        true => properties.iter().map(|property| (property.name.clone(), property.name.clone())).collect(),
+    let columns = if source.columns.0.is_empty() {
+        properties.iter().map(|property| (property.name.clone(), property.name.clone())).collect()
+    } else {
+        source.columns.0.clone()
     };
     // Without properties, all columns are.
-    let columns = match properties.is_empty() {
-        true => None,
-        false => Some(property_columns(at, &columns, &properties)?),
-    };
+    let columns =
+        if properties.is_empty() { None } else { Some(property_columns(at, &columns, &properties)?) };
     Ok(VertexImportPlan {
         source: source_plan(at, source, columns)?,
         key: keys.pop(),
@@ -109,12 +108,12 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
     let source = one_source(at, &yaml.sources)?;
     let mut pairs = source.columns.0.clone();
     let by_index = INDEXES.iter().all(|index| pairs.iter().any(|(_, name)| name == index));
-    let [from, to] = match by_index {
-        true => INDEXES.map(str::to_owned),
-        false => {
-            let from = end(at, "src", &yaml.src_type, yaml.src_prop.as_deref(), vertices)?;
-            [from, end(at, "dst", &yaml.dst_type, yaml.dst_prop.as_deref(), vertices)?]
-        }
+    let [from, to] = if by_index {
+        INDEXES.map(str::to_owned)
+    } else {
+        let from = end(at, "src", &yaml.src_type, yaml.src_prop.as_deref(), vertices)?;
+        let to = end(at, "dst", &yaml.dst_type, yaml.dst_prop.as_deref(), vertices)?;
+        [from, to]
     };
     if pairs.is_empty() {
         pairs = [&from, &to]
@@ -238,7 +237,8 @@ fn order(at: &SpecContext<'_>, yaml: &ImportListYaml) -> Result<AdjacencyOrder> 
 /// The only source. An entry without a path, as there is one in examples of the official importer, belongs to the next.
 fn one_source(at: &SpecContext<'_>, sources: &[ImportSourceYaml]) -> Result<ImportSourceYaml> {
     let mut with_path = sources.iter().filter(|source| source.path.is_some());
-    let (first, second) = (with_path.next(), with_path.next());
+    let first = with_path.next();
+    let second = with_path.next();
     let mut source = first.ok_or_else(|| at.wrong("sources: there is none with a path"))?.clone();
     if second.is_some() {
         return Err(at.wrong("sources: there is more than one: join them, or name them with a pattern"));

@@ -8,7 +8,7 @@ use super::degrees::{self, DegreeStats};
 use crate::rows::ProgressDisplay;
 
 /// Vertices and edges whose degrees are counted unasked: it takes a moment.
-const FEW: u64 = 5_000_000;
+const MAX_COUNTED: u64 = 5_000_000;
 
 /// A graph, for people and for programs.
 #[derive(Clone, Debug, Serialize)]
@@ -83,7 +83,7 @@ impl GraphSummary {
 
     /// Whether degrees are counted unasked.
     pub(super) fn is_small(&self) -> bool {
-        self.vertex_count() <= FEW && self.edge_count() <= FEW
+        self.vertex_count() <= MAX_COUNTED && self.edge_count() <= MAX_COUNTED
     }
 
     /// Counts the edges of each vertex, by all lists that tell.

@@ -67,8 +67,8 @@ async fn create(args: &CreateArgs) -> Result<()> {
         }
     }
     let store = args.place.create(&cache, schema, args.data.store_options()).await?;
-    match args.data.is_empty() {
-        true => Ok(()),
-        false => tables.load(&store, &args.place.shown(), &args.data).await,
+    if args.data.is_empty() {
+        return Ok(());
     }
+    tables.load(&store, &args.place.shown(), &args.data).await
 }

@@ -33,7 +33,7 @@ use crate::{
 /// Memory where nobody said how much, unless that is more than half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
 /// What is read of sources is read once: pages and decoded columns need little.
-const MOST_FOR_SOURCES: ByteSize = ByteSize::mib(256);
+const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 /// What is loaded, and with what.
 #[derive(Args, Clone, Debug)]
@@ -84,7 +84,7 @@ impl DataArgs {
     }
 
     fn for_sources(&self) -> ByteSize {
-        ByteSize::bytes((self.memory().as_u64() / 4).min(MOST_FOR_SOURCES.as_u64()))
+        ByteSize::bytes((self.memory().as_u64() / 4).min(MAX_SOURCE_MEMORY.as_u64()))
     }
 
     /// How a store is opened that this is loaded into.
@@ -116,7 +116,8 @@ impl DataArgs {
             known: &names,
         })?;
         let reading = ImportSourceOpener { cache, options, threads: self.threads };
-        let (mut vertices, mut edges) = (Vec::new(), Vec::new());
+        let mut vertices = Vec::new();
+        let mut edges = Vec::new();
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
         }

@@ -144,9 +144,10 @@ impl QueryArgs {
         let key = of_type
             .and_then(|of_type| of_type.properties.iter().find(|property| property.name == of_type.key));
         let is_text = key.is_some_and(|key| key.property_type == PropertyType::String);
-        let keys: ArrayRef = match is_text || key.is_none() {
-            true => Arc::new(StringArray::from_iter_values(texts)),
-            false => Arc::new(Int64Array::from(numbers()?)),
+        let keys: ArrayRef = if is_text || key.is_none() {
+            Arc::new(StringArray::from_iter_values(texts))
+        } else {
+            Arc::new(Int64Array::from(numbers()?))
         };
         Ok(VertexIds::Keys(keys))
     }

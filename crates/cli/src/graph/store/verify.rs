@@ -66,7 +66,8 @@ async fn verify(args: &StoreVerifyArgs) -> Result<()> {
     match found.flaws.as_slice() {
         [] => {
             if !args.json && !args.quiet {
-                let (parts, chunks) = (grouped(found.parts), grouped(found.chunks));
+                let parts = grouped(found.parts);
+                let chunks = grouped(found.chunks);
                 eprintln!(
                     "{}: version {} is sound: {parts} parts, {chunks} chunks",
                     args.place.shown(),

@@ -12,7 +12,9 @@ fn distribution(times_ms: impl IntoIterator<Item = f64>) -> LatencyDistribution 
 
 /// Checks that elements nest, attributes are quoted and nothing stands unescaped; returns all character data.
 fn text_of(svg: &str) -> String {
-    let (mut open, mut text, mut rest) = (Vec::new(), String::new(), svg);
+    let mut open = Vec::new();
+    let mut text = String::new();
+    let mut rest = svg;
     while let Some(start) = rest.find('<') {
         let (characters, tag) = rest.split_at(start);
         assert!(!characters.contains('>'), "{characters}");
@@ -22,7 +24,8 @@ fn text_of(svg: &str) -> String {
         }
         text.push_str(characters);
         let end = tag.find('>').expect("each tag ends");
-        let (inner, after) = (&tag[1..end], &tag[end + 1..]);
+        let inner = &tag[1..end];
+        let after = &tag[end + 1..];
         match inner.strip_prefix('/') {
             Some(name) => assert_eq!(open.pop(), Some(name)),
             None => {
@@ -66,7 +69,8 @@ fn names_are_escaped_and_shortened() {
 
 #[test]
 fn nothing_recorded_is_a_row_of_dashes_without_a_curve() {
-    let (none, some) = (distribution([]), distribution([5.0, 6.0]));
+    let none = distribution([]);
+    let some = distribution([5.0, 6.0]);
     let series = [
         LatencySeries { name: "a".into(), latency: &none },
         LatencySeries { name: "b".into(), latency: &some },

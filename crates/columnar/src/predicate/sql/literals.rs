@@ -1,5 +1,7 @@
 //! Literals of SQL: numbers as exact as they are written, casts, and arithmetic of dates and decimals.
 
+use uuid::Uuid;
+
 use crate::{
     Result,
     predicate::{
@@ -56,12 +58,10 @@ pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>> {
 
 /// Parses a UUID, with or without hyphens, to its 16 bytes.
 pub(crate) fn uuid(text: &str) -> Option<Vec<u8>> {
-    let hyphens = |text: &str| text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
-    match text.len() {
-        32 => bytes(text).ok(),
-        36 if hyphens(text) => bytes(&text.replace('-', "")).ok(),
-        _ => None,
-    }
+    // The library also takes braces and URNs, both of other lengths.
+    let is_plain = matches!(text.len(), 32 | 36);
+    let id = Uuid::try_parse(text).ok().filter(|_| is_plain)?;
+    Some(id.into_bytes().to_vec())
 }
 
 /// Parses a string that spells a number.

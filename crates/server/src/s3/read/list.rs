@@ -1,5 +1,6 @@
 //! ListBuckets and both versions of ListObjects.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
@@ -27,6 +28,10 @@ const NO_VERSION: &str = "null";
 
 /// Maximum keys and prefixes of one answer, as in S3.
 const MAX_KEYS: i32 = 1000;
+
+/// Bytes to escape in keys that are percent-encoded: all but those that S3's listings leave as they are.
+const LISTED_KEY: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
 pub(crate) fn list_buckets(
     door: &S3Backend,
@@ -237,18 +242,7 @@ impl KeyEncoding {
     pub(crate) fn apply(self, text: String) -> String {
         match self {
             Self::Plain => text,
-            Self::Url => {
-                let mut encoded = String::with_capacity(text.len());
-                for byte in text.bytes() {
-                    match byte {
-                        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => {
-                            encoded.push(char::from(byte));
-                        }
-                        _ => encoded.push_str(&format!("%{byte:02X}")),
-                    }
-                }
-                encoded
-            }
+            Self::Url => utf8_percent_encode(&text, LISTED_KEY).to_string(),
         }
     }
 }

@@ -195,6 +195,19 @@ pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
     is_plausible.then_some(len)
 }
 
+/// Returns whether a header is unchanged by encoding and decoding it again; `None` if the bytes are no header of a log
+/// of these sizes.
+pub(crate) fn header_survives_rewrite(
+    bytes: &[u8],
+    capacity: u64,
+    page_size: u64,
+    block_size: u64,
+) -> Option<bool> {
+    let geometry = LogGeometry::new(capacity, page_size, block_size);
+    let header = BatchHeader::decode(bytes, &geometry)?;
+    Some(BatchHeader::decode(&header.encode(), &geometry).is_some_and(|again| again == header))
+}
+
 fn decode_entry(input: &mut BatchHeaderInput<'_>, geometry: &LogGeometry) -> Option<BatchEntry> {
     let object = ObjectHash(u128::from_le_bytes(input.array()?));
     let page = input.u32()?;

@@ -45,6 +45,8 @@ use std::{
 };
 
 pub(crate) use aligned::AlignedBuffer;
+/// For fuzzing.
+pub(crate) use batch::header_survives_rewrite;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
