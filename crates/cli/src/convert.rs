@@ -1,4 +1,4 @@
-//! `stylobate convert`: files of one format into a file of another, or into a partitioned folder of them.
+//! `stylobate convert`: converts files to one file of another format, or to a partitioned folder.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -46,39 +46,39 @@ the source stores as dictionaries are dictionaries again.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 
-/// What the user asked of `stylobate convert`.
+/// The arguments of `stylobate convert`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// A Parquet, ORC, CSV, JSON or Arrow IPC file, a folder of them or a pattern, here or below s3://, gs://, az:// or
-    /// http(s)://
+    /// A Parquet, ORC, CSV, JSON or Arrow IPC file, a folder of them or a pattern, local or below s3://, gs://, az://
+    /// or http(s)://
     #[arg(value_name = "SOURCE")]
     source: String,
 
-    /// The file to write, which appears when it is whole; its extension says the format: .parquet, .orc, .csv, .jsonl, .ndjson
-    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). Parquet and ORC may go to
-    /// a URL, too. `-` is standard output
+    /// The output file, created atomically. Its extension selects the format: .parquet, .orc, .csv, .jsonl, .ndjson or
+    /// .json (JSON lines), .arrow or .feather (Arrow IPC file), .arrows (Arrow IPC stream). Parquet and ORC may also go
+    /// to a URL. `-` is standard output
     #[arg(value_name = "DEST")]
     destination: PathBuf,
 
-    /// The format, whatever the extension says
+    /// The output format; overrides the extension
     #[arg(long, value_name = "FORMAT")]
     to: Option<ConvertFormat>,
 
-    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
-    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    /// Codec of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC:
+    /// none, snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
     #[arg(long, value_name = "CODEC")]
     compression: Option<String>,
 
-    /// Of Parquet: rows of a row group at most [default: 1048576]
+    /// Maximum rows per row group, for Parquet [default: 1048576]
     #[arg(long, value_name = "ROWS", value_parser = row_group_rows)]
     row_group_rows: Option<usize>,
 
-    /// Of Parquet and ORC: how the file is written: auto, thread, io_uring or io_uring_direct
+    /// File writer, for Parquet and ORC: auto, thread, io_uring or io_uring_direct
     #[arg(long, value_name = "SINK", default_value = "auto")]
     sink: SinkKind,
 
-    /// Of Parquet and ORC: what a local file survives: fsync, a loss of power; none, the end of the process
+    /// Durability of a local file, for Parquet and ORC: fsync survives a power loss, none only the end of the process
     #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
     durability: Durability,
 
@@ -86,21 +86,22 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     force: bool,
 
-    /// Of Parquet and ORC: columns, with commas, whose values name folders below DEST: day=2026-01-01/part-00000.parquet
+    /// Partition columns, separated by commas, for Parquet and ORC; their values name folders below DEST:
+    /// day=2026-01-01/part-00000.parquet
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     partition_by: Vec<String>,
 
-    /// Of --partition-by: what becomes of data files that are there: error; append, which adds to them; overwrite or
-    /// overwrite_partitions, which remove those that stylobate wrote, in all folders or in those that get rows. Files of
-    /// other writers stay [default: error]
+    /// Handling of existing data files, with --partition-by: error; append, which adds files; overwrite or
+    /// overwrite_partitions, which remove files that stylobate wrote, in all folders or only in those that receive
+    /// rows. Files of other writers are kept [default: error]
     #[arg(long, value_name = "MODE")]
     mode: Option<DatasetMode>,
 
-    /// Of --partition-by: bytes of a file, about, after which the next begins, such as 256MiB
+    /// Approximate size after which the next file begins, with --partition-by, such as 256MiB
     #[arg(long, value_name = "SIZE")]
     max_file_size: Option<ByteSize>,
 
-    /// Do not say what was written
+    /// Do not print a summary
     #[arg(long, short)]
     quiet: bool,
 
@@ -113,22 +114,22 @@ enum ConvertFormat {
     Csv,
     /// One object per line
     Json,
-    /// Arrow IPC, the file
+    /// Arrow IPC file
     Arrow,
-    /// Arrow IPC, the stream
+    /// Arrow IPC stream
     Arrows,
     Parquet,
     Orc,
 }
 
-/// What is made, and where.
+/// The format and destination of the output.
 #[derive(Debug)]
 enum ConvertOutput {
     Rows(RowFormat, RowDestination),
     Columns(ColumnFormat, Place),
 }
 
-/// What is made.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConvertTarget {
     Rows(RowFormat),
@@ -136,18 +137,18 @@ enum ConvertTarget {
 }
 
 const ROW_GROUP_ROWS: usize = 1 << 20;
-/// What a writer takes of the memory at most: with more, its row groups and stripes would be no larger.
+/// Maximum memory of the writer: more would not make its row groups and stripes larger.
 const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
 
 fn row_group_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
 }
 
-/// Converts, until told to stop.
+/// Runs the command until it ends or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or data or storage is; then there is no new file.
+/// If the command line is wrong, or reading or writing fails; then no new file is left.
 pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
     until_stopped(convert(&args)).await
 }
@@ -162,10 +163,12 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
     if is_terminal && matches!(target, ConvertTarget::Rows(format) if format.is_binary()) {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
+
     let dictionary = match target {
         ConvertTarget::Rows(RowFormat::ArrowFile) => Dictionaries::None,
         ConvertTarget::Rows(_) | ConvertTarget::Columns(_) => Dictionaries::AsWritten,
     };
+
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
     let request = request.with_codes(matches!(target, ConvertTarget::Columns(_)));
     let cache = open_cache(args.memory_for_reading(target)).await?;
@@ -183,6 +186,7 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
             args.column_file(format, place).write(schema, scan.stream(), &progress).await?
         }
     };
+
     progress.clear();
     if is_file && !args.quiet {
         let seconds = started.elapsed().as_secs_f64();
@@ -194,6 +198,7 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
             grouped((drained.rows as f64 / seconds) as u64),
         );
     }
+
     Ok(())
 }
 
@@ -219,7 +224,7 @@ impl ConvertArgs {
         }))
     }
 
-    /// No option is given that the format has not.
+    /// Fails if an option is given that the format does not have.
     fn check(&self, target: ConvertTarget) -> Result<()> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
         let is_one_file = self.partition_by.is_empty();
@@ -232,6 +237,7 @@ impl ConvertArgs {
         if !is_one_file && self.force {
             return Err(usage("--force is for one file only: of --partition-by, say --mode overwrite"));
         }
+
         match target {
             ConvertTarget::Rows(_) if self.compression.is_some() => {
                 refused("--compression", "Parquet and ORC")
@@ -245,7 +251,7 @@ impl ConvertArgs {
         }
     }
 
-    /// Where it goes. A file that is there and must not be replaced is found out here, before any work is done.
+    /// Returns the output. Fails before any work if the file exists and must not be replaced.
     fn output(&self, target: ConvertTarget) -> Result<ConvertOutput> {
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let format = match target {
@@ -257,23 +263,26 @@ impl ConvertArgs {
                 if !self.partition_by.is_empty() {
                     return Ok(ConvertOutput::Columns(format, Place::File(self.destination.clone())));
                 }
+
                 let RowDestination::File { path, .. } = RowDestination::at(&self.destination, overwrite)?
                 else {
                     return Err(usage("Parquet and ORC go into a file: name one"));
                 };
+
                 return Ok(ConvertOutput::Columns(format, Place::File(path)));
             }
         };
+
         Ok(ConvertOutput::Rows(format, RowDestination::at(&self.destination, overwrite)?))
     }
 
-    /// Half of the memory that was given.
+    /// Returns the writer's half of `--memory`.
     fn memory_for_writing(&self) -> Option<ByteSize> {
         let half = self.request.memory?.as_u64() / 2;
         Some(ByteSize::bytes(half.min(MAX_WRITER_MEMORY.as_u64())))
     }
 
-    /// What the writer leaves of it.
+    /// Returns the rest of `--memory`.
     fn memory_for_reading(&self, target: ConvertTarget) -> Option<ByteSize> {
         let memory = self.request.memory?;
         let writing = self.memory_for_writing().filter(|_| matches!(target, ConvertTarget::Columns(_)));
@@ -284,6 +293,7 @@ impl ConvertArgs {
         if self.partition_by.is_empty() {
             return None;
         }
+
         let options = DatasetOptions::default()
             .with_partition_by(self.partition_by.clone())
             .with_mode(self.mode.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! How a verb fails: the one line that is printed, and the exit code.
+//! Errors of commands: the line that is printed, and the exit code.
 
 use std::{error::Error as StdError, fmt, io, sync::Arc};
 
@@ -10,11 +10,11 @@ use stylobate_storage::redacted;
 
 use crate::out::ReaderGone;
 
-/// Something is wrong with what the user typed, rather than with data or storage.
+/// An error in the user's input, as opposed to data or storage.
 #[derive(Debug)]
 pub(crate) struct UsageError(String);
 
-/// An error of what the user typed. Its text says what to type instead.
+/// Creates an error in the user's input. Its text says how to correct it.
 pub(crate) fn usage(text: impl Into<String>) -> Error {
     Error::new(UsageError(text.into()))
 }
@@ -27,7 +27,7 @@ impl fmt::Display for UsageError {
 
 impl StdError for UsageError {}
 
-/// 2 for what the user typed, what the node says for a node that did not start, 1 for anything else.
+/// Returns 2 for errors in the user's input, the code of the error for a node that did not start, 1 otherwise.
 pub(crate) fn exit_code(error: &Error) -> u8 {
     use stylobate_columnar::Error as Columnar;
     use stylobate_datagen::Error as Datagen;
@@ -36,10 +36,12 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ServerError>() {
         return error.exit_code();
     }
+
     let mistyped = matches!(
         error.downcast_ref(),
         Some(Columnar::NoSuchColumn { .. } | Columnar::Predicate { .. } | Columnar::Pattern { .. })
     );
+
     let mistyped = mistyped
         || matches!(
             error.downcast_ref(),
@@ -51,6 +53,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
                     | Datagen::Occupied { .. }
             )
         );
+
     let mistyped = mistyped
         || matches!(
             error.downcast_ref(),
@@ -67,10 +70,11 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
                     | Graph::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
             )
         );
+
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
 }
 
-/// The error and what caused it. A cause that its effect quotes already is left out.
+/// Formats the error and its causes, without causes that are already quoted.
 pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_column) {
         return line;
@@ -78,27 +82,30 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_in_graph) {
         return line;
     }
+
     let mut line = String::new();
     for cause in error.chain() {
         let text = cause.to_string();
-        // What an origin's client says quotes URLs as they were sent, signatures and all.
+        // Errors of object store clients quote URLs with their signatures.
         let text = if line.is_empty() { text.into() } else { redacted(&text) };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+
         if line.is_empty() {
             line = text;
         } else if !line.contains(&text) {
             line = format!("{line}: {text}");
         }
     }
+
     line
 }
 
-/// Whether the reader of our output went away.
+/// Returns whether the reader of standard output closed the pipe.
 pub(crate) fn is_closed_pipe(error: &Error) -> bool {
     let closed = |error: &io::Error| error.get_ref().is_some_and(|cause| cause.is::<ReaderGone>());
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(closed)
-            // What arrow wraps is not among the sources.
+            // ArrowError does not expose the wrapped error as its source.
             || arrow_error(cause).is_some_and(|error| matches!(error, ArrowError::IoError(_, error) if closed(error)))
     })
 }
@@ -107,11 +114,13 @@ fn arrow_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a ArrowError
     cause.downcast_ref().or_else(|| cause.downcast_ref::<Arc<ArrowError>>().map(|error| &**error))
 }
 
-/// Names the column that was probably meant, or else some that there are: a file may have thousands.
+/// Suggests the most similar column, or lists the first of them: a file may have thousands.
 fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     const NAMED: usize = 30;
+
     let stylobate_columnar::Error::NoSuchColumn { column, available } = error else { return None };
     let names: Vec<&str> = available.split(", ").collect();
+
     Some(match nearest(column, &names) {
         Some(name) => format!("no column {column}; did you mean {name}?"),
         None if names.len() > NAMED => {
@@ -123,7 +132,7 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     })
 }
 
-/// Names the type or property of a graph that was probably meant.
+/// Suggests the most similar type or property of a graph.
 fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
     use stylobate_graph::Error::{NoSuchEdgeType, NoSuchProperty, NoSuchVertexType};
 
@@ -135,11 +144,12 @@ fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
         }
         _ => return None,
     };
+
     let meant = nearest(asked, &available.split(", ").collect::<Vec<_>>())?;
     Some(format!("{unknown}; did you mean {meant}?"))
 }
 
-/// The name that differs least, if it differs little: in case, in a letter of three, or in the struct that it is in.
+/// Returns the most similar name, if it differs only in case, in one character of three, or in the enclosing struct.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
@@ -148,6 +158,7 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
         let inner = if last(known) == lower { 1 } else { usize::MAX };
         (whole.min(inner), *known)
     });
+
     let (distance, known) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= (name.chars().count() / 3).max(1)).then_some(known)
 }
@@ -174,6 +185,7 @@ mod tests {
             let available = available.to_owned();
             in_one_line(&Error::new(stylobate_columnar::Error::NoSuchColumn { column, available }))
         };
+
         assert_eq!(no("l_shipmod", "a, l_shipmode"), "no column l_shipmod; did you mean l_shipmode?");
         assert_eq!(no("nmae", "id, name"), "no column nmae; did you mean name?");
         assert_eq!(no("CITY", "name, address.city"), "no column CITY; did you mean address.city?");
@@ -217,6 +229,7 @@ mod tests {
             context: "x".to_owned(),
             source
         })));
+
         assert!(!is_closed_pipe(&anyhow!("x")));
     }
 }

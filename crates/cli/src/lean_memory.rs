@@ -1,16 +1,16 @@
-//! Little memory beyond what is asked for, for work that has a bound to keep.
+//! Allocator settings for commands with a memory limit.
 
-/// The number of mimalloc's option that says after how many milliseconds memory that was given back goes to the system.
+/// mimalloc's option `purge_delay`: milliseconds until freed memory is returned to the system.
 const PURGE_DELAY: i32 = 15;
 
-/// From now on the process takes memory in the smallest pages that there are, and gives it back at once. Where rows are
-/// made and sorted in many pieces it would otherwise hold up to twice as much, and gain nothing unless memory is very
-/// short. What the environment says (`MIMALLOC_PURGE_DELAY`) goes before.
+/// Disables transparent huge pages and returns freed memory at once. Without this, commands that build and sort rows in
+/// many pieces hold up to twice as much memory, with no gain in speed. The environment variable `MIMALLOC_PURGE_DELAY`
+/// takes precedence.
 pub(crate) fn be_lean() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     #[expect(unsafe_code, reason = "a call to C")]
-    // SAFETY: it takes two numbers, may be called at any time, and looks at the first of them.
+    // SAFETY: the function takes two integers, checks the first and may be called at any time.
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, 0);
     }

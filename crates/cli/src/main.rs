@@ -1,4 +1,4 @@
-//! The command `stylobate`: one file per verb.
+//! The command `stylobate`: one file per subcommand.
 
 mod convert;
 mod demo;
@@ -26,15 +26,15 @@ use tokio::{
 
 use crate::failure::{exit_code, in_one_line, is_closed_pipe};
 
-/// Answers of many sizes come and go on all threads: the system's allocator costs more time, and keeps more memory.
+/// Buffers of many sizes are allocated on all threads: the system allocator is slower there and retains more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long a thread waits for more to do where graphs are loaded. What it freed, and what others freed of its memory,
-/// stays with it until it ends: with the usual ten seconds a load may hold several times what it was given.
+/// Idle time after which a blocking thread ends, for graph commands. Memory freed by or for a thread stays with it
+/// until it ends: with tokio's default of ten seconds, a load may hold several times its memory limit.
 const KEEP_ALIVE: Duration = Duration::from_millis(10);
 
-/// Sent to a process that writes beyond its largest file (`ulimit -f`), by default to end it.
+/// The signal for exceeding the file size limit (`ulimit -f`), which ends a process by default.
 const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
 
 /// One I/O layer for columnar data on object storage.
@@ -47,31 +47,31 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum CliCommand {
-    /// A storage node: caches buckets and folders, and serves them over S3 and Arrow Flight
+    /// Run a storage node: cache buckets and folders, and serve them over S3 and Arrow Flight
     ///
     /// Exit codes: 2 wrong command line or configuration, 3 address in use, 4 origin unreachable, 5 cache folder
     /// locked or not writable, 1 anything else.
     Serve(Box<serve::ServeArgs>),
-    /// Rows of Parquet and ORC files, as a table or for the next program
+    /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
-    /// Writes rows of Parquet and ORC files as Parquet, CSV, JSON or Arrow IPC
+    /// Convert Parquet and ORC files to Parquet, CSV, JSON or Arrow IPC
     Convert(Box<convert::ConvertArgs>),
-    /// What is in Parquet and ORC files, apart from their values
+    /// Show the metadata of Parquet and ORC files
     Inspect(inspect::InspectArgs),
-    /// TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC, and whether it is still what was made
+    /// Generate and verify TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC
     Generate(Box<generate::GenerateArgs>),
-    /// Graphs in the GraphAr format: what is in them, neighbours of vertices, import and export; and graph stores
+    /// Inspect, query, import and export graphs in the GraphAr format, and manage graph stores
     Graph(Box<graph::GraphArgs>),
-    /// The main job on embedded defaults, with a table of what it measured
+    /// Run a node on generated data, and print what it measured
     Demo(demo::DemoArgs),
-    /// Plays a request trace against a node, and reports latencies
+    /// Play a request trace against a node, and report latencies
     Replay(Box<replay::ReplayArgs>),
 }
 
 fn main() -> ExitCode {
     match run(Cli::parse().verb) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever wanted more would have read it.
+        // The reader has read all that it wanted.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("stylobate: {}", in_one_line(&error));
@@ -84,12 +84,14 @@ fn run(verb: CliCommand) -> anyhow::Result<()> {
     if !matches!(verb, CliCommand::Serve(_)) {
         logging::start_from_environment()?;
     }
+
     let mut builder = Builder::new_multi_thread();
     if matches!(verb, CliCommand::Graph(_)) {
         builder.thread_keep_alive(KEEP_ALIVE);
     }
+
     builder.enable_all().build()?.block_on(async {
-        // Once somebody listens, such a write is an error like others: it is told, and what is unfinished is removed.
+        // With a handler installed, such a write fails with an error, and unfinished files are removed.
         let _listens =
             signal(SIGXFSZ).inspect_err(|error| tracing::debug!(%error, "SIGXFSZ ends the process"));
         match verb {

@@ -1,4 +1,4 @@
-//! Standard output, of which the reader may go away.
+//! Standard output, whose reader may close the pipe.
 
 use std::{
     fmt::{self, Display},
@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// The reader of our output went away, as `head` does when it has seen enough.
+/// The reader of standard output closed the pipe, as `head` does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReaderGone;
 
@@ -20,7 +20,7 @@ impl Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// What went wrong when output was written. A pipe that was closed is told from those of the network.
+/// Marks a broken pipe of standard output, to tell it from those of the network.
 pub(crate) fn of_output(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
@@ -28,7 +28,7 @@ pub(crate) fn of_output(error: io::Error) -> io::Error {
     }
 }
 
-/// Standard output.
+/// A locked standard output with marked errors.
 #[derive(Debug)]
 pub(crate) struct StdoutWriter(StdoutLock<'static>);
 
@@ -46,14 +46,14 @@ impl Write for StdoutWriter {
     }
 }
 
-/// Prints text as it is.
+/// Prints text unchanged.
 pub(crate) fn print(text: impl Display) -> Result<()> {
     let mut out = out();
     write!(out, "{text}").context("printing")?;
     out.flush().context("printing")
 }
 
-/// Prints a value as JSON, for people too.
+/// Prints a value as indented JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(serde_json::to_string_pretty(value).context("printing")? + "\n")
 }

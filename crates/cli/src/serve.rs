@@ -1,4 +1,4 @@
-//! `stylobate serve`: a storage node in front of buckets or folders.
+//! `stylobate serve`: runs a storage node in front of buckets or folders.
 
 use std::{
     io::Write,
@@ -24,10 +24,10 @@ use crate::{
     service_manager,
 };
 
-/// The exit code of a process that was told to stop twice: 128 and the number of SIGINT, as shells count.
+/// The exit code after a second signal: 128 + SIGINT, as in shells.
 const IMPATIENT: i32 = 130;
 
-/// What `stylobate serve` may be told. A setting that is left out comes from its environment variable, such as
+/// The arguments of `stylobate serve`. A setting that is not given comes from its environment variable, such as
 /// STYLOBATE_PAGE_SIZE, or else from the configuration file, or else has its default.
 #[derive(Args, Debug, Default)]
 pub(crate) struct ServeArgs {
@@ -35,8 +35,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "STYLOBATE_CONFIG", hide_env = true)]
     config: Option<PathBuf>,
 
-    /// What to serve: a folder, or an s3://, gs://, az:// or http(s):// URL; may be repeated. Without a name, the
-    /// last part of the URL is the bucket's name [default: ./data]
+    /// A folder, or an s3://, gs://, az:// or http(s):// URL to serve; may be repeated. Without a name, the last part
+    /// of the URL is the bucket's name [default: ./data]
     #[arg(long, value_name = "NAME=URL")]
     origin: Vec<String>,
 
@@ -44,36 +44,35 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     option: Vec<String>,
 
-    /// Where the S3 door listens [default: 127.0.0.1:9000]
+    /// Address of the S3 door [default: 127.0.0.1:9000]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 
-    /// Where the admin door listens [default: 127.0.0.1:9001]
+    /// Address of the admin door [default: 127.0.0.1:9001]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
 
-    /// Where the Flight door listens, or off for a node without one [default: 127.0.0.1:9002]
+    /// Address of the Flight door, or off for a node without one [default: 127.0.0.1:9002]
     #[arg(long, value_name = "ADDRESS")]
     flight: Option<String>,
 
-    /// How long a ticket of the Flight door may be used [default: 1h]
+    /// Lifetime of a ticket of the Flight door [default: 1h]
     #[arg(long, value_name = "TIME")]
     ticket_lifetime: Option<String>,
 
-    /// Memory for the whole process [default: a quarter of what it may use]
+    /// Memory for the whole process [default: a quarter of the memory available to it]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 
-    /// A folder for the disk tier, and how much it may take, such as /var/cache/stylobate=100GiB [default: none;
-    /// 10GiB where no size is given]
+    /// A folder for the disk tier and its capacity, such as /var/cache/stylobate=100GiB [default: none; capacity 10GiB]
     #[arg(long, value_name = "FOLDER[=SIZE]")]
     disk: Option<String>,
 
-    /// The size of the disk tier, apart from its folder
+    /// Capacity of the disk tier, without its folder
     #[arg(long, value_name = "SIZE", hide = true)]
     disk_capacity: Option<String>,
 
-    /// Which page leaves memory and disk first: lirs, lru, lfu, s3fifo, sieve or fifo [default: lirs]
+    /// Eviction policy of memory and disk: lirs, lru, lfu, s3fifo, sieve or fifo [default: lirs]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
@@ -81,7 +80,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     page_size: Option<String>,
 
-    /// How fresh answers are: strict (ask the origin each time), immutable (never), or a time [default: 10s]
+    /// Freshness of answers: strict (revalidate each time), immutable (never), or a time [default: 10s]
     #[arg(long, value_name = "RULE")]
     consistency: Option<String>,
 
@@ -89,8 +88,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     read_only: bool,
 
-    /// A key that opens all buckets for writing; may be repeated. Others can read a command line: prefer the
-    /// variable or the file [env: STYLOBATE_ACCESS_KEY] [default: none, on loopback only]
+    /// An access key with write access to all buckets; may be repeated. Command lines are visible to other users:
+    /// prefer the variable or the file [env: STYLOBATE_ACCESS_KEY] [default: none, on loopback only]
     #[arg(long, value_name = "ID:SECRET")]
     access_key: Vec<String>,
 
@@ -98,51 +97,51 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
 
-    /// The region that the node says it is in [default: us-east-1]
+    /// The region that the node reports [default: us-east-1]
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
 
-    /// Most bytes read ahead of a sequential reader [default: 32MiB]
+    /// Maximum read-ahead of a sequential reader [default: 32MiB]
     #[arg(long, value_name = "SIZE")]
     read_ahead: Option<String>,
 
-    /// Most bytes of one request to an origin [default: 8MiB]
+    /// Maximum size of a request to an origin [default: 8MiB]
     #[arg(long, value_name = "SIZE")]
     max_fetch: Option<String>,
 
-    /// How often a request to an origin is tried [default: 4]
+    /// Maximum attempts of a request to an origin [default: 4]
     #[arg(long, value_name = "COUNT")]
     attempts: Option<String>,
 
-    /// The pause before the second try; it doubles from there [default: 100ms]
+    /// Delay before the second attempt; it doubles from there [default: 100ms]
     #[arg(long, value_name = "TIME")]
     backoff: Option<String>,
 
-    /// How long an origin may go without progress, attempts included [default: 60s]
+    /// Maximum time without progress of an origin, retries included [default: 60s]
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
 
-    /// Send a second request once the first is slower than this part of all, such as 0.95 [default: off]
+    /// Send a second request when the first is slower than this quantile of all, such as 0.95 [default: off]
     #[arg(long, value_name = "QUANTILE")]
     hedge: Option<String>,
 
-    /// Most connections of each door at once [default: 10000]
+    /// Maximum connections per door [default: 10000]
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<String>,
 
-    /// How long requests may take to finish once the node is told to stop [default: 30s]
+    /// Time that requests in flight have to finish after the node is stopped [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
 
-    /// A certificate in PEM, for TLS at all doors; it is read again when it changes or on SIGHUP [default: no TLS]
+    /// A PEM certificate for TLS at all doors; it is reloaded when it changes or on SIGHUP [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<String>,
 
-    /// The certificate's private key, in PEM
+    /// The PEM private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<String>,
 
-    /// The oldest version of TLS that clients may use: 1.2 or 1.3 [default: 1.2]
+    /// Minimum TLS version: 1.2 or 1.3 [default: 1.2]
     #[arg(long, value_name = "VERSION")]
     tls_min_version: Option<String>,
 
@@ -150,26 +149,26 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     access_log: bool,
 
-    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info]
+    /// Filter of log events, such as warn or info,stylobate_server=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 
-    /// How they are printed: text or json [default: text]
+    /// Format of log events: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
 
-    /// Where traces are posted by OTLP, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too
-    /// [default: off]
+    /// OTLP endpoint for traces, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too [default:
+    /// off]
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
 
-    /// Print each setting and where it came from, and stop
+    /// Print each setting and its source, and exit
     #[arg(long)]
     print_config: bool,
 }
 
 impl ServeArgs {
-    /// What the command line says, as the strongest layer.
+    /// Returns the settings of the command line, the layer with the highest precedence.
     fn layer(&self) -> anyhow::Result<Layer> {
         let domains = (!self.domain.is_empty()).then(|| self.domain.join(","));
         let read_only = self.read_only.then(|| "true".to_owned());
@@ -204,21 +203,26 @@ impl ServeArgs {
             (Setting::PageSize, &self.page_size),
             (Setting::Consistency, &self.consistency),
         ];
+
         let mut layer = Layer::default();
         for (setting, text) in settings {
             if let Some(text) = text {
                 layer = layer.with_flag(setting, text);
             }
         }
+
         for origin in &self.origin {
             layer = layer.with_origin(origin);
         }
+
         for option in &self.option {
             layer = layer.with_option(option)?;
         }
+
         for key in &self.access_key {
             layer = layer.with_access_key(key)?;
         }
+
         Ok(layer)
     }
 
@@ -228,30 +232,34 @@ impl ServeArgs {
             Some(path) => Layer::file(path)?,
             None => Layer::default(),
         };
+
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         Layer::check_variables(names, &|name| file.reads_secret_from(name))?;
         let layers = Layers { file, environment: Layer::environment(&environment)?, flags: self.layer()? };
+
         Ok(layers.resolve(&environment)?)
     }
 }
 
-/// Serves until SIGTERM or SIGINT. The error of a node that does not start knows its exit code.
+/// Serves until SIGTERM or SIGINT. The error of a node that does not start carries its exit code.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let resolved = args.resolve()?;
     let log = logging::filter(&resolved.config.server.log).map_err(|reason| ServerError::Config {
         at: resolved.provenance(Setting::Log),
         what: format!("log: {reason}"),
     })?;
+
     if args.print_config {
         return print(resolved);
     }
+
     resolved.check_default_folder()?;
     let config = resolved.config;
     logging::start(log, config.server.log_format)?;
 
-    // From here on a signal is remembered, not deadly: what the node has opened is closed again.
+    // From here on a signal starts a shutdown, which closes what the node has opened.
     let mut shutdown = pin!(shutdown()?);
-    // A terminal that is closed ends no node, not even one that is starting.
+    // Closing the terminal must not end the node, not even during startup.
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let doors = Doors::bind(&config).await?;
     let node = Node::open(&config).await?;
@@ -259,20 +267,23 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         checked = check_origins(&node) => checked.map(|()| true),
         () = &mut shutdown => Ok(false),
     };
+
     if !matches!(checked, Ok(true)) {
         node.close().await;
         return checked.map(drop).map_err(Into::into);
     }
+
     announce(&doors, &config)?;
     let reloading = tokio::spawn(reload_on(hangup, args, node.clone(), doors.tls()));
     service_manager::notify("READY=1");
     let stopping = shutdown.inspect(|()| service_manager::notify("STOPPING=1"));
     let served = doors.serve(node, stopping).await;
     reloading.abort();
+
     Ok(served?)
 }
 
-/// Reads the configuration and the certificate again at each SIGHUP. What cannot be used changes nothing.
+/// Reloads the configuration and the certificate at each SIGHUP. Invalid ones are ignored.
 async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Option<Arc<Tls>>) {
     while hangup.recv().await.is_some() {
         service_manager::notify("RELOADING=1");
@@ -287,26 +298,31 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
                 tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays")
             }
         }
+
         if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
             tracing::error!(%error, "SIGHUP: the certificate cannot be used; the former one stays");
         }
+
         service_manager::notify("READY=1");
     }
 }
 
-/// Says where the node is, and what a client is to be told.
+/// Prints the addresses of the node and client settings.
 fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     let s3 = doors.s3_address();
     let admin = doors.admin_address();
+
     let mut out = out();
     for bucket in &config.buckets {
         let url = stylobate_storage::without_credentials(&bucket.url);
         writeln!(out, "bucket  {}  {url}", bucket.name)?;
     }
+
     let (http, grpc) = match config.server.tls {
         Some(_) => ("https", "grpc+tls"),
         None => ("http", "grpc"),
     };
+
     writeln!(out, "s3      {http}://{s3}")?;
     writeln!(out, "admin   {http}://{admin}/")?;
     if let Some(flight) = doors.flight_address() {
@@ -319,26 +335,29 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
         }
         writeln!(out)?;
     }
+
     let (id, secret) = match config.access_keys.first() {
         Some(key) => (key.id.as_str(), "…"),
         None => ("any", "any"),
     };
+
     let region = &config.server.region;
     let client = reachable(s3);
     writeln!(
         out,
         "export AWS_ENDPOINT_URL={http}://{client} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
     )?;
+
     out.flush()?;
     Ok(())
 }
 
-/// The address that a client on this machine is to be told: a door that listens everywhere is on loopback too.
+/// Returns the address for a client on this machine: loopback for a door that listens on all addresses.
 fn reachable(door: SocketAddr) -> SocketAddr {
     if door.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, door.port())) } else { door }
 }
 
-/// Ready at the first SIGTERM or SIGINT. From then on, a second one ends the process at once.
+/// Returns a future that completes at the first SIGTERM or SIGINT. After that, a second one exits the process at once.
 fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;

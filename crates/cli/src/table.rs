@@ -1,15 +1,15 @@
-//! Text tables, and numbers as they stand in them.
+//! Text tables, and number formats for them.
 
 use console::measure_text_width;
 
-/// On which side of its column a cell stands.
+/// The alignment of a cell in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellAlignment {
     Left,
     Right,
 }
 
-/// Rows of cells in columns: the first column to the left, the others to the right, two spaces between them.
+/// Formats rows of cells, with the first column left-aligned, the others right-aligned, and two spaces between them.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut sides = vec![CellAlignment::Right; columns];
@@ -17,14 +17,16 @@ pub(crate) fn align(rows: &[Vec<String>]) -> String {
     align_by(rows, &sides)
 }
 
-/// Rows of cells in columns on these sides, those without a side to the left; two spaces between them.
+/// Formats rows of cells with the given alignments (default: left), and two spaces between them.
 pub(crate) fn align_by(rows: &[Vec<String>], sides: &[CellAlignment]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| measure_text_width(cell)).max().unwrap_or(0)
     };
+
     let widths: Vec<_> = (0..columns).map(width).collect();
+
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
@@ -34,14 +36,16 @@ pub(crate) fn align_by(rows: &[Vec<String>], sides: &[CellAlignment]) -> String 
                 _ => format!("{cell}{space}"),
             }
         });
+
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
         text.push('\n');
     }
+
     text
 }
 
-/// A time in milliseconds with three digits that count.
+/// Formats a time in milliseconds with three significant digits.
 pub(crate) fn milliseconds(ms: f64) -> String {
     match ms {
         ms if ms < 0.9995 => format!("{ms:.3}"),
@@ -51,7 +55,7 @@ pub(crate) fn milliseconds(ms: f64) -> String {
     }
 }
 
-/// A number of bytes in units of thousands.
+/// Formats a number of bytes in decimal units.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     match units.into_iter().find(|(_, size)| bytes as f64 >= *size) {
@@ -60,19 +64,19 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A share of one in percent.
+/// Formats a fraction in percent.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
-/// A bar as long as the part is of the whole, `longest` letters at most, in eighths of letters.
+/// Draws a bar for `part` of `whole`, of at most `longest` characters, in steps of an eighth.
 pub(crate) fn bar(part: u64, whole: u64, longest: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (part as f64 / (whole as f64).max(1.0) * (longest * 8) as f64).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
 }
 
-/// A count and its noun: `1 request`, `2 requests`.
+/// Formats a count with its noun: `1 request`, `2 requests`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -1,4 +1,4 @@
-//! `stylobate convert` as a process: each format read back, and that there is a whole file or none.
+//! `stylobate convert` as a process: each format is read back, and there is a complete file or none.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod files;
@@ -44,19 +44,24 @@ fn every_extension_gives_the_same_rows() {
     let folder = folder_with_people();
     let path = folder.path();
     let destinations = ["a.csv", "a.json", "a.jsonl", "a.ndjson", "a.arrow", "a.feather", "a.arrows"];
+
     for destination in destinations {
         assert_eq!(convert(path, &["people.parquet", destination]), "");
     }
+
     let csv = fs::read_to_string(path.join("a.csv")).unwrap();
     assert_eq!(csv, "name,age,score\nAda,36,1.5\n,-1,2.0\n\"Grace, \"\"Amazing\"\"\",,-0.25\n");
+
     for json in ["a.json", "a.jsonl", "a.ndjson"] {
         let json = fs::read_to_string(path.join(json)).unwrap();
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!(last, serde_json::json!({"name": "Grace, \"Amazing\"", "age": null, "score": -0.25}));
     }
+
     for arrow in ["a.arrow", "a.feather"] {
         assert_eq!(read_file(&path.join(arrow)).columns(), people().columns());
     }
+
     let stream = StreamReader::try_new(File::open(path.join("a.arrows")).unwrap(), None).unwrap();
     assert_eq!(stream.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
     let mut expected = destinations.map(str::to_owned).to_vec();
@@ -69,6 +74,7 @@ fn every_extension_gives_the_same_rows() {
 fn a_file_that_may_not_be_as_large_is_an_error_that_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     write_parquet(&folder.path().join("numbers.parquet"), &[numbers(100_000)], 10_000);
+
     for destination in ["a.csv", "a.parquet"] {
         let mut limited = Command::new("sh");
         let program = stylobate(folder.path(), &[]);
@@ -114,18 +120,23 @@ fn parquet_becomes_orc_and_is_the_same() {
         folder.path(),
         &["people.parquet", "b.ORC", "--compression", "zlib(9)", "--where", "age IS NULL"],
     );
+
     for (from, to) in [("a.orc", "a.csv"), ("people.parquet", "b.csv"), ("b.ORC", "c.csv")] {
         convert(folder.path(), &[from, to]);
     }
+
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(read("a.csv"), read("b.csv"));
     assert_eq!(read("c.csv").lines().count(), 2);
+
     for (name, codec) in [("a.orc", "zstd"), ("b.ORC", "zlib")] {
         let shown = succeeds(folder.path(), &["inspect", name]).to_lowercase();
         assert!(shown.contains(codec), "{shown}");
     }
+
     let error = fails(folder.path(), 2, &["convert", "people.parquet", "c.orc", "--compression", "gzip(3)"]);
     assert!(error.contains("gzip"), "{error}");
+
     for (name, option, value) in [
         ("c.orc", "--row-group-rows", "5"),
         ("d.csv", "--compression", "zstd"),
@@ -135,6 +146,7 @@ fn parquet_becomes_orc_and_is_the_same() {
         assert!(error.contains(option) && error.contains("Parquet"), "{error}");
         assert!(!names(folder.path()).contains(&name.to_owned()));
     }
+
     assert!(!names(folder.path()).contains(&"c.orc".to_owned()));
 }
 
@@ -148,19 +160,23 @@ fn a_partitioned_folder_is_written_in_modes() {
             let shown = convert(folder.path(), &[&[format][..], &["-", "--to", "csv"]].concat());
             shown.lines().count() - 1
         };
+
         assert_eq!(count(), 3);
         let part = format!("part-00000.{format}");
         assert!(folder.path().join(format).join("age=36").join(part).exists());
         let error = fails(folder.path(), 2, &[&["convert"][..], &to].concat());
         assert!(error.contains("--mode"), "{error}");
+
         for (mode, rows) in [("append", 6), ("overwrite-partitions", 3), ("overwrite", 3)] {
             convert(folder.path(), &[&to[..], &["--mode", mode]].concat());
             assert_eq!(count(), rows, "{mode}");
         }
+
         let one = [&to[..], &["--mode", "overwrite", "--where", "name = 'Ada'"]].concat();
         convert(folder.path(), &one);
         assert_eq!(count(), 1);
     }
+
     for (args, told) in [
         (vec!["people.parquet", "x", "--partition-by", "age"], "--to parquet"),
         (vec!["people.parquet", "x.csv", "--partition-by", "age"], "--partition-by"),
@@ -192,11 +208,13 @@ fn parquet_becomes_parquet_as_it_is_told() {
         convert(folder.path(), &[destination, &arrow]);
         assert_eq!(read_file(&folder.path().join(arrow)).columns(), people().columns());
     }
+
     for wrong in [["--compression", "zip"], ["--row-group-rows", "0"], ["--sink", "sieve"]] {
         let args = [&["convert", "people.parquet", "c.parquet"][..], &wrong].concat();
         let output = stylobate(folder.path(), &args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
+
     let error = fails(folder.path(), 2, &["convert", "people.parquet", "-", "--to", "parquet"]);
     assert!(error.contains("file"), "{error}");
 }
@@ -215,6 +233,7 @@ fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
     let reader =
         FileReader::try_new(File::open(folder.path().join("dictionary.arrow")).unwrap(), None).unwrap();
     assert!(matches!(reader.schema().field(0).data_type(), DataType::Dictionary(..)));
+
     let mut row = 0;
     for batch in reader.map(Result::unwrap) {
         let values = cast(batch.column(0), &DataType::Utf8).unwrap();
@@ -223,6 +242,7 @@ fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
             row += 1;
         }
     }
+
     assert_eq!(row, 5000);
 }
 
@@ -236,6 +256,7 @@ fn lists_are_json_in_csv() {
         &[RecordBatch::try_from_iter([("x", lists)]).unwrap()],
         10,
     );
+
     convert(folder.path(), &["a.parquet", "a.csv"]);
     assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "x\n\"[1,2]\"\n\n[]\n");
 }
@@ -257,9 +278,11 @@ fn formats_that_cannot_be_written_and_names_that_tell_none_are_errors() {
         let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
         assert!(error.contains(said), "{error}");
     }
+
     for destination in ["no/folder/a.csv", "s3://bucket/a.csv"] {
         fails(folder.path(), 2, &["convert", "people.parquet", destination]);
     }
+
     fs::create_dir(folder.path().join("folder.csv")).unwrap();
     fails(folder.path(), 2, &["convert", "people.parquet", "folder.csv"]);
     assert_eq!(names(folder.path()), ["folder.csv", "people.parquet"]);
@@ -275,6 +298,7 @@ fn a_file_that_exists_is_replaced_only_when_told_to() {
     convert(folder.path(), &["people.parquet", "a.csv", "--force", "--columns", "age"]);
     assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "age\n36\n-1\n\n");
     let url = format!("file://{}", folder.path().join("b.parquet").display());
+
     for destination in ["b.parquet", &url] {
         fs::write(folder.path().join("b.parquet"), "before").unwrap();
         let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
@@ -294,20 +318,23 @@ fn what_a_file_stores_as_dictionaries_is_stored_so_again_however_many_values_it_
     let batch = RecordBatch::try_from_iter([("text", texts), ("number", numbers)]).unwrap();
     write_parquet(&path("a.parquet"), std::slice::from_ref(&batch), 90_000);
     convert(folder.path(), &["a.parquet", "b.parquet"]);
+
     for name in ["a.parquet", "b.parquet"] {
         let reader = SerializedFileReader::new(File::open(path(name)).unwrap()).unwrap();
         let columns = reader.metadata().row_group(0).columns();
         assert!(columns.iter().all(|column| column.dictionary_page_offset().is_some()), "{name}");
     }
+
     convert(folder.path(), &["b.parquet", "b.arrow"]);
     assert_eq!(read_file(&path("b.arrow")).columns(), batch.columns());
 
-    // Of ORC, texts are; other values have no dictionaries there.
+    // ORC has dictionaries of strings only.
     convert(folder.path(), &["b.parquet", "c.orc"]);
     convert(folder.path(), &["c.orc", "d.orc"]);
     convert(folder.path(), &["d.orc", "d.parquet"]);
     let reader = SerializedFileReader::new(File::open(path("d.parquet")).unwrap()).unwrap();
     assert!(reader.metadata().row_group(0).column(0).dictionary_page_offset().is_some());
+
     for name in ["c.orc", "d.orc", "d.parquet"] {
         let arrow = format!("{name}.arrow");
         convert(folder.path(), &[name, &arrow]);
@@ -325,9 +352,11 @@ fn what_fails_half_way_leaves_no_file() {
         let groups = reader.metadata().row_groups();
         groups.last().unwrap().column(0).byte_range()
     };
+
     let mut bytes = fs::read(&path).unwrap();
     bytes[last.0 as usize..(last.0 + last.1) as usize].fill(0xff);
     fs::write(&path, bytes).unwrap();
+
     for destination in ["a.csv", "a.parquet"] {
         let error = fails(folder.path(), 1, &["convert", "numbers.parquet", destination]);
         assert!(error.contains("numbers.parquet"), "{error}");
@@ -342,20 +371,23 @@ fn an_interrupt_leaves_no_file() {
     let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
     write_parquet(&folder.path().join("a.parquet"), &vec![batch; 60], 1_000_000);
     let slow = ["--compression", "zstd(19)", "--row-group-rows", "1000000"];
+
     for (destination, options) in [("b.csv", &[][..]), ("b.parquet", &slow)] {
         let args = [&["convert", "a.parquet", destination], options].concat();
         let mut child = start(folder.path(), &args);
         let started = Instant::now();
+
         while names(folder.path()).len() == 1 {
             assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
             std::thread::sleep(Duration::from_millis(5));
         }
+
         assert_eq!(interrupt(&mut child), Some(130), "{destination}");
         assert_eq!(names(folder.path()), ["a.parquet"], "{destination}");
     }
 }
 
-/// Killed at any moment, a conversion leaves no invalid file under the name, and the next leaves nothing but its file.
+/// A conversion killed at any moment leaves no invalid file under the name, and the next one leaves only its file.
 #[test]
 fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
@@ -366,6 +398,7 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
     let started = Instant::now();
     assert!(start(folder.path(), &args).wait().unwrap().success());
     let whole = started.elapsed();
+
     let mut finished = 0;
     let mut left = 0;
     for moment in 0..20 {
@@ -379,8 +412,10 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
             assert_eq!(reader.metadata().file_metadata().num_rows(), 1_000_000);
             finished += 1;
         }
+
         left += usize::from(names(folder.path()).iter().any(|name| name.ends_with(".part")));
     }
+
     assert!(finished < 20 && left > 0, "{finished} finished and {left} left something");
     convert(folder.path(), &[&args[1..], &["--force"]].concat());
     assert_eq!(names(folder.path()), ["a.parquet", "b.parquet"]);
@@ -392,12 +427,14 @@ fn csv_becomes_parquet_and_comes_back_the_same() {
     let path = folder.path();
     let text = "id,zip,x,t,note\n1,01234,0.5,2020-01-02T03:04:05.000001,\n,99999,NaN,,\"\"\n";
     fs::write(path.join("a.csv"), text).unwrap();
+
     for format in ["parquet", "orc", "arrow", "arrows"] {
         let there = format!("a.{format}");
         convert(path, &["a.csv", &there]);
         convert(path, &[&there, "b.csv", "--force"]);
         assert_eq!(fs::read_to_string(path.join("b.csv")).unwrap(), text, "{format}");
     }
+
     fs::write(path.join("late.csv"), "a\n1\nx\n").unwrap();
     fails(path, 1, &["convert", "late.csv", "late.parquet", "--sample-rows", "1"]);
     assert!(!path.join("late.parquet").exists());

@@ -1,4 +1,4 @@
-//! `stylobate generate` as a process: the files that are made, going on after an interruption, and verifying.
+//! `stylobate generate` as a process: generated files, resuming after an interruption, and verification.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod files;
@@ -27,7 +27,7 @@ fn manifest(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("out/manifest.json")).unwrap()).unwrap()
 }
 
-/// Of each table, its rows and the checksums of its columns.
+/// Returns the rows and the column checksums of each table.
 fn contents(manifest: &Value) -> Vec<(String, u64, Vec<String>)> {
     let files = manifest["files"].as_array().unwrap();
     let file = |file: &Value| {
@@ -59,7 +59,7 @@ fn all_tables_are_made_and_the_manifest_says_what_is_in_them() {
     let lineitem = folder.path().join("out/lineitem.parquet");
     let reader = SerializedFileReader::new(File::open(&lineitem).unwrap()).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 60_175);
-    // Types are exact, whatever the writer was given.
+    // Types are exact, regardless of the writer's options.
     let schema =
         ParquetRecordBatchReaderBuilder::try_new(File::open(&lineitem).unwrap()).unwrap().schema().clone();
     let type_of = |column: &str| schema.field_with_name(column).unwrap().data_type().to_string();
@@ -84,6 +84,7 @@ fn neither_threads_nor_formats_change_what_is_in_the_files() {
         &["--format", "arrow"],
         &["--compression", "zstd(3)", "--row-group-rows", "10000"],
     ];
+
     for args in others {
         fs::remove_dir_all(folder.path().join("out")).unwrap();
         generate(folder.path(), args);
@@ -132,9 +133,11 @@ fn parts_are_files_of_their_own_and_one_may_be_made_alone() {
     let whole = contents(&manifest(folder.path()));
     assert_eq!(whole.iter().map(|(_, rows, _)| *rows).collect::<Vec<_>>(), [5_000, 5_000, 5_000, 5]);
     fs::rename(&out, folder.path().join("whole")).unwrap();
+
     for part in ["2", "1"] {
         generate(folder.path(), &[&tables[..], &["--parts", "3", "--part", part]].concat());
     }
+
     assert_eq!(names(&out), ["manifest.1-of-3.json", "manifest.2-of-3.json", "orders", "region.parquet"]);
     assert_eq!(names(&out.join("orders")), ["orders.1.parquet", "orders.2.parquet"]);
     let path = "orders/orders.2.parquet";
@@ -163,6 +166,7 @@ fn a_run_goes_on_with_the_files_that_are_missing_or_damaged() {
         output.status.success() && said.contains("8 files, 86,805 rows") && said.contains("6 files kept"),
         "{said}"
     );
+
     assert_eq!(manifest(folder.path()), before);
     assert_eq!(time("orders.parquet"), orders);
     assert_ne!(time("part.parquet"), part);
@@ -198,11 +202,13 @@ fn what_cannot_be_is_one_line_and_nothing_is_written() {
         let line = fails(folder.path(), 2, &["generate", "tpch", "--output", "out", "--scale", scale]);
         assert!(line.contains("a number from 0.001"), "{line}");
     }
+
     let with = |args: &[&str]| fails(folder.path(), 2, &[&["generate", "tpch"], &SMALL[..], args].concat());
     assert_eq!(
         with(&["--tables", "lineitm"]),
         "stylobate: TPC-H has no table lineitm; did you mean lineitem?"
     );
+
     assert!(with(&["--tables", "zebra"]).contains("there are lineitem, orders"));
     assert!(with(&["--parts", "2", "--part", "3"]).contains("numbered from 1 to 2"));
     assert!(with(&["--format", "csv", "--compression", "snappy"]).contains("--format parquet"));
@@ -245,12 +251,15 @@ fn an_interrupted_run_leaves_whole_files_only_and_can_go_on() {
         "--threads",
         "2",
     ];
+
     let mut child = start(folder.path(), &args);
     let started = Instant::now();
     let out = folder.path().join("out");
+
     while !out.join("manifest.json").exists() && started.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
     }
+
     assert_eq!(interrupt(&mut child), Some(130));
     assert_eq!(manifest(folder.path())["complete"], false);
     let known: Vec<_> = contents(&manifest(folder.path())).into_iter().map(|(table, ..)| table).collect();
@@ -273,6 +282,7 @@ fn how_files_are_written_is_said_to_who_asks() {
         let output = command.env("STYLOBATE_LOG", filter).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
+
     let (code, log) = said("debug", "auto");
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("how files are written asked=auto chosen=thread"), "{log}");
@@ -290,6 +300,7 @@ fn how_files_are_written_is_said_to_who_asks() {
 fn what_nobody_reads_any_more_ends_quietly() {
     let folder = temporary();
     generate(folder.path(), &["--tables", "region,nation"]);
+
     for args in [
         &["generate", "verify", "out"][..],
         &["generate", "verify", "out", "--json"],
@@ -327,6 +338,7 @@ fn a_social_network_is_made_as_parquet_and_as_text_and_repeats_itself() {
         );
         contents(&manifest(folder.path()))
     };
+
     let made = snb(&[]);
     let rows: Vec<_> = made.iter().map(|(table, rows, _)| (table.as_str(), *rows)).collect();
     let vertices = [("persons", 100), ("posts", 1_000), ("comments", 500)];
@@ -349,5 +361,6 @@ fn a_social_network_is_made_as_parquet_and_as_text_and_repeats_itself() {
         help.contains("10,000 persons") && help.contains("--seed") && help.contains("data/snb"),
         "{help}"
     );
+
     assert!(!help.contains("TPC"), "{help}");
 }

@@ -12,6 +12,7 @@ fn help(command: &[String]) -> String {
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
+
     assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

@@ -1,4 +1,4 @@
-//! `stylobate inspect` as a process: what it says of Parquet and ORC files.
+//! `stylobate inspect` as a process: its output for Parquet and ORC files.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod files;
@@ -25,6 +25,7 @@ fn write_numbers(path: &Path) {
         .set_sorting_columns(Some(vec![sorting]))
         .set_created_by("a test".to_owned())
         .build();
+
     write_parquet_with(path, &[numbers(2500)], properties);
 }
 
@@ -38,7 +39,7 @@ fn json(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&succeeds(folder, &[&["inspect", "--json"], args].concat())).unwrap()
 }
 
-/// The line that begins with these words, wherever it is indented to.
+/// Returns the line that begins with these words, regardless of indentation.
 fn line<'a>(text: &'a str, start: &str) -> &'a str {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let found = text.lines().find(|line| words(line).starts_with(start));
@@ -112,6 +113,7 @@ fn an_orc_file_of_another_writer_is_shown_with_its_statistics() {
         assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
         return;
     }
+
     let shown = &json(&folder, &[file, "--row-groups"])[0];
     assert_eq!(shown["format"], "orc");
     assert!(shown["created_by"].as_str().unwrap().starts_with("ORC Java"), "{shown:#}");
@@ -148,6 +150,7 @@ fn what_is_missing_or_broken_is_an_error_of_one_line() {
     let error = fails(path, 1, &["inspect", "text.orc"]);
     assert!(error.contains("text.orc"), "{error}");
     let bytes = fs::read(path.join("numbers.parquet")).unwrap();
+
     for cut in [4, 8, 30, 200] {
         let mut broken = bytes.clone();
         let end = broken.len() - cut;

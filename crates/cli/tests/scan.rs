@@ -1,4 +1,4 @@
-//! `stylobate scan` as a process: each format, what may be asked for, and how it ends.
+//! `stylobate scan` as a process: formats, options and exit codes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod files;
@@ -38,6 +38,7 @@ Ada                 36    1.5
 NULL                -1    2.0
 Grace, \"Amazing\"  NULL  -0.25
 ";
+
     assert_eq!(succeeds(folder.path(), &["scan", "people.parquet"]), expected);
 }
 
@@ -83,6 +84,7 @@ fn arrow_is_a_stream_with_the_values_of_all_row_groups() {
         let reader = StreamReader::try_new(&output.stdout[..], None).unwrap();
         let is_dictionary = matches!(reader.schema().field(1).data_type(), DataType::Dictionary(..));
         assert_eq!(is_dictionary, dictionary != "none", "{dictionary}");
+
         let mut next = 0;
         for batch in reader.map(Result::unwrap) {
             let words = cast(batch.column(1), &DataType::Utf8).unwrap();
@@ -92,6 +94,7 @@ fn arrow_is_a_stream_with_the_values_of_all_row_groups() {
                 next += 1;
             }
         }
+
         assert_eq!(next, 2500);
     }
 }
@@ -132,6 +135,7 @@ fn folders_patterns_and_several_paths_are_read_in_order() {
     for (day, rows) in [("2024-01-01", 2), ("2024-01-02", 3)] {
         write_parquet(&folder.path().join(format!("lake/day={day}/part.parquet")), &[numbers(rows)], 10);
     }
+
     let scan = |args: &[&str]| succeeds(folder.path(), &[&["scan"], args, &["--format", "csv"]].concat());
     let all = scan(&["lake", "--columns", "number,day"]);
     assert!(all.starts_with("number,day\n0,2024-01-01\n1,2024-01-01\n0,2024-01-02\n"), "{all}");
@@ -182,6 +186,7 @@ fn what_is_mistyped_is_an_error_of_one_line() {
     for filter in ["age >", "age > 'x", "name + 1", ""] {
         fails(folder.path(), 2, &["scan", "people.parquet", "--where", filter]);
     }
+
     for args in [
         &["scan"][..],
         &["scan", "people.parquet", "--option", "x"],
@@ -289,6 +294,7 @@ fn json_and_arrow_are_scanned_by_their_names_or_first_bytes() {
     let folder = folder_with_people();
     let path = folder.path();
     let expected = succeeds(path, &["scan", "people.parquet", "--format", "csv"]);
+
     for name in ["a.jsonl", "a.arrow", "a.arrows", "a.feather", "a.csv"] {
         succeeds(path, &["convert", "--quiet", "people.parquet", name]);
         assert_eq!(succeeds(path, &["scan", name, "--format", "csv"]), expected, "{name}");
@@ -296,6 +302,7 @@ fn json_and_arrow_are_scanned_by_their_names_or_first_bytes() {
             succeeds(path, &["scan", name, "--format", "csv", "--where", "age > 0", "--columns", "age"]);
         assert_eq!(some, "age\n36\n", "{name}");
     }
+
     fs::create_dir(path.join("nameless")).unwrap();
     fs::copy(path.join("a.arrows"), path.join("nameless/0001")).unwrap();
     assert_eq!(succeeds(path, &["scan", "nameless", "--format", "csv"]), expected);
@@ -313,6 +320,7 @@ fn what_is_wrong_in_a_text_or_its_options_is_one_line() {
     let rows: String = (0..50).map(|n| format!("{n}\n")).collect();
     fs::write(path.join("late.csv"), format!("v\n{rows}abc\n")).unwrap();
     fs::write(path.join("a.json"), "{\"a\": 1}\n{\"a\": }\n").unwrap();
+
     for (code, args, said) in [
         (1, &["ragged.csv"][..], "line 3: the record that begins here has 1 field"),
         (1, &["stray.csv"], "line 2: the quote that opens here is not closed"),
@@ -327,5 +335,6 @@ fn what_is_wrong_in_a_text_or_its_options_is_one_line() {
         let error = fails(path, code, &[&["scan"], args].concat());
         assert!(error.contains(said), "{args:?}: {error}");
     }
+
     assert_eq!(succeeds(path, &["scan", "late.csv", "--sample-rows", "all", "--count"]), "51\n");
 }

@@ -1,4 +1,4 @@
-//! `stylobate serve` as a process: what it prints, how it ends, and with which exit code.
+//! `stylobate serve` as a process: its output, shutdown and exit codes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The command in an empty folder and without the caller's own variables.
+/// Creates the command in an empty folder, without the variables of the test's environment.
 fn stylobate(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
     let own = |name: &str| ["STYLOBATE_", "AWS_", "OTEL_"].iter().any(|own| name.starts_with(own));
@@ -27,7 +27,7 @@ fn run(folder: &Path, args: &[&str]) -> Output {
     stylobate(folder).args(args).output().unwrap()
 }
 
-/// The exit code, and the one line of the error.
+/// Returns the exit code and the error line.
 fn failure(output: &Output) -> (i32, String) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -35,7 +35,7 @@ fn failure(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), text.trim().to_owned())
 }
 
-/// A node that has said where it is.
+/// A running node with its addresses.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -51,11 +51,12 @@ impl Running {
         Self::start_with(folder, args, &[])
     }
 
-    /// With environment variables.
+    /// Starts a node with environment variables.
     fn start_with(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = stylobate(folder);
         command.envs(variables.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB"]).args(args);
+
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut s3 = String::new();
@@ -69,6 +70,7 @@ impl Running {
                 child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
                 panic!("the node did not start: {error}");
             }
+
             let address =
                 |line: &str| line.trim().trim_end_matches('/').rsplit('/').next().unwrap().to_owned();
             match line.split_whitespace().next() {
@@ -89,7 +91,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for the end: the exit code and what was logged.
+    /// Waits for the exit; returns the exit code and the log.
     fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -178,11 +180,13 @@ fn the_printed_configuration_says_where_each_value_came_from() {
         .env("STYLOBATE_ACCESS_KEY", "me:hunter2")
         .output()
         .unwrap();
+
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!text.contains("hunter2"), "{text}");
     let lines: Vec<_> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+
     for line in [
         "memory = \"1GiB\" # flag --memory",
         "page_size = \"2MiB\" # env STYLOBATE_PAGE_SIZE",
@@ -211,6 +215,7 @@ fn a_port_in_use_has_an_exit_code_of_its_own() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--flight", "127.0.0.1:0"];
+
     for (n, flag) in free.iter().enumerate().step_by(2) {
         let mut doors = free;
         doors[n + 1] = &address;
@@ -230,7 +235,7 @@ fn beyond_loopback_keys_are_needed() {
     }
 }
 
-/// A port on which nobody listens: it was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -314,7 +319,7 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
     for name in ["-TERM", "-INT"] {
         let folder = folder_with_data();
         let mut node = Running::start(folder.path(), &[]);
-        // A request that has begun and is not over.
+        // A request in flight.
         let mut under_way = TcpStream::connect(&node.s3).unwrap();
         write!(under_way, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -360,7 +365,7 @@ fn events_are_json_where_that_is_asked_for() {
     }
 }
 
-/// Takes one batch of traces: its head and its bytes.
+/// Receives one batch of traces; returns its head and body.
 fn take_batch(collector: &TcpListener) -> (String, Vec<u8>) {
     let (stream, _) = collector.accept().unwrap();
     let mut stream = BufReader::new(stream);
@@ -368,11 +373,13 @@ fn take_batch(collector: &TcpListener) -> (String, Vec<u8>) {
     while !head.ends_with("\r\n\r\n") {
         assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
     }
+
     let head = head.to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     let mut body = vec![0; length.parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
     stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+
     (head, body)
 }
 
@@ -388,15 +395,18 @@ fn traces_go_where_the_standard_variables_say() {
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging"),
         ("OTEL_TRACES_SAMPLER", "always_on"),
     ];
+
     let mut node = Running::start_with(folder.path(), &[], &variables);
     assert!(get(&node.s3, "/data/hello").ends_with("world"));
     node.signal("-TERM");
     let (head, body) = take_batch(&collector);
     assert!(head.starts_with("post /v1/traces "), "{head}");
     assert!(head.contains("x-tenant: hunter2"), "{head}");
+
     for text in ["lakehouse", "staging", "GetObject", "/data/hello", "service.version"] {
         assert!(body.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "no {text}");
     }
+
     let (code, log) = node.wait();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
@@ -426,6 +436,7 @@ fn a_collector_that_is_not_there_is_one_warning() {
         assert!(get(&node.s3, "/data/hello").ends_with("world"));
         thread::sleep(Duration::from_millis(150));
     }
+
     node.signal("-TERM");
     let (code, log) = node.wait();
     assert_eq!(code, Some(0), "{log}");

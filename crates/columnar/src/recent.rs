@@ -1,7 +1,6 @@
-//! Chunks that were found in the cache, found again without their keys as long as nothing leaves it.
+//! Lock-free fast path for the chunk cache: one `Weak` per chunk, valid while the eviction epoch is unchanged.
 //!
-//! Once something left, the cache is asked again: it keeps what is asked for often, and sees that only where it is asked
-//! itself.
+//! After an eviction lookups go to the cache again, so that its policy sees which chunks are in use.
 
 use std::sync::{
     Arc, OnceLock, Weak,
@@ -13,7 +12,7 @@ use parking_lot::RwLock;
 
 use crate::chunk::{Chunk, ChunkRepresentation, ChunkRequest};
 
-/// A chunk, which is not held here.
+/// Weak reference to a chunk.
 #[derive(Debug)]
 enum WeakChunk {
     Dictionary(Weak<dyn Array>),
@@ -52,39 +51,37 @@ impl WeakChunk {
     }
 }
 
-/// One chunk, always of the same key.
+/// Fast path for the chunk of one key.
 #[derive(Debug, Default)]
 pub(crate) struct RecentChunk {
-    /// As it was found first: to look here takes no lock.
+    /// The chunk that was found first: reading it takes no lock.
     first: OnceLock<WeakChunk>,
-    /// As it was found after that had left.
+    /// The chunk that was found after the first one had been evicted.
     later: RwLock<Option<Box<WeakChunk>>>,
-    /// The state of the cache in which it was there, and in the last bit whether it is the later one; 0 before it was
-    /// ever found.
+    /// The cache's epoch in which the chunk was resident, shifted by one; the last bit is set for the later chunk. 0 until
+    /// a chunk was found.
     state: AtomicU64,
 }
 
 impl RecentChunk {
-    /// Whether it was in the cache in this state.
+    /// Returns whether the chunk was resident in this epoch.
     #[inline]
     pub(crate) fn was_there(&self, state: u64) -> bool {
         self.state.load(Ordering::Relaxed) >> 1 == state
     }
 
-    /// The chunk, if it was in the cache in this state.
+    /// Returns the chunk if it was resident in this epoch.
     #[inline]
     pub(crate) fn get(&self, state: u64) -> Option<Chunk> {
         let found = self.state.load(Ordering::Relaxed);
         if found >> 1 != state {
             return None;
         }
-        match found & 1 == 0 {
-            true => self.first.get().and_then(WeakChunk::upgrade),
-            false => self.later(),
-        }
+
+        if found & 1 == 0 { self.first.get().and_then(WeakChunk::upgrade) } else { self.later() }
     }
 
-    /// The chunk, if anybody holds it.
+    /// Returns the chunk if it is still in memory.
     pub(crate) fn held(&self) -> Option<Chunk> {
         self.later().or_else(|| self.first.get().and_then(WeakChunk::upgrade))
     }
@@ -93,7 +90,7 @@ impl RecentChunk {
         self.later.read().as_deref().and_then(WeakChunk::upgrade)
     }
 
-    /// Remembers a chunk that the cache had in a state which it was in before it was asked; 0 if it may not have it.
+    /// Remembers a chunk that was resident in an epoch, which was read before the lookup; 0 if it may not be resident.
     pub(crate) fn remember(&self, chunk: &Chunk, state: u64) {
         let is_first = self.first.get_or_init(|| WeakChunk::of(chunk)).is(chunk);
         if !is_first && !self.later.read().as_ref().is_some_and(|later| later.is(chunk)) {
@@ -103,33 +100,33 @@ impl RecentChunk {
     }
 }
 
-/// The chunks of a file's row groups or stripes, of columns as a whole.
+/// Fast paths for the chunks of a file: whole columns of row groups or stripes.
 #[derive(Debug)]
 pub(crate) struct RecentChunks {
     units: Box<[OnceLock<Box<[RecentChunk]>>]>,
     columns: usize,
 }
 
-/// Chunks of files that have more are found by their keys alone. A footer says several times as much of each.
-const MOST: usize = 1 << 16;
-/// How a scan may want a column to be held.
+/// Maximum fast paths of a file; larger files use the cache alone.
+const MAX_CHUNKS: usize = 1 << 16;
+/// Number of representations that a chunk may have.
 const REPRESENTATIONS: usize = 2;
 
 impl RecentChunks {
-    /// Those of a file with so many row groups or stripes, and so many columns.
+    /// Makes the fast paths of a file with `units` row groups or stripes and `columns` columns.
     pub(crate) fn new(units: usize, columns: usize) -> Self {
         let columns = columns * REPRESENTATIONS;
-        let units = if units.saturating_mul(columns) <= MOST { units } else { 0 };
+        let units = if units.saturating_mul(columns) <= MAX_CHUNKS { units } else { 0 };
         Self { units: (0..units).map(|_| OnceLock::new()).collect(), columns }
     }
 
-    /// Bytes in memory, once all were asked for.
+    /// Returns the bytes in memory once all are in use.
     pub(crate) fn weight(&self) -> usize {
         self.units.len()
             * (self.columns * size_of::<RecentChunk>() + size_of::<OnceLock<Box<[RecentChunk]>>>())
     }
 
-    /// That of a column of a row group or stripe.
+    /// Returns the fast path of a column of a row group or stripe.
     #[inline]
     pub(crate) fn of(&self, unit: usize, (column, representation): &ChunkRequest) -> Option<&RecentChunk> {
         let representation = match representation {

@@ -1,4 +1,4 @@
-//! The demo's tables: TPC-H lineitem and orders, as Parquet files with several row groups.
+//! The tables of the demo: TPC-H lineitem and orders, as Parquet files with several row groups.
 
 use std::{
     fs::{self, File},
@@ -13,10 +13,10 @@ use tpchgen_arrow::{LineItemArrow, OrderArrow};
 
 const ROW_GROUP_ROWS: usize = 65_536;
 
-/// A file that was written.
+/// A written file.
 #[derive(Clone, Debug)]
 pub(super) struct DemoTable {
-    /// Its name in the folder, and its key in the bucket.
+    /// File name in the folder and key in the bucket.
     pub(super) key: String,
     pub(super) rows: u64,
     pub(super) bytes: u64,
@@ -30,8 +30,10 @@ pub(super) fn generate(scale: f64, folder: &Path) -> anyhow::Result<Vec<DemoTabl
     if fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty: give a new folder", folder.display());
     }
+
     let lineitem = LineItemArrow::new(LineItemGenerator::new(scale, 1, 1));
     let orders = OrderArrow::new(OrderGenerator::new(scale, 1, 1));
+
     Ok(vec![
         write(
             folder,
@@ -55,6 +57,7 @@ fn write(
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .build();
+
     let file = File::create_new(&unfinished)?;
     let mut writer = ArrowWriter::try_new(file, batches.schema(), Some(properties))?;
     let mut rows = 0;
@@ -63,7 +66,9 @@ fn write(
         rows += batch.num_rows() as u64;
         writer.write(&batch)?;
     }
+
     writer.close()?;
     fs::rename(&unfinished, &path)?;
+
     Ok(DemoTable { key: key.to_owned(), rows, bytes: path.metadata()?.len(), columns })
 }

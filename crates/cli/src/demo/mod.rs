@@ -1,8 +1,8 @@
-//! `stylobate demo`: the main job on embedded defaults, with a table of what it measured.
+//! `stylobate demo`: runs a node on generated data, and prints what it measured.
 //!
-//! TPC-H tables go into a folder as Parquet; a node is started over them, behind an origin as slow as an object
-//! store; the column chunks of a query are read through the S3 door as an engine reads them, and every byte is
-//! compared with the file's.
+//! TPC-H tables are written to a folder as Parquet. A node serves them from an origin with the latency of an object
+//! store. The column chunks of a query are read through the S3 door as an engine reads them, and every byte is compared
+//! with the file.
 
 mod data;
 mod read;
@@ -26,11 +26,11 @@ use self::{
 };
 use crate::out::{print, print_json};
 
-/// What an object store in the same region takes until the first byte of an answer.
+/// Time to first byte of an object store in the same region.
 const LATENCY: Duration = Duration::from_millis(30);
 const BUCKET: &str = "tpch";
 
-/// What `stylobate demo` may be told.
+/// The arguments of `stylobate demo`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stylobate demo                    generate, read cold, read warm, report\n  \
@@ -65,6 +65,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let scale = args.scale;
     let into = folder.clone();
     let files = tokio::task::spawn_blocking(move || data::generate(scale, &into)).await??;
+
     for file in &files {
         say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6))?;
     }
@@ -83,16 +84,19 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         "Started a node at {endpoint}, in front of an origin slowed to {} ms a request.",
         LATENCY.as_millis()
     ))?;
+
     say("Reading the column chunks of two queries, 4 requests at a time, and checking every byte ..."
         .to_owned())?;
 
     let through: Arc<dyn ObjectStore> = Arc::new(client(&endpoint)?);
+
     let mut rounds = Vec::new();
     for (name, store) in [("origin directly", &slow), ("node, cold", &through), ("node, warm", &through)] {
         let before = OriginTraffic::origin(&node).await;
         let round = read::read(name, store.clone(), &files, &folder).await?;
         rounds.push(round.with_origin(before, OriginTraffic::origin(&node).await));
     }
+
     let _ = stop.send(());
     serving.await??;
 
@@ -129,6 +133,7 @@ fn table(rounds: &[DemoMeasurement]) -> String {
         "{:<16} {:>9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}\n",
         head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]
     );
+
     for round in rounds {
         text.push_str(&format!(
             "{:<16} {:>9} {:>6.1} MB {:>12} {:>9.1} MB {:>7.2} ms {:>7.2} ms {:>8.0}\n",
@@ -142,6 +147,7 @@ fn table(rounds: &[DemoMeasurement]) -> String {
             round.mb_per_s,
         ));
     }
+
     text
 }
 
@@ -150,13 +156,16 @@ fn next_steps(args: &DemoArgs, folder: &std::path::Path) -> String {
         Some(_) => folder.display().to_string(),
         None => "FOLDER".to_owned(),
     };
+
     let commands = [
         (format!("stylobate serve --origin lake={folder}"), "a node over a folder"),
         ("stylobate serve --origin lake=s3://BUCKET".to_owned(), "a node over a bucket"),
         ("stylobate serve --help".to_owned(), "memory, disk, keys, freshness"),
     ];
+
     let width = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     let lines = commands.map(|(command, what)| format!("  {command:width$}    {what}\n"));
+
     format!(
         "All bytes were as in the files. What to type next:\n{}\
          Then point any S3 client at http://127.0.0.1:9000, and look at http://127.0.0.1:9001.",

@@ -17,11 +17,11 @@ use stylobate_server::Node;
 
 use super::data::DemoTable;
 
-/// Enough of a file's end to hold the footer of the demo's files at any scale it takes.
+/// Size of the first read from the end of a file, which covers the footers of the demo's files at any scale.
 const FOOTER: u64 = 512 << 10;
 const AT_A_TIME: usize = 4;
 
-/// What one pass over the tables measured.
+/// The measurements of one pass over the tables.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoMeasurement {
     pub(super) name: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct DemoMeasurement {
     pub(super) mb_per_s: f64,
 }
 
-/// What the node had asked of its origin at some moment.
+/// The node's traffic from its origin so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OriginTraffic {
     gets: u64,
@@ -42,7 +42,7 @@ pub(super) struct OriginTraffic {
 }
 
 impl OriginTraffic {
-    /// The counts, once nothing is on its way from the origin any more.
+    /// Waits until no fetch is in flight, and returns the counts.
     pub(super) async fn origin(node: &Node) -> Self {
         while node.buckets().any(|bucket| bucket.reader.stats().in_flight > 0) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -56,7 +56,7 @@ impl OriginTraffic {
 }
 
 impl DemoMeasurement {
-    /// With what the origin was asked meanwhile: by the node, or, if it was not asked, by this client itself.
+    /// Adds the origin traffic of the pass: that of the node, or of this client if it read from the origin itself.
     pub(super) fn with_origin(mut self, before: OriginTraffic, after: OriginTraffic) -> Self {
         if !self.name.starts_with("node") {
             return self;
@@ -78,7 +78,9 @@ pub(super) async fn read(
     for table in tables {
         files.push((table, Bytes::from(tokio::fs::read(folder.join(&table.key)).await?)));
     }
+
     let started = Instant::now();
+
     let mut latencies = Vec::new();
     let mut bytes = 0;
     for (table, file) in files {
@@ -100,19 +102,23 @@ pub(super) async fn read(
                 read.map(|read| (range, read, latency))
             }
         });
+
         let reads: Vec<_> = reads.buffer_unordered(AT_A_TIME).try_collect().await?;
+
         for (range, read, latency) in reads {
             same(&file, range, &read, table)?;
             bytes += read.len() as u64;
             latencies.push(latency);
         }
     }
+
     let seconds = started.elapsed().as_secs_f64();
     latencies.sort_unstable();
     let quantile = |quantile: f64| {
         let index = ((latencies.len() - 1) as f64 * quantile).round() as usize;
         latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     };
+
     let requests = latencies.len();
     Ok(DemoMeasurement {
         name,
@@ -145,7 +151,7 @@ fn same(file: &Bytes, range: Range<u64>, read: &Bytes, table: &DemoTable) -> any
     Ok(())
 }
 
-/// Where the chunks of these columns lie, row group by row group.
+/// Returns the byte ranges of the chunks of these columns, by row group.
 fn chunk_ranges(metadata: &ParquetMetaData, columns: &[&str]) -> Vec<Range<u64>> {
     let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
     chunks

@@ -1,4 +1,4 @@
-//! `stylobate generate tpch`, `tpcds` and `snb`: the files of a benchmark.
+//! `stylobate generate tpch`, `tpcds` and `snb`: generates the files of a benchmark.
 
 use std::{
     fmt::Display,
@@ -43,8 +43,8 @@ interrupted, goes on: files that are whole are kept.
 
 Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
 
-pub(super) const SNB_SCALE: &str = "How large: at 1, 10,000 persons, 100,000 posts, 50,000 comments and 380,000 edges. \
-     Fractions from 0.001 on";
+pub(super) const SNB_SCALE: &str = "Scale factor: 1 is 10,000 persons, 100,000 posts, 50,000 comments, 380,000 edges. \
+     The minimum is 0.001";
 
 pub(super) const SNB_EXAMPLES: &str = "\
 Examples:
@@ -77,63 +77,63 @@ repeated after it was interrupted, goes on.
 
 Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
 
-/// What the user asked of `stylobate generate snb`.
+/// The arguments of `stylobate generate snb`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct SnbArgs {
     #[command(flatten)]
     pub(super) make: GenerateTableArgs,
 
-    /// What chance begins with: another seed, another network
+    /// Seed of the random network
     #[arg(long, value_name = "NUMBER", default_value_t = 42)]
     pub(super) seed: u64,
 }
 
-/// What the user asked of `stylobate generate tpch` or `tpcds`.
+/// The arguments of `stylobate generate tpch` and `tpcds`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct GenerateTableArgs {
-    /// How large: at 1, about 1 GB of text. Fractions from 0.001 on; TPC-DS defines 1, 10, 100 and so on
+    /// Scale factor: 1 is about 1 GB of text. The minimum is 0.001; TPC-DS defines 1, 10, 100 and so on
     #[arg(long, value_name = "FACTOR", default_value = "1", allow_hyphen_values = true)]
     scale: String,
 
-    /// The folder, which is made if it is missing, or s3://, gs:// or az:// and what lies below
+    /// The output folder, which is created if missing, or a URL below s3://, gs:// or az://
     #[arg(long, short, value_name = "DIR|URL")]
     output: String,
 
-    /// Only these tables
+    /// Generate only these tables
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tables: Option<Vec<String>>,
 
-    /// Cut each table into so many parts, with a file for each
+    /// Split each table into this many parts, one file each
     #[arg(long, value_name = "COUNT")]
     parts: Option<NonZeroU32>,
 
-    /// Make only this part, from 1
+    /// Generate only this part, numbered from 1
     #[arg(long, value_name = "NUMBER", requires = "parts")]
     part: Option<u32>,
 
-    /// What the files are
+    /// Format of the files
     #[arg(long, value_name = "FORMAT", default_value = "parquet")]
     format: GenerateFormat,
 
-    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
-    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    /// Codec of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC:
+    /// none, snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
     #[arg(long, value_name = "CODEC")]
     compression: Option<String>,
 
-    /// Of Parquet: rows of a row group at most [default: 1048576]
+    /// Maximum rows per row group, for Parquet [default: 1048576]
     #[arg(long, value_name = "ROWS")]
     row_group_rows: Option<NonZeroUsize>,
 
-    /// How local files are written: auto, thread, io_uring or io_uring_direct
+    /// Writer of local files: auto, thread, io_uring or io_uring_direct
     #[arg(long, value_name = "SINK", default_value = "auto")]
     sink: SinkKind,
 
-    /// What a local file survives: fsync, a loss of power; none, the end of the process
+    /// Durability of local files: fsync survives a power loss, none only the end of the process
     #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
     durability: Durability,
 
-    /// Threads that make rows, and as many that encode them; with 1, one after the other [default: one for each core]
+    /// Threads that generate rows, and as many that encode them; 1 does both in turn [default: one per core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
@@ -141,11 +141,11 @@ pub(super) struct GenerateTableArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
 
-    /// Begin anew, and replace files that are there
+    /// Start over, and replace existing files
     #[arg(long)]
     force: bool,
 
-    /// Do not say what was made, and show no progress
+    /// Do not print a summary or show progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -155,7 +155,7 @@ enum GenerateFormat {
     Parquet,
     Orc,
     Csv,
-    /// Arrow IPC, the file
+    /// Arrow IPC file
     Arrow,
 }
 
@@ -184,6 +184,7 @@ async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>)
         }
         _ => {}
     };
+
     let manifest = request.generate(&output, observe).await.map_err(in_words)?;
     progress.clear();
     if !args.quiet {
@@ -194,6 +195,7 @@ async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>)
             0 => String::new(),
             kept => format!("; {} kept", table::count(kept, "file")),
         };
+
         eprintln!(
             "{}: {}, {} rows, {}, in {seconds:.1} s ({} rows/s){kept}",
             output.name(),
@@ -203,6 +205,7 @@ async fn make(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>)
             grouped((written as f64 / seconds) as u64),
         );
     }
+
     Ok(())
 }
 
@@ -213,16 +216,19 @@ impl GenerateTableArgs {
             .with_format(self.format()?)
             .with_overwrite(self.force)
             .with_parts(self.parts.map_or(1, NonZeroU32::get), self.part)?;
+
         if let Some(tables) = &self.tables {
             let names: Vec<&str> = tables.iter().map(|name| name.trim()).collect();
             request = request.with_tables(&names).map_err(in_words)?;
         }
+
         if let Some(seed) = seed {
             request = request.with_seed(seed);
         }
         if let Some(threads) = self.threads {
             request = request.with_threads(threads.get());
         }
+
         Ok(request)
     }
 
@@ -254,7 +260,7 @@ fn or_default<T: FromStr<Err: Display> + Default>(text: Option<&str>) -> Result<
     text.map_or_else(|| Ok(T::default()), |text| text.parse().map_err(wrong))
 }
 
-/// What to type instead, where that can be said.
+/// Converts errors in the user's input to usage errors.
 fn in_words(error: DatagenError) -> Error {
     match &error {
         DatagenError::Occupied { .. } => {

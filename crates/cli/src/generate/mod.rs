@@ -1,4 +1,4 @@
-//! `stylobate generate`: tables of benchmarks as files, and whether files are still what was made.
+//! `stylobate generate`: generates and verifies files of benchmark tables.
 
 mod make;
 mod verify;
@@ -6,7 +6,7 @@ mod verify;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// What the user asked of `stylobate generate`.
+/// The arguments of `stylobate generate`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
@@ -22,16 +22,15 @@ enum GenerateCommand {
     /// A social network, for graph stores: persons, posts, comments, knows, has_creator, likes, reply_of
     #[command(after_help = make::SNB_EXAMPLES, mut_arg("scale", |scale| scale.help(make::SNB_SCALE)))]
     Snb(make::SnbArgs),
-    /// Reads files back and compares them with what was made
+    /// Read files back and compare them with the manifest
     Verify(verify::GenerateVerifyArgs),
 }
 
-/// Makes or verifies, until told to stop.
+/// Runs the command until it ends or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, files are not what was made, or storage fails; then whole files are left, and no
-/// others.
+/// If the command line is wrong, files differ from the manifest, or storage fails; then only complete files are left.
 pub(crate) async fn run(args: GenerateArgs) -> Result<()> {
     use stylobate_datagen::Benchmark;
 

@@ -1,4 +1,4 @@
-//! `stylobate generate verify`: files read back and compared with what was made.
+//! `stylobate generate verify`: reads files back and compares them with the manifest.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -21,15 +21,15 @@ Examples:
 Each file is read twice: its bytes, and its rows through the reader of its format.
 Exit codes: 1 if a file is missing or is not what was made, or on any error.";
 
-/// What the user asked of `stylobate generate verify`.
+/// The arguments of `stylobate generate verify`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct GenerateVerifyArgs {
-    /// The folder or URL that was the output
+    /// The output folder or URL of the generation
     #[arg(value_name = "DIR|URL")]
     output: String,
 
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
@@ -50,12 +50,14 @@ async fn verify(args: &GenerateVerifyArgs) -> Result<()> {
             printed = print(line(verdict) + "\n");
         }
     };
+
     let verdicts = stylobate_datagen::verify(&output, say).await?;
     let wrong = verdicts.iter().filter(|verdict| !verdict.ok).count();
     if args.json {
         let answer = serde_json::json!({ "ok": wrong == 0, "files": verdicts });
         printed = print_json(&answer);
     }
+
     match wrong {
         0 => printed,
         wrong => bail!("{}: {wrong} of {} not as made", output.name(), table::count(verdicts.len(), "file")),

@@ -1,8 +1,8 @@
-//! Names of columns that come from several tables.
+//! Unique names for columns of several tables.
 
 use std::collections::HashSet;
 
-/// The name with as many underscores before it as it takes to be no other's; from then on it is taken.
+/// Returns the name, prefixed with underscores until it is unique, and adds it to `taken`.
 pub(super) fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
     let mut free = name.to_owned();
     while !taken.insert(free.clone()) {

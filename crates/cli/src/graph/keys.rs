@@ -1,4 +1,4 @@
-//! Finds vertices by the value of a property.
+//! Lookup of vertices by the value of a property.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,19 +15,19 @@ use stylobate_graph::{Graph, Vertices};
 
 use crate::failure::usage;
 
-/// Values that are named where no vertex has them.
+/// Maximum missing values that an error lists.
 const NAMED: usize = 5;
 
-/// Vertices that were asked for.
+/// The vertices found for the requested keys or indexes.
 #[derive(Debug)]
 pub(super) struct FoundVertices {
     pub(super) indexes: Vec<i64>,
-    /// For each, what it was asked for by.
+    /// The requested key or index of each vertex.
     pub(super) asked: ArrayRef,
 }
 
-/// The vertices of a type whose property has one of these values, in the order of the values. Of a property that is no
-/// key, several vertices may have one.
+/// Finds the vertices of a type whose property has one of these values, in the order of the values. A value of a
+/// property that is not a key may match several vertices.
 pub(super) async fn find(
     graph: &Graph,
     vertex_type: &str,
@@ -48,31 +48,37 @@ pub(super) async fn find(
         .filter(|(found, _)| found.is_empty())
         .map(|(_, text)| text.as_str())
         .collect();
+
     if !missing.is_empty() {
         let more = missing.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" nor {more} more") } else { String::new() };
         let named = missing.iter().take(NAMED).copied().collect::<Vec<_>>().join(", nor ");
         return Err(usage(format!("no vertex of type {vertex_type} has the {property} {named}{more}")));
     }
+
     let rows = by_value.iter().enumerate().flat_map(|(at, found)| found.iter().map(move |_| at as u32));
     let asked = take(&wanted, &UInt32Array::from_iter_values(rows), None)?;
+
     Ok(FoundVertices { indexes: by_value.into_iter().flatten().collect(), asked })
 }
 
-/// For each value, the indexes of the vertices that have it.
+/// Returns the indexes of the vertices with each value.
 async fn look_up(view: &Vertices, wanted: &ArrayRef, is_key: bool) -> Result<Vec<Vec<i64>>> {
     let converter = RowConverter::new(vec![SortField::new(wanted.data_type().clone())])?;
     let rows = converter.convert_columns(std::slice::from_ref(wanted))?;
+
     let mut places: HashMap<Box<[u8]>, Vec<usize>> = HashMap::new();
     for (at, row) in rows.iter().enumerate() {
         places.entry(row.as_ref().into()).or_default().push(at);
     }
+
     let mut found = vec![Vec::new(); wanted.len()];
     let mut left = places.len();
     let mut batches = Box::pin(view.stream());
     while let Some(batch) = batches.next().await.transpose()? {
         let indexes = batch.column(0).as_primitive::<Int64Type>();
         let rows = converter.convert_columns(&batch.columns()[1..])?;
+
         for (index, row) in indexes.values().iter().zip(rows.iter()) {
             let Some(places) = places.get(row.as_ref()) else { continue };
             for at in places {
@@ -80,20 +86,24 @@ async fn look_up(view: &Vertices, wanted: &ArrayRef, is_key: bool) -> Result<Vec
             }
             left = left.saturating_sub(1);
         }
+
         if is_key && left == 0 {
             break;
         }
     }
+
     Ok(found)
 }
 
-/// The values as those of the property.
+/// Parses the values as the type of the property.
 fn typed(property: &str, data_type: &DataType, texts: &[String]) -> Result<ArrayRef> {
     if matches!(data_type, DataType::List(_)) {
         return Err(usage(format!("{property} has lists: vertices are found by a property of one value")));
     }
+
     let array: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
     let values = cast_with_options(&array, data_type, &CastOptions { safe: true, ..CastOptions::default() })?;
+
     match (0..values.len()).find(|row| values.is_null(*row)) {
         None => Ok(values),
         Some(row) => {
@@ -103,7 +113,7 @@ fn typed(property: &str, data_type: &DataType, texts: &[String]) -> Result<Array
     }
 }
 
-/// The value in a row, which the text is.
+/// Converts the value in a row to a literal; `text` is its text.
 fn literal(wanted: &ArrayRef, row: usize, text: &str) -> Result<Literal> {
     let one = wanted.slice(row, 1);
     Ok(match wanted.data_type() {

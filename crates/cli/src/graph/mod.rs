@@ -12,7 +12,7 @@ mod store;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// What the user asked of `stylobate graph`.
+/// The arguments of `stylobate graph`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GraphArgs {
     #[command(subcommand)]
@@ -21,23 +21,23 @@ pub(crate) struct GraphArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum GraphCommand {
-    /// A picture of a graph: its types, their properties and files, and how edges are spread over vertices
+    /// Show a graph: its types, their properties and files, and the degrees of its vertices
     Info(info::InfoArgs),
-    /// The neighbours of some vertices, with properties of the edges and of the neighbours
+    /// Print the neighbors of vertices, with properties of the edges and of the neighbors
     Neighbors(neighbors::NeighborsArgs),
-    /// Makes a graph of tables: Parquet, ORC, CSV or JSON
+    /// Create a graph from tables: Parquet, ORC, CSV or JSON
     Import(Box<import::ImportArgs>),
-    /// Makes tables of a graph: a file for each type of vertices and of edges
+    /// Write a graph as tables: a file for each vertex type and edge type
     Export(export::ExportArgs),
-    /// Graph stores: graphs in a folder or a bucket that can be changed, version by version
+    /// Manage graph stores: versioned graphs in a folder or bucket that can be changed
     Store(store::StoreArgs),
 }
 
-/// Does what was asked, until told to stop.
+/// Runs the command until it ends or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or data or storage is; then nothing new is left.
+/// If the command line is wrong, or reading or writing fails; then nothing new is left.
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     match args.what {
         GraphCommand::Info(args) => info::run(args).await,

@@ -1,4 +1,4 @@
-//! `stylobate graph neighbors`: the neighbours of some vertices.
+//! `stylobate graph neighbors`: prints the neighbors of vertices.
 
 use std::{collections::HashSet, iter, ops::Range, sync::Arc};
 
@@ -22,9 +22,9 @@ use crate::{
     rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
-/// Rows of a table where nobody said how many.
+/// Default limit of rows in a table.
 const TABLE_ROWS: u64 = 100;
-/// Edges that are gathered at a time, or as many as one vertex has.
+/// Edges that are read at a time, or all edges of one vertex if it has more.
 const AT_ONCE: u64 = 1 << 18;
 
 const EXAMPLES: &str = "\
@@ -44,31 +44,31 @@ neighbor.NAME. Without an ordered list, all edges around a vertex are looked at.
 
 Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 
-/// What the user asked of `stylobate graph neighbors`.
+/// The arguments of `stylobate graph neighbors`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct NeighborsArgs {
     #[command(flatten)]
     place: GraphLocationArgs,
 
-    /// The type of the vertices that edges leave
+    /// Type of the source vertices
     #[arg(value_name = "SOURCE")]
     source: String,
 
-    /// The type of the edges
+    /// Type of the edges
     #[arg(value_name = "EDGE")]
     edge: String,
 
-    /// The type of the vertices that edges enter
+    /// Type of the destination vertices
     #[arg(value_name = "DESTINATION")]
     destination: String,
 
-    /// The vertices whose neighbours are wanted: indexes from 0 with commas, or with --key values, in which a comma is
-    /// written \, ; may be repeated
+    /// The vertices: indexes from 0 separated by commas, or values of --key, in which a comma is written \, ; may be
+    /// repeated
     #[arg(long, value_name = "VERTICES", required = true, allow_hyphen_values = true)]
     of: Vec<String>,
 
-    /// The property by which --of names vertices
+    /// The property whose values --of names
     #[arg(long, value_name = "PROPERTY")]
     key: Option<String>,
 
@@ -76,16 +76,16 @@ pub(super) struct NeighborsArgs {
     #[arg(long, value_name = "WAY", default_value = "out", hide_possible_values = true)]
     direction: NeighborDirection,
 
-    /// Only these properties of the edges, in this order [default: all]
+    /// Properties of the edges to print, in this order [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     properties: Option<Vec<String>>,
 
-    /// Properties of the neighbours
+    /// Properties of the neighbors to print
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     with: Vec<String>,
 
-    /// Only the first so many rows [default: 100 of a table, else all]
-    #[arg(long, value_name = "COUNT")]
+    /// Print at most N rows [default: 100 for a table, otherwise all]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
     #[command(flatten)]
@@ -116,7 +116,7 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = Some(limit);
         bound.total = args.limit.is_none().then_some(total);
-        // One more, so that whether there are more is told.
+        // One more row shows whether there are more.
         limit = limit.saturating_add(u64::from(args.limit.is_none()));
     }
 
@@ -124,11 +124,12 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
     let batches = stream::iter(slices).then(|(vertices, rows)| walk.rows(vertices, rows));
     let progress = ProgressDisplay::new(Some(total.min(limit)), destination.is_terminal())?;
     drain(walk.schema.clone(), Box::pin(batches), format, bound, destination, &progress).await?;
+
     Ok(())
 }
 
 impl NeighborsArgs {
-    /// Finds the vertices, and how many neighbours each has.
+    /// Finds the vertices and their degrees.
     async fn walk(&self, graph: &Graph, asked: &[String]) -> Result<NeighborQuery> {
         let mut edges = graph.edges(&self.source, &self.edge, &self.destination)?;
         if let Some(properties) = &self.properties {
@@ -139,6 +140,7 @@ impl NeighborsArgs {
             NeighborDirection::Out => (Direction::Out, &self.source, &self.destination),
             NeighborDirection::In => (Direction::In, &self.destination, &self.source),
         };
+
         let with = if self.with.is_empty() { None } else { Some(graph.vertices(there)?.select(&self.with)?) };
         let found = match &self.key {
             Some(key) => keys::find(graph, here, key, asked).await?,
@@ -149,23 +151,25 @@ impl NeighborsArgs {
         let degrees = degrees.values().iter().map(|degree| u64::try_from(*degree).unwrap_or_default());
         let degrees = degrees.collect();
         let schema = schema(&found.asked, &edges, with.as_ref());
+
         Ok(NeighborQuery { edges, direction, found, degrees, with, schema })
     }
 }
 
-/// From which vertices edges are followed, and what is wanted of them.
+/// The start vertices, and the columns to return.
 struct NeighborQuery {
     edges: Edges,
     direction: Direction,
     found: FoundVertices,
     degrees: Vec<u64>,
-    /// The vertices at the other end, where properties of them are wanted.
+    /// View of the neighbors, if properties of them are requested.
     with: Option<Vertices>,
     schema: SchemaRef,
 }
 
 impl NeighborQuery {
-    /// The vertices in slices that have few edges each, with the rows that are wanted of each slice: `limit` in all.
+    /// Splits the vertices into slices with a bounded number of edges; returns the rows to read of each slice, `limit`
+    /// in total.
     fn slices(&self, limit: u64) -> Vec<(Range<usize>, u64)> {
         let mut slices: Vec<(Range<usize>, u64)> = Vec::new();
         let mut left = limit;
@@ -173,8 +177,10 @@ impl NeighborQuery {
             if left == 0 {
                 break;
             }
+
             let rows = (*degree).min(left);
             left -= rows;
+
             match slices.last_mut().filter(|(_, so_far)| *so_far + rows <= AT_ONCE) {
                 Some((vertices, so_far)) => {
                     vertices.end = at + 1;
@@ -187,7 +193,7 @@ impl NeighborQuery {
         slices
     }
 
-    /// The neighbours of a slice, no more than so many.
+    /// Returns at most `rows` neighbors of a slice.
     async fn rows(&self, vertices: Range<usize>, rows: u64) -> Result<RecordBatch> {
         let found = self.edges.neighbors(&self.found.indexes[vertices.clone()], self.direction).await?;
         let found = found.slice(0, found.num_rows().min(usize::try_from(rows).unwrap_or(usize::MAX)));
@@ -198,11 +204,12 @@ impl NeighborQuery {
             let found = with.take(found.column(1).as_primitive::<Int64Type>().values()).await?;
             columns.extend(found.columns().iter().skip(1).cloned());
         }
+
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 }
 
-/// The columns that come out.
+/// Returns the output schema.
 fn schema(asked: &ArrayRef, edges: &Edges, with: Option<&Vertices>) -> SchemaRef {
     let mut taken = HashSet::new();
     let mut free = |field: FieldRef, name: &str| -> FieldRef {
@@ -215,13 +222,15 @@ fn schema(asked: &ArrayRef, edges: &Edges, with: Option<&Vertices>) -> SchemaRef
     let mut fields: Vec<FieldRef> =
         iter::once(of).chain(ends).map(|field| free(field.clone(), field.name())).collect();
     let with = with.map(Vertices::schema);
+
     for field in with.iter().flat_map(|schema| schema.fields().iter().skip(1)) {
         fields.push(free(field.clone(), &format!("neighbor.{}", field.name())));
     }
+
     Arc::new(Schema::new(fields))
 }
 
-/// Vertices by their indexes.
+/// Finds vertices by their indexes.
 async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices> {
     let count = vertices.count().await?;
     let of_type = vertices.vertex_type();
@@ -231,19 +240,22 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<FoundVertices
                 "{text:?} is no index of a vertex: give whole numbers, or name a property with --key"
             ))
         })?;
+
         if !u64::try_from(index).is_ok_and(|index| index < count) {
             let reason = format!("there is no vertex {index} of type {of_type}: there are {count}, from 0");
             return Err(usage(reason));
         }
+
         Ok(index)
     };
 
     let indexes = texts.iter().map(index).collect::<Result<Vec<_>>>()?;
     let asked: ArrayRef = Arc::new(Int64Array::from(indexes.clone()));
+
     Ok(FoundVertices { indexes, asked })
 }
 
-/// What stands between commas. A backslash takes the meaning from a comma or a backslash.
+/// Splits at commas. A backslash escapes a comma or a backslash.
 pub(super) fn values(text: &str) -> Vec<String> {
     let mut values = vec![String::new()];
     let mut letters = text.chars().peekable();
@@ -258,6 +270,7 @@ pub(super) fn values(text: &str) -> Vec<String> {
             letter => values[last].push(letter),
         }
     }
+
     values
 }
 

@@ -1,4 +1,4 @@
-//! Which graph, and how it is opened.
+//! Arguments for opening a graph.
 
 use std::str::FromStr;
 
@@ -10,19 +10,19 @@ use stylobate_storage::ByteSize;
 
 use crate::rows::{open_cache, option};
 
-/// Where a graph is, and how it is read.
+/// The location of a graph, and the options for reading it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct GraphLocationArgs {
-    /// The file that describes the graph, such as social.graph.yml, or the folder of the only one, here or below s3://,
-    /// gs:// or az://; a file below http(s)://
+    /// The graph file, such as social.graph.yml, or a folder with only one, local or below s3://, gs:// or az://; a
+    /// file below http(s)://
     #[arg(value_name = "GRAPH")]
     graph: String,
 
-    /// Where vertices and edges are, whatever the graph's file says
+    /// Location of vertices and edges; overrides that of the graph file
     #[arg(long, value_name = "DIR|URL")]
     prefix: Option<String>,
 
-    /// Refuse what deviates from the format, rather than read what official libraries write
+    /// Reject deviations from the format that official libraries write
     #[arg(long)]
     strict: bool,
 
@@ -30,7 +30,7 @@ pub(super) struct GraphLocationArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
 
-    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    /// Memory for pages and decoded columns [default: a quarter of the memory available to the process]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     memory: Option<ByteSize>,
 }
@@ -46,11 +46,12 @@ impl GraphLocationArgs {
         if self.strict {
             options = options.with_strictness(Strictness::Strict);
         }
+
         let cache = open_cache(self.memory).await?;
         Ok(Graph::open(&cache, source(self.graph.clone()), options).await?)
     }
 
-    /// The file that describes an open graph.
+    /// Returns the graph file of an open graph.
     pub(super) fn file(&self, graph: &Graph) -> String {
         let name = graph.file_name();
         if self.graph.ends_with(name) {

@@ -1,4 +1,4 @@
-//! Several files: a summary, and a line for each.
+//! Output for several files: a summary, and a line for each.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// What is kept of each file.
+/// Collects the lines and totals of the files.
 #[derive(Debug, Default)]
 pub(super) struct InspectionOverview {
-    /// Files that are neither Parquet nor ORC.
+    /// Number of files that are neither Parquet nor ORC.
     pub(super) others: usize,
     files: Vec<Vec<String>>,
     schemas: Vec<Vec<SchemaNode>>,
@@ -30,6 +30,7 @@ impl InspectionOverview {
             self.schemas.push(file.schema.clone());
             self.schemas.len() - 1
         });
+
         let format = format_name(file.format);
         *self.formats.entry(format).or_default() += 1;
         *self.writers.entry(file.created_by.clone().unwrap_or_else(|| "unknown".to_owned())).or_default() +=
@@ -55,6 +56,7 @@ impl InspectionOverview {
                 many.iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
             }
         };
+
         let formats = counts(self.formats.iter().map(|(name, count)| (*name, *count)).collect());
         let writers = counts(self.writers.iter().map(|(name, count)| (name.as_str(), *count)).collect());
         let mut lines = vec![
@@ -67,15 +69,18 @@ impl InspectionOverview {
             ],
             vec!["created by".to_owned(), printable(&writers)],
         ];
+
         if self.others > 0 {
             lines.push(vec![
                 "others".to_owned(),
                 format!("{}, neither Parquet nor ORC", grouped(self.others as u64)),
             ]);
         }
+
         if self.schemas.len() > 1 {
             lines.push(vec!["schemas".to_owned(), grouped(self.schemas.len() as u64)]);
         }
+
         let mut text = table::align_by(&lines, &[CellAlignment::Left]);
         text.push('\n');
         let head =
@@ -92,8 +97,10 @@ impl InspectionOverview {
                 CellAlignment::Right,
                 CellAlignment::Left,
             ];
+
             return text + &table::align_by(&rows, &sides);
         }
+
         let sides = [
             CellAlignment::Left,
             CellAlignment::Right,
@@ -103,11 +110,12 @@ impl InspectionOverview {
             CellAlignment::Right,
             CellAlignment::Left,
         ];
+
         text + &table::align_by(&rows, &sides)
     }
 }
 
-/// The format as people write it.
+/// Returns the display name of the format.
 pub(super) fn format_name(format: FileFormat) -> &'static str {
     match format {
         FileFormat::Parquet => "Parquet",

@@ -1,4 +1,4 @@
-//! `stylobate inspect`: what is in Parquet and ORC files, apart from their values.
+//! `stylobate inspect`: shows the metadata of Parquet and ORC files.
 
 mod files;
 mod picture;
@@ -19,7 +19,7 @@ use crate::{
     table,
 };
 
-/// Footers and little else are read, and each once.
+/// Cache size: little more than footers are read, each once.
 const MEMORY: ByteSize = ByteSize::mib(64);
 
 const EXAMPLES: &str = "\
@@ -40,23 +40,23 @@ a list with an entry for each file.
 Exit codes: 2 wrong command line or unknown column; 1 anything else, such as a
 file that is corrupt.";
 
-/// What the user asked of `stylobate inspect`.
+/// The arguments of `stylobate inspect`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// A file, a folder with all its subfolders, or a pattern, here or below s3://, gs://, az:// or http(s)://
+    /// A file, a folder with all its subfolders, or a pattern, local or below s3://, gs://, az:// or http(s)://
     #[arg(value_name = "PATH")]
     path: String,
 
-    /// Only these columns, and those inside of them
+    /// Show only these columns and their nested fields
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Vec<String>,
 
-    /// A line for each row group (or stripe) and column
+    /// Print a line for each row group (or stripe) and column
     #[arg(long, visible_alias = "stripes")]
     row_groups: bool,
 
-    /// Print all that is known as JSON
+    /// Print all metadata as JSON
     #[arg(long)]
     json: bool,
 
@@ -65,11 +65,11 @@ pub(crate) struct InspectArgs {
     option: Vec<(String, String)>,
 }
 
-/// Inspects, until told to stop.
+/// Runs the command until it ends or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or a file is; the others were printed then.
+/// If the command line is wrong, or a file cannot be read; the others were printed then.
 pub(crate) async fn run(args: InspectArgs) -> Result<()> {
     until_stopped(inspect(&args)).await
 }
@@ -79,7 +79,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     let source = Source::Url { url: args.path.clone(), options: args.option.clone() };
     let mut files = Box::pin(inspect_all(&source, &cache).await?.peekable());
     let mut overview = InspectionOverview::default();
-    // The only file is shown in full, and the first of several like the others.
+    // A single file is shown in full.
     let mut first: Option<Inspection> = None;
     let mut failed = 0;
     let mut out = out();
@@ -100,15 +100,17 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
                 }
             }
             Err(error) => {
-                // A single file's error is the command's own.
+                // The error of a single file is that of the command.
                 if found == 1 && files.as_mut().peek().await.is_none() {
                     return Err(error.into());
                 }
-                // Beside files of columns, others are none of our business.
+
+                // Other files next to Parquet and ORC files are only counted.
                 if matches!(error, Error::Format { .. }) {
                     overview.others += 1;
                     continue;
                 }
+
                 failed += 1;
                 let error = error.to_string();
                 let name = if error.contains(&name) { String::new() } else { format!("{name}: ") };
@@ -116,6 +118,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
             }
         }
     }
+
     if overview.others == found {
         return Err(usage(format!(
             "{}: no Parquet or ORC file among {}",
@@ -123,6 +126,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
             table::count(found, "file")
         )));
     }
+
     if args.json {
         writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;
     } else if let Some(inspection) = &first {
@@ -130,15 +134,17 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     } else {
         write!(out, "{}", overview.text())?;
     }
+
     out.flush()?;
     if failed > 0 {
         anyhow::bail!("{failed} of {found} files cannot be read");
     }
+
     Ok(())
 }
 
 impl InspectArgs {
-    /// The inspection with the columns that were asked for, and what else was.
+    /// Reduces the inspection to the requested columns, and to row groups if requested.
     fn chosen(&self, mut inspection: Inspection) -> Result<Inspection> {
         for wanted in &self.columns {
             if !inspection.columns.iter().any(|column| is_within(&column.name, wanted)) {
@@ -148,19 +154,23 @@ impl InspectArgs {
                 return Err(usage(format!("{}: no column {wanted}{hint}", inspection.object)));
             }
         }
+
         if !self.columns.is_empty() {
             inspection.schema = self.branches(std::mem::take(&mut inspection.schema), "");
         }
+
         let is_wanted =
             |name: &str| self.columns.is_empty() || self.columns.iter().any(|it| is_within(name, it));
         inspection.columns.retain(|column| is_wanted(&column.name));
+
         for part in &mut inspection.parts {
             part.columns.retain(|chunk| self.row_groups && is_wanted(&chunk.name));
         }
+
         Ok(inspection)
     }
 
-    /// The fields that were asked for, and those that lead to them.
+    /// Keeps the requested fields and their ancestors.
     fn branches(&self, fields: Vec<SchemaNode>, above: &str) -> Vec<SchemaNode> {
         let kept = fields.into_iter().filter_map(|mut field| {
             let name = if above.is_empty() { field.name.clone() } else { format!("{above}.{}", field.name) };
@@ -174,7 +184,7 @@ impl InspectArgs {
     }
 }
 
-/// Whether the column is the wanted one, or inside of it.
+/// Returns whether the column is the wanted one or nested in it.
 fn is_within(name: &str, wanted: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -1,4 +1,4 @@
-//! One file, as people read it.
+//! Text output for one file.
 
 use stylobate_columnar::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, SchemaNode,
@@ -10,16 +10,16 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// Letters of a value or key, at most.
+/// Maximum characters of a value or key.
 const MAX_VALUE_CHARS: usize = 64;
 const MAX_BOUND_CHARS: usize = 24;
-/// Row groups or stripes that are shown one by one without being asked for.
+/// Row groups or stripes that are listed by default.
 const SHOWN_PARTS: usize = 10;
-/// Letters of the longest bar.
+/// Characters of the longest bar.
 const BAR: usize = 12;
 const UNKNOWN: &str = "?";
 
-/// An inspection, to be drawn.
+/// Formats an inspection as text.
 pub(super) struct InspectionPicture<'a> {
     pub(super) inspection: &'a Inspection,
     pub(super) row_groups: bool,
@@ -59,6 +59,7 @@ impl InspectionPicture<'_> {
             line("rows", format!("{} in {parts}", grouped(file.rows))),
             line("created by", file.created_by.as_deref().map_or_else(|| UNKNOWN.to_owned(), printable)),
         ];
+
         for (number, entry) in file.metadata.iter().enumerate() {
             let name = if number == 0 { "metadata" } else { "" };
             let value = entry.value.as_deref().unwrap_or_default();
@@ -68,6 +69,7 @@ impl InspectionPicture<'_> {
             }
             lines.push(line(name, format!("{} = {shown}", cut(&printable(&entry.key), MAX_VALUE_CHARS))));
         }
+
         format!(
             "{}\n{}",
             printable(&file.object),
@@ -75,10 +77,10 @@ impl InspectionPicture<'_> {
         )
     }
 
-    /// How the columns are stored.
+    /// Formats the storage of the columns.
     fn storage(&self) -> String {
         let columns = &self.inspection.columns;
-        // Shares are those of the file, whichever columns are shown.
+        // Shares refer to the whole file, even if only some columns are shown.
         let all: u64 = self.inspection.parts.iter().map(|part| part.compressed_size).sum();
         let largest = columns.iter().map(|column| column.compressed_size).max().unwrap_or_default();
         let has_raw = columns.iter().any(|column| column.uncompressed_size.is_some());
@@ -90,12 +92,15 @@ impl InspectionPicture<'_> {
             CellAlignment::Left,
             CellAlignment::Right,
         ];
+
         if has_raw {
             head.extend(["raw", "ratio"]);
             sides.extend([CellAlignment::Right, CellAlignment::Right]);
         }
+
         head.extend(["share", ""]);
         sides.extend([CellAlignment::Right, CellAlignment::Left]);
+
         let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
         for column in columns {
             let share = column.compressed_size as f64 / (all as f64).max(1.0);
@@ -106,13 +111,16 @@ impl InspectionPicture<'_> {
                 self.in_dictionary(column),
                 table::bytes(column.compressed_size),
             ];
+
             if has_raw {
                 row.push(column.uncompressed_size.map_or_else(|| UNKNOWN.to_owned(), table::bytes));
                 row.push(ratio(column.uncompressed_size, column.compressed_size));
             }
+
             row.extend([table::percent(share), table::bar(column.compressed_size, largest, BAR)]);
             rows.push(row);
         }
+
         table::align_by(&rows, &sides)
     }
 
@@ -128,7 +136,7 @@ impl InspectionPicture<'_> {
         }
     }
 
-    /// What is known of the columns' values.
+    /// Formats types, bounds and indexes of the columns.
     fn values(&self) -> String {
         let head = ["column", "type", "nulls", "min", "max", "index", "bloom filter"];
         let sides = [
@@ -140,6 +148,7 @@ impl InspectionPicture<'_> {
             CellAlignment::Left,
             CellAlignment::Left,
         ];
+
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for column in &self.inspection.columns {
             rows.push(vec![
@@ -152,6 +161,7 @@ impl InspectionPicture<'_> {
                 yes(column.bloom_filter_chunks, column.chunks),
             ]);
         }
+
         table::align_by(&rows, &sides)
     }
 
@@ -166,8 +176,10 @@ impl InspectionPicture<'_> {
         if is_sorted {
             head.push("sorted by");
         }
+
         let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
         let shown = if self.row_groups { file.parts.len() } else { SHOWN_PARTS };
+
         for (number, part) in file.parts.iter().enumerate().take(shown) {
             let mut row = vec![
                 number.to_string(),
@@ -175,14 +187,17 @@ impl InspectionPicture<'_> {
                 part.offset.map_or_else(|| UNKNOWN.to_owned(), grouped),
                 table::bytes(part.compressed_size),
             ];
+
             if has_raw {
                 row.push(part.uncompressed_size.map_or_else(|| UNKNOWN.to_owned(), table::bytes));
             }
             if is_sorted {
                 row.push(printable(&part.sorted_by.join(", ")));
             }
+
             rows.push(row);
         }
+
         let mut sides = vec![CellAlignment::Right; 4 + usize::from(has_raw)];
         sides.push(CellAlignment::Left);
         let mut text = table::align_by(&rows, &sides);
@@ -190,10 +205,11 @@ impl InspectionPicture<'_> {
             text +=
                 &format!("… {} more: --row-groups shows them\n", grouped((file.parts.len() - shown) as u64));
         }
+
         text
     }
 
-    /// A line for each part and column.
+    /// Formats a line for each part and column.
     fn chunks(&self) -> String {
         let head =
             [self.part_name(), "column", "encodings", "in dictionary", "size", "raw", "nulls", "min", "max"];
@@ -213,8 +229,10 @@ impl InspectionPicture<'_> {
                 ]);
             }
         }
+
         let left = CellAlignment::Left;
         let right = CellAlignment::Right;
+
         table::align_by(&rows, &[right, left, left, left, right, right, right, left, left])
     }
 }
@@ -228,7 +246,7 @@ fn chunk_dictionary(chunk: &ChunkInspection) -> String {
     }
 }
 
-/// The columns as a tree.
+/// Formats the columns as a tree.
 fn tree(fields: &[SchemaNode]) -> String {
     let mut lines = Vec::new();
     for field in fields {
@@ -242,12 +260,15 @@ fn branch(field: &SchemaNode, before: &str, below: &str, lines: &mut Vec<Vec<Str
     if let Some(physical) = &field.physical_type {
         words.push(format!("as {physical}"));
     }
+
     if field.repeated {
         words.push("repeated".to_owned());
     } else if !field.nullable {
         words.push("not null".to_owned());
     }
+
     lines.push(vec![format!("{before}{}", printable(&field.name)), words.join(" ")]);
+
     for (index, inner) in field.fields.iter().enumerate() {
         let (joint, rest) =
             if index + 1 == field.fields.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -259,7 +280,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n").replace("  \n", "\n")).collect()
 }
 
-/// The words without what goes without saying: levels are always run-length encoded.
+/// Joins the encodings without those of levels, which are always run-length encoded.
 fn short(words: &[String]) -> String {
     let levels = |word: &&String| matches!(word.as_str(), "RLE" | "BIT_PACKED");
     let telling: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();
@@ -316,6 +337,7 @@ mod tests {
             "│  └─ element  int64",
             "└─ c           int64",
         ];
+
         assert_eq!(tree(&fields).lines().collect::<Vec<_>>(), expected);
     }
 

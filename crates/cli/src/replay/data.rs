@@ -1,4 +1,4 @@
-//! Writes the data of a trace: Parquet files of random numbers, which no encoding makes smaller.
+//! Writes the data of a trace: Parquet files of random numbers, which no encoding compresses.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ use parquet::{
 use super::random::ReplayRng;
 
 const COLUMNS: usize = 20;
-/// Rows that are in memory at once: about 10 MB of encoded data.
+/// Rows in memory at a time: about 10 MB of encoded data.
 const ROW_GROUP_ROWS: usize = 65_536;
 const BATCH_ROWS: u64 = 8_192;
 
@@ -36,7 +36,7 @@ pub(super) enum TraceFileSize {
 }
 
 impl TraceFileSize {
-    /// How many rows of [`COLUMNS`] doubles.
+    /// Returns the number of rows of [`COLUMNS`] doubles.
     pub(super) fn rows(self) -> u64 {
         match self {
             Self::Small => 5_500,
@@ -44,7 +44,7 @@ impl TraceFileSize {
         }
     }
 
-    /// How names of such files begin.
+    /// Returns the prefix of the file names.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -53,17 +53,19 @@ impl TraceFileSize {
     }
 }
 
-/// Writes a Parquet file of so many rows under a temporary name, renames it, and returns its size in bytes.
+/// Writes a Parquet file of `rows` rows under a temporary name, renames it, and returns its size in bytes.
 pub(super) fn write_file(file: &Path, rows: u64, random: ReplayRng, progress: &ProgressBar) -> Result<u64> {
     let temporary = temporary(file);
     let written = write_rows(&temporary, rows, random, progress).and_then(|bytes| {
         fs::rename(&temporary, file)?;
         Ok(bytes)
     });
+
     if written.is_err() {
-        // The error to report is the first one.
+        // The first error is reported.
         let _ = fs::remove_file(&temporary);
     }
+
     written.with_context(|| file.display().to_string())
 }
 
@@ -89,6 +91,7 @@ fn write_rows(file: &Path, rows: u64, mut random: ReplayRng, progress: &Progress
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .build();
+
     let mut writer = ArrowWriter::try_new(File::create(file)?, schema.clone(), Some(properties))?;
     let mut left = rows;
     while left > 0 {
@@ -101,6 +104,7 @@ fn write_rows(file: &Path, rows: u64, mut random: ReplayRng, progress: &Progress
         left -= batch_rows;
         progress.inc(batch_rows);
     }
+
     writer.close()?;
     Ok(fs::metadata(file)?.len())
 }
@@ -140,9 +144,11 @@ mod tests {
     fn equal_seeds_write_equal_files_and_leave_no_other_file() {
         let folder = tempfile::tempdir().unwrap();
         let files = ["a", "b", "c"].map(|name| folder.path().join(name));
+
         for (file, seed) in files.iter().zip([1, 1, 2]) {
             write(file, 100, seed);
         }
+
         let [a, b, c] = files.map(|file| fs::read(file).unwrap());
         assert_eq!(a, b);
         assert_ne!(a, c);

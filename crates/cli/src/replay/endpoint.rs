@@ -12,7 +12,7 @@ pub(super) struct EndpointArgs {
     /// Bucket of the objects
     #[arg(long, required_unless_present_any = ["make", "simulate"])]
     bucket: Option<String>,
-    /// Text put before each key of the objects file, such as `lake/`
+    /// Prefix of each key of the objects file, such as `lake/`
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(super) prefix: String,
     /// URL of the S3 endpoint
@@ -24,7 +24,7 @@ pub(super) struct EndpointArgs {
     /// Secret of the access key
     #[arg(long, value_name = "SECRET", env = "AWS_SECRET_ACCESS_KEY", hide_env_values = true)]
     secret_key: Option<RedactedString>,
-    /// Token of temporary keys
+    /// Session token of temporary keys
     #[arg(long, value_name = "TOKEN", env = "AWS_SESSION_TOKEN", hide_env_values = true)]
     session_token: Option<RedactedString>,
     /// Region that requests are signed for
@@ -47,7 +47,7 @@ pub(super) struct EndpointArgs {
     compare_secret_key: Option<RedactedString>,
 }
 
-/// A text that `Debug` does not show.
+/// A string that `Debug` does not show.
 #[derive(Clone)]
 struct RedactedString(String);
 
@@ -70,23 +70,23 @@ fn timeout(text: &str) -> Result<Duration, String> {
     timeout.ok_or_else(|| "write a time such as 500ms, 30s or 5m".to_owned())
 }
 
-/// One bucket behind one URL.
+/// A bucket at an S3 endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct ReplayEndpoint {
     /// The URL as given.
     pub(super) url: String,
     /// The bucket's name.
     pub(super) bucket: String,
-    /// Reads the bucket's objects; never tries a request again.
+    /// Reads the bucket's objects, without retries.
     pub(super) store: Arc<dyn ObjectStore>,
 }
 
 impl EndpointArgs {
-    /// The endpoint, and the one to compare it with if there is one.
+    /// Returns the endpoint, and the one to compare it with if given.
     ///
     /// # Errors
     ///
-    /// If a URL cannot be one of an endpoint, or half of a pair of keys is missing.
+    /// If a URL is not that of an endpoint, or half of a key pair is missing.
     pub(super) fn endpoints(&self) -> Result<Vec<ReplayEndpoint>> {
         let bucket = self.bucket.clone().context("--bucket is needed")?;
         let mut endpoints = vec![self.connect(
@@ -95,12 +95,14 @@ impl EndpointArgs {
             self.access_key.as_ref(),
             self.secret_key.as_ref(),
         )?];
+
         if let Some(url) = &self.compare {
             let bucket = self.compare_bucket.clone().unwrap_or(bucket);
             let key = self.compare_access_key.as_ref().or(self.access_key.as_ref());
             let secret = self.compare_secret_key.as_ref().or(self.secret_key.as_ref());
             endpoints.push(self.connect(url, bucket, key, secret)?);
         }
+
         Ok(endpoints)
     }
 
@@ -111,11 +113,11 @@ impl EndpointArgs {
         key: Option<&String>,
         secret: Option<&RedactedString>,
     ) -> Result<ReplayEndpoint> {
-        // The builder would take any text, and requests would fail one by one.
+        // The builder accepts any string, and each request would fail.
         let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         parsed.with_context(|| format!("{url:?} is not an http:// or https:// URL"))?;
         let client = ClientOptions::new().with_allow_http(true).with_timeout(self.timeout);
-        // A retry would hide a failure in a latency.
+        // A retry would hide a failure in the latency.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let builder = AmazonS3Builder::new()
             .with_client_options(client)
@@ -124,15 +126,18 @@ impl EndpointArgs {
             .with_bucket_name(&bucket)
             .with_region(&self.region)
             .with_virtual_hosted_style_request(false);
+
         let mut builder = match (key.map(String::as_str), secret) {
             (None, None) | (Some(""), _) => builder.with_skip_signature(true),
             (Some(key), Some(secret)) => builder.with_access_key_id(key).with_secret_access_key(&secret.0),
             (Some(_), None) => bail!("{url}: an access key needs its secret: --secret-key"),
             (None, Some(_)) => bail!("{url}: a secret needs its access key: --access-key"),
         };
+
         if let Some(token) = self.session_token.as_ref().filter(|_| key == self.access_key.as_ref()) {
             builder = builder.with_token(&token.0);
         }
+
         let store = Arc::new(builder.build().with_context(|| format!("endpoint {url}"))?);
         Ok(ReplayEndpoint { url: url.to_owned(), bucket, store })
     }

@@ -1,4 +1,4 @@
-//! Makes traces and their data: `trace.csv`, `objects.csv` and `data/*.parquet` in one folder.
+//! Generates traces and their data: `trace.csv`, `objects.csv` and `data/*.parquet` in one folder.
 
 use std::{
     fs,
@@ -18,51 +18,52 @@ use super::{
 };
 use crate::{out::print, table};
 
-/// What `--make` makes.
+/// The distribution of requests for `--make`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TraceDistribution {
-    /// Requests by Zipf's law, and Parquet files of random numbers.
+    /// Zipf-distributed requests, and Parquet files of random numbers.
     Zipf,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct MakeTraceArgs {
-    /// Write a trace and its data instead of playing one
+    /// Generate a trace and its data instead of playing one
     #[arg(long, value_name = "LAW", requires = "output", conflicts_with_all = ["trace", "simulate"])]
     pub(super) make: Option<TraceDistribution>,
-    /// Folder for trace.csv, objects.csv and data/; made if missing
+    /// Folder for trace.csv, objects.csv and data/, which is created if missing
     #[arg(long, value_name = "DIR", requires = "make")]
     output: Option<PathBuf>,
     /// The kind of trace
     #[arg(long, value_enum, default_value = "1m", requires = "make")]
     kind: TraceKind,
-    /// How many files [default: 9, 10, 19 or 8 by kind]
+    /// Number of files [default: 9, 10, 19 or 8 by kind]
     #[arg(long, value_name = "N", requires = "make")]
     files: Option<usize>,
-    /// How many requests [default: 20, 20, 160 or twice the files by kind]
+    /// Number of requests [default: 20, 20, 160 or twice the files by kind]
     #[arg(long, value_name = "N", requires = "make")]
     requests: Option<usize>,
-    /// How uneven the files' popularity is: p is proportional to 1/rank^skew
+    /// Skew of the files' popularity: p is proportional to 1/rank^skew
     #[arg(long, value_name = "SKEW", default_value_t = 1.5, requires = "make")]
     skew: f64,
-    /// Equal seeds make equal traces and data
+    /// Seed; equal seeds give equal traces and data
     #[arg(long, default_value_t = 7, requires = "make")]
     seed: u64,
     /// Factor on the files' sizes
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "make")]
     scale: f64,
-    /// Replace a trace that is already in the folder
+    /// Replace an existing trace in the folder
     #[arg(long, requires = "make")]
     force: bool,
 }
 
-/// Writes a trace and its data, and prints what they are.
+/// Writes a trace and its data, and prints a summary.
 pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
     let MakeTraceArgs { kind, files, requests, skew, seed, scale, .. } = args;
     let output = args.output.context("--make needs --output DIR")?;
     if !(scale.is_finite() && scale > 0.0) {
         bail!("--scale {scale}: a factor above 0 is needed");
     }
+
     let plan = plan(TraceSpec { kind, files, requests, skew, seed })?;
 
     let trace_file = output.join("trace.csv");
@@ -70,6 +71,7 @@ pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
     if trace_file.exists() && !args.force {
         bail!("{}: there is a trace already; --force replaces it", trace_file.display());
     }
+
     fs::create_dir_all(&data_folder).with_context(|| data_folder.display().to_string())?;
     let objects = write_data(&plan, &data_folder, seed, scale)?;
 
@@ -80,6 +82,7 @@ pub(super) fn run(args: MakeTraceArgs) -> Result<()> {
         plan.files.len(),
         plan.requests.len(),
     );
+
     data::replace(&output.join("objects.csv"), trace::write_objects(&objects).as_bytes())?;
     data::replace(&trace_file, trace::write_requests(&note, &plan.requests).as_bytes())?;
 
@@ -99,6 +102,7 @@ fn write_data(plan: &TracePlan, folder: &FilePath, seed: u64, scale: f64) -> Res
     let rows = |size: &TraceFileSize| ((size.rows() as f64 * scale).round() as u64).max(1);
     let progress = ProgressBar::new(plan.files.iter().map(rows).sum());
     progress.set_style(ProgressStyle::with_template("{bar:40} {percent}% of the data, {eta} left")?);
+
     let mut objects = Vec::new();
     let mut numbers = [0; 2];
     for (index, size) in plan.files.iter().enumerate() {
@@ -109,6 +113,7 @@ fn write_data(plan: &TracePlan, folder: &FilePath, seed: u64, scale: f64) -> Res
         let bytes = data::write_file(&folder.join(&name), rows(size), random, &progress)?;
         objects.push(TraceObject { key: Path::from(name), size: Some(bytes) });
     }
+
     progress.finish_and_clear();
     Ok(objects)
 }

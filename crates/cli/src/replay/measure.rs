@@ -1,4 +1,4 @@
-//! What playing a trace measured: times as distributions, bytes, and failures by message.
+//! The measurements of a replay: latency distributions, bytes, and failures by message.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,33 +6,33 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Times above an hour count as an hour.
+/// Maximum recorded time: longer ones count as an hour.
 const MAX_US: u64 = 3_600_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// What one successful request took. Times count from when the trace says that the request arrives.
+/// The times of a successful request, from its arrival according to the trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestSample {
-    /// Until it was sent.
+    /// Until the request was sent.
     pub(super) late: Duration,
-    /// Until the first byte of the object came.
+    /// Until the first byte of the object.
     pub(super) first_byte: Duration,
-    /// Until the last byte of the object came.
+    /// Until the last byte of the object.
     pub(super) latency: Duration,
     /// Bytes of the object.
     pub(super) bytes: u64,
 }
 
-/// Why a request failed.
+/// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFailure {
-    /// What happened; the same text for the same cause.
+    /// The error; the same text for the same cause.
     pub(super) message: String,
     /// The object's key.
     pub(super) key: String,
 }
 
-/// How many requests failed for one cause.
+/// The number of requests that failed for one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FailureCount {
     pub(super) count: u64,
@@ -40,7 +40,7 @@ pub(super) struct FailureCount {
     pub(super) first_key: String,
 }
 
-/// The figures of a distribution of times, in milliseconds.
+/// The statistics of a latency distribution, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct LatencySummary {
     pub(super) mean: f64,
@@ -51,13 +51,13 @@ pub(super) struct LatencySummary {
 }
 
 impl LatencySummary {
-    /// The names and figures in the order of every table.
+    /// Returns the names and values in the order of all tables.
     pub(super) fn figures(&self) -> [(&'static str, f64); 5] {
         let Self { mean, p50, p90, p99, max } = *self;
         [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("max", max)]
     }
 
-    /// How many times as long each figure of `other` is.
+    /// Returns the ratio of each value of `other` to that of `self`.
     pub(super) fn ratio_of(&self, other: &Self) -> Self {
         Self {
             mean: other.mean / self.mean,
@@ -69,7 +69,7 @@ impl LatencySummary {
     }
 }
 
-/// Times, to three digits; their mean and maximum are exact.
+/// A distribution of times with three significant digits; mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub(super) struct LatencyDistribution {
     microseconds: Histogram<u64>,
@@ -89,12 +89,13 @@ impl LatencyDistribution {
         self.longest = self.longest.max(time);
     }
 
-    /// The figures; `None` if nothing was recorded.
+    /// Returns the statistics; `None` if nothing was recorded.
     pub(super) fn summary(&self) -> Option<LatencySummary> {
         let count = self.microseconds.len();
         let max = ms(self.longest);
-        // The histogram answers with the upper end of a bucket, which may lie above what was recorded.
+        // The histogram returns the upper bound of a bucket, which may exceed the maximum.
         let quantile = |share| (self.microseconds.value_at_quantile(share) as f64 / 1e3).min(max);
+
         (count > 0).then(|| LatencySummary {
             mean: ms(self.total) / count as f64,
             p50: quantile(0.5),
@@ -104,7 +105,7 @@ impl LatencyDistribution {
         })
     }
 
-    /// For each time that occurs, in order: the time in milliseconds, and the share that took no longer.
+    /// Returns the distinct times in milliseconds, in order, each with the share of requests that took no longer.
     pub(super) fn cumulative(&self) -> Vec<(f64, f64)> {
         let count = self.microseconds.len() as f64;
         let mut upto = 0;
@@ -117,28 +118,28 @@ impl LatencyDistribution {
     }
 }
 
-/// Everything measured at one endpoint.
+/// The measurements at one endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
-    /// How many requests the trace has.
+    /// Number of requests in the trace.
     pub(super) requests: usize,
-    /// How many of them succeeded.
+    /// Number of requests that succeeded.
     pub(super) completed: usize,
     pub(super) failures: BTreeMap<String, FailureCount>,
-    /// Bytes of the requests that succeeded.
+    /// Bytes of the successful requests.
     pub(super) bytes: u64,
     pub(super) latency: LatencyDistribution,
     pub(super) first_byte: LatencyDistribution,
-    /// The longest time between a request's arrival and its being sent: how far this machine lagged behind.
+    /// Maximum time between the arrival of a request and sending it: the lag of this machine.
     pub(super) latest: Duration,
     /// From the first arrival to the last byte.
     pub(super) elapsed: Duration,
-    /// Whether it was stopped before its end.
+    /// Set if it was stopped before its end.
     pub(super) interrupted: bool,
 }
 
 impl Measurement {
-    /// Nothing measured yet, of a trace with so many requests.
+    /// Creates an empty measurement of a trace with `requests` requests.
     pub(super) fn new(requests: usize) -> Result<Self> {
         Ok(Self {
             requests,
@@ -153,7 +154,7 @@ impl Measurement {
         })
     }
 
-    /// Takes in how a request ended.
+    /// Records the outcome of a request.
     pub(super) fn record(&mut self, outcome: Result<RequestSample, RequestFailure>) {
         match outcome {
             Ok(sample) => {
@@ -170,13 +171,13 @@ impl Measurement {
         }
     }
 
-    /// How many requests failed.
+    /// Returns the number of failed requests.
     pub(super) fn failed(&self) -> u64 {
         self.failures.values().map(|failure| failure.count).sum()
     }
 }
 
-/// A time in milliseconds, to the microsecond.
+/// Converts a time to milliseconds, with microsecond precision.
 pub(super) fn ms(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }
@@ -243,6 +244,7 @@ mod tests {
             latency: 2 * time,
             bytes: 9,
         }));
+
         measurement.record(fail("no such object", "a"));
         measurement.record(fail("timed out", "b"));
         measurement.record(fail("no such object", "c"));

@@ -1,4 +1,4 @@
-//! `stylobate replay`: plays a trace of requests against an S3 endpoint, makes traces, and simulates caches.
+//! `stylobate replay`: plays a request trace against an S3 endpoint, generates traces, and simulates caches.
 
 mod data;
 mod endpoint;
@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{out, table};
 
-/// A trace that would take longer than this is a mistake in its timestamps.
+/// Maximum duration of a trace: a longer one has wrong timestamps.
 const MAX_SPAN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const EXAMPLES: &str = "\
@@ -48,23 +48,23 @@ A trace has lines `timestamp_ms,file_index`; the objects file has one `key` or
 request arrives, so they include waiting. The exit code is 0 if every request
 was answered in full.";
 
-/// What the user asked of `stylobate replay`.
+/// The arguments of `stylobate replay`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
     /// Trace to play
     #[arg(value_name = "TRACE", required_unless_present = "make")]
     trace: Option<PathBuf>,
-    /// Objects by index [default: objects.csv beside the trace]
+    /// Objects by index [default: objects.csv next to the trace]
     #[arg(long, value_name = "FILE", conflicts_with = "make")]
     objects: Option<PathBuf>,
-    /// Play so many times as fast as the trace
+    /// Speed relative to the trace
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speed: f64,
-    /// Write the report as JSON into a file; with `-` it goes to standard output, the table to standard error
+    /// Write the report as JSON to a file; with `-` to standard output, and the table to standard error
     #[arg(long, value_name = "FILE", conflicts_with = "make")]
     json: Option<PathBuf>,
-    /// Draw the latency distribution into a file
+    /// Draw the latency distribution as an SVG file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["make", "simulate"])]
     svg: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Endpoint")]
@@ -75,16 +75,17 @@ pub(crate) struct ReplayArgs {
     simulate: SimulateArgs,
 }
 
-/// Plays, makes or simulates, as the arguments say.
+/// Plays, generates or simulates a trace.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written or is wrong, or if a request failed; then the report was printed.
+/// If a file cannot be read or written or is invalid, or if a request failed; then the report was printed.
 pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
     if args.make.make.is_some() {
-        // Encoding and writing would hold up the runtime.
+        // Encoding and writing would block the runtime.
         return tokio::task::spawn_blocking(move || make::run(args.make)).await?;
     }
+
     let file = args.trace.clone().context("a trace is needed")?;
     let objects = args.objects.clone().unwrap_or_else(|| file.with_file_name("objects.csv"));
     let trace = ReplayTrace::load(&file, &objects, &args.endpoint.prefix)?;
@@ -92,6 +93,7 @@ pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
         let simulation = simulate::run(&args.simulate, &trace, &objects.display().to_string())?;
         return print(&simulation.table(), &simulation, args.json.as_deref());
     }
+
     play_all(&args, &file, &trace).await
 }
 
@@ -100,10 +102,12 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result
     if !(args.speed.is_finite() && args.speed > 0.0) {
         bail!("--speed {}: a factor above 0 is needed", args.speed);
     }
+
     let span = play::span(trace, args.speed);
     if span > MAX_SPAN {
         bail!("{}: playing it would take {} days: use --speed", file.display(), span.as_secs() / 86_400);
     }
+
     let mut report = ReplayReport::new(file.display().to_string(), args.speed);
     let mut played = Vec::new();
     for endpoint in args.endpoint.endpoints()? {
@@ -116,21 +120,24 @@ async fn play_all(args: &ReplayArgs, file: &Path, trace: &ReplayTrace) -> Result
         report.add(&endpoint.url, &endpoint.bucket, &measured);
         let interrupted = measured.interrupted;
         played.push((format!("{}/{}", endpoint.url.trim_end_matches('/'), endpoint.bucket), measured));
+
         if interrupted {
             break;
         }
     }
+
     print(&report.table(), &report, args.json.as_deref())?;
     if let Some(target) = &args.svg {
         let picture = picture(args.speed, file, trace, &played);
         fs::write(target, picture).with_context(|| target.display().to_string())?;
     }
+
     report.problem().map_or(Ok(()), |problem| Err(anyhow!(problem)))
 }
 
-/// Draws what was measured at each endpoint, by its name.
+/// Draws the latencies of each endpoint, labelled by its name.
 fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Measurement)]) -> String {
-    // Many traces are called trace.csv: their folder says which.
+    // Many traces are called trace.csv, so the folder is shown too.
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let name = parts[parts.len().saturating_sub(2)..].join("/");
     let title = format!("Latency of {}, {name}", table::count(trace.requests.len(), "request"));
@@ -142,10 +149,11 @@ fn picture(speed: f64, file: &Path, trace: &ReplayTrace, played: &[(String, Meas
     let series = played.iter();
     let series =
         series.map(|(name, measured)| svg::LatencySeries { name: name.clone(), latency: &measured.latency });
+
     svg::draw(&title, &subtitle, &series.collect::<Vec<_>>())
 }
 
-/// Prints a table, and writes the JSON where it is wanted.
+/// Prints a table, and writes the JSON if requested.
 fn print(table: &str, report: &impl Serialize, json: Option<&Path>) -> Result<()> {
     let json = json.map(|target| anyhow::Ok((target, serde_json::to_string_pretty(report)?))).transpose()?;
     match json {
@@ -159,5 +167,6 @@ fn print(table: &str, report: &impl Serialize, json: Option<&Path>) -> Result<()
         }
         None => out::print(table)?,
     }
+
     Ok(())
 }

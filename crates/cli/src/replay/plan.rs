@@ -1,7 +1,7 @@
-//! Decides on a trace: which files there are, and which of them is asked for when.
+//! Plans a trace: its files, and the arrival times and files of its requests.
 //!
-//! The kinds are those of the Parpulse benchmark. Small files are about 1 MB, large ones about 100 MB; which
-//! file a request asks for follows Zipf's law, file 0 being the most popular of its size.
+//! The kinds are those of the Parpulse benchmark. Small files are about 1 MB, large ones about 100 MB. The files of
+//! requests are Zipf-distributed; file 0 is the most popular of its size.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const LARGE_FILES: usize = 10;
 /// Files of the kind `serial`: the first half small, the rest large.
 const SERIAL_FILES: usize = 8;
 const REQUESTS: usize = 20;
-/// The kind `parallel`: so many requests, so many of them for large files, within so many milliseconds.
+/// The kind `parallel`: number of requests, requests for large files, and span in milliseconds.
 const PARALLEL_REQUESTS: usize = 160;
 const PARALLEL_LARGE: usize = 13;
 const PARALLEL_MS: u64 = 5_500;
-/// The longest gap between requests of the kinds `1m` and `100m`, in milliseconds; the shortest is 1.
+/// Maximum gap between requests of the kinds `1m` and `100m`, in milliseconds; the minimum is 1.
 const MAX_GAP_MS: u64 = 500;
 
 /// The kind of a trace.
@@ -42,7 +42,7 @@ pub(super) enum TraceKind {
     Serial,
 }
 
-/// The numbers that a trace follows from.
+/// The parameters of a trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceSpec {
     pub(super) kind: TraceKind,
@@ -57,19 +57,20 @@ pub(super) struct TraceSpec {
 pub(super) struct TracePlan {
     /// The size of each file; small ones first.
     pub(super) files: Vec<TraceFileSize>,
-    /// In order of arrival.
+    /// The requests in order of arrival.
     pub(super) requests: Vec<TraceRequest>,
 }
 
-/// Decides on files and requests.
+/// Plans files and requests.
 ///
 /// # Errors
 ///
-/// If no trace can be made of these numbers; the message names the option.
+/// If the parameters are invalid; the message names the option.
 pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
     if !(wish.skew.is_finite() && wish.skew >= 0.0) {
         bail!("--skew {}: a number from 0 is needed", wish.skew);
     }
+
     let needed = if matches!(wish.kind, TraceKind::Small | TraceKind::Large) { 1 } else { 2 };
     if wish.files.is_some_and(|files| files < needed) {
         bail!("--files: this kind of trace needs at least {needed}");
@@ -77,6 +78,7 @@ pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
     if wish.requests == Some(0) {
         bail!("--requests: at least 1 is needed");
     }
+
     let random = &mut ReplayRng::of_part(wish.seed, 0);
     let (small, large) = files(&wish);
     let requests = match wish.kind {
@@ -84,12 +86,14 @@ pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
         TraceKind::Parallel => parallel(&wish, small, large, random),
         TraceKind::Serial => serial(&wish, small, large),
     };
+
     let mut sizes = vec![TraceFileSize::Small; small];
     sizes.resize(small + large, TraceFileSize::Large);
+
     Ok(TracePlan { files: sizes, requests })
 }
 
-/// How many small and how many large files.
+/// Returns the numbers of small and large files.
 fn files(wish: &TraceSpec) -> (usize, usize) {
     let both = SMALL_FILES + LARGE_FILES;
     match (wish.kind, wish.files) {
@@ -111,7 +115,7 @@ fn at(ms: u64, object: usize) -> TraceRequest {
     TraceRequest { arrival: Duration::from_millis(ms), object }
 }
 
-/// Requests with random gaps.
+/// Plans requests with random gaps.
 fn one_by_one(wish: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
     let zipf = ZipfRanks::new(files, wish.skew);
     let mut clock_ms = 0;
@@ -123,7 +127,7 @@ fn one_by_one(wish: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<Tra
     (0..wish.requests.unwrap_or(REQUESTS)).map(|_| request()).collect()
 }
 
-/// Requests at random times within a span that grows with their number, so that the rate is always the same.
+/// Plans requests at random times within a span proportional to their number, so that the rate is constant.
 fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
     let requests = wish.requests.unwrap_or(PARALLEL_REQUESTS);
     let for_large = (requests * PARALLEL_LARGE).div_ceil(PARALLEL_REQUESTS);
@@ -142,10 +146,11 @@ fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng
         TraceFileSize::Small => small_files.draw(random),
         TraceFileSize::Large => small + large_files.draw(random),
     };
+
     arrivals_ms.into_iter().zip(sizes).map(|(ms, size)| at(ms, object(size, random))).collect()
 }
 
-/// Passes over all files: the first is cold, the second warm.
+/// Plans passes over all files: the first is cold, the second warm.
 fn serial(wish: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
     let files = small + large;
     let gap_ms = |file: usize| if file < small { 1_000 } else { 10_000 };
@@ -155,6 +160,7 @@ fn serial(wish: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
         clock_ms += gap_ms(file);
         request
     };
+
     (0..wish.requests.unwrap_or(2 * files)).map(|index| request(index % files)).collect()
 }
 

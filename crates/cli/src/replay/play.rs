@@ -1,4 +1,4 @@
-//! Plays a trace open loop: each request is sent when the trace says, however many are still under way.
+//! Plays a trace open loop: each request is sent at its time, regardless of how many are in flight.
 
 use std::{
     error::Error,
@@ -22,15 +22,15 @@ use super::{
     trace::{ReplayTrace, TraceObject},
 };
 
-/// The longest message of a failure, in characters.
+/// Maximum characters of a failure message.
 const MESSAGE_CHARACTERS: usize = 160;
 
-/// Plays the trace at `speed` times its pace until its last answer came or `stop` did.
+/// Plays the trace at `speed` times its pace, until the last answer or `stop`.
 ///
 /// # Errors
 ///
-/// If the machine refuses a thread, or a request is due later than the machine's clock can say. Requests that fail are
-/// part of the measurement.
+/// If no thread can be spawned, or a request is due later than the clock can represent. Failed requests are part of the
+/// measurement.
 pub(super) async fn play(
     trace: &ReplayTrace,
     store: Arc<dyn ObjectStore>,
@@ -44,6 +44,7 @@ pub(super) async fn play(
     let mut due = Some(clock(start, trace, speed)?);
     let mut sent = 0;
     tokio::pin!(stop);
+
     while due.is_some() || !tasks.is_empty() {
         tokio::select! {
             next = next_due(&mut due) => match next {
@@ -53,7 +54,7 @@ pub(super) async fn play(
                     tasks.spawn(async move { read(&*store, &object, arrival).await });
                     sent += 1;
                 }
-                // The clock may have died.
+                // The clock thread may have panicked.
                 None if sent < trace.requests.len() => {
                     bail!("the clock of the trace ended after {sent} of {} requests", trace.requests.len());
                 }
@@ -72,17 +73,18 @@ pub(super) async fn play(
             }
         }
     }
+
     measurement.elapsed = start.elapsed();
     Ok(measurement)
 }
 
-/// A request whose time has come.
+/// A request that is due.
 struct DueRequest {
     object: usize,
     arrival: Instant,
 }
 
-/// Waits for the next request; for ever if there will be none.
+/// Waits for the next due request; never completes if there is none.
 async fn next_due(due: &mut Option<UnboundedReceiver<DueRequest>>) -> Option<DueRequest> {
     match due {
         Some(due) => due.recv().await,
@@ -90,8 +92,8 @@ async fn next_due(due: &mut Option<UnboundedReceiver<DueRequest>>) -> Option<Due
     }
 }
 
-/// Hands out each request at its arrival. A thread of its own, since timers of the runtime are up to a
-/// millisecond late, which is more than a cached object takes.
+/// Starts a thread that sends each request at its arrival. Timers of the runtime are up to a millisecond late, which is
+/// longer than reading a cached object.
 fn clock(start: Instant, trace: &ReplayTrace, speed: f64) -> Result<UnboundedReceiver<DueRequest>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let requests = trace.requests.clone();
@@ -104,6 +106,7 @@ fn clock(start: Instant, trace: &ReplayTrace, speed: f64) -> Result<UnboundedRec
             }
         }
     };
+
     thread::Builder::new().name("replay-clock".to_owned()).spawn(run)?;
     Ok(receiver)
 }
@@ -119,6 +122,7 @@ async fn read(
     let late = arrival.elapsed();
     let answer = store.get(&object.key).await.map_err(failed)?;
     let announced = answer.meta.size;
+
     let mut stream = answer.into_stream();
     let mut bytes = 0;
     let mut first_byte = None;
@@ -128,10 +132,12 @@ async fn read(
         }
         bytes += chunk.len() as u64;
     }
+
     let latency = arrival.elapsed();
     if bytes != announced {
         return Err(failure(format!("the answer ended at {bytes} of {announced} bytes")));
     }
+
     match object.size {
         Some(size) if size != bytes => {
             Err(failure(format!("the object has {bytes} bytes, where the objects file says {size}")))
@@ -140,8 +146,8 @@ async fn read(
     }
 }
 
-/// The cause of an error in one line that has no address, time or request id in it, so that equal causes have
-/// equal texts.
+/// Returns the cause of an error in one line without addresses, times and request ids, so that equal causes have equal
+/// texts.
 fn describe(error: &object_store::Error) -> String {
     match error {
         object_store::Error::NotFound { .. } => return "no such object or bucket".to_owned(),
@@ -149,30 +155,33 @@ fn describe(error: &object_store::Error) -> String {
         object_store::Error::Unauthenticated { .. } => return "not authenticated (401)".to_owned(),
         _ => {}
     }
+
     let mut cause: &dyn Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
+
     let text = cause.to_string();
-    // An S3 error's body: its code says what the rest says again with ids.
+    // The body of an S3 error: its code is enough; the rest has ids.
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let head = text.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':']);
     let line = match code {
         Some((code, _)) => format!("{head}: {code}"),
         None => head.to_owned(),
     };
+
     line.chars().take(MESSAGE_CHARACTERS).collect()
 }
 
-/// Ends when the user asks to stop by Ctrl-C.
+/// Completes on Ctrl-C.
 pub(super) async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
-        // Without the signal there is nothing to wait for.
+        // Without a handler for the signal, wait forever.
         std::future::pending::<()>().await;
     }
 }
 
-/// How long the trace takes at this speed.
+/// Returns the duration of the trace at this speed.
 pub(super) fn span(trace: &ReplayTrace, speed: f64) -> Duration {
     trace.requests.last().map_or(Duration::ZERO, |request| scaled(request.arrival, speed))
 }
@@ -188,8 +197,8 @@ mod tests {
     use super::super::trace::TraceRequest;
     use super::*;
 
-    /// A store with objects of 1000 and 2000 bytes, and a trace that asks for them by (ms, index). Index 2 is
-    /// an object that does not exist.
+    /// Creates a store with objects of 1000 and 2000 bytes, and a trace that requests them by (ms, index). Object 2
+    /// does not exist.
     async fn fixture(requests: &[(u64, usize)]) -> (ReplayTrace, Arc<dyn ObjectStore>) {
         let store = InMemory::new();
         let keys = ["a", "b", "missing"].map(Path::from);

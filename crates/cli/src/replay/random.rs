@@ -1,4 +1,4 @@
-//! Random numbers that are the same for a seed on every machine and in every release.
+//! Random numbers that depend only on the seed, on every machine and in every release.
 //!
 //! A trace is quoted by its seed, so nothing here may depend on the version of a library.
 
@@ -7,18 +7,18 @@
 pub(super) struct ReplayRng(u64);
 
 impl ReplayRng {
-    /// The numbers of this seed.
+    /// Creates a generator from a seed.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The numbers of part `part` of this seed: those of two parts have nothing to do with each other.
+    /// Creates the generator of part `part` of a seed; parts are independent.
     pub(super) fn of_part(seed: u64, part: u64) -> Self {
         let mut parts = Self::new(seed ^ part.wrapping_mul(0xD1B5_4A32_D192_ED03));
         Self::new(parts.next())
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -27,18 +27,18 @@ impl ReplayRng {
         bits ^ (bits >> 31)
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Returns a number in [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A whole number from 0 to `bound`, without `bound`; 0 if that leaves none.
+    /// Returns an integer in [0, bound); 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        // Lemire's multiplication without its rejection: the bias is below bound / 2^64.
+        // Lemire's method without rejection: the bias is below bound / 2^64.
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Puts the items into a random order.
+    /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);
@@ -46,15 +46,15 @@ impl ReplayRng {
     }
 }
 
-/// Ranks by Zipf's law: rank `r`, from 0, is drawn with a probability proportional to `1 / (r + 1)^skew`.
+/// A Zipf distribution: rank `r`, from 0, has a probability proportional to `1 / (r + 1)^skew`.
 #[derive(Clone, Debug)]
 pub(super) struct ZipfRanks {
-    /// For each rank, the weight of it and all before it.
+    /// Cumulative weights by rank.
     cumulative: Vec<f64>,
 }
 
 impl ZipfRanks {
-    /// A law over this many ranks. A skew of 0 draws all alike.
+    /// Creates the distribution. A skew of 0 is uniform.
     pub(super) fn new(ranks: usize, skew: f64) -> Self {
         let mut total = 0.0;
         let weight = |rank: usize| (rank as f64 + 1.0).powf(-skew);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_splitmix64() {
-        // The reference implementation's first outputs for the seed 1234567.
+        // The first outputs of the reference implementation for the seed 1234567.
         let mut random = ReplayRng::new(1_234_567);
         assert_eq!(
             [random.next(), random.next(), random.next()],
@@ -107,8 +107,10 @@ mod tests {
         for _ in 0..100_000 {
             counts[zipf.draw(&mut random)] += 1;
         }
+
         let weights = [1.0, 0.353_553, 0.192_450, 0.125];
         let total: f64 = weights.iter().sum();
+
         for (count, weight) in counts.iter().zip(weights) {
             let expected = 100_000.0 * weight / total;
             assert!((f64::from(*count) - expected).abs() < 0.03 * expected + 50.0, "{counts:?}");

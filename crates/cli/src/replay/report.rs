@@ -1,4 +1,4 @@
-//! The report of a replay: a table for people, and JSON for programs.
+//! The report of a replay, as a table and as JSON.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::measure::{FailureCount, LatencySummary, Measurement, ms};
 use crate::table;
 
-/// A request that was sent later than this after its arrival, in milliseconds, is worth a warning: the
-/// machine that plays is busy, and what it measures is its own slowness.
+/// Lag of a request in milliseconds above which the report warns: the replaying machine is overloaded and measures
+/// itself.
 const LAG_TO_WARN_OF_MS: f64 = 20.0;
 
 /// The results of playing one trace against one endpoint, or against two.
@@ -16,11 +16,11 @@ const LAG_TO_WARN_OF_MS: f64 = 20.0;
 pub(super) struct ReplayReport {
     /// The trace file.
     trace: String,
-    /// How many times as fast as the trace it was played.
+    /// Speed relative to the trace.
     speed: f64,
-    /// In the order of playing.
+    /// The runs in order.
     runs: Vec<EndpointReport>,
-    /// How many times as long the second endpoint took, figure by figure.
+    /// Ratio of the latencies of the second endpoint to those of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio: Option<LatencyRatio>,
 }
@@ -30,13 +30,13 @@ pub(super) struct ReplayReport {
 struct EndpointReport {
     endpoint: String,
     bucket: String,
-    /// Whether it was stopped before its end.
+    /// Set if it was stopped before its end.
     interrupted: bool,
     /// Requests in the trace.
     requests: usize,
     completed: usize,
     failed: u64,
-    /// Failures by what happened.
+    /// Failures by message.
     failures: BTreeMap<String, FailureCount>,
     /// Bytes of all completed requests.
     bytes: u64,
@@ -46,7 +46,7 @@ struct EndpointReport {
     latency_ms: Option<LatencySummary>,
     /// From a request's arrival to its first byte; `null` if none completed.
     first_byte_ms: Option<LatencySummary>,
-    /// The longest time between a request's arrival and its being sent.
+    /// Maximum time between the arrival of a request and sending it.
     max_lag_ms: f64,
 }
 
@@ -57,7 +57,7 @@ struct LatencyRatio {
 }
 
 impl ReplayReport {
-    /// A report without results yet.
+    /// Creates an empty report.
     pub(super) fn new(trace: String, speed: f64) -> Self {
         Self { trace, speed, runs: Vec::new(), ratio: None }
     }
@@ -78,40 +78,47 @@ impl ReplayReport {
             first_byte_ms: measured.first_byte.summary(),
             max_lag_ms: ms(measured.latest),
         });
+
         if let [one, other] = &self.runs[..] {
             self.ratio = one.ratio_of(other);
         }
     }
 
-    /// The report as text.
+    /// Formats the report as text.
     pub(super) fn table(&self) -> String {
         let mut text = String::new();
         for run in &self.runs {
             run.describe(&mut text);
         }
+
         let mut rows = vec![vec![String::new()]];
         rows[0].extend(["mean", "p50", "p90", "p99", "max"].map(str::to_owned));
         let many = self.runs.len() > 1;
+
         for run in &self.runs {
             let of = if many { format!(", {}", run.name()) } else { String::new() };
             rows.push(row(format!("latency, ms{of}"), run.latency_ms, table::milliseconds));
         }
+
         let times = |ratio: f64| format!("{ratio:.2}x");
         if let Some(ratio) = self.ratio {
             rows.push(row("  second / first".to_owned(), Some(ratio.latency), times));
         }
+
         for run in &self.runs {
             let of = if many { format!(", {}", run.name()) } else { String::new() };
             rows.push(row(format!("first byte, ms{of}"), run.first_byte_ms, table::milliseconds));
         }
+
         if let Some(ratio) = self.ratio {
             rows.push(row("  second / first".to_owned(), Some(ratio.first_byte), times));
         }
+
         text.push('\n');
         text + &table::align(&rows)
     }
 
-    /// What went wrong, in one line; `None` if every request was answered.
+    /// Summarizes the failures in one line; `None` if every request succeeded.
     pub(super) fn problem(&self) -> Option<String> {
         if let Some(run) = self.runs.iter().find(|run| run.interrupted) {
             return Some(format!(
@@ -119,11 +126,13 @@ impl ReplayReport {
                 run.completed, run.requests
             ));
         }
+
         let failed: u64 = self.runs.iter().map(|run| run.failed).sum();
         let requests: usize = self.runs.iter().map(|run| run.requests).sum();
         if failed > 0 {
             return Some(format!("{failed} of {requests} requests failed"));
         }
+
         match &self.runs[..] {
             [one, other] if one.bytes != other.bytes => Some(format!(
                 "the endpoints differ: {} sent {} bytes, {} sent {}",
@@ -146,7 +155,7 @@ impl EndpointReport {
         })
     }
 
-    /// Writes what is not in the table of times. Writing to a String cannot fail.
+    /// Writes the lines above the table of times. Writing to a String cannot fail.
     fn describe(&self, text: &mut String) {
         let seconds = self.elapsed_ms / 1e3;
         let rate = if seconds > 0.0 { (self.bytes as f64 / seconds) as u64 } else { 0 };
@@ -160,9 +169,11 @@ impl EndpointReport {
             table::bytes(rate),
             self.failed,
         );
+
         for (message, FailureCount { count, first_key }) in &self.failures {
             let _ = writeln!(text, "  {count} x {message} (first: {first_key})");
         }
+
         if self.max_lag_ms > LAG_TO_WARN_OF_MS {
             let lag = table::milliseconds(self.max_lag_ms);
             let _ = writeln!(
@@ -199,9 +210,11 @@ mod tests {
                 bytes: 500,
             }));
         }
+
         for _ in 0..failures {
             measurement.record(Err(RequestFailure { message: "timed out".into(), key: "a.parquet".into() }));
         }
+
         measurement.elapsed = Duration::from_secs(2);
         measurement
     }

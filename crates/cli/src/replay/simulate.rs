@@ -8,15 +8,15 @@ use stylobate_storage::{Access, ByteSize, HitRatio, simulate};
 use super::trace::ReplayTrace;
 use crate::table;
 
-/// The capacities to simulate unless one is given, as shares of the working set.
+/// Default capacities, as shares of the working set.
 const SHARES: [f64; 3] = [0.1, 0.5, 2.0];
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct SimulateArgs {
-    /// Print the hit ratios that each cache policy would have, instead of playing
+    /// Print the hit ratio of each cache policy instead of playing the trace
     #[arg(long)]
     pub(super) simulate: bool,
-    /// Sizes of the cache, such as 512MiB,2GiB [default: 10%, 50% and 200% of the distinct bytes asked for]
+    /// Cache sizes, such as 512MiB,2GiB [default: 10%, 50% and 200% of the distinct bytes requested]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', requires = "simulate")]
     capacity: Vec<ByteSize>,
     /// Cache pages of this size instead of whole objects
@@ -24,12 +24,12 @@ pub(super) struct SimulateArgs {
     page_size: Option<ByteSize>,
 }
 
-/// What a simulation found.
+/// The result of a simulation.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CacheSimulation {
     /// Requests in the trace.
     requests: usize,
-    /// Bytes of the distinct objects that it asks for.
+    /// Bytes of the distinct objects requested.
     working_set_bytes: u64,
     /// Bytes of a page; `null` if whole objects were cached.
     page_bytes: Option<u64>,
@@ -46,7 +46,7 @@ struct CapacityResult {
 
 #[derive(Clone, Debug, Serialize)]
 struct PolicyResult {
-    /// Counted in pages, if pages were cached.
+    /// Counts, in pages if pages were cached.
     #[serde(flatten)]
     counts: HitRatio,
     request_hit_ratio: f64,
@@ -57,11 +57,12 @@ struct PolicyResult {
 ///
 /// # Errors
 ///
-/// If an object that the trace asks for has no size, or the page size is zero.
+/// If a requested object has no size, or the page size is zero.
 pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Result<CacheSimulation> {
     if args.page_size == Some(ByteSize::ZERO) {
         bail!("--page-size: a page needs at least one byte");
     }
+
     let accesses = accesses(trace, args.page_size.map(ByteSize::as_u64), objects)?;
     let working_set = trace.working_set_bytes();
     let of_share = |share: f64| ByteSize::bytes((working_set as f64 * share) as u64);
@@ -72,6 +73,7 @@ pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Re
         working_sets: capacity.as_u64() as f64 / working_set.max(1) as f64,
         policies: simulate(&accesses, capacity).into_iter().map(PolicyResult::from).collect(),
     };
+
     Ok(CacheSimulation {
         requests: trace.requests.len(),
         working_set_bytes: working_set,
@@ -80,22 +82,24 @@ pub(super) fn run(args: &SimulateArgs, trace: &ReplayTrace, objects: &str) -> Re
     })
 }
 
-/// The reads of a trace: one per request, or one per page of its object.
+/// Returns the accesses of a trace: one per request, or one per page of its object.
 fn accesses(trace: &ReplayTrace, page_bytes: Option<u64>, objects: &str) -> Result<Vec<Access>> {
     let mut accesses = Vec::new();
-    // Pages are numbered through: an object's first key is the number of pages of all objects before it.
+    // Pages are numbered across objects: the first key of an object is the number of pages before it.
     let mut first_keys = Vec::with_capacity(trace.objects.len());
     let mut next_key = 0;
     for object in &trace.objects {
         first_keys.push(next_key);
         next_key += page_bytes.map_or(1, |page| object.size.unwrap_or(0).div_ceil(page));
     }
+
     for request in &trace.requests {
         let object = &trace.objects[request.object];
         let size = object.size.with_context(|| {
             format!("{objects}: {} has no size: write `key,size` lines to simulate", object.key)
         })?;
         let first = first_keys[request.object];
+
         match page_bytes {
             None => accesses.push(Access { key: first, bytes: size }),
             Some(page) => accesses.extend(
@@ -104,6 +108,7 @@ fn accesses(trace: &ReplayTrace, page_bytes: Option<u64>, objects: &str) -> Resu
             ),
         }
     }
+
     Ok(accesses)
 }
 
@@ -114,12 +119,13 @@ impl From<HitRatio> for PolicyResult {
 }
 
 impl CacheSimulation {
-    /// The simulation as text.
+    /// Formats the simulation as text.
     pub(super) fn table(&self) -> String {
         let cached = match self.page_bytes {
             Some(page) => format!("pages of {}", ByteSize::bytes(page)),
             None => "whole objects".to_owned(),
         };
+
         let requests = table::count(self.requests, "request");
         let bytes = table::bytes(self.working_set_bytes);
         let mut text = format!("{requests} for {bytes} of distinct objects; the cache holds {cached}\n");
@@ -131,6 +137,7 @@ impl CacheSimulation {
             rows.extend(at.policies.iter().map(PolicyResult::row));
             text += &format!("\ncapacity {capacity}, {share} of the distinct bytes\n{}", table::align(&rows));
         }
+
         text
     }
 }

@@ -1,4 +1,4 @@
-//! Draws latency distributions: which share of the requests took no longer than a time.
+//! Draws latency distributions: the share of requests that took no longer than a time.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ const LEFT: f64 = 72.0;
 const RIGHT: f64 = 808.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = 396.0;
-/// The baseline of the first row of the table under the plot, and the height of its rows.
+/// Baseline of the first row of the table below the plot, and height of its rows.
 const TABLE_TOP: f64 = 500.0;
 const ROW: f64 = 24.0;
-/// The right ends of the columns of figures in that table.
+/// Right edges of the columns of that table.
 const COLUMNS: [f64; 5] = [488.0, 568.0, 648.0, 728.0, 808.0];
-/// Characters of an endpoint's name that fit left of them.
+/// Characters of an endpoint name that fit to the left of them.
 const NAME_CHARACTERS: usize = 46;
 const TITLE_CHARACTERS: usize = 84;
 
@@ -27,19 +27,19 @@ const MARK: &str = "#9aa5b1";
 const COLOURS: [&str; 2] = ["#0b69a3", "#d64545"];
 
 const PERCENTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
-/// The shortest time the axis can show, in milliseconds: what the measurement resolves.
+/// Minimum time on the axis, in milliseconds: the resolution of the measurement.
 const MIN_MS: f64 = 0.001;
-/// With more marks than this, only powers of ten are labelled.
+/// Number of marks above which only powers of ten are labelled.
 const MAX_LABELS: usize = 12;
 
 /// A curve of the picture.
 pub(super) struct LatencySeries<'a> {
-    /// Whose latencies they are.
+    /// Name of the endpoint.
     pub(super) name: String,
     pub(super) latency: &'a LatencyDistribution,
 }
 
-/// The picture as an SVG document. Series in which nothing was recorded have a row in the table, no curve.
+/// Draws an SVG document. Empty series have a row in the table, but no curve.
 pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) -> String {
     let curves: Vec<_> = series.iter().map(|series| series.latency.cumulative()).collect();
     let times = curves.iter().flatten().map(|(ms, _)| ms.max(MIN_MS));
@@ -51,6 +51,7 @@ pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) ->
          height=\"{height}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif\" \
          font-size=\"13\" role=\"img\">"
     ));
+
     svg.line(&format!("<title>{}</title>", escape(title)));
     svg.line(&format!("<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>"));
     let heading = escape(&shorten(title, TITLE_CHARACTERS));
@@ -59,17 +60,20 @@ pub(super) fn draw(title: &str, subtitle: &str, series: &[LatencySeries<'_>]) ->
     ));
     svg.text(LEFT, 54.0, "start", FAINT, subtitle);
     svg.scales(&axis);
+
     for ((series, curve), colour) in series.iter().zip(&curves).zip(COLOURS) {
         svg.curve(&axis, curve, colour, series.latency.summary());
     }
+
     svg.figures(series);
     svg.line("</svg>");
+
     svg.0
 }
 
 /// A logarithmic axis of milliseconds, with marks at 1, 2 and 5 times powers of ten.
 struct LatencyAxis {
-    /// In order; the first and the last are the ends of the axis.
+    /// Marks in order; the first and the last are the ends of the axis.
     marks: Vec<AxisTick>,
 }
 
@@ -97,7 +101,7 @@ impl AxisTick {
 }
 
 impl LatencyAxis {
-    /// The shortest axis that has all times on it, in milliseconds.
+    /// Creates the shortest axis that covers all times, in milliseconds.
     fn over(times: impl Iterator<Item = f64> + Clone) -> Self {
         let shortest = times.clone().fold(f64::INFINITY, f64::min);
         let longest = times.fold(0.0, f64::max);
@@ -114,7 +118,7 @@ impl LatencyAxis {
         (end(self.marks.first(), 0.0), end(self.marks.last(), 1.0))
     }
 
-    /// Pixels from the left of the picture.
+    /// Returns the pixels from the left of the picture.
     fn x(&self, ms: f64) -> f64 {
         let (from, to) = self.ends();
         let share = (ms.max(MIN_MS).log10() - from) / (to - from);
@@ -122,12 +126,12 @@ impl LatencyAxis {
     }
 }
 
-/// Pixels from the top of the picture.
+/// Returns the pixels from the top of the picture.
 fn y(share: f64) -> f64 {
     BOTTOM - share * (BOTTOM - TOP)
 }
 
-/// The text of the picture. Writing to a String cannot fail.
+/// The SVG text. Writing to a String cannot fail.
 struct SvgDocument(String);
 
 impl SvgDocument {
@@ -149,14 +153,16 @@ impl SvgDocument {
         ));
     }
 
-    /// Grid, percentile lines, and what the axes mean.
+    /// Draws the grid, percentile lines and axis labels.
     fn scales(&mut self, axis: &LatencyAxis) {
         for percent in [0, 20, 40, 60, 80, 100] {
             let y = y(f64::from(percent) / 100.0);
             self.rule((LEFT, y), (RIGHT, y), GRID, "");
             self.text(LEFT - 10.0, y + 4.5, "end", FAINT, &format!("{percent}%"));
         }
+
         let few = axis.marks.len() <= MAX_LABELS;
+
         for mark in &axis.marks {
             let x = axis.x(mark.ms());
             self.rule((x, TOP), (x, BOTTOM), GRID, "");
@@ -164,10 +170,12 @@ impl SvgDocument {
                 self.text(x, BOTTOM + 20.0, "middle", FAINT, &mark.label());
             }
         }
+
         for (share, name) in PERCENTILES {
             self.rule((LEFT, y(share)), (RIGHT, y(share)), MARK, " stroke-dasharray=\"3 4\"");
             self.text(RIGHT + 8.0, y(share) + 4.5, "start", FAINT, name);
         }
+
         self.rule((LEFT, BOTTOM), (RIGHT, BOTTOM), FAINT, "");
         self.text((LEFT + RIGHT) / 2.0, BOTTOM + 42.0, "middle", INK, "latency in ms (logarithmic)");
         let x = 20.0;
@@ -178,7 +186,7 @@ impl SvgDocument {
         ));
     }
 
-    /// A staircase through the points, with dots at the percentiles.
+    /// Draws a step curve through the points, with dots at the percentiles.
     fn curve(
         &mut self,
         axis: &LatencyAxis,
@@ -191,15 +199,17 @@ impl SvgDocument {
         let mut drawn = axis.x(*first);
         for (index, (ms, share)) in points.iter().enumerate() {
             let x = axis.x(*ms);
-            // Steps that no eye can tell apart are one.
+            // Steps smaller than half a pixel are merged.
             if x - drawn >= 0.5 || index == 0 || index + 1 == points.len() {
                 let _ = write!(path, "H{x:.1}V{:.1}", y(*share));
                 drawn = x;
             }
         }
+
         self.line(&format!(
             "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>"
         ));
+
         for ((share, _), ms) in PERCENTILES.into_iter().zip([summary.p50, summary.p90, summary.p99]) {
             self.line(&format!(
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\" fill=\"{colour}\" stroke=\"#ffffff\" \
@@ -210,12 +220,13 @@ impl SvgDocument {
         }
     }
 
-    /// The table under the plot: whose curve is which, and its figures.
+    /// Draws the table below the plot: the legend and the statistics of each curve.
     fn figures(&mut self, series: &[LatencySeries<'_>]) {
         self.text(LEFT, TABLE_TOP - ROW, "start", FAINT, "latency in ms");
         for (column, name) in COLUMNS.into_iter().zip(["mean", "p50", "p90", "p99", "max"]) {
             self.text(column, TABLE_TOP - ROW, "end", FAINT, name);
         }
+
         for (index, (series, colour)) in series.iter().zip(COLOURS).enumerate() {
             let baseline = TABLE_TOP + ROW * index as f64;
             self.rule((LEFT, baseline - 17.0), (RIGHT, baseline - 17.0), GRID, "");
@@ -223,8 +234,10 @@ impl SvgDocument {
                 "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"14\" height=\"4\" rx=\"2\" fill=\"{colour}\"/>",
                 baseline - 6.5
             ));
+
             self.text(LEFT + 24.0, baseline, "start", INK, &shorten(&series.name, NAME_CHARACTERS));
             let figures = series.latency.summary().map(|summary| summary.figures());
+
             for (place, column) in COLUMNS.into_iter().enumerate() {
                 let figure = figures.map(|figures| table::milliseconds(figures[place].1));
                 self.text(column, baseline, "end", INK, figure.as_deref().unwrap_or("-"));
@@ -233,7 +246,7 @@ impl SvgDocument {
     }
 }
 
-/// The text with `…` for what does not fit.
+/// Truncates the text with `…`.
 fn shorten(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
@@ -241,7 +254,7 @@ fn shorten(text: &str, characters: usize) -> String {
     text.chars().take(characters - 1).chain(['…']).collect()
 }
 
-/// The text as it may stand in XML; what may not stand there at all becomes U+FFFD.
+/// Escapes text for XML; characters that XML does not allow become U+FFFD.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
@@ -256,6 +269,7 @@ fn escape(text: &str) -> String {
             other => escaped.push(other),
         }
     }
+
     escaped
 }
 

@@ -1,4 +1,4 @@
-//! The two text files of a trace: when which object is asked for, and the objects by number.
+//! The two text files of a trace: the requests with their times, and the objects by index.
 //!
 //! ```text
 //! trace.csv                     objects.csv
@@ -21,18 +21,18 @@ const OBJECTS_HEADER: &str = "key,size";
 /// An object of the store that a trace is played against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceObject {
-    /// Its key in the bucket.
+    /// Key in the bucket.
     pub(super) key: Path,
-    /// Its size in bytes, where the file says it.
+    /// Size in bytes, if the file has it.
     pub(super) size: Option<u64>,
 }
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceRequest {
-    /// When it arrives, counted from the first request.
+    /// Arrival time, relative to the first request.
     pub(super) arrival: Duration,
-    /// The index of its object.
+    /// Index of the object.
     pub(super) object: usize,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct ReplayTrace {
 }
 
 impl ReplayTrace {
-    /// Reads a trace and its objects; each key gets the prefix put before it.
+    /// Reads a trace and its objects; `prefix` is prepended to each key.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or a line is wrong: `file:line: what`.
+    /// If a file cannot be read or a line is invalid; the message is `file:line: reason`.
     pub(super) fn load(trace: &FilePath, objects: &FilePath, prefix: &str) -> Result<Self> {
         let read = |file: &FilePath| fs::read_to_string(file).with_context(|| file.display().to_string());
         let text = read(trace)?;
@@ -57,7 +57,7 @@ impl ReplayTrace {
         Ok(Self { objects, requests })
     }
 
-    /// The bytes of the distinct objects that the trace asks for, as far as their sizes are known.
+    /// Returns the bytes of the distinct objects requested, as far as their sizes are known.
     pub(super) fn working_set_bytes(&self) -> u64 {
         let mut asked = vec![false; self.objects.len()];
         self.requests.iter().for_each(|request| asked[request.object] = true);
@@ -66,20 +66,21 @@ impl ReplayTrace {
     }
 }
 
-/// The lines that say something: number (from 1) and text.
+/// Returns the lines with content: number (from 1) and text.
 fn lines<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let numbered = text.trim_start_matches('\u{feff}').lines().enumerate();
     let told = numbered
         .map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let mut first = true;
+
     told.filter(move |(_, line)| {
         let is_header = std::mem::take(&mut first) && line.replace(' ', "").eq_ignore_ascii_case(header);
         !is_header
     })
 }
 
-/// The requests of a trace file, in order of arrival and counted from the first; `name` is for the errors.
+/// Parses the requests of a trace file; returns them in order of arrival, relative to the first. `name` is for errors.
 fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceRequest>> {
     let mut requests = Vec::new();
     for (number, line) in lines(text, TRACE_HEADER) {
@@ -97,40 +98,45 @@ fn parse_requests(text: &str, name: &str, objects: usize) -> Result<Vec<TraceReq
         if object >= objects {
             bail!("{name}:{number}: there is no object {object}: the objects file has {objects}, from 0");
         }
+
         requests.push(TraceRequest { arrival, object });
     }
+
     requests.sort_by_key(|request| request.arrival);
     let Some(start) = requests.first().map(|request| request.arrival) else {
         bail!("{name}: there are no requests in it");
     };
     requests.iter_mut().for_each(|request| request.arrival -= start);
+
     Ok(requests)
 }
 
-/// A time to the microsecond; milliseconds since 1970 are exact.
+/// Parses a time with microsecond precision; milliseconds since 1970 are exact.
 fn parse_milliseconds(text: &str) -> Option<Duration> {
     let ms: f64 = text.parse().ok()?;
     (0.0..=1e15).contains(&ms).then(|| Duration::from_micros((ms * 1e3).round() as u64))
 }
 
-/// The objects of an objects file; `name` is for the errors.
+/// Parses the objects of an objects file. `name` is for errors.
 fn parse_objects(text: &str, name: &str, prefix: &str) -> Result<Vec<TraceObject>> {
     let mut objects = Vec::new();
     for (number, line) in lines(text, OBJECTS_HEADER).filter(|(_, line)| *line != "key") {
-        // A key may contain commas: only a number after the last one is a size.
+        // A key may contain commas: only a number after the last comma is a size.
         let sized = line.rsplit_once(',').and_then(|(key, size)| Some((key, size.trim().parse().ok()?)));
         let (key, size) = sized.map_or((line, None), |(key, size)| (key.trim(), Some(size)));
         let key = format!("{prefix}{key}");
         let key = Path::parse(&key).with_context(|| format!("{name}:{number}: {key:?} is not a key"))?;
         objects.push(TraceObject { key, size });
     }
+
     if objects.is_empty() {
         bail!("{name}: there are no objects in it");
     }
+
     Ok(objects)
 }
 
-/// A trace file's text. `note` becomes a comment at its top; arrivals are rounded down to milliseconds.
+/// Formats a trace file. `note` becomes a comment at its top; arrivals are rounded down to milliseconds.
 pub(super) fn write_requests(note: &str, requests: &[TraceRequest]) -> String {
     let mut text = format!("# {note}\n{TRACE_HEADER}\n");
     for request in requests {
@@ -140,7 +146,7 @@ pub(super) fn write_requests(note: &str, requests: &[TraceRequest]) -> String {
     text
 }
 
-/// An objects file's text.
+/// Formats an objects file.
 pub(super) fn write_objects(objects: &[TraceObject]) -> String {
     let mut text = format!("{OBJECTS_HEADER}\n");
     for object in objects {

@@ -1,4 +1,4 @@
-//! Rows into one Parquet or ORC file, or into a folder of them.
+//! Writes rows to one Parquet or ORC file, or to a folder of them.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -16,24 +16,24 @@ use stylobate_storage::{
 use super::{ProgressDisplay, WriteTotals, exists};
 use crate::failure::usage;
 
-/// What has columns.
+/// A columnar file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnFormat {
     Parquet,
     Orc,
 }
 
-/// How the file is written.
+/// The destination and options of a columnar output.
 #[derive(Debug)]
 pub(crate) struct ColumnFile<'a> {
     pub(crate) format: ColumnFormat,
     pub(crate) place: Place,
     pub(crate) existing: Existing,
-    /// How rows are spread over files of a folder; without it, there is one file.
+    /// Layout of a folder of files; `None` for one file.
     pub(crate) dataset: Option<DatasetOptions>,
     pub(crate) compression: Option<&'a str>,
     pub(crate) row_group_rows: usize,
-    /// What the writer may take; without it, what writers take by themselves.
+    /// Memory of the writer; `None` for its default.
     pub(crate) memory: Option<ByteSize>,
     pub(crate) sinks: SinkOptions,
 }
@@ -45,7 +45,7 @@ enum ColumnFileWriter {
 }
 
 impl ColumnFile<'_> {
-    /// Writes all rows. The file has its name when it is whole.
+    /// Writes all rows. The file appears under its name when it is complete.
     pub(crate) async fn write<E: Into<Error>>(
         self,
         schema: SchemaRef,
@@ -60,15 +60,18 @@ impl ColumnFile<'_> {
             ColumnarError::Storage(StorageError::Exists { path }) => exists(path),
             error => error.into(),
         };
+
         let files = self.files()?;
         let mut writer = self.writer(files, schema).await.map_err(refused)?;
         let done = progress.setter();
+
         let mut rows = 0;
         while let Some(batch) = batches.next().await.transpose().map_err(Into::into)? {
             writer.write(&batch).await?;
             rows += batch.num_rows() as u64;
             done(rows, writer.bytes());
         }
+
         writer.finish().await.map_err(refused)
     }
 
@@ -79,6 +82,7 @@ impl ColumnFile<'_> {
             let writer = DatasetWriter::create(sinks, self.place.clone(), name, schema, files, dataset);
             return Ok(ColumnFileWriter::Dataset(Box::new(writer.await?)));
         }
+
         let sink = sinks.open(&self.place, self.existing).await?;
         Ok(match files {
             FileOptions::Parquet(options) => {
@@ -97,11 +101,13 @@ impl ColumnFile<'_> {
                 if let Some(text) = self.compression {
                     all = all.with_compression(parsed(text)?);
                 }
+
                 let mut options =
                     ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
                 if let Some(memory) = self.memory {
                     options = options.with_memory(memory);
                 }
+
                 options.into()
             }
             ColumnFormat::Orc => {

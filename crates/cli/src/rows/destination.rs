@@ -1,4 +1,4 @@
-//! Where an output goes: standard output, or a file that appears under its name only when it is whole.
+//! Output destinations: standard output, or a file that appears under its name only when it is complete.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -12,48 +12,50 @@ use tempfile::{Builder, TempPath};
 
 use crate::failure::usage;
 
-/// Characters of the name that the unfinished file's name begins with.
+/// Maximum characters of the name that the temporary file's name begins with.
 const MAX_PREFIX: usize = 40;
 
-/// Whether a file that is there already may be replaced.
+/// Handling of an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverwriteMode {
     Refuse,
     Replace,
 }
 
-/// Where an output is to go. Nothing is written before it is opened.
+/// The destination of an output. Nothing is written before it is opened.
 #[derive(Clone, Debug)]
 pub(crate) enum RowDestination {
     /// Standard output.
     Stdout,
-    /// A regular file, made anew.
+    /// A new regular file.
     File { path: PathBuf, overwrite: OverwriteMode },
-    /// A pipe or device that is there: written in place, since a file must not take its name.
+    /// An existing pipe or device, written in place so that it is not replaced by a file.
     InPlace(PathBuf),
 }
 
-/// A file that is being written beside its destination. Dropped, it is removed.
+/// A temporary file next to its destination. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct UnfinishedOutput {
-    /// `None` where the output cannot be taken back.
+    /// `None` for outputs that are written in place.
     file: Option<(TempPath, PathBuf, OverwriteMode)>,
 }
 
 impl RowDestination {
-    /// Understands a path; `-` is standard output. Fails where the path names a folder, a URL, or a file that must
-    /// not be replaced: before any work is done.
+    /// Parses a path; `-` is standard output. Fails, before any work is done, if the path is a folder, a URL, or an
+    /// existing file that must not be replaced.
     pub(crate) fn at(path: &Path, overwrite: OverwriteMode) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
+
         let shown = path.display();
         if path.to_string_lossy().contains("://") {
             return Err(usage(format!(
                 "{shown}: only Parquet and ORC can be written there; give a local file, or `-` for standard output"
             )));
         }
-        // A link stays, and what it points to is replaced.
+
+        // A symbolic link is kept, and its target replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&target) {
             Ok(found) if found.is_dir() => Err(usage(format!("{shown} is a folder: name a file in it"))),
@@ -69,12 +71,12 @@ impl RowDestination {
         }
     }
 
-    /// Whether what is written shows on a terminal.
+    /// Returns whether the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdout) && io::IsTerminal::is_terminal(&io::stdout())
     }
 
-    /// Opens it for writing.
+    /// Opens the destination for writing.
     pub(crate) fn open(self) -> Result<(File, UnfinishedOutput)> {
         match self {
             Self::Stdout => {
@@ -86,7 +88,7 @@ impl RowDestination {
                 Ok((file.with_context(|| path.display().to_string())?, UnfinishedOutput { file: None }))
             }
             Self::File { path, overwrite } => {
-                // Hidden, and as long as any file system takes.
+                // Hidden, and short enough for any file system.
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let name: String = [".", &name].concat().chars().take(MAX_PREFIX).collect();
                 let mut builder = Builder::new();
@@ -94,6 +96,7 @@ impl RowDestination {
                 let unfinished = builder.tempfile_in(parent(&path));
                 let unfinished = unfinished.with_context(|| format!("creating {}", path.display()))?;
                 let (file, temporary) = unfinished.into_parts();
+
                 Ok((file, UnfinishedOutput { file: Some((temporary, path, overwrite)) }))
             }
         }
@@ -101,13 +104,14 @@ impl RowDestination {
 }
 
 impl UnfinishedOutput {
-    /// Gives the file its name: all of it was written.
+    /// Publishes the complete file under its name.
     pub(crate) fn finish(self) -> Result<()> {
         let Some((temporary, path, overwrite)) = self.file else { return Ok(()) };
         let named = match overwrite {
             OverwriteMode::Replace => temporary.persist(&path),
             OverwriteMode::Refuse => temporary.persist_noclobber(&path),
         };
+
         named.map_err(|failed| match failed.error.kind() {
             io::ErrorKind::AlreadyExists => exists(&path),
             _ => anyhow::Error::new(failed.error).context(format!("naming {}", path.display())),
@@ -115,7 +119,7 @@ impl UnfinishedOutput {
     }
 }
 
-/// What is there must not be replaced.
+/// Returns the error of a file that must not be replaced.
 pub(crate) fn exists(path: impl AsRef<Path>) -> anyhow::Error {
     let path = path.as_ref();
     usage(format!("{} exists already: give another name, or --force to replace it", path.display()))

@@ -1,5 +1,5 @@
-//! Arrow IPC files with dictionaries. In such a file a column has one dictionary, which may grow from batch to batch,
-//! while the batches of a scan bring one for each row group: their values are numbered anew here.
+//! Arrow IPC files with dictionaries. A column of such a file has one dictionary, which may grow from batch to batch,
+//! while a scan returns one dictionary per row group: their keys are remapped here.
 
 use std::{collections::HashMap, io::Write, sync::Arc};
 
@@ -21,7 +21,7 @@ use super::{
 pub(super) struct ArrowFileEncoder<W: Write> {
     writer: FileWriter<W>,
     schema: SchemaRef,
-    /// For each column that is a dictionary, the file's.
+    /// The dictionary of each dictionary column of the file.
     dictionaries: Vec<Option<GrowingDictionary>>,
 }
 
@@ -32,10 +32,12 @@ impl<W: Write> ArrowFileEncoder<W> {
             DataType::Dictionary(_, values) => GrowingDictionary::new(values).map(Some),
             _ => Ok(None),
         };
+
         let dictionaries = fields.iter().map(growing).collect::<Result<_>>()?;
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
         let writer = FileWriter::try_new_with_options(out, &schema, options)?;
+
         Ok(Self { writer, schema, dictionaries })
     }
 }
@@ -50,6 +52,7 @@ impl<W: Write> RowEncoder for ArrowFileEncoder<W> {
             };
             written.with_context(|| format!("column {}", field.name()))
         });
+
         let columns = columns.collect::<Result<_>>()?;
         Ok(self.writer.write(&RecordBatch::try_new(self.schema.clone(), columns)?)?)
     }
@@ -59,8 +62,8 @@ impl<W: Write> RowEncoder for ArrowFileEncoder<W> {
     }
 }
 
-/// The field as it stands in the file: dictionaries have room for all values, and there are none inside of nested
-/// types.
+/// Returns the field of the file schema: dictionaries have keys wide enough for all values, and nested types contain
+/// none.
 fn written(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Dictionary(_, values) => {
@@ -71,7 +74,7 @@ fn written(field: &FieldRef) -> FieldRef {
     with_type(field, data_type)
 }
 
-/// A dictionary to which values are only added.
+/// A dictionary that only grows.
 struct GrowingDictionary {
     values: ArrayRef,
     rows: RowConverter,
@@ -84,7 +87,7 @@ impl GrowingDictionary {
         Ok(Self { values: new_empty_array(values), rows, numbers: HashMap::new() })
     }
 
-    /// The column with this dictionary in place of its own.
+    /// Remaps the column to this dictionary, and adds its new values.
     fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
         let column = column.as_any_dictionary();
         let values = cast(column.values(), self.values.data_type())?;
@@ -103,12 +106,15 @@ impl GrowingDictionary {
             };
             numbers.push(number);
         }
+
         if !added.is_empty() {
             let added = take(&values, &UInt32Array::from(added), None)?;
             self.values = concat(&[self.values.as_ref(), added.as_ref()])?;
         }
+
         let keys = take(&Int32Array::from(numbers), column.keys(), None)?;
         let keys = keys.as_primitive::<Int32Type>().clone();
+
         Ok(Arc::new(DictionaryArray::try_new(keys, self.values.clone())?))
     }
 }
@@ -138,15 +144,18 @@ mod tests {
         let batch = |rows: &[Option<&str>]| {
             RecordBatch::try_from_iter_with_nullable([("x", dictionary(rows), true)]).unwrap()
         };
+
         let mut file = Vec::new();
         let mut encoder = ArrowFileEncoder::new(&mut file, &batch(&[]).schema()).unwrap();
         for rows in &batches {
             encoder.write(&batch(rows)).unwrap();
         }
+
         encoder.finish().unwrap();
         drop(encoder);
         let read = read(file);
         assert_eq!(read.len(), 3);
+
         for (batch, rows) in read.iter().zip(batches) {
             let values = cast(batch.column(0), &DataType::Utf8).unwrap();
             assert_eq!(values.as_string::<i32>(), &StringArray::from(rows.to_vec()));

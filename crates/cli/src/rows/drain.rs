@@ -1,5 +1,5 @@
-//! Takes batches as they come, and writes them on a thread of its own: an output may stand still, as a
-//! pipe does that nobody reads, and must not keep the process from ending.
+//! Writes batches on a thread of its own: an output may block, such as a pipe without a reader, and must not keep the
+//! process from ending.
 
 use std::{
     fs::File,
@@ -16,11 +16,11 @@ use super::{
 };
 use crate::out::of_output;
 
-/// Batches that wait for the writer.
+/// Capacity of the channel to the writer, in batches.
 const WAITING: usize = 2;
 const BUFFER: usize = 256 << 10;
 
-/// What was written.
+/// Rows and bytes written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteTotals {
     pub(crate) rows: u64,
@@ -29,12 +29,12 @@ pub(crate) struct WriteTotals {
 
 enum DrainMessage {
     Batch(RecordBatch),
-    /// There are no more. A channel that closes without it was given up.
+    /// The last batch was sent. A channel that closes without it means that the work was cancelled.
     End,
 }
 
-/// Writes all batches of `schema` to the destination. A file is under its name only if this succeeds; dropped or
-/// failed, nothing is left of it.
+/// Writes all batches of `schema` to the destination. A file appears under its name only on success; on failure or
+/// drop it is removed.
 pub(crate) async fn drain<E: Into<Error>>(
     schema: SchemaRef,
     mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
@@ -43,7 +43,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     destination: RowDestination,
     progress: &ProgressDisplay,
 ) -> Result<WriteTotals> {
-    // Nothing is created before there is something to write.
+    // Wait for the first batch before anything is created.
     let mut next = batches.next().await.transpose().map_err(Into::into)?;
     let is_terminal = destination.is_terminal();
     let (file, unfinished) = destination.open()?;
@@ -52,6 +52,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     let before = bytes.get();
     let counted = CountedFile { file, bytes: bytes.clone() };
     let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
+
     let mut rows = 0;
     let mut failed = None;
     while let Some(batch) = next {
@@ -59,6 +60,7 @@ pub(crate) async fn drain<E: Into<Error>>(
         if to_writer.send(DrainMessage::Batch(batch)).await.is_err() {
             break;
         }
+
         rows += batch_rows as u64;
         progress.add_rows(batch_rows);
         next = match batches.next().await.transpose() {
@@ -69,20 +71,25 @@ pub(crate) async fn drain<E: Into<Error>>(
             }
         };
     }
+
     if is_terminal {
         progress.clear();
     }
+
     if failed.is_none() {
-        // Where the writer has ended already, it says why.
+        // If the writer has already ended, its result has the error.
         let _ = to_writer.send(DrainMessage::End).await;
     }
+
     drop(to_writer);
     let written = writer.await.context("the writer ended")?;
     if let Some(error) = failed {
         return Err(error.into());
     }
+
     written?;
     unfinished.finish()?;
+
     Ok(WriteTotals { rows, bytes: bytes.get() - before })
 }
 
@@ -103,19 +110,21 @@ fn write(
                 None => return Ok(()),
             }
         }
+
         out.finish()?;
     }
+
     file.sync()
 }
 
-/// A file whose bytes are counted.
+/// A file that counts the bytes written.
 struct CountedFile {
     file: File,
     bytes: ByteCount,
 }
 
 impl CountedFile {
-    /// Waits until the disk has it: a file that has its name must have its bytes after a crash too.
+    /// Syncs the file: after a crash, a published file must have its contents.
     fn sync(&self) -> Result<()> {
         if self.file.metadata()?.is_file() {
             self.file.sync_all()?;

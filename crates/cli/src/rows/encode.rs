@@ -1,4 +1,4 @@
-//! What an encoder is: batches in, bytes out.
+//! The trait of row encoders.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use stylobate_columnar::CsvEncoder;
 
 /// Writes batches of one schema in one format.
 pub(super) trait RowEncoder {
-    /// Writes the rows of a batch. What is read while it is written goes out with it, tables excepted.
+    /// Writes the rows of a batch and flushes them; tables may buffer rows.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// Writes what comes after the last row.
+    /// Writes the end of the output after the last row.
     fn finish(&mut self) -> Result<()>;
 }
 

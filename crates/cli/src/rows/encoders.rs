@@ -1,4 +1,4 @@
-//! The encoder of each format.
+//! Constructors of the encoders by format.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use super::{
     portable::ArrowStreamEncoder,
 };
 
-/// An encoder of the format over `out`. `bound` is for tables.
+/// Creates an encoder of the format over `out`. `bound` is for tables.
 pub(super) fn encoder<'a>(
     format: RowFormat,
     schema: &SchemaRef,
@@ -28,7 +28,7 @@ pub(super) fn encoder<'a>(
     Ok(match format {
         RowFormat::Table => Box::new(TableEncoder::new(out, schema, bound.clone())),
         RowFormat::Csv => Box::new(CsvEncoder::new(out, schema)?),
-        // With nulls, so that every line has every name.
+        // Nulls are written, so that every line has every key.
         RowFormat::Json => {
             Box::new(WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out))
         }

@@ -1,4 +1,4 @@
-//! The formats that rows are written in, and how a file's name tells one.
+//! Output formats of rows, and their file extensions.
 
 use std::path::Path;
 
@@ -6,23 +6,23 @@ use anyhow::Result;
 
 use crate::failure::usage;
 
-/// How rows are written.
+/// An output format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowFormat {
-    /// Columns under each other, for people.
+    /// A text table for a terminal.
     Table,
     /// Comma-separated values with a header.
     Csv,
     /// One JSON object per line.
     Json,
-    /// Arrow IPC, the stream: read from its beginning to its end.
+    /// An Arrow IPC stream, read sequentially.
     ArrowStream,
-    /// Arrow IPC, the file: its batches can be read in any order.
+    /// An Arrow IPC file, with random access to its batches.
     ArrowFile,
 }
 
 impl RowFormat {
-    /// Whether it is no text, so that a terminal is the wrong place for it.
+    /// Returns whether the format is binary, which is not for a terminal.
     pub(crate) fn is_binary(self) -> bool {
         match self {
             Self::ArrowStream | Self::ArrowFile => true,
@@ -30,7 +30,7 @@ impl RowFormat {
         }
     }
 
-    /// The format that the file's extension names.
+    /// Returns the format of the file's extension.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         let shown = path.display();

@@ -1,4 +1,4 @@
-//! A table for people: columns under each other, as wide as the terminal, and a note of what does not fit.
+//! A text table that fits the terminal, with a note of what was omitted.
 
 use std::{io::Write, iter};
 
@@ -12,22 +12,22 @@ use console::{measure_text_width, pad_str, truncate_str};
 
 use super::encode::RowEncoder;
 
-/// Rows that are laid out together: a longer table is cut into such parts, so that memory stays bounded.
+/// Rows that are laid out together. Longer tables are split into such parts to bound memory.
 const PART: usize = 1_000;
-/// Letters of a cell, at most, on a terminal and elsewhere.
-const WIDEST_ON_TERMINAL: usize = 40;
-const WIDEST: usize = 120;
+/// Maximum characters of a cell, on a terminal and elsewhere.
+const MAX_CELL_ON_TERMINAL: usize = 40;
+const MAX_CELL: usize = 120;
 const GAP: &str = "  ";
 const NULL: &str = "NULL";
 
-/// How much of the rows a table shows.
+/// The limits of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableLimits {
-    /// Rows that are shown; whether there are more is told at the end.
+    /// Maximum rows to show; a note at the end says whether there are more.
     pub(crate) rows: Option<u64>,
-    /// How many rows there are in all, where that is known.
+    /// Total number of rows, if known.
     pub(crate) total: Option<u64>,
-    /// Columns of letters that there is room for; `None` for as many as it takes.
+    /// Width in characters; `None` for unlimited.
     pub(crate) width: Option<usize>,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct TableEncoder<W> {
     out: W,
     bound: TableLimits,
     columns: Vec<TableHeading>,
-    /// Cells of rows that are not written yet.
+    /// Cells of buffered rows.
     rows: Vec<Vec<String>>,
     written: u64,
     left_out: u64,
-    /// The widths that the first part gave the columns that fit; the last may be cut.
+    /// Widths of the columns that fit, from the first part; the last column may be truncated.
     layout: Option<Vec<usize>>,
 }
 
@@ -58,30 +58,36 @@ impl<W: Write> TableEncoder<W> {
             };
             TableHeading { name: printable(field.name()), is_number: value_type.is_numeric() }
         });
+
         let columns = columns.collect();
         Self { out, bound, columns, rows: Vec::new(), written: 0, left_out: 0, layout: None }
     }
 
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_null(NULL);
-        let widest = if self.bound.width.is_some() { WIDEST_ON_TERMINAL } else { WIDEST };
+
+        let widest = if self.bound.width.is_some() { MAX_CELL_ON_TERMINAL } else { MAX_CELL };
         let formatters =
             batch.columns().iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &DISPLAY));
         let formatters: Vec<_> = formatters.collect::<Result<_, _>>()?;
+
         for row in 0..batch.num_rows() {
             if self.bound.rows.is_some_and(|most| self.written + self.rows.len() as u64 >= most) {
                 self.left_out += (batch.num_rows() - row) as u64;
                 break;
             }
+
             let cells = formatters.iter().map(|formatter| {
                 let text = formatter.value(row).to_string();
                 truncate_str(&printable(&text), widest, "…").into_owned()
             });
+
             self.rows.push(cells.collect());
             if self.rows.len() == PART {
                 self.write_part()?;
             }
         }
+
         Ok(())
     }
 
@@ -98,11 +104,14 @@ impl<W: Write> TableEncoder<W> {
                 layout
             }
         };
+
         for row in &rows {
             self.write_line(row, &layout)?;
         }
+
         self.written += rows.len() as u64;
         self.layout = Some(layout);
+
         Ok(())
     }
 
@@ -125,6 +134,7 @@ impl<W: Write> RowEncoder for TableEncoder<W> {
         if self.layout.is_none() || !self.rows.is_empty() {
             self.write_part()?;
         }
+
         if self.left_out > 0 {
             match self.bound.total.map(|total| total.saturating_sub(self.written).max(self.left_out)) {
                 Some(1) => writeln!(self.out, "… 1 more row")?,
@@ -132,6 +142,7 @@ impl<W: Write> RowEncoder for TableEncoder<W> {
                 None => writeln!(self.out, "… more rows: --limit shows them, --count counts them")?,
             }
         }
+
         let shown = self.layout.as_ref().map_or(0, Vec::len);
         let hidden: Vec<_> = self.columns.iter().skip(shown).map(|column| column.name.as_str()).collect();
         if !hidden.is_empty() {
@@ -141,18 +152,21 @@ impl<W: Write> RowEncoder for TableEncoder<W> {
             let width = self.bound.width.unwrap_or(usize::MAX);
             writeln!(self.out, "{}", truncate_str(&note, width, "…"))?;
         }
+
         Ok(self.out.flush()?)
     }
 }
 
-/// How wide each column is that fits. The first is there in any case.
+/// Returns the widths of the columns that fit. The first column is always included.
 fn layout(columns: &[TableHeading], rows: &[Vec<String>], room: Option<usize>) -> Vec<usize> {
     let widths = columns.iter().enumerate().map(|(index, column)| {
         let cells = rows.iter().filter_map(|row| row.get(index)).map(String::as_str);
         let widths = cells.chain(iter::once(column.name.as_str())).map(measure_text_width);
         widths.max().unwrap_or(0)
     });
+
     let Some(room) = room else { return widths.collect() };
+
     let mut layout = Vec::new();
     let mut used = 0;
     for width in widths {
@@ -164,16 +178,19 @@ fn layout(columns: &[TableHeading], rows: &[Vec<String>], room: Option<usize>) -
         } else {
             break;
         }
+
         used += gap + width;
     }
+
     layout
 }
 
-/// The text without what would move the cursor, clear the terminal or begin another line.
+/// Escapes control characters, which would move the cursor, clear the terminal or begin another line.
 pub(crate) fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }
+
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control() {
@@ -182,10 +199,11 @@ pub(crate) fn printable(text: &str) -> String {
             shown.push(letter);
         }
     }
+
     shown
 }
 
-/// A number with a comma after each thousand.
+/// Formats a number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -195,6 +213,7 @@ pub(crate) fn grouped(number: u64) -> String {
         }
         text.push(digit);
     }
+
     text
 }
 
@@ -231,6 +250,7 @@ mod tests {
             "NULL              -20  更更",
             "a\\nb\\u{1b}[2J    NULL",
         ];
+
         let text = grid(&[batch()], TableLimits::default());
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }

@@ -1,4 +1,4 @@
-//! Rows on their way from files to an output: what is asked for, in which format it comes out, and where it goes.
+//! Reading rows of files and writing them to an output: requests, formats and destinations.
 
 mod column_file;
 mod destination;

@@ -1,4 +1,4 @@
-//! What the user may say of where rows go, and in which format.
+//! Arguments for the output of rows: destination and format.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use super::{OverwriteMode, RowDestination, RowFormat};
 use crate::failure::usage;
 
-/// Where rows are written, and how.
+/// Destination and format of rows.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutputArgs {
-    /// How rows are written; arrow is Arrow IPC, as a stream [default: what the output file's name says, else table]
+    /// Output format; arrow is an Arrow IPC stream [default: by the extension of the output file, otherwise table]
     #[arg(long, value_name = "FORMAT")]
     format: Option<OutputFormat>,
 
-    /// Write into a file, which appears when it is whole; the name may end in .csv, .jsonl, .arrow or .arrows
+    /// Write to a file, created atomically; the extension may be .csv, .jsonl, .arrow or .arrows
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -33,19 +33,21 @@ enum OutputFormat {
 }
 
 impl OutputArgs {
-    /// The destination and the format. Fails where they do not go together, before any work is done.
+    /// Returns the destination and the format. Fails before any work if they do not match.
     pub(crate) fn chosen(&self) -> Result<(RowDestination, RowFormat)> {
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
         let destination = match &self.output {
             Some(path) => RowDestination::at(path, overwrite)?,
             None => RowDestination::Stdout,
         };
+
         let format = self.format(&destination)?;
         if format.is_binary() && destination.is_terminal() {
             return Err(usage(
                 "arrow is no text for a terminal: write it into a file with --output, or into a pipe",
             ));
         }
+
         Ok((destination, format))
     }
 
@@ -54,6 +56,7 @@ impl OutputArgs {
             (Some(path), RowDestination::File { .. }) => Some(RowFormat::of(path)),
             _ => None,
         };
+
         match self.format {
             Some(OutputFormat::Table) => Ok(RowFormat::Table),
             Some(OutputFormat::Csv) => Ok(RowFormat::Csv),

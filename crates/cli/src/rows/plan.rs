@@ -1,4 +1,4 @@
-//! Rows that are asked for, whatever the format of their files, and the scan that gives them.
+//! Requests for rows of files of any format, and their scans.
 
 use anyhow::Result;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -11,49 +11,51 @@ use stylobate_columnar::{
 use super::source_args::SourceArgs;
 use crate::failure::usage;
 
-/// Rows that are asked for.
+/// A request for rows of files of any format.
 #[derive(Clone, Debug)]
 pub(crate) struct RowsRequest {
-    /// For Parquet and ORC.
+    /// The request for Parquet and ORC.
     pub(super) columnar: ScanRequest,
     pub(super) sources: Vec<Source>,
     pub(super) source_args: SourceArgs,
-    /// What the files are, where their names tell.
+    /// The sequential format, if the arguments or file names determine it.
     pub(super) format: Option<SequentialFormat>,
     pub(super) columns: Option<Vec<String>>,
     pub(super) filter: Option<Predicate>,
     pub(super) limit: Option<u64>,
-    /// The user said which columns come out as dictionaries.
+    /// Set if `--dictionary` was given.
     pub(super) has_dictionaries: bool,
 }
 
-/// A scan that is about to begin.
+/// A planned scan.
 pub(crate) enum RowsScan {
     Columnar(Box<Scan>),
     Sequential(SequentialScan),
 }
 
 impl RowsRequest {
-    /// Only the first rows.
+    /// Limits the number of rows.
     pub(crate) fn with_limit(self, rows: u64) -> Self {
         Self { columnar: self.columnar.with_limit(rows), limit: Some(rows), ..self }
     }
 
-    /// With codes where Parquet and ORC files have dictionaries, for a writer.
+    /// Returns dictionary codes for columns that Parquet and ORC files store as dictionaries, for a writer.
     pub(crate) fn with_codes(self, codes: bool) -> Self {
         Self { columnar: self.columnar.with_codes(codes), ..self }
     }
 
-    /// Only how many rows there are.
+    /// Reads no columns, to count rows.
     pub(crate) fn without_columns(self) -> Self {
         Self { columnar: self.columnar.with_columns(Vec::<String>::new()), columns: Some(Vec::new()), ..self }
     }
 
-    /// Finds the files and their columns. Where their names do not tell what they are, their first bytes do.
+    /// Finds the files and their columns. If the names do not determine the format, it is detected from the first
+    /// bytes.
     pub(crate) async fn plan(&self, cache: &Cache) -> Result<RowsScan> {
         if let Some(format) = &self.format {
             return self.plan_sequential(format.clone(), cache).await;
         }
+
         let error = match self.columnar.clone().plan(cache).await {
             Ok(scan) => {
                 self.source_args.refuse_all()?;
@@ -61,12 +63,14 @@ impl RowsRequest {
             }
             Err(error) => error,
         };
+
         if matches!(error, ColumnarError::Format { .. })
             && self.source_args.may_detect()
             && let Some(format) = self.source_args.detect(&self.sources, cache).await?
         {
             return self.plan_sequential(format, cache).await;
         }
+
         Err(error.into())
     }
 
@@ -74,6 +78,7 @@ impl RowsRequest {
         if self.has_dictionaries {
             return Err(usage("--dictionary is for Parquet and ORC"));
         }
+
         let mut request = SequentialRequest::over(self.sources.clone(), format);
         if let Some(columns) = &self.columns {
             request = request.with_columns(columns);
@@ -84,12 +89,13 @@ impl RowsRequest {
         if let Some(limit) = self.limit {
             request = request.with_limit(limit);
         }
+
         Ok(RowsScan::Sequential(request.plan(cache).await?))
     }
 }
 
 impl RowsScan {
-    /// The columns that come out.
+    /// Returns the output schema.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
             Self::Columnar(scan) => scan.schema(),
@@ -97,7 +103,7 @@ impl RowsScan {
         }
     }
 
-    /// The rows. Dropped, reading ends.
+    /// Streams the rows. Dropping the stream ends the read.
     pub(crate) fn stream(&self) -> BoxStream<'static, Result<RecordBatch, ColumnarError>> {
         match self {
             Self::Columnar(scan) => scan.stream().boxed(),

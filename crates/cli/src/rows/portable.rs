@@ -1,5 +1,5 @@
-//! Arrow types that every reader of Arrow IPC can work with. Views of strings are what few can, and they would bring
-//! the strings of the rows along that were filtered out.
+//! Arrow types that every reader of Arrow IPC supports. Few support string views, which would also carry the strings of
+//! rows that were filtered out.
 
 use std::{io::Write, sync::Arc};
 
@@ -17,7 +17,7 @@ use super::encode::RowEncoder;
 pub(super) struct ArrowStreamEncoder<W: Write> {
     writer: StreamWriter<W>,
     schema: SchemaRef,
-    /// For each column that is a dictionary, the last one and what was made of it: batches share dictionaries.
+    /// The last dictionary of each dictionary column and its conversion: batches share dictionaries.
     dictionaries: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
@@ -50,6 +50,7 @@ fn convert(column: &ArrayRef, to: &DataType, last: &mut Option<(ArrayRef, ArrayR
     if column.data_type() == to {
         return Ok(column.clone());
     }
+
     let (DataType::Dictionary(_, to_values), Some(dictionary)) = (to, column.as_any_dictionary_opt()) else {
         return Ok(cast(column, to)?);
     };
@@ -62,10 +63,11 @@ fn convert(column: &ArrayRef, to: &DataType, last: &mut Option<(ArrayRef, ArrayR
             converted
         }
     };
+
     Ok(dictionary.with_values(converted))
 }
 
-/// The type with strings and bytes in place of views of them.
+/// Replaces views by strings and bytes in the type.
 fn without_views(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(keys, values) => DataType::Dictionary(keys.clone(), Box::new(plain(values))),
@@ -73,7 +75,7 @@ fn without_views(data_type: &DataType) -> DataType {
     }
 }
 
-/// The type without views and without dictionaries.
+/// Replaces views and dictionaries in the type.
 pub(super) fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => plain(values),
@@ -95,7 +97,7 @@ fn mapped(data_type: &DataType, map: &dyn Fn(&DataType) -> DataType) -> DataType
     }
 }
 
-/// The field with another type.
+/// Returns the field with another type.
 pub(super) fn with_type(field: &FieldRef, data_type: DataType) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }

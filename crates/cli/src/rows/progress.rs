@@ -1,4 +1,4 @@
-//! How far the work is, on a terminal, once it has taken a second.
+//! A progress display on a terminal, shown after a second.
 
 use std::{
     fmt::Write,
@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use super::grouped;
 use crate::table;
 
-/// Work that takes less time than this shows no progress.
+/// Delay before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REDRAWN_EACH: Duration = Duration::from_millis(200);
 
-/// Shows how many rows and bytes there are so far. Dropped, it disappears.
+/// Shows the rows and bytes so far. Disappears on drop.
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
     bar: ProgressBar,
@@ -28,7 +28,7 @@ pub(crate) struct ProgressDisplay {
     shown: JoinHandle<()>,
 }
 
-/// Counts bytes for a progress, from any thread.
+/// Counts bytes for a progress display, from any thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByteCount(Arc<AtomicU64>);
 
@@ -43,30 +43,32 @@ impl ByteCount {
 }
 
 impl ProgressDisplay {
-    /// Shows the progress towards so many rows, or towards an unknown number. `hidden`: the terminal is needed for
-    /// something else.
+    /// Shows the progress towards a number of rows, if known. `hidden` if the terminal is used for other output.
     pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
         Self::of("rows", rows, hidden)
     }
 
-    /// The same of things that are no rows.
+    /// Like [`Self::new`], for other items than rows.
     pub(crate) fn of(noun: &'static str, count: Option<u64>, hidden: bool) -> Result<Self> {
         let bar = ProgressBar::with_draw_target(count, ProgressDrawTarget::hidden());
         let template = match count {
             Some(_) => "{bar:20} {human_pos} of {human_len} {noun}{rate}{msg}{left}",
             None => "{spinner} {human_pos} {noun}{rate}{msg}",
         };
-        // Before anything is done, nobody knows how fast it will be.
+
+        // The rate is unknown before the first item is done.
         let rate = move |state: &ProgressState, out: &mut dyn Write| {
             if state.pos() > 0 {
                 let _ = write!(out, ", {} {noun}/s", grouped(state.per_sec() as u64));
             }
         };
+
         let left = |state: &ProgressState, out: &mut dyn Write| {
             if state.pos() > 0 {
                 let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
             }
         };
+
         let noun = move |_: &ProgressState, out: &mut dyn Write| {
             let _ = out.write_str(noun);
         };
@@ -80,7 +82,9 @@ impl ProgressDisplay {
             if hidden {
                 return;
             }
+
             bar.set_draw_target(ProgressDrawTarget::stderr());
+
             loop {
                 let bytes = bytes.load(Ordering::Relaxed);
                 let each_second = (bytes as f64 / bar.elapsed().as_secs_f64().max(0.001)) as u64;
@@ -91,15 +95,16 @@ impl ProgressDisplay {
                 tokio::time::sleep(REDRAWN_EACH).await;
             }
         });
+
         Ok(Self { bar, bytes, shown })
     }
 
-    /// So many more rows are done.
+    /// Adds finished rows.
     pub(crate) fn add_rows(&self, rows: usize) {
         self.bar.inc(rows as u64);
     }
 
-    /// Sets how many rows and bytes are done, from any thread.
+    /// Returns a function that sets the finished rows and bytes, from any thread.
     pub(crate) fn setter(&self) -> impl Fn(u64, u64) + Send + Sync + 'static + use<> {
         let bar = self.bar.clone();
         let done = self.bytes.clone();
@@ -109,12 +114,12 @@ impl ProgressDisplay {
         }
     }
 
-    /// Where bytes that are done are counted.
+    /// Returns the byte counter.
     pub(crate) fn byte_count(&self) -> ByteCount {
         ByteCount(self.bytes.clone())
     }
 
-    /// Takes it off the terminal.
+    /// Clears the display.
     pub(crate) fn clear(&self) {
         self.shown.abort();
         self.bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! What the user may ask of a scan, and the request and the cache that are made of it.
+//! Arguments of scans, and the request and cache built from them.
 
 use std::{num::NonZeroUsize, str::FromStr};
 
@@ -10,22 +10,23 @@ use stylobate_storage::{ByteSize, CacheOptions};
 
 use super::{RowsRequest, RowsScan, source_args::SourceArgs};
 
-/// Which columns and rows are read, and with what.
+/// Columns, rows and resources of a scan.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RequestArgs {
-    /// Only these columns, in this order; a dot reaches into a struct [default: all]
+    /// Columns to read, in this order; a dot selects a struct field [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
     columns: Option<Vec<String>>,
 
-    /// Only rows for which this is true, as after SQL's WHERE
+    /// Filter rows by a SQL WHERE condition
     #[arg(long = "where", value_name = "SQL")]
     filter: Option<String>,
 
-    /// Only the first so many rows
-    #[arg(long, value_name = "COUNT")]
+    /// Output at most N rows
+    #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
 
-    /// Which columns come out as dictionaries: auto (where values repeat), stored (where files store nothing else), all, none, or names with commas [default: those that were written from dictionaries]
+    /// Columns to output as dictionaries: auto (values repeat), stored (files store only dictionaries), all, none, or
+    /// names separated by commas [default: those that were written from dictionaries]
     #[arg(long, value_name = "WHICH", value_parser = dictionaries)]
     dictionary: Option<Dictionaries>,
 
@@ -33,12 +34,12 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     pub(crate) option: Vec<(String, String)>,
 
-    /// Memory for pages and decoded columns, and for a Parquet or ORC file that is written [default: a quarter of what the
-    /// process may use]
+    /// Memory for pages and decoded columns, and for writing Parquet or ORC [default: a quarter of the memory available
+    /// to the process]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     pub(crate) memory: Option<ByteSize>,
 
-    /// Most threads that decode at the same time [default: one for each core]
+    /// Maximum decoding threads [default: one per core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
@@ -47,8 +48,7 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
-    /// The request for what lies at these paths. `dictionary` says which columns come out as dictionaries where the
-    /// user did not.
+    /// Builds the request for these paths. `dictionary` is the default of `--dictionary`.
     pub(crate) fn request(&self, paths: &[String], dictionary: Dictionaries) -> Result<RowsRequest> {
         let sources: Vec<Source> = paths.iter().map(|path| self.source(path)).collect();
         let filter = self.filter.as_deref().map(Predicate::parse).transpose()?;
@@ -66,6 +66,7 @@ impl RequestArgs {
         if let Some(threads) = self.threads {
             columnar = columnar.with_threads(threads.get());
         }
+
         Ok(RowsRequest {
             columnar,
             sources,
@@ -82,7 +83,7 @@ impl RequestArgs {
         Source::Url { url: path.to_owned(), options: self.option.clone() }
     }
 
-    /// How many rows come out of its scan; `None` if only the filter knows, or only reading all of it tells.
+    /// Returns the number of rows that the scan outputs; `None` if that is known only after reading.
     pub(crate) fn rows(&self, scan: &RowsScan) -> Option<u64> {
         match scan {
             RowsScan::Columnar(scan) => {
@@ -93,13 +94,13 @@ impl RequestArgs {
         }
     }
 
-    /// The cache that the scan reads through.
+    /// Opens the cache that the scan reads through.
     pub(crate) async fn cache(&self) -> Result<Cache> {
         open_cache(self.memory).await
     }
 }
 
-/// A cache in memory for one run of a verb.
+/// Opens a cache in memory for one run of a command.
 pub(crate) async fn open_cache(memory: Option<ByteSize>) -> Result<Cache> {
     let memory = memory.unwrap_or_else(|| ByteSize::bytes(available_memory().as_u64() / 4));
     Ok(Cache::open(CacheOptions::new(memory)).await?)
@@ -120,7 +121,7 @@ fn dictionaries(text: &str) -> Result<Dictionaries, &'static str> {
     })
 }
 
-/// An option of a store as it is typed.
+/// Parses an option of a store: `KEY=VALUE`.
 pub(crate) fn option(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

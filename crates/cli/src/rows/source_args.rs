@@ -1,4 +1,4 @@
-//! What the user may say of sources that are CSV, JSON or Arrow IPC: what they are, and how texts are read.
+//! Arguments for CSV, JSON and Arrow IPC sources: format and parsing options.
 
 use std::str::FromStr;
 
@@ -12,49 +12,49 @@ use stylobate_storage::ByteSize;
 
 use crate::failure::usage;
 
-/// The format of sources, and options of texts.
+/// Format and parsing options of sources.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of sources that are CSV, JSON or Arrow IPC")]
 pub(crate) struct SourceArgs {
-    /// What the sources are, whatever their names say [default: by the ending, such as .csv, .tsv, .json, .jsonl,
-    /// .ndjson, .arrow, .feather or .arrows, with .gz or .zst after it; else by the first bytes]
+    /// Format of the sources [default: by the extension: .csv, .tsv, .json, .jsonl, .ndjson, .arrow, .feather or
+    /// .arrows, optionally followed by .gz or .zst; otherwise by the first bytes]
     #[arg(long, value_name = "FORMAT")]
     from: Option<SourceFormat>,
 
-    /// Of CSV: the character between fields, or tab [default: a comma, and a tab in .tsv files]
+    /// Field delimiter of CSV: a character, or tab [default: a comma, and a tab in .tsv files]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
 
-    /// Of CSV: the character around fields that hold delimiters or ends of lines, or none [default: "]
+    /// Quote character of CSV, or none [default: "]
     #[arg(long, value_name = "CHARACTER", value_parser = quote)]
     quote: Option<QuoteArg>,
 
-    /// Of CSV: the character that takes the next one within quotes as it is [default: a quote, written twice]
+    /// Escape character of CSV within quotes [default: a doubled quote]
     #[arg(long, value_name = "CHARACTER", value_parser = character)]
     escape: Option<u8>,
 
-    /// Of CSV: the first line has values; columns are column0, column1 and so on
+    /// CSV has no header line; columns are named column0, column1 and so on
     #[arg(long)]
     no_header: bool,
 
-    /// Of CSV: the names of the columns; the first line has values
+    /// Column names of CSV without a header line
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "no_header")]
     column_names: Option<Vec<String>>,
 
-    /// Of CSV: a field without quotes that is null beside the empty one; may be repeated
+    /// An unquoted field of CSV that is null, in addition to the empty field; may be repeated
     #[arg(long = "null", value_name = "TEXT")]
     null_values: Vec<String>,
 
-    /// Of CSV and JSON: the type of a column, such as zip=string or price=decimal(10,2); may be repeated [default: what
-    /// all values of the sample are]
+    /// Type of a column of CSV or JSON, such as zip=string or price=decimal(10,2); may be repeated [default: inferred
+    /// from the sample]
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
     types: Vec<(String, DataType)>,
 
-    /// Of CSV and JSON: the number of records by which types are found, or all [default: those of the first 64 MiB]
+    /// Number of records of CSV or JSON from which types are inferred, or all [default: those of the first 64 MiB]
     #[arg(long, value_name = "COUNT", value_parser = sample)]
     sample_rows: Option<Sample>,
 
-    /// Of CSV and JSON: bytes of a record at most [default: 16MiB]
+    /// Maximum size of a record of CSV or JSON [default: 16MiB]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     max_record: Option<ByteSize>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct SourceArgs {
 enum SourceFormat {
     /// Comma-separated values
     Csv,
-    /// An object in each line, or an array of objects
+    /// One object per line, or an array of objects
     Json,
     /// Arrow IPC, a file or a stream
     Arrow,
@@ -71,12 +71,12 @@ enum SourceFormat {
     Orc,
 }
 
-/// A quote character, or that there is none.
+/// A quote character, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct QuoteArg(Option<u8>);
 
 impl SourceArgs {
-    /// The format that the user or the names of the sources tell; `None` if they tell none that is read front to back.
+    /// Returns the sequential format given by `--from` or the names of the sources; `None` if neither determines one.
     pub(super) fn format(&self, paths: &[String]) -> Result<Option<SequentialFormat>> {
         let mut formats = paths.iter().map(|path| SequentialFormat::of_path(path));
         let first = formats.next().flatten();
@@ -94,22 +94,23 @@ impl SourceArgs {
             }
             None => first,
         };
+
         format.map(|format| self.apply(format)).transpose()
     }
 
-    /// Whether the first bytes may tell the format.
+    /// Returns whether the format may be detected from the first bytes.
     pub(super) fn may_detect(&self) -> bool {
         self.from.is_none()
     }
 
-    /// The format that the names of files or their first bytes tell, where the names of the sources did not.
+    /// Detects the format from file names or first bytes, if the names of the sources do not determine it.
     pub(super) async fn detect(&self, sources: &[Source], cache: &Cache) -> Result<Option<SequentialFormat>> {
         let Some(first) = sources.first() else { return Ok(None) };
         let format = SequentialFormat::detect(first, cache).await?;
         format.map(|format| self.apply(format)).transpose()
     }
 
-    /// The format with the options that the user gave.
+    /// Applies the parsing options to the format.
     fn apply(&self, format: SequentialFormat) -> Result<SequentialFormat> {
         match format {
             SequentialFormat::Csv(options) => Ok(SequentialFormat::Csv(self.csv(options))),
@@ -125,7 +126,7 @@ impl SourceArgs {
         }
     }
 
-    /// No option of texts is given.
+    /// Fails if a parsing option is given.
     pub(super) fn refuse_all(&self) -> Result<()> {
         self.refuse_of_csv("Parquet and ORC")?;
         self.refuse_of_texts("Parquet and ORC")
@@ -140,6 +141,7 @@ impl SourceArgs {
             ("--column-names", self.column_names.is_some()),
             ("--null", !self.null_values.is_empty()),
         ];
+
         match given.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => Err(usage(format!("{option} is for CSV, and the source is {format}"))),
@@ -152,6 +154,7 @@ impl SourceArgs {
             ("--sample-rows", self.sample_rows.is_some()),
             ("--max-record", self.max_record.is_some()),
         ];
+
         match given.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => {
@@ -174,12 +177,15 @@ impl SourceArgs {
         if let Some(names) = &self.column_names {
             options = options.with_header(CsvHeader::Names(names.clone()));
         }
+
         for (column, data_type) in &self.types {
             options = options.with_type(column, data_type.clone());
         }
+
         if let Some(sample) = self.sample_rows {
             options = options.with_sample(sample);
         }
+
         match self.max_record {
             Some(size) => options.with_max_record(size),
             None => options,
@@ -190,9 +196,11 @@ impl SourceArgs {
         for (column, data_type) in &self.types {
             options = options.with_type(column, data_type.clone());
         }
+
         if let Some(sample) = self.sample_rows {
             options = options.with_sample(sample);
         }
+
         match self.max_record {
             Some(size) => options.with_max_record(size),
             None => options,
@@ -200,7 +208,7 @@ impl SourceArgs {
     }
 }
 
-/// A delimiter as it is typed.
+/// Parses a delimiter.
 pub(crate) fn delimiter(text: &str) -> Result<u8, &'static str> {
     match character(text)? {
         b'"' => Err("quotes and ends of lines stand for themselves"),
@@ -226,7 +234,7 @@ fn quote(text: &str) -> Result<QuoteArg, &'static str> {
 
 fn column_type(text: &str) -> Result<(String, DataType), String> {
     match text.rsplit_once('=') {
-        // The zone of a timestamp may be written with an equals sign.
+        // The time zone of a timestamp may contain an equals sign.
         Some((left, _)) if left.ends_with("tz") => match text.split_once('=') {
             Some((column, name)) => typed(column, name),
             None => Err("write COLUMN=TYPE".to_owned()),

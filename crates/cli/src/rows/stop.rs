@@ -1,4 +1,4 @@
-//! What becomes of work when the process is told to stop: it is dropped, which removes what is unfinished.
+//! Stopping on a signal: the work is dropped, which removes unfinished output.
 
 use std::{process, time::Duration};
 
@@ -6,12 +6,11 @@ use anyhow::{Context, Result};
 use stylobate_storage::wait_for_unfinished_writes;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long what was begun may take to be removed, which an object store may have to be asked for.
+/// Time limit for removing unfinished output, which may need requests to an object store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Does the work; at SIGINT or SIGTERM drops it and ends the process with the exit code that shells count for the
-/// signal. It waits for what is unfinished to be removed and not for threads: one may be writing into a pipe that nobody
-/// reads.
+/// Runs the work. At SIGINT or SIGTERM drops it, and exits with the code that shells use for the signal. It waits for
+/// unfinished output to be removed, but not for threads: one may be blocked on a pipe without a reader.
 pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -21,12 +20,14 @@ pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> R
         _ = interrupt.recv() => SignalKind::interrupt(),
         _ = terminate.recv() => SignalKind::terminate(),
     };
+
     drop(work);
-    // Outside of the runtime's workers, which may have the removing to do. Who asks twice does not wait.
+    // Wait outside of the runtime's workers, which may be removing output. A second signal ends the wait.
     tokio::select! {
         _ = tokio::task::spawn_blocking(|| wait_for_unfinished_writes(PATIENCE)) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
+
     process::exit(128 + signal.as_raw_value());
 }

@@ -1,4 +1,4 @@
-//! `stylobate scan`: rows of Parquet, ORC, CSV, JSON and Arrow IPC files, as a table or for the next program.
+//! `stylobate scan`: prints rows of Parquet, ORC, CSV, JSON and Arrow IPC files.
 
 mod stats;
 
@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// Rows of a table where nobody said how many.
+/// Default limit of rows in a table.
 const TABLE_ROWS: u64 = 20;
-/// A table with more rows is printed while it is read.
+/// Limit above which a table is printed while it is read.
 const ROWS_AT_ONCE: u64 = 1_000;
 
 const EXAMPLES: &str = "\
@@ -49,11 +49,11 @@ and a number with zeros before it is a string.
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.
 A reader of the output may stop at any time: that is no error.";
 
-/// What the user asked of `stylobate scan`.
+/// The arguments of `stylobate scan`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ScanArgs {
-    /// Where the files are
+    /// Files, folders or patterns
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
 
@@ -63,27 +63,27 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Print how many rows there are, and nothing else
+    /// Print only the number of rows
     #[arg(long, conflicts_with_all = ["format", "output"])]
     count: bool,
 
-    /// Print on standard error what was read for it
+    /// Print read statistics to standard error
     #[arg(long)]
     stats: bool,
 }
 
-/// Scans, until told to stop.
+/// Runs the command until it ends or the process is stopped.
 ///
 /// # Errors
 ///
-/// If the command line is wrong, or data or storage is.
+/// If the command line is wrong, or reading or writing fails.
 pub(crate) async fn run(args: ScanArgs) -> Result<()> {
     until_stopped(scan(&args)).await
 }
 
 async fn scan(args: &ScanArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
-    // In an Arrow file a column can have one dictionary only.
+    // A column of an Arrow file can have only one dictionary.
     let dictionary =
         if format == RowFormat::ArrowFile { Dictionaries::None } else { Dictionaries::AsWritten };
     let request = args.request.request(&args.paths, dictionary)?;
@@ -96,13 +96,15 @@ async fn scan(args: &ScanArgs) -> Result<()> {
     } else {
         stats.rows(write(args, request, &cache, format, destination).await?);
     }
+
     if args.stats {
         eprint!("{}", stats.text(&cache));
     }
+
     Ok(())
 }
 
-/// Writes the rows; says how many.
+/// Writes the rows, and returns their number.
 async fn write(
     args: &ScanArgs,
     mut request: RowsRequest,
@@ -116,28 +118,33 @@ async fn write(
         bound.rows = args.request.limit.or(Some(TABLE_ROWS));
         if args.request.limit.is_none() {
             bound.total = args.request.rows(&request.clone().plan(cache).await?);
-            // One more, to know whether there are more.
+            // One more row shows whether there are more.
             request = request.with_limit(TABLE_ROWS + 1);
         }
     }
+
     let scan = request.plan(cache).await?;
     let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
     let progress = ProgressDisplay::new(args.request.rows(&scan), in_the_way)?;
+
     Ok(drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows)
 }
 
-/// How many rows there are: no column is read but those of the filter.
+/// Counts the rows; only the columns of the filter are read.
 async fn count(args: &ScanArgs, request: RowsRequest, cache: &Cache) -> Result<u64> {
     let scan = request.without_columns().plan(cache).await?;
     if let Some(rows) = args.request.rows(&scan) {
         return Ok(rows);
     }
+
     let progress = ProgressDisplay::new(None, false)?;
+
     let mut batches = scan.stream();
     let mut rows = 0;
     while let Some(batch) = batches.next().await.transpose()? {
         rows += batch.num_rows() as u64;
         progress.add_rows(batch.num_rows());
     }
+
     Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! What was read for a scan, in a few lines.
+//! Read statistics of a scan, as text.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// Figures of one scan.
+/// The statistics of one scan.
 #[derive(Debug)]
 pub(super) struct ScanCommandStats {
     started: Instant,
@@ -21,7 +21,7 @@ impl ScanCommandStats {
         Self { started: Instant::now(), rows: 0 }
     }
 
-    /// So many rows came out.
+    /// Sets the number of output rows.
     pub(super) fn rows(&mut self, rows: u64) {
         self.rows = rows;
     }
@@ -30,6 +30,7 @@ impl ScanCommandStats {
         let seconds = self.started.elapsed().as_secs_f64();
         let columns = cache.stats();
         let pages = cache.page_stats();
+
         let mut gets = 0;
         let mut heads = 0;
         let mut origin = 0;
@@ -40,6 +41,7 @@ impl ScanCommandStats {
             origin += read.bytes_origin;
             passed += read.bytes_passed_through;
         }
+
         let line = |name: &str, value: String| vec![name.to_owned(), value];
         let lines = [
             line("rows", format!("{} in {seconds:.3} s", grouped(self.rows))),
@@ -75,6 +77,7 @@ impl ScanCommandStats {
             ),
             line("held in memory", table::bytes(columns.bytes.saturating_add(pages.memory_used))),
         ];
+
         table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left])
     }
 }

@@ -1,4 +1,4 @@
-//! The command in a folder with Parquet and ORC files, for the tests of the verbs that read them.
+//! The command in a folder with Parquet and ORC files, for tests of the subcommands that read them.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
-/// The command in a folder, without the caller's own variables.
+/// Creates the command in a folder, without the variables of the test's environment.
 pub(crate) fn stylobate(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
     let own = |name: &str| name.starts_with("STYLOBATE_") || name.starts_with("AWS_");
@@ -23,7 +23,7 @@ pub(crate) fn stylobate(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// What the command printed; it must have succeeded, and said nothing else.
+/// Returns the standard output of a command, which must succeed without errors or warnings.
 pub(crate) fn succeeds(folder: &Path, args: &[&str]) -> String {
     let output = stylobate(folder, args).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -32,7 +32,7 @@ pub(crate) fn succeeds(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line of the error; it must have failed with this exit code.
+/// Returns the error line of a command, which must fail with this exit code.
 pub(crate) fn fails(folder: &Path, code: i32, args: &[&str]) -> String {
     let output = stylobate(folder, args).output().unwrap();
     failure(&output, code, args)
@@ -46,7 +46,7 @@ fn failure(output: &Output, code: i32, args: &[&str]) -> String {
     error.trim().to_owned()
 }
 
-/// Names in a folder, in order.
+/// Returns the sorted names in a folder.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -54,7 +54,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Three rows.
+/// Returns a batch of three rows.
 pub(crate) fn people() -> RecordBatch {
     let names: ArrayRef = Arc::new(StringArray::from(vec![Some("Ada"), None, Some("Grace, \"Amazing\"")]));
     let ages: ArrayRef = Arc::new(Int64Array::from(vec![Some(36), Some(-1), None]));
@@ -63,7 +63,7 @@ pub(crate) fn people() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// Numbers from 0 and a word for each: `even` or `odd`.
+/// Returns numbers from 0 with a word for each: `even` or `odd`.
 pub(crate) fn numbers(rows: i64) -> RecordBatch {
     let numbers: Vec<i64> = (0..rows).collect();
     let words: Vec<_> = numbers.iter().map(|number| if number % 2 == 0 { "even" } else { "odd" }).collect();
@@ -92,11 +92,12 @@ pub(crate) fn write_orc(path: &Path, batches: &[RecordBatch]) {
     writer.close().unwrap();
 }
 
-/// Sends SIGINT; the exit code, which must come soon.
+/// Sends SIGINT, and waits shortly for the exit code.
 pub(crate) fn interrupt(child: &mut Child) -> Option<i32> {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let started = Instant::now();
+
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();

@@ -46,6 +46,7 @@ fn every_format_has_the_same_rows() {
     export(path, &[file, "csv", "--format", "csv"]);
     assert_eq!(names(&path.join("csv")).len(), 2 + 6);
     let wanted = |name: &str| fs::read_to_string(path.join(format!("csv/{name}.csv"))).unwrap();
+
     for (format, extension) in [("parquet", "parquet"), ("orc", "orc")] {
         export(path, &[file, format, "--format", format, "--compression", "snappy"]);
         for name in ["Person", "Movie", "Person_REVIEWED_Movie", "Person_FOLLOWS_Person"] {
@@ -53,6 +54,7 @@ fn every_format_has_the_same_rows() {
             assert_eq!(csv, wanted(name), "{format} {name}");
         }
     }
+
     export(path, &[file, "json", "--format", "json"]);
     let json = fs::read_to_string(path.join("json/Person.jsonl")).unwrap();
     assert_eq!(json.lines().count(), 133);
@@ -82,6 +84,7 @@ fn what_is_there_is_not_disturbed_unasked() {
     fs::write(folder.path().join("out/person.csv"), "mine").unwrap();
     let error = graph_fails(folder.path(), 2, &["export", file, "out", "--format", "csv"]);
     assert!(error.contains("out is not empty") && error.contains("--force"), "{error}");
+
     for (args, said) in [
         (&["export", file, "no/out"][..], "no folder no"),
         (&["export", file, "s3://bucket/out"], "local folder"),
@@ -91,6 +94,7 @@ fn what_is_there_is_not_disturbed_unasked() {
         let error = graph_fails(folder.path(), 2, args);
         assert!(error.contains(said), "{error}");
     }
+
     assert_eq!(names(folder.path()), ["out"]);
     assert_eq!(names(&folder.path().join("out")), ["person.csv"]);
     export(folder.path(), &[file, "out", "--format", "csv", "--force"]);
@@ -109,6 +113,7 @@ fn what_fails_half_way_leaves_nothing() {
         "--edges",
         "person_knows_person=tables/person_knows_person.parquet",
     ];
+
     succeeds(
         folder.path(),
         &[
@@ -128,8 +133,10 @@ fn what_fails_half_way_leaves_nothing() {
         ]
         .concat(),
     );
+
     let chunk = folder.path().join("g/edge/person_knows_person/ordered_by_source/adj_list/part8/chunk0");
     fs::write(&chunk, "broken").unwrap();
+
     for format in ["csv", "parquet"] {
         let error = graph_fails(folder.path(), 1, &["export", "g", "out", "--format", format]);
         assert!(error.contains("part8/chunk0"), "{error}");
@@ -149,11 +156,13 @@ fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
         (csv("keys/person_knows_person.parquet"), csv("indexes/person_knows_person.parquet"));
     let persons = raw(&root, "person_0_0.csv");
     let known = known(&root);
+
     for (key, index) in keys.iter().zip(&indexes) {
         let ids = [0, 1].map(|end| persons[index[end].parse::<usize>().unwrap()][0].clone());
         assert_eq!((&ids[0], &ids[1]), (&key[0], &key[1]));
         assert!(known[&ids[0]].contains(&ids[1]));
     }
+
     write_parquet(&folder.path().join("n.parquet"), &[numbers(3)], 10);
     write_parquet(&folder.path().join("e.parquet"), &[numbers(2)], 10);
     let args = ["--vertices", "n=n.parquet", "--edges", "n_to_n=e.parquet:number,number2"];
@@ -162,6 +171,7 @@ fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
         2,
         &[&["import", "--name", "g", "--output", "g", "--by-index"], &args[..]].concat(),
     );
+
     let vertices = ["--vertices", "n=n.parquet", "--name", "g", "--output", "g", "--quiet"];
     graph(folder.path(), &[&["import"], &vertices[..]].concat());
     export(folder.path(), &["g", "without", "--keys"]);
@@ -174,17 +184,21 @@ fn an_interrupt_leaves_nothing() {
     write_parquet(&folder.path().join("n.parquet"), &vec![numbers(1_000_000); 4], 1_000_000);
     let vertices = ["--vertices", "n=n.parquet", "--name", "g", "--output", "g", "--quiet"];
     graph(folder.path(), &[&["import"], &vertices[..]].concat());
+
     for (format, extra) in [("csv", None), ("parquet", Some(["--compression", "zstd(19)"]))] {
         let args = [
             &["graph", "export", "g", "out", "--format", format][..],
             extra.as_ref().map_or(&[], |it| &it[..]),
         ];
+
         let mut child = start(folder.path(), &args.concat());
         let started = Instant::now();
+
         while names(folder.path()).len() == 2 {
             assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
             std::thread::sleep(Duration::from_millis(2));
         }
+
         assert_eq!(interrupt(&mut child), Some(130), "{format}");
         assert_eq!(names(folder.path()), ["g", "n.parquet"], "{format}");
     }

@@ -1,4 +1,4 @@
-//! `stylobate graph import`: what becomes of tables.
+//! `stylobate graph import`: graphs from tables.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ fn import(folder: &Path, args: &[&str]) {
     assert_eq!(graph(folder, &[&["import", "--quiet"], &SOCIAL[..], args].concat()), "");
 }
 
-/// A graph with what a user writes by hand.
+/// Writes small tables, as a user types them.
 fn small(folder: &Path) {
     let people = "id,name,age,zip,born,seen,fine\n7,Al,20,01234,2001-02-03,2020-01-02T03:04:05.678Z,true\n\
                   8,\"Bo, \"\"B\"\"\",31.5,00001,,2020-01-02 03:04:05,FALSE\n9,\"\",,99999,1969-12-31,,\n";
@@ -25,7 +25,7 @@ fn small(folder: &Path) {
     fs::write(folder.join("knows.csv"), "src,dst,since\n7,8,2001\n9,7,\n7,9,2020\n").unwrap();
 }
 
-/// The type that a property got.
+/// Returns the type of a property.
 fn type_of(types: &Value, property: &str) -> String {
     let groups = types["property_groups"].as_array().unwrap().iter();
     let mut all = groups.flat_map(|group| group["properties"].as_array().unwrap());
@@ -41,6 +41,7 @@ fn types_are_found_by_looking_at_all_values() {
         folder.path(),
         &["--vertices", "person=people.csv:id", "--edges", "person_knows_person=knows.csv"],
     );
+
     let facts = described(folder.path(), "social/social.graph.yml");
     let person = &facts["vertices"][0];
     let types =
@@ -64,6 +65,7 @@ fn ldbc_comes_in_and_goes_out_the_same() {
     let source = |file: &str| format!("{}/{file}", ldbc.display());
     let vertices = format!("person={}:id", source("person_0_0.csv"));
     let edges = format!("person_knows_person={}:src,dst", source("person_knows_person_0_0.csv"));
+
     for format in ["parquet", "orc", "csv"] {
         let args = [
             "--vertices",
@@ -76,6 +78,7 @@ fn ldbc_comes_in_and_goes_out_the_same() {
             format,
             "--overwrite",
         ];
+
         let sizes = [
             "--vertex-chunk-size",
             "100",
@@ -86,12 +89,14 @@ fn ldbc_comes_in_and_goes_out_the_same() {
             "--threads",
             "2",
         ];
+
         import(folder.path(), &[&args[..], &sizes].concat());
         let facts = described(folder.path(), "social");
         assert_eq!(
             (facts["vertices"][0]["chunks"].as_u64(), facts["vertices"][0]["count"].as_u64()),
             (Some(10), Some(903))
         );
+
         assert_eq!(facts["edges"][0]["count"].as_u64(), Some(6626));
         assert_eq!(type_of(&facts["edges"][0], "creationDate"), "timestamp");
         let out = ["graph", "export", "social", "out", "--quiet", "--keys", "--format", "csv", "--force"];
@@ -102,7 +107,7 @@ fn ldbc_comes_in_and_goes_out_the_same() {
         let mut found = rows(&knows);
         let mut wanted = raw(&root, "person_knows_person_0_0.csv");
         wanted.iter_mut().for_each(|row| row[2] = row[2].replace("+0000", ""));
-        // A fraction of zeros is not written.
+        // Zero fractions are not written.
         let short = |row: &mut Vec<String>| row[2] = row[2].trim_end_matches(".000").to_owned();
         found.iter_mut().for_each(short);
         wanted.iter_mut().for_each(short);
@@ -117,11 +122,13 @@ fn what_was_exported_by_index_is_imported_again() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join("modern_graph/modern_graph.graph.yml");
+
     for format in ["parquet", "orc", "csv", "json"] {
         succeeds(
             folder.path(),
             &["graph", "export", file.to_str().unwrap(), format, "--quiet", "--format", format],
         );
+
         let extension = if format == "json" { "jsonl" } else { format };
         let of = |name: &str| format!("{name}={format}/{name}.{extension}");
         let person = of("person") + ":id";
@@ -130,6 +137,7 @@ fn what_was_exported_by_index_is_imported_again() {
         let created = of("person_created_software");
         let vertices = ["--vertices", &person, "--vertices", &software, "--by-index", "--overwrite"];
         import(folder.path(), &[&vertices[..], &["--edges", &knows, "--edges", &created]].concat());
+
         for edge in ["person/knows/person", "person/created/software"] {
             let names: Vec<&str> = edge.split('/').collect();
             let asked = [&names[..], &["--of", "0,1,2,3", "--with", "name", "--format", "csv"]].concat();
@@ -140,6 +148,7 @@ fn what_was_exported_by_index_is_imported_again() {
                 rows.sort();
                 rows
             };
+
             assert_eq!(sorted(&found), sorted(&wanted), "{format} {edge}");
         }
     }
@@ -154,6 +163,7 @@ fn folders_patterns_and_other_columns_are_taken() {
         let ids: ArrayRef = Arc::new(Int64Array::from(ids));
         RecordBatch::try_from_iter([("key", ids), ("name", names)]).unwrap()
     };
+
     write_parquet(&path.join("people/a.parquet"), &[people(vec![5, 1])], 10);
     write_parquet(&path.join("people/b.parquet"), &[people(vec![3])], 10);
     write_orc(&path.join("more.orc"), &[people(vec![10, 20])]);
@@ -165,6 +175,7 @@ fn folders_patterns_and_other_columns_are_taken() {
         path,
         &[&vertices[..], &["--edges", "a_b_is_c=edges/*.csv:from,to", "--lists", "ordered_by_dest"]].concat(),
     );
+
     let facts = described(path, "social");
     assert_eq!(facts["edges"][0]["src_type"], "a_b");
     assert_eq!(facts["edges"][0]["adj_lists"].as_array().unwrap().len(), 1);
@@ -183,6 +194,7 @@ fn folders_patterns_and_other_columns_are_taken() {
         "--format",
         "csv",
     ];
+
     let csv = graph(path, &[&["neighbors", "social"], &asked[..]].concat());
     assert_eq!(csv, "of,neighbor,neighbor.key\n10,0,5\n10,1,1\n");
 }
@@ -199,6 +211,7 @@ fn labels_are_kept() {
         described(folder.path(), "social")["vertices"][0]["labels"],
         serde_json::json!(["cat", "dog"])
     );
+
     succeeds(folder.path(), &["graph", "export", "social", "out", "--quiet", "--labels", "--format", "json"]);
     let json = fs::read_to_string(folder.path().join("out/pet.jsonl")).unwrap();
     assert_eq!(json.lines().nth(1), Some("{\"id\":2,\"labels\":[\"dog\"]}"));
@@ -207,6 +220,7 @@ fn labels_are_kept() {
         folder.path(),
         &["--vertices", "pet=again/pet.parquet:id", "--labels", "pet=labels", "--overwrite"],
     );
+
     assert_eq!(
         described(folder.path(), "social")["vertices"][0]["labels"],
         serde_json::json!(["cat", "dog"])
@@ -224,6 +238,7 @@ fn lists_go_in_and_out() {
         &[RecordBatch::try_from_iter_with_nullable([("x", lists, true)]).unwrap()],
         10,
     );
+
     import(folder.path(), &["--vertices", "a=a.parquet"]);
     succeeds(folder.path(), &["graph", "export", "social", "out", "--quiet", "--format", "json"]);
     let json = fs::read_to_string(folder.path().join("out/a.jsonl")).unwrap();
@@ -246,18 +261,20 @@ fn a_summary_is_told_to_people_and_to_programs() {
             .unwrap();
     assert_eq!(json["graph"], "social/social.graph.yml");
     assert_eq!((&json["vertices"]["person"], &json["edges"]["person_knows_person"]), (&3.into(), &3.into()));
+
     let mut bytes = 0;
     let mut files = 0;
     for entry in walk(&folder.path().join("social")) {
         bytes += fs::metadata(&entry).unwrap().len();
         files += 1;
     }
+
     assert_eq!((json["bytes"].as_u64(), json["files"].as_u64()), (Some(bytes), Some(files)));
     assert!(json["seconds"].as_f64().unwrap() > 0.0 && json["rows_per_second"].as_f64().unwrap() > 0.0);
     assert_eq!(names(folder.path()), ["knows.csv", "people.csv", "social"]);
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

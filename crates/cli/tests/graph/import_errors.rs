@@ -1,4 +1,4 @@
-//! `stylobate graph import`: how it fails, and that nothing is left then.
+//! `stylobate graph import`: its errors, after which no files are left.
 
 use std::{
     fs,
@@ -41,6 +41,7 @@ fn an_edge_to_nobody_is_named_and_nothing_is_left() {
 fn what_is_mistyped_is_found_before_anything_is_written() {
     let folder = folder();
     let person = ["--vertices", "person=people.csv:id"];
+
     for (args, said) in [
         (&["--vertices", "person"][..], "TYPE=SOURCE"),
         (&["--vertices", "person=people.csv:key"], "has no property key"),
@@ -57,6 +58,7 @@ fn what_is_mistyped_is_found_before_anything_is_written() {
         let error = fails(folder.path(), 2, args);
         assert!(error.contains(said), "{error}");
     }
+
     for args in [
         &["import"][..],
         &["import", "--name", "g", "--vertices", "a=people.csv"],
@@ -69,6 +71,7 @@ fn what_is_mistyped_is_found_before_anything_is_written() {
         let output = stylobate(folder.path(), &[&["graph"], args].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }
+
     assert_eq!(names(folder.path()), ["knows.csv", "people.csv"]);
 }
 
@@ -81,6 +84,7 @@ fn what_is_missing_or_broken_is_an_error_of_one_line() {
     fs::create_dir(folder.path().join("mixed")).unwrap();
     fs::write(folder.path().join("mixed/a.csv"), "id\n1\n").unwrap();
     fs::write(folder.path().join("mixed/b.json"), "{\"id\": 1}\n").unwrap();
+
     for (code, source, said) in [
         (1, "none.csv", "none.csv"),
         (1, "none/*.parquet", "none"),
@@ -130,28 +134,33 @@ fn an_interrupt_leaves_nothing() {
                 .map(|edge| format!("{},{}\n", edge * 7919 % 500_000, edge * 104_729 % 500_000)),
         )
         .collect();
+
     fs::write(folder.path().join("e.csv"), edges).unwrap();
     let args = ["graph", "import", "--name", "g", "--output", "g", "--vertices", "n=n.parquet:number"];
     let args = [&args[..], &["--edges", "n_to_n=e.csv", "--edge-chunk-size", "1000"]].concat();
-    // While types are looked for, while vertices are written, and while edges are.
+
+    // During type inference, and while vertices and edges are written.
     for begun in [0, 1, 60] {
         let mut child = start(folder.path(), &args);
         let started = Instant::now();
+
         while files(folder.path()) < 2 + begun {
             assert!(started.elapsed() < Duration::from_secs(60), "it did not begin");
             assert_eq!(child.try_wait().unwrap(), None, "it ended before there were {begun} files");
             std::thread::sleep(Duration::from_millis(1));
         }
+
         if begun == 0 {
-            // Until it listens for signals.
+            // Wait until the signal handler is installed.
             std::thread::sleep(Duration::from_millis(500));
         }
+
         assert_eq!(interrupt(&mut child), Some(130), "{begun}");
         assert_eq!(names(folder.path()), ["e.csv", "n.parquet"], "{begun}");
     }
 }
 
-/// Files below a folder. What goes away meanwhile does not count.
+/// Counts the files below a folder. Files that disappear meanwhile do not count.
 fn files(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let paths = entries.flatten().map(|entry| entry.path());

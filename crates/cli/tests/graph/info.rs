@@ -14,6 +14,7 @@ fn a_picture_shows_types_properties_and_files() {
         text.starts_with("ldbc_sample\n  file      ldbc_sample/parquet/ldbc_sample.graph.yml\n"),
         "{text}"
     );
+
     for part in [
         "  vertices  903 of 1 type\n",
         "  edges     6,626 of 1 type\n",
@@ -33,11 +34,13 @@ fn a_picture_shows_types_properties_and_files() {
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
+
     let frame: Vec<usize> = text
         .lines()
         .filter(|line| line.starts_with(['╭', '│', '├', '╰']))
         .map(|line| line.chars().count())
         .collect();
+
     assert!(frame.len() > 6 && frame.iter().all(|width| *width == frame[0]), "{text}");
 }
 
@@ -61,6 +64,7 @@ fn pictures_fit_into_eighty_columns() {
         assert!(widest <= Some(80), "{text}");
         assert_eq!(graph(&root, &["info", file, "--degrees"]), text);
     }
+
     let text = graph(&root, &["info", "modern_graph"]);
     for part in
         ["╭─ software ", "(person) -[created]-> (software)", " double", "(person) -[knows]-> (person)"]
@@ -81,6 +85,7 @@ fn everything_is_there_for_machines() {
         (&person["type"], &person["count"], &person["chunks"]),
         (&"person".into(), &903.into(), &10.into())
     );
+
     let id = json!({
         "name": "id", "data_type": "int64", "is_primary": true, "is_nullable": false, "cardinality": "single"
     });
@@ -91,11 +96,13 @@ fn everything_is_there_for_machines() {
         (&found["name"], &found["data_type"], &found["is_primary"]),
         (&id["name"], &id["data_type"], &id["is_primary"])
     );
+
     let knows = &facts["edges"][0];
     assert_eq!(
         (&knows["src_type"], &knows["edge_type"], &knows["dst_type"]),
         (&"person".into(), &"knows".into(), &"person".into())
     );
+
     assert_eq!((&knows["count"], &knows["parts"]), (&6626.into(), &json!([10, 10, 10])));
     let orders: Vec<&Value> =
         knows["adj_lists"].as_array().unwrap().iter().map(|list| &list["order"]).collect();
@@ -124,16 +131,20 @@ fn degrees_are_those_of_the_raw_file() {
             "max": degrees[902],
             "without_edges": degrees.iter().filter(|degree| **degree == 0).count(),
         });
+
         for (name, value) in wanted.as_object().unwrap() {
             assert_eq!(&found[name], value, "{direction} {name}");
         }
+
         assert!((found["mean"].as_f64().unwrap() - 6626.0 / 903.0).abs() < 1e-9);
+
         for bucket in found["histogram"].as_array().unwrap() {
             let range = bucket["from"].as_u64().unwrap()..=bucket["to"].as_u64().unwrap();
             let wanted = degrees.iter().filter(|degree| range.contains(degree)).count();
             assert_eq!(bucket["vertices"].as_u64(), Some(wanted as u64), "{direction} {range:?}");
         }
     }
+
     let never: Value =
         serde_json::from_str(&graph(&root, &["info", LDBC, "--json", "--degrees=never"])).unwrap();
     assert_eq!(never["edges"][0]["degrees"], Value::Null);
@@ -143,6 +154,7 @@ fn degrees_are_those_of_the_raw_file() {
 fn a_graph_may_be_named_by_its_folder_and_its_data_may_be_elsewhere() {
     let Some(root) = samples() else { return };
     let folder = temporary();
+
     for file in [
         "modern_graph.graph.yml",
         "person.vertex.yml",
@@ -152,6 +164,7 @@ fn a_graph_may_be_named_by_its_folder_and_its_data_may_be_elsewhere() {
     ] {
         std::fs::copy(root.join("modern_graph").join(file), folder.path().join(file)).unwrap();
     }
+
     let error = graph_fails(folder.path(), 1, &["info", "."]);
     assert!(error.contains("vertex_count"), "{error}");
     let data = root.join("modern_graph");

@@ -1,4 +1,4 @@
-//! `stylobate graph` as a process, on official sample graphs and on graphs of its own making.
+//! `stylobate graph` as a process, on official sample graphs and on generated graphs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod export;
@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The samples of the official repository; nothing where they are not there, which a full run does not accept.
+/// Returns the samples of the official repository; `None` if they are missing, which a full run does not accept.
 fn samples() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar");
     if !root.is_dir() {
@@ -32,28 +32,28 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// What `stylobate graph` printed; it must have succeeded, and said nothing else.
+/// Returns the standard output of `stylobate graph`, which must succeed without errors or warnings.
 fn graph(folder: &Path, args: &[&str]) -> String {
     files::succeeds(folder, &[&["graph"], args].concat())
 }
 
-/// The one line of the error of `stylobate graph`.
+/// Returns the error line of `stylobate graph`.
 fn graph_fails(folder: &Path, code: i32, args: &[&str]) -> String {
     files::fails(folder, code, &[&["graph"], args].concat())
 }
 
-/// What is in a graph.
+/// Returns the JSON of `stylobate graph info`.
 fn described(folder: &Path, graph_file: &str) -> Value {
     serde_json::from_str(&graph(folder, &["info", graph_file, "--json"])).unwrap()
 }
 
-/// The lines of a raw file of the LDBC sample, less its header.
+/// Returns the lines of a raw file of the LDBC sample, without the header.
 fn raw(root: &Path, file: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root.join("ldbc_sample").join(file)).unwrap();
     text.lines().skip(1).map(|line| line.split('|').map(str::to_owned).collect()).collect()
 }
 
-/// For each person by id, the ids of those that they know, in the order of the raw file.
+/// Returns the ids of the acquaintances of each person by id, in the order of the raw file.
 fn known(root: &Path) -> HashMap<String, Vec<String>> {
     let mut known: HashMap<String, Vec<String>> = HashMap::new();
     for row in raw(root, "person_knows_person_0_0.csv") {
@@ -62,7 +62,7 @@ fn known(root: &Path) -> HashMap<String, Vec<String>> {
     known
 }
 
-/// The fields of the lines of a CSV without quotes, less its header.
+/// Returns the fields of a CSV without quotes, without the header.
 fn rows(csv: &str) -> Vec<Vec<String>> {
     csv.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }

@@ -13,7 +13,7 @@ const LDBC: [&str; 3] = [
 ];
 const KNOWS: [&str; 3] = ["person", "knows", "person"];
 
-/// The ids of neighbours by key, as CSV says them.
+/// Returns the ids of neighbors by key, from CSV output.
 fn by_key(root: &std::path::Path, file: &str, ids: &str, direction: &str) -> Vec<(String, String)> {
     let args = ["--key", "id", "--with", "id", "--properties", "creationDate", "--format", "csv"];
     let args = [&["neighbors", file], &KNOWS[..], &["--of", ids, "--direction", direction], &args].concat();
@@ -29,6 +29,7 @@ fn neighbours_by_key_are_those_of_the_raw_file_both_ways() {
     let mut ids: Vec<&String> = known.keys().collect();
     ids.sort();
     let some = [ids[3].clone(), ids[100].clone(), ids[7].clone()];
+
     for file in LDBC {
         let mut found = by_key(&root, file, &some.join(","), "out");
         let mut wanted: Vec<_> =
@@ -62,16 +63,19 @@ fn indexes_name_vertices_and_all_properties_of_edges_come_along() {
     let found = rows(&csv);
     let degree = |index: usize| known.get(&persons[index][0]).map_or(0, Vec::len);
     assert_eq!(found.len(), 2 * degree(5) + degree(17));
+
     for row in &found {
         let of: usize = row[0].parse().unwrap();
         let neighbor: usize = row[1].parse().unwrap();
         assert!(known[&persons[of][0]].contains(&row[3]));
         assert_eq!(persons[neighbor][0], row[3]);
     }
+
     let json = graph(
         &root,
         &[&asked[..], &["--format", "json", "--limit", "1", "--properties", "creationDate"]].concat(),
     );
+
     let first: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((first["of"].as_i64(), first["neighbor"].to_string()), (Some(5), found[0][1].clone()));
 }
@@ -88,6 +92,7 @@ fn a_table_ends_after_a_hundred_rows_and_says_how_many_more_there_are() {
             && table.ends_with("… 6,526 more rows\n"),
         "{table}"
     );
+
     let table = graph(&root, &[&asked[..], &["--limit", "3"]].concat());
     assert_eq!(table.lines().count(), 2 + 3);
     let csv = graph(&root, &[&asked[..], &["--format", "csv"]].concat());
@@ -102,11 +107,13 @@ fn keys_may_be_texts_with_commas_and_vertices_without_neighbours_have_no_rows() 
         &root,
         &[&acted[..], &["--of", "Tom Hanks", "--key", "name", "--with", "title", "--format", "csv"]].concat(),
     );
+
     assert_eq!(csv.lines().count(), 1 + 12, "{csv}");
     assert!(
         csv.contains("Cast Away") && csv.lines().skip(1).all(|line| line.starts_with("Tom Hanks,")),
         "{csv}"
     );
+
     let who = ["--of", r"Cast Away,One Flew Over the Cuckoo's Nest", "--key", "title", "--direction", "in"];
     let csv = graph(&root, &[&acted[..], &who, &["--with", "name", "--format", "csv"]].concat());
     assert!(csv.contains("Cast Away") && csv.contains("Jack Nicholson"), "{csv}");
@@ -141,6 +148,7 @@ fn what_is_not_there_is_named() {
         let error = graph_fails(&root, 2, &[&["neighbors", LDBC[0]], args].concat());
         assert!(error.contains(said), "{error}");
     };
+
     fails(&["persn", "knows", "person", "--of", "0"], "did you mean person_knows_person?");
     fails(&["person", "knows", "person", "--of", "903"], "no vertex 903 of type person: there are 903");
     fails(&["person", "knows", "person", "--of", "-1"], "no vertex -1");

@@ -1,10 +1,10 @@
-//! `stylobate graph import` as GraphAr's own importer is told.
+//! `stylobate graph import` with specification files of GraphAr's own importer.
 
 use std::{fs, path::Path};
 
 use super::{described, files::names, graph, graph_fails, samples, temporary};
 
-/// The sources of the examples, where these look for them, and an example.
+/// Creates a folder with an example and its sources in the expected places.
 fn folder_with(example: &str) -> Option<tempfile::TempDir> {
     let root = samples()?;
     let folder = temporary();
@@ -12,10 +12,12 @@ fn folder_with(example: &str) -> Option<tempfile::TempDir> {
     let to = folder.path().join("testing/neo4j/data");
     fs::create_dir_all(&to).unwrap();
     fs::create_dir(folder.path().join("build")).unwrap();
+
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
+
     fs::copy(root.join("neo4j/data").join(example), folder.path().join("build/import.yml")).unwrap();
     Some(folder)
 }
@@ -39,11 +41,13 @@ fn both_official_examples_make_the_same_graph() {
                 .map(|of_type| of_type["count"].as_u64().unwrap())
                 .collect()
         };
+
         assert_eq!((counts("vertices"), counts("edges")), (vec![133, 38], vec![10, 172, 9]), "{example}");
         let (chunk, labels) = match example {
             "import.full.yml" => (100, serde_json::json!(["Person"])),
             _ => (262_144, serde_json::json!([])),
         };
+
         assert_eq!(facts["vertices"][0]["chunk_size"], chunk);
         assert_eq!(facts["vertices"][0]["labels"], labels);
         let key = &facts["vertices"][0]["property_groups"][0]["properties"][0];
@@ -65,6 +69,7 @@ fn both_official_examples_make_the_same_graph() {
             "--direction",
             "in",
         ];
+
         let csv =
             graph(&build, &[&["neighbors"], &asked[..], &["--with", "name", "--format", "csv"]].concat());
         assert!(csv.contains("Keanu Reeves") && csv.contains("Emil Eifrem"), "{csv}");
@@ -86,6 +91,7 @@ fn sources_are_also_looked_for_beside_the_spec() {
         "--lists",
         "ordered_by_dest",
     ];
+
     graph(folder.path(), &args);
     let facts = described(folder.path(), "movie/other.graph.yml");
     assert_eq!(facts["edges"][0]["adj_lists"][0]["order"], "ordered_by_dest");
@@ -96,6 +102,7 @@ fn what_is_wrong_with_a_spec_is_named_with_its_place() {
     let Some(folder) = folder_with("import.mini.yml") else { return };
     let build = folder.path().join("build");
     let text = fs::read_to_string(build.join("import.yml")).unwrap();
+
     for (code, right, wrong, said) in [
         (2, "src_prop: name", "src_prop: born", "import_schema.edges[0]: src_prop: born is not name"),
         (2, "born: born", "born: age", "column born becomes age"),
@@ -111,6 +118,7 @@ fn what_is_wrong_with_a_spec_is_named_with_its_place() {
         assert!(error.contains(said), "{error}");
         assert_eq!(names(&build), ["import.yml"]);
     }
+
     let error = graph_fails(&build, 2, &["import", "none.yml", "--output", "movie"]);
     assert!(error.starts_with("stylobate: none.yml: "), "{error}");
 }

@@ -21,12 +21,12 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// What `stylobate graph store` printed; it must have succeeded, and said nothing else.
+/// Returns the standard output of `stylobate graph store`, which must succeed without errors or warnings.
 fn store(folder: &Path, args: &[&str]) -> String {
     files::succeeds(folder, &[&["graph", "store"], args].concat())
 }
 
-/// The one line of the error of `stylobate graph store`.
+/// Returns the error line of `stylobate graph store`.
 fn store_fails(folder: &Path, code: i32, args: &[&str]) -> String {
     files::fails(folder, code, &[&["graph", "store"], args].concat())
 }
@@ -35,7 +35,7 @@ fn json(folder: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&store(folder, args)).unwrap()
 }
 
-/// A store with persons, posts, and edges of three types, made of tables.
+/// Creates a store with persons, posts, and edges of three types from tables.
 fn social(folder: &Path) {
     for (name, text) in
         [("people", PEOPLE), ("posts", POSTS), ("knows", KNOWS), ("created", CREATED), ("likes", LIKES)]
@@ -57,5 +57,6 @@ fn social(folder: &Path) {
         "--edges",
         "Person/LIKES/Post=likes.csv",
     ];
+
     assert_eq!(store(folder, &args), "");
 }

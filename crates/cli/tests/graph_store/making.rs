@@ -24,6 +24,7 @@ fn a_store_of_tables_has_their_rows_and_types() {
             serde_json::from_str::<serde_json::Value>(line).unwrap()["operation"].as_str().unwrap().to_owned()
         })
         .collect();
+
     assert_eq!(operations, ["create", "writer", "load"]);
 }
 
@@ -46,6 +47,7 @@ fn a_store_of_a_schema_is_empty_and_is_loaded_later() {
             "Person_KNOWS_Person=knows.csv:a,b",
         ],
     );
+
     assert_eq!((loaded["vertices"].as_u64(), loaded["edges"].as_u64()), (Some(2), Some(2)));
     let csv = store(
         folder.path(),
@@ -64,6 +66,7 @@ fn a_store_of_a_schema_is_empty_and_is_loaded_later() {
             "csv",
         ],
     );
+
     assert_eq!(csv, "name,since\nOne,2002\nTwo,2001\n");
 }
 
@@ -82,6 +85,7 @@ fn a_type_that_is_new_is_made_when_it_is_loaded() {
         "--edges",
         "Person_OWNS_Number=owns.csv",
     ];
+
     assert_eq!(store(folder.path(), &args), "");
     let csv = store(
         folder.path(),
@@ -98,6 +102,7 @@ fn a_type_that_is_new_is_made_when_it_is_loaded() {
             "csv",
         ],
     );
+
     assert_eq!(csv, "number,word\n42,even\n");
 }
 
@@ -111,14 +116,17 @@ fn a_load_that_fails_leaves_the_version_that_was() {
         1,
         &["load", "social", "--edges", "Person_KNOWS_Person=wrong.csv", "--quiet"],
     );
+
     assert!(
         error.contains("Person_KNOWS_Person") && error.contains("dst") && error.contains("99"),
         "{error}"
     );
+
     let csv = store(
         folder.path(),
         &["query", "social", "--start", "Person:7", "--out", "KNOWS", "--select", "name", "--format", "csv"],
     );
+
     assert_eq!(csv, "name\nBo\nCy\n");
 }
 
@@ -127,6 +135,7 @@ fn what_was_mistyped_is_said_before_anything_is_made() {
     let folder = temporary();
     fs::write(folder.path().join("people.csv"), "id,name\n1,One\n").unwrap();
     fs::write(folder.path().join("schema.yml"), SCHEMA.replace("int64", "number")).unwrap();
+
     for (args, said) in [
         (&["create", "s"][..], "--schema"),
         (&["create", "s", "--schema", "none.yml"], "none.yml"),

@@ -24,6 +24,7 @@ fn hops_are_followed_in_the_order_in_which_they_stand() {
         "--format",
         "csv",
     ];
+
     assert_eq!(store(folder.path(), &args), "Person_2.name,at,Post.content\nCy,7,first\nCy,6,second\n");
 }
 
@@ -46,6 +47,7 @@ fn the_least_values_are_taken_where_that_is_asked_for() {
         ];
         store(folder.path(), &[&args[..], more].concat())
     };
+
     assert_eq!(query(&["--top", "1:since", "--select", "since"]), "since\n2020\n");
     assert_eq!(query(&["--top", "1:since", "--least", "--select", "since"]), "since\n2001\n");
     assert_eq!(
@@ -82,6 +84,7 @@ fn a_query_is_explained_without_reading() {
 fn what_was_mistyped_is_named() {
     let folder = temporary();
     social(folder.path());
+
     for (args, said) in [
         (&["--start", "Person"][..], "TYPE:KEYS"),
         (&["--start", "Person:x"], "\"x\" is no key"),
@@ -94,6 +97,7 @@ fn what_was_mistyped_is_named() {
         let error = store_fails(folder.path(), 2, &[&["query", "social"], args].concat());
         assert!(error.contains(said), "{args:?}: {error}");
     }
+
     let error = store_fails(folder.path(), 1, &["query", "social", "--start", "Person:7", "--version", "77"]);
     assert!(error.contains("77"), "{error}");
 }

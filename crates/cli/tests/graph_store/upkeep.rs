@@ -22,12 +22,14 @@ fn a_sound_store_is_verified_and_one_that_lost_a_file_is_not() {
     let found = json(folder.path(), &["verify", "social", "--json"]);
     assert_eq!((found["version"].as_u64(), found["flaws"].as_array().unwrap().len()), (Some(2), 0));
     assert_eq!(store(folder.path(), &["verify", "social", "--quiet"]), "");
+
     for base in fs::read_dir(folder.path().join("social/edges")).unwrap() {
         let base = base.unwrap();
         if base.file_name().to_string_lossy().contains("KNOWS") {
             fs::remove_dir_all(base.path()).unwrap();
         }
     }
+
     let output =
         super::files::stylobate(folder.path(), &["graph", "store", "verify", "social"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -45,6 +47,7 @@ fn compaction_and_collection_keep_what_the_store_says() {
         store(folder.path(), &["load", "social", "--quiet", "--edges", "Person_KNOWS_Person=more.csv"]),
         ""
     );
+
     let edges = || {
         let args = [
             "query",
@@ -60,6 +63,7 @@ fn compaction_and_collection_keep_what_the_store_says() {
         ];
         store(folder.path(), &args)
     };
+
     let before = edges();
     let compacted = json(folder.path(), &["compact", "social", "--force", "--json"]);
     let types: Vec<&str> =

@@ -1,4 +1,4 @@
-//! A folder whose files appear when all of them are whole.
+//! A folder whose files appear when all of them are complete.
 
 use std::{
     fs::{self, File, Permissions},
@@ -11,22 +11,23 @@ use tempfile::{Builder, TempDir};
 
 use crate::failure::usage;
 
-/// Files on their way into a folder. Dropped, they are removed.
+/// Temporary files for a folder. Removed on drop.
 #[derive(Debug)]
 pub(super) struct NewFolder {
     target: PathBuf,
-    /// Beside the folder where there is none yet, and in it otherwise: it may be the top of another file system.
+    /// Next to a new folder, and inside an existing one, which may be a mount point.
     temporary: TempDir,
     is_new: bool,
 }
 
 impl NewFolder {
-    /// Files for a folder that is missing, empty, or with `replace` anything.
+    /// Prepares files for a folder that is missing or empty, or has any content with `replace`.
     pub(super) fn create(target: &Path, replace: bool) -> Result<Self> {
         let shown = target.display();
         if target.to_string_lossy().contains("://") {
             return Err(usage(format!("{shown}: tables are written into a local folder")));
         }
+
         let is_new = match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
             Ok(is_empty) if replace || is_empty => false,
             Ok(_) => {
@@ -39,34 +40,38 @@ impl NewFolder {
             }
             Err(_) => true,
         };
-        // Without a slash at its end, which would be the name of nothing.
+
+        // Without a trailing slash, which would give an empty file name.
         let target: PathBuf = target.components().collect();
         let beside = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+
         let within = if is_new { beside } else { &target };
         if !within.is_dir() {
             return Err(usage(format!("{shown}: there is no folder {}", within.display())));
         }
+
         let mut builder = Builder::new();
         builder.prefix(".export.").suffix(".unfinished").permissions(Permissions::from_mode(0o777));
         let temporary = builder.tempdir_in(within).with_context(|| format!("creating {shown}"))?;
+
         Ok(Self { target, temporary, is_new })
     }
 
-    /// Where files are written.
+    /// Returns the folder for temporary files.
     pub(super) fn path(&self) -> &Path {
         self.temporary.path()
     }
 
-    /// Gives files their names: at once in a new folder, and one after the other in one that is there.
+    /// Publishes the files: all at once in a new folder, and one by one in an existing folder.
     pub(super) fn publish(self, names: &[String]) -> Result<()> {
         let Self { target, temporary, is_new } = self;
         let naming = || format!("naming {}", target.display());
         let changed = if is_new {
             fs::rename(temporary.path(), &target).with_context(naming)?;
-            // It is there no more.
+            // The folder was renamed.
             let _ = temporary.keep();
             target
                 .parent()
@@ -80,6 +85,7 @@ impl NewFolder {
             temporary.close().with_context(naming)?;
             target.clone()
         };
+
         File::open(&changed).and_then(|folder| folder.sync_all()).with_context(naming)
     }
 }

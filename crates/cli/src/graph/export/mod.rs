@@ -1,4 +1,4 @@
-//! `stylobate graph export`: tables of a graph.
+//! `stylobate graph export`: writes a graph as tables.
 
 mod folder;
 mod tables;
@@ -25,9 +25,9 @@ use crate::{
     table,
 };
 
-/// Rows of a row group of Parquet, at most.
+/// Maximum rows per Parquet row group.
 const ROW_GROUP_ROWS: usize = 1 << 20;
-/// Letters of a file's name without its extension, at most.
+/// Maximum bytes of a file name without its extension.
 const MAX_NAME_BYTES: usize = 200;
 
 const EXAMPLES: &str = "\
@@ -46,39 +46,39 @@ Nothing is under its name before all of it is written.
 
 Exit codes: 2 wrong command line, or something is there already; 1 anything else.";
 
-/// What the user asked of `stylobate graph export`.
+/// The arguments of `stylobate graph export`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
     place: GraphLocationArgs,
 
-    /// The folder to write into, which is made if it is missing
+    /// The output folder, which is created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// What the files are; json is one object in each line, arrow an Arrow IPC file
+    /// Format of the files; json is one object per line, arrow an Arrow IPC file
     #[arg(long, value_name = "FORMAT", default_value = "parquet")]
     format: ExportFormat,
 
-    /// Edges name vertices by their primary keys, not by their indexes
+    /// Identify the ends of edges by primary keys, not by indexes
     #[arg(long)]
     keys: bool,
 
-    /// With the labels of each vertex, in a column of lists: labels
+    /// Add a list column `labels` with the labels of each vertex
     #[arg(long)]
     labels: bool,
 
-    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
-    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    /// Codec of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC:
+    /// none, snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
     #[arg(long, value_name = "CODEC")]
     compression: Option<String>,
 
-    /// Write into a folder that is not empty, and replace files that are there
+    /// Write to a folder that is not empty, and replace existing files
     #[arg(long)]
     force: bool,
 
-    /// Do not say what was written, and show no progress
+    /// Do not print a summary or show progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -101,11 +101,13 @@ async fn export(args: &ExportArgs) -> Result<()> {
     if args.compression.is_some() && !matches!(args.format, ExportFormat::Parquet | ExportFormat::Orc) {
         return Err(usage("--compression is for --format parquet and orc"));
     }
+
     let graph = args.place.open().await?;
     let tables = tables(&graph, args.keys, args.labels)?;
     let rows = rows(&graph).await?;
     let progress = ProgressDisplay::new(Some(rows), args.quiet)?;
     let folder = NewFolder::create(&args.folder, args.force)?;
+
     let mut names = Vec::new();
     let mut taken = HashSet::new();
     let mut written = WriteTotals::default();
@@ -116,6 +118,7 @@ async fn export(args: &ExportArgs) -> Result<()> {
         written.bytes += done.bytes;
         names.push(name);
     }
+
     folder.publish(&names)?;
     progress.clear();
     if !args.quiet {
@@ -129,10 +132,11 @@ async fn export(args: &ExportArgs) -> Result<()> {
             grouped((written.rows as f64 / seconds) as u64),
         );
     }
+
     Ok(())
 }
 
-/// All vertices and edges.
+/// Returns the total number of vertices and edges.
 async fn rows(graph: &Graph) -> Result<u64> {
     let mut rows = 0;
     for info in &graph.info().vertices {
@@ -164,6 +168,7 @@ impl ExportArgs {
             ExportFormat::Json => RowFormat::Json,
             ExportFormat::Arrow => RowFormat::ArrowFile,
         };
+
         let destination = RowDestination::at(&path, OverwriteMode::Refuse)?;
         drain(schema, batches, format, TableLimits::default(), destination, progress).await
     }
@@ -181,7 +186,7 @@ impl ExportArgs {
         }
     }
 
-    /// The name of a type's file. Types may be called what files cannot.
+    /// Returns a unique file name for a type, whose name may not be a valid file name.
     fn file_name(&self, name: &str, taken: &mut HashSet<String>) -> String {
         let extension = match self.format {
             ExportFormat::Parquet => "parquet",
@@ -190,14 +195,17 @@ impl ExportArgs {
             ExportFormat::Json => "jsonl",
             ExportFormat::Arrow => "arrow",
         };
+
         let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
         let mut stem: String = name.chars().map(plain).collect();
         while stem.len() > MAX_NAME_BYTES {
             stem.pop();
         }
+
         if stem.starts_with('.') {
             stem.insert(0, '_');
         }
+
         let mut free = stem.clone();
         for number in 2.. {
             if taken.insert(free.clone()) {
@@ -205,6 +213,7 @@ impl ExportArgs {
             }
             free = format!("{stem}-{number}");
         }
+
         format!("{free}.{extension}")
     }
 }

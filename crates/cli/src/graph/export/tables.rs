@@ -1,4 +1,4 @@
-//! The vertices and edges of a graph as tables: their columns, and their rows as they are read.
+//! The vertices and edges of a graph as tables: schemas and streams of rows.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,17 +13,17 @@ use stylobate_graph::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
 
 use crate::{failure::usage, graph::free_name::free_name};
 
-/// Rows that are written at a time: chunks may have millions.
+/// Rows per batch: chunks may have millions.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// The vertices or edges of a type.
+/// The table of a vertex type or edge type.
 pub(super) struct ExportTable {
     pub(super) name: String,
     pub(super) schema: SchemaRef,
     pub(super) batches: BoxStream<'static, Result<RecordBatch>>,
 }
 
-/// All tables of a graph: vertices first.
+/// Returns all tables of a graph, vertices first.
 pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<ExportTable>> {
     let info = graph.info();
     let mut tables = Vec::with_capacity(info.vertices.len() + info.edges.len());
@@ -31,13 +31,15 @@ pub(super) fn tables(graph: &Graph, keys: bool, labels: bool) -> Result<Vec<Expo
         let with = if labels { info.labels.as_slice() } else { &[] };
         tables.push(vertices(graph.vertices(&info.vertex_type)?, with)?);
     }
+
     for info in &info.edges {
         tables.push(edges(graph, info, keys)?);
     }
+
     Ok(tables)
 }
 
-/// Properties in the order of the description, then labels.
+/// Builds the table of a vertex type: its properties in the order of the graph file, then labels.
 fn vertices(view: Vertices, labels: &[String]) -> Result<ExportTable> {
     let name = view.vertex_type().to_owned();
     let mut fields: Vec<FieldRef> = view.schema().fields().iter().skip(1).cloned().collect();
@@ -50,18 +52,20 @@ fn vertices(view: Vertices, labels: &[String]) -> Result<ExportTable> {
         });
         return Ok(ExportTable { name, schema, batches: batches.boxed() });
     }
+
     let mut taken: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();
     let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
     fields.push(Arc::new(Field::new(free_name("labels", &mut taken), DataType::List(item), false)));
     let schema = Arc::new(Schema::new(fields));
     let with = LabeledVertices::new(view, labels, schema.clone())?;
+
     Ok(ExportTable { name, schema, batches: with.batches().boxed() })
 }
 
-/// Vertices chunk by chunk, with the names of their labels.
+/// Streams vertices by chunk, with the names of their labels.
 struct LabeledVertices {
     view: Vertices,
-    /// For each label, a view of the vertices that have it.
+    /// The labels, each with a view of its vertices.
     labels: Vec<(String, Vertices)>,
     schema: SchemaRef,
 }
@@ -86,6 +90,7 @@ impl LabeledVertices {
             };
             Ok::<_, Error>(stream::iter(0..chunks).then(read))
         };
+
         sliced(stream::once(chunks).try_flatten())
     }
 
@@ -101,7 +106,7 @@ impl LabeledVertices {
     }
 }
 
-/// For each row, the names of the labels that it has.
+/// Builds the list of label names of each row.
 fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array::ListArray {
     let mut lists = ListBuilder::new(StringBuilder::new());
     for row in 0..rows {
@@ -112,10 +117,11 @@ fn named(have: &[(&String, Option<BooleanBuffer>)], rows: usize) -> arrow::array
         }
         lists.append(true);
     }
+
     lists.finish()
 }
 
-/// Both ends, then properties.
+/// Builds the table of an edge type: both ends, then properties.
 fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     let view = graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?;
     let ends = if keys {
@@ -125,6 +131,7 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
     } else {
         None
     };
+
     let schema = edge_schema(&view, ends.as_ref());
     let chunks = sliced(view.stream().map_err(Error::from));
     let Some(ends) = ends else {
@@ -135,6 +142,7 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
         });
         return Ok(ExportTable { name: info.name(), schema, batches: batches.boxed() });
     };
+
     let shared = Arc::new((ends, schema.clone()));
     let batches = chunks.and_then(move |batch| {
         let shared = shared.clone();
@@ -149,10 +157,11 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<ExportTable> {
             of_columns(schema, columns, batch.num_rows())
         }
     });
+
     Ok(ExportTable { name: info.name(), schema, batches: batches.boxed() })
 }
 
-/// The vertices of a type, with their primary key alone.
+/// Returns a view of the vertices of a type with only their primary key.
 fn keys_of(graph: &Graph, vertex_type: &str) -> Result<Vertices> {
     let key = graph.info().vertex(vertex_type).and_then(|info| info.primary());
     let none = || usage(format!("vertices of type {vertex_type} have no primary key: leave out --keys"));
@@ -168,10 +177,12 @@ fn edge_schema(view: &Edges, keys: Option<&(Vertices, Vertices)>) -> SchemaRef {
         Some((sources, destinations)) => (key_type(sources), key_type(destinations)),
         None => (DataType::Int64, DataType::Int64),
     };
+
     let mut end = |name: &str, data_type: DataType| -> FieldRef {
         Arc::new(Field::new(free_name(name, &mut taken), data_type, keys.is_some()))
     };
     let ends = [end("src", source), end("dst", destination)];
+
     Arc::new(Schema::new(ends.into_iter().chain(properties).collect::<Vec<_>>()))
 }
 
@@ -180,7 +191,7 @@ fn of_columns(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// The same rows, few at a time.
+/// Splits the batches into smaller ones.
 fn sliced(
     batches: impl Stream<Item = Result<RecordBatch>> + Send,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {

@@ -1,4 +1,4 @@
-//! `stylobate graph import`: a graph made of tables.
+//! `stylobate graph import`: creates a graph from tables.
 
 pub(in crate::graph) mod plan;
 mod shape;
@@ -33,9 +33,9 @@ use crate::{
     table,
 };
 
-/// Memory where nobody said how much, unless that is more than half of what the process may use.
+/// Default memory, capped at half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
-/// What is read of sources is read once: pages and decoded columns need little.
+/// Maximum cache memory for sources, which are read only once.
 const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\
@@ -65,11 +65,11 @@ in a bucket at most chunks that no graph has.
 Exit codes: 2 wrong command line or SPEC, or something is there already; 1 anything
 else, such as an edge between vertices that there are not.";
 
-/// What the user asked of `stylobate graph import`.
+/// The arguments of `stylobate graph import`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ImportArgs {
-    /// A YAML file that says what is imported, as GraphAr's own importer takes it
+    /// An import specification in YAML, in the form of GraphAr's own importer
     #[arg(value_name = "SPEC", required_unless_present = "vertices", conflicts_with_all = ["vertices", "edges"])]
     spec: Option<PathBuf>,
 
@@ -77,58 +77,58 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "spec")]
     name: Option<String>,
 
-    /// Vertices of a type: where they are, and the column that tells them apart; may be repeated
+    /// Source of a vertex type, with its key column; may be repeated
     #[arg(long, value_name = "TYPE=SOURCE[:KEY]")]
     vertices: Vec<String>,
 
-    /// Edges of a type: where they are, and the columns that name their ends (by default src and dst); may be repeated.
-    /// TYPE is SOURCETYPE_EDGE_DESTINATIONTYPE, or the three with slashes between them
+    /// Source of an edge type, with the columns of its ends (default: src and dst); may be repeated. TYPE is
+    /// SOURCETYPE_EDGE_DESTINATIONTYPE, or the three names separated by slashes
     #[arg(long, value_name = "TYPE=SOURCE[:SRC,DST]")]
     edges: Vec<String>,
 
-    /// The column with the labels of the vertices of a type, as texts or lists of texts; may be repeated
+    /// The column with the labels of a vertex type, as strings or lists of strings; may be repeated
     #[arg(long, value_name = "TYPE=COLUMN", conflicts_with = "spec")]
     labels: Vec<String>,
 
-    /// The folder or URL of the graph
+    /// Folder or URL of the graph
     #[arg(long, short, value_name = "DIR|URL", required_unless_present = "spec")]
     output: Option<String>,
 
-    /// What its files are [default: parquet]
+    /// Format of its files [default: parquet]
     #[arg(long, value_name = "FORMAT")]
     format: Option<GraphFormat>,
 
-    /// Vertices of a chunk [default: 262144]
+    /// Vertices per chunk [default: 262144]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     vertex_chunk_size: Option<u64>,
 
-    /// Edges of a chunk [default: 4194304]
+    /// Edges per chunk [default: 4194304]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     edge_chunk_size: Option<u64>,
 
-    /// The lists that edges are kept in: ordered_by_source, ordered_by_dest, unordered_by_source, unordered_by_dest
+    /// Adjacency lists to write: ordered_by_source, ordered_by_dest, unordered_by_source, unordered_by_dest
     /// [default: ordered_by_source,ordered_by_dest]
     #[arg(long, value_name = "LISTS", value_delimiter = ',', value_parser = AdjacencyOrder::from_str)]
     lists: Option<Vec<AdjacencyOrder>>,
 
-    /// Edges name vertices by index, from 0 in the order of the vertices' rows
+    /// Edges identify vertices by index, from 0 in the order of the vertices' rows
     #[arg(long, conflicts_with = "spec")]
     by_index: bool,
 
-    /// What stands between the fields of CSV files: one character, or tab [default: a comma, and a tab in .tsv files]
+    /// Field delimiter of CSV files: a character, or tab [default: a comma, and a tab in .tsv files]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, conflicts_with = "spec")]
     delimiter: Option<u8>,
 
     /// Memory for keys, sorting and encoding; edges that do not fit are sorted on disk, below TMPDIR [default: 1GiB, or
-    /// half of what the process may use]
+    /// half of the memory available to the process]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     memory: Option<ByteSize>,
 
-    /// Threads that read, sort and encode [default: one for each core]
+    /// Threads that read, sort and encode [default: one per core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
-    /// Replace the graph that is there; files that are no graph's stay
+    /// Replace an existing graph; files that do not belong to it are kept
     #[arg(long, visible_alias = "force")]
     overwrite: bool,
 
@@ -136,11 +136,11 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     option: Vec<(String, String)>,
 
-    /// Print what was written as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 
-    /// Do not say what was written, and show no progress
+    /// Do not print a summary or show progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -163,6 +163,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
         Some(path) => spec::plan(path)?,
         None => typed::plan(&args.typed())?,
     };
+
     let output = args.output.as_ref().or(plan.output.as_ref());
     let output = output.ok_or_else(|| usage("--output is missing, and the SPEC has no graphar.path"))?;
     let place = Place::parse(output, &args.option)?;
@@ -181,10 +182,11 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let writer = GraphWriter::create(place, name, options).await.map_err(in_words)?;
     let written = sources.write(writer, &plan, args).await.map_err(in_words)?;
     progress.clear();
+
     ImportSummary { written: &written, output, seconds: started.elapsed().as_secs_f64() }.print(args)
 }
 
-/// All sources, found to be there and to have the columns that are asked of them.
+/// All sources, opened and checked for the required columns.
 struct ImportSources {
     vertices: Vec<OpenedImportSource>,
     edges: Vec<OpenedImportSource>,
@@ -197,13 +199,15 @@ impl ImportSources {
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
         }
+
         for of_type in &plan.edges {
             edges.push(reading.open(&of_type.source).await?);
         }
+
         Ok(Self { vertices, edges })
     }
 
-    /// All rows, where that is known.
+    /// Returns the total number of rows, if known.
     fn rows(&self) -> Option<u64> {
         self.vertices.iter().chain(&self.edges).map(OpenedImportSource::rows).sum()
     }
@@ -220,10 +224,12 @@ impl ImportSources {
             let count = writer.vertices(of_type.write(&source), source.stream()).await?;
             vertices.push((of_type.vertex_type.clone(), count));
         }
+
         for (of_type, source) in plan.edges.iter().zip(self.edges) {
             let count = writer.edges(of_type.write(&source, plan, args), source.stream()).await?;
             edges.push((of_type.name(), count));
         }
+
         Ok(ImportedGraph { vertices, edges, graph: writer.finish().await? })
     }
 }
@@ -246,6 +252,7 @@ impl VertexImportPlan {
         if let Some(file_type) = self.file_type {
             write = write.with_file_type(file_type);
         }
+
         if self.groups.is_empty() { write } else { write.with_groups(self.groups.clone()) }
     }
 }
@@ -256,6 +263,7 @@ impl EdgeImportPlan {
             .with_source(&self.source_column)
             .with_destination(&self.destination_column)
             .with_directed(self.directed);
+
         if self.by_index {
             write = write.by_index();
         }
@@ -268,6 +276,7 @@ impl EdgeImportPlan {
         if let Some(file_type) = self.file_type {
             write = write.with_file_type(file_type);
         }
+
         if self.groups.is_empty() { write } else { write.with_groups(self.groups.clone()) }
     }
 }
@@ -289,7 +298,7 @@ impl ImportArgs {
         self.memory.unwrap_or_else(|| ByteSize::bytes(MEMORY.as_u64().min(half)))
     }
 
-    /// What the command line says comes before what the plan says.
+    /// Builds the write options. The command line takes precedence over the plan.
     fn write_options(&self, plan: &ImportPlan, memory: ByteSize) -> GraphWriteOptions {
         let mut options = GraphWriteOptions::default().with_memory(memory);
         let typed = self.format.map(|format| match format {
@@ -297,6 +306,7 @@ impl ImportArgs {
             GraphFormat::Orc => FileType::Orc,
             GraphFormat::Csv => FileType::Csv,
         });
+
         if let Some(file_type) = typed.or(plan.file_type) {
             options = options.with_file_type(file_type);
         }
@@ -309,11 +319,12 @@ impl ImportArgs {
         if let Some(threads) = self.threads {
             options = options.with_threads(threads.get());
         }
+
         if self.overwrite { options.with_overwrite(Existing::Replace) } else { options }
     }
 }
 
-/// What to type instead, where that can be said.
+/// Converts errors in the user's input to usage errors.
 fn in_words(error: GraphError) -> Error {
     match error {
         GraphError::Storage(StorageError::Exists { path }) => usage(format!(
@@ -323,14 +334,14 @@ fn in_words(error: GraphError) -> Error {
     }
 }
 
-/// The graph, and how much there is of each type.
+/// The written graph, with the counts of each type.
 struct ImportedGraph {
     vertices: Vec<(String, u64)>,
     edges: Vec<(String, u64)>,
     graph: WrittenGraph,
 }
 
-/// What is told at the end.
+/// The summary of an import.
 struct ImportSummary<'a> {
     written: &'a ImportedGraph,
     output: &'a str,
@@ -356,6 +367,7 @@ impl ImportSummary<'_> {
                 "seconds": self.seconds,
                 "rows_per_second": rate,
             });
+
             print_json(&answer)?;
         } else if !args.quiet {
             eprintln!(
@@ -368,6 +380,7 @@ impl ImportSummary<'_> {
                 grouped(rate as u64),
             );
         }
+
         Ok(())
     }
 }

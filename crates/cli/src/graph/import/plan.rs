@@ -1,4 +1,4 @@
-//! What is to be imported, however it was said.
+//! The plan of an import, from the command line or a specification file.
 
 use stylobate_graph::{AdjacencyOrder, FileType, PropertyType};
 
@@ -15,13 +15,13 @@ pub(in crate::graph) struct ImportPlan {
     pub(in crate::graph) edges: Vec<EdgeImportPlan>,
 }
 
-/// Vertices of a type.
+/// The import of a vertex type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::graph) struct VertexImportPlan {
     pub(in crate::graph) vertex_type: String,
     pub(in crate::graph) source: ImportSourcePlan,
     pub(in crate::graph) key: Option<String>,
-    /// All vertices have these; or those that the column can name.
+    /// The labels of all vertices, or the possible labels of the labels column.
     pub(in crate::graph) labels: Vec<String>,
     pub(in crate::graph) labels_column: Option<String>,
     pub(in crate::graph) chunk_size: Option<u64>,
@@ -29,7 +29,7 @@ pub(in crate::graph) struct VertexImportPlan {
     pub(in crate::graph) groups: Vec<Vec<String>>,
 }
 
-/// Edges of a type.
+/// The import of an edge type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::graph) struct EdgeImportPlan {
     pub(in crate::graph) src_type: String,
@@ -46,19 +46,19 @@ pub(in crate::graph) struct EdgeImportPlan {
     pub(in crate::graph) groups: Vec<Vec<String>>,
 }
 
-/// Where rows are, and what is taken of them.
+/// The location of a source, and its columns to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::graph) struct ImportSourcePlan {
     pub(in crate::graph) path: String,
-    /// `None`: the names of its files tell.
+    /// `None`: determined by the file names.
     pub(in crate::graph) kind: Option<ImportSourceKind>,
-    /// `None`: a comma, or a tab where the names say so.
+    /// `None`: a comma, or a tab if the file names say so.
     pub(in crate::graph) delimiter: Option<u8>,
-    /// `None`: all columns as they are.
+    /// `None`: all columns unchanged.
     pub(in crate::graph) columns: Option<Vec<ImportColumnPlan>>,
 }
 
-/// What a source is.
+/// The format of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::graph) enum ImportSourceKind {
     /// Parquet or ORC.
@@ -67,20 +67,20 @@ pub(in crate::graph) enum ImportSourceKind {
     JsonLines,
 }
 
-/// A column that is taken.
+/// A column to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::graph) struct ImportColumnPlan {
-    /// Its name in the source.
+    /// Name in the source.
     pub(in crate::graph) column: String,
-    /// Its name in the graph.
+    /// Name in the graph.
     pub(in crate::graph) name: String,
-    /// `None`: its own.
+    /// `None`: the type of the source.
     pub(in crate::graph) property_type: Option<PropertyType>,
     pub(in crate::graph) is_nullable: bool,
 }
 
 impl EdgeImportPlan {
-    /// `person_knows_person`.
+    /// Returns the full name, such as `person_knows_person`.
     pub(in crate::graph) fn name(&self) -> String {
         format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)
     }

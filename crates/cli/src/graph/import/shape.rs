@@ -1,4 +1,4 @@
-//! What becomes of the columns of a source: which are taken, what they are called, and which type they get.
+//! The projection of a source: its columns, their names and their types.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use stylobate_graph::PropertyType;
 
 use super::plan::ImportColumnPlan;
 
-/// A choice of columns.
+/// Selects, renames and casts columns.
 #[derive(Clone, Debug)]
 pub(super) struct ImportProjection {
-    /// Which columns of what arrives.
+    /// Indexes of the input columns.
     places: Vec<usize>,
     schema: SchemaRef,
 }
 
 impl ImportProjection {
-    /// The columns that a plan takes of what arrives; without one, all of them.
+    /// Creates the projection of a plan; without one, of all columns.
     pub(super) fn new(arriving: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
         let Some(plan) = plan else {
             return Ok(Self { places: (0..arriving.fields().len()).collect(), schema: arriving.clone() });
@@ -40,15 +40,16 @@ impl ImportProjection {
             places.push(place);
             fields.push(Arc::new(Field::new(&column.name, to, column.is_nullable)));
         }
+
         Ok(Self { places, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// The columns that come out.
+    /// Returns the output schema.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Takes the columns of a batch; the error says which column is no such thing.
+    /// Projects a batch; the error names the column that cannot be converted.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let taken = self.places.iter().zip(self.schema.fields()).map(|(place, field)| {
             let wrong = |reason: String| format!("column {}: {reason}", field.name());
@@ -59,15 +60,17 @@ impl ImportProjection {
                 _ => Ok(array),
             }
         });
+
         let columns = taken.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+
         batch.map_err(|error| error.to_string())
     }
 }
 
-/// The type that a column gets to be a property of a type. Points in time keep what the graph cannot hold, so that this
-/// is an error and not lost.
+/// Returns the Arrow type to cast a column to for a property type. Timestamps keep precision that the graph cannot
+/// store, so that it is an error and not lost.
 pub(super) fn target(from: &DataType, to: &PropertyType) -> DataType {
     match (from, to) {
         (DataType::Timestamp(..), PropertyType::Timestamp) => from.clone(),
@@ -76,19 +79,22 @@ pub(super) fn target(from: &DataType, to: &PropertyType) -> DataType {
     }
 }
 
-/// The values as another type. A text without letters is no value of any other type.
+/// Casts the values. Empty strings become null, unless the target is a string.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = array.data_type();
     if from == to {
         return Ok(array.clone());
     }
+
     let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let exact = CastOptions { safe: false, ..CastOptions::default() };
     if !is_text || matches!(to, DataType::Utf8) {
         return cast_with_options(array, to, &exact);
     }
+
     let texts = cast(array, &DataType::Utf8)?;
     let empty = eq(texts.as_string::<i32>(), &Scalar::new(StringArray::from(vec![""])))?;
+
     cast_with_options(&nullif(&texts, &empty)?, to, &exact)
 }
 

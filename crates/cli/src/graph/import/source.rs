@@ -1,4 +1,4 @@
-//! Opens a source, whatever it is: its columns, and its rows as they are to be written.
+//! Opening of sources of any format: schema, and rows in the form to write.
 
 use std::num::NonZeroUsize;
 
@@ -19,29 +19,29 @@ use super::{
     shape::{ImportProjection, target},
 };
 
-/// What sources are read with.
+/// The options and cache for reading sources.
 pub(in crate::graph) struct ImportSourceOpener<'a> {
     pub(in crate::graph) cache: &'a Cache,
     pub(in crate::graph) options: &'a [(String, String)],
     pub(in crate::graph) threads: Option<NonZeroUsize>,
 }
 
-/// A source that is there, whose columns are known.
+/// An opened source with known columns.
 pub(in crate::graph) struct OpenedImportSource {
     rows: ImportScan,
     shape: ImportProjection,
-    /// How errors call it.
+    /// Name of the source in errors.
     name: String,
 }
 
-/// Rows as the source has them.
+/// The planned scan of a source.
 enum ImportScan {
     Columnar(Box<Scan>),
     Sequential(SequentialScan),
 }
 
 impl ImportSourceOpener<'_> {
-    /// Finds the source and its columns. Of texts, all values are looked at.
+    /// Finds the source and its columns. All values of text files are read to infer types.
     pub(in crate::graph) async fn open(&self, plan: &ImportSourcePlan) -> Result<OpenedImportSource> {
         let source = Source::Url { url: plan.path.clone(), options: self.options.to_vec() };
         let (rows, shape) = match self.format(plan, &source).await? {
@@ -51,7 +51,7 @@ impl ImportSourceOpener<'_> {
         Ok(OpenedImportSource { rows, shape, name: stylobate_storage::without_credentials(&plan.path) })
     }
 
-    /// What it is, as the plan or the names of its files tell; `None` for Parquet and ORC.
+    /// Returns the format from the plan or the file names; `None` for Parquet and ORC.
     async fn format(&self, plan: &ImportSourcePlan, source: &Source) -> Result<Option<SequentialFormat>> {
         let format = match plan.kind {
             Some(ImportSourceKind::Columnar) => None,
@@ -65,6 +65,7 @@ impl ImportSourceOpener<'_> {
             Some(ImportSourceKind::JsonLines) => Some(SequentialFormat::Json(JsonOptions::default())),
             None => SequentialFormat::detect(source, self.cache).await?,
         };
+
         Ok(format.map(|format| match format {
             SequentialFormat::Csv(options) => {
                 let options = options.with_sample(Sample::All);
@@ -72,11 +73,13 @@ impl ImportSourceOpener<'_> {
                 if let Some(delimiter) = plan.delimiter {
                     options = options.with_delimiter(delimiter);
                 }
+
                 for column in plan.columns.iter().flatten() {
                     if let Some(data_type) = text_type(column) {
                         options = options.with_type(&column.column, data_type);
                     }
                 }
+
                 SequentialFormat::Csv(options)
             }
             SequentialFormat::Json(options) => SequentialFormat::Json(options.with_sample(Sample::All)),
@@ -100,7 +103,7 @@ impl ImportSourceOpener<'_> {
     }
 
     async fn scan(&self, plan: &ImportSourcePlan, source: Source) -> Result<(ImportScan, ImportProjection)> {
-        // What is written of a dictionary are its values.
+        // Dictionaries are written as plain values.
         let mut request = ScanRequest::over([source]).with_dictionary(Dictionaries::None);
         if let Some(threads) = self.threads {
             request = request.with_threads(threads.get());
@@ -108,19 +111,21 @@ impl ImportSourceOpener<'_> {
         if let Some(columns) = &plan.columns {
             request = request.with_columns(names(columns));
         }
+
         let scan = request.plan(self.cache).await?;
         let shape = ImportProjection::new(scan.schema(), plan.columns.as_deref())?;
+
         Ok((ImportScan::Columnar(Box::new(scan)), shape))
     }
 }
 
 impl OpenedImportSource {
-    /// The columns that come out.
+    /// Returns the output schema.
     pub(in crate::graph) fn schema(&self) -> SchemaRef {
         self.shape.schema().clone()
     }
 
-    /// How many rows there are, where that is known.
+    /// Returns the number of rows, if known.
     pub(in crate::graph) fn rows(&self) -> Option<u64> {
         match &self.rows {
             ImportScan::Columnar(scan) => Some(scan.estimated_rows()),
@@ -128,13 +133,14 @@ impl OpenedImportSource {
         }
     }
 
-    /// The rows. Dropped, reading ends.
+    /// Streams the rows. Dropping the stream ends the read.
     pub(in crate::graph) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
             ImportScan::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
             ImportScan::Sequential(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
         };
+
         batches.map(move |batch| {
             let wrong = |reason| GraphError::Data { file: name.clone(), reason };
             shape.apply(&batch?).map_err(wrong)
@@ -142,7 +148,7 @@ impl OpenedImportSource {
     }
 }
 
-/// The columns of the source, each once.
+/// Returns the columns of the source without duplicates.
 fn names(columns: &[ImportColumnPlan]) -> Vec<&str> {
     let mut names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
     names.sort_unstable();
@@ -150,7 +156,7 @@ fn names(columns: &[ImportColumnPlan]) -> Vec<&str> {
     names
 }
 
-/// The type that a column of texts is read as, where the plan gives it one. Lists are made of texts later.
+/// Returns the type to parse a column of a text file as, if the plan has one. Lists are parsed from strings later.
 fn text_type(column: &ImportColumnPlan) -> Option<DataType> {
     let data_type = target(&DataType::Utf8, column.property_type.as_ref()?);
     Some(if data_type.is_nested() { DataType::Utf8 } else { data_type })

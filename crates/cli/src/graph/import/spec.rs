@@ -1,4 +1,4 @@
-//! What is to be imported, as a file says it that GraphAr's own importer takes.
+//! The plan of an import from a specification file of GraphAr's own importer.
 
 use std::{collections::HashSet, fmt::Display, fs, path::Path, str::FromStr};
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{failure::usage, graph::free_name::free_name, rows::delimiter};
 
-/// What columns are mapped to that hold the indexes of vertices.
+/// Target names of columns that hold vertex indexes.
 const INDEXES: [&str; 2] = ["_graphArSrcIndex", "_graphArDstIndex"];
 
-/// The plan that a file holds.
+/// Reads the plan from a file.
 pub(super) fn plan(path: &Path) -> Result<ImportPlan> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| usage(format!("{file}: {error}")))?;
@@ -40,18 +40,21 @@ fn parse(file: &str, text: &str, folder: &Path) -> Result<ImportPlan> {
         lists: at.parsed::<AdjacencyOrder>("adj_list_type", list)?.map(|list| vec![list]),
         ..ImportPlan::default()
     };
+
     for (number, yaml) in import_schema.vertices.into_iter().enumerate() {
         let at = SpecContext { key: format!("import_schema.vertices[{number}]"), ..at };
         plan.vertices.push(vertex(&at, yaml)?);
     }
+
     for (number, yaml) in import_schema.edges.into_iter().enumerate() {
         let at = SpecContext { key: format!("import_schema.edges[{number}]"), ..at };
         plan.edges.push(edge(&at, yaml, &plan.vertices)?);
     }
+
     Ok(plan)
 }
 
-/// Where in the file.
+/// The location in the file, for errors.
 struct SpecContext<'a> {
     file: &'a str,
     key: String,
@@ -78,16 +81,19 @@ fn vertex(at: &SpecContext<'_>, yaml: ImportVertexYaml) -> Result<VertexImportPl
             keys.push(property.name.clone());
         }
     }
+
     if keys.len() > 1 {
         return Err(at.wrong(format!("{} are primary: one property is, at most", keys.join(" and "))));
     }
+
     let source = one_source(at, &yaml.sources)?;
     let columns = if source.columns.0.is_empty() {
         properties.iter().map(|property| (property.name.clone(), property.name.clone())).collect()
     } else {
         source.columns.0.clone()
     };
-    // Without properties, all columns are.
+
+    // Without properties, all columns are properties.
     let columns =
         if properties.is_empty() { None } else { Some(property_columns(at, &columns, &properties)?) };
     Ok(VertexImportPlan {
@@ -115,6 +121,7 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
         let to = end(at, "dst", &yaml.dst_type, yaml.dst_prop.as_deref(), vertices)?;
         [from, to]
     };
+
     if pairs.is_empty() {
         pairs = [&from, &to]
             .into_iter()
@@ -122,7 +129,8 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
             .map(|name| (name.clone(), name.clone()))
             .collect();
     }
-    // Where both ends have one key, the first of its columns is that of the source.
+
+    // If both ends have the same key, the first of its columns belongs to the source.
     let mut taken: HashSet<String> = properties.iter().map(|property| property.name.clone()).collect();
     let mut columns = Vec::new();
     let mut end_names = Vec::new();
@@ -135,11 +143,13 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
         columns.push(ImportColumnPlan { column, name: name.clone(), property_type: None, is_nullable: true });
         end_names.push(name);
     }
+
     columns.extend(property_columns(at, &pairs, &properties)?);
     let file_types = yaml.property_groups.iter().map(|group| group.file_type.as_deref());
     let file_types = file_types.chain(yaml.adj_lists.iter().map(|list| list.file_type.as_deref()));
     let lists = yaml.adj_lists.iter().map(|list| order(at, list)).collect::<Result<Vec<_>>>()?;
     let mut end_names = end_names.into_iter();
+
     Ok(EdgeImportPlan {
         source: source_plan(at, source, Some(columns))?,
         source_column: end_names.next().unwrap_or_default(),
@@ -156,7 +166,7 @@ fn edge(at: &SpecContext<'_>, yaml: ImportEdgeYaml, vertices: &[VertexImportPlan
     })
 }
 
-/// The property by which edges name the vertices at one end: their key.
+/// Returns the key property by which edges identify the vertices at one end.
 fn end(
     at: &SpecContext<'_>,
     side: &str,
@@ -169,6 +179,7 @@ fn end(
     let key = found.key.as_ref();
     let key = key
         .ok_or_else(|| at.wrong(format!("vertices {vertex_type} have no primary property to be named by")))?;
+
     match named {
         Some(named) if named != key => {
             Err(at.wrong(format!("{side}_prop: {named} is not {key}, the primary property of {vertex_type}")))
@@ -177,7 +188,7 @@ fn end(
     }
 }
 
-/// The columns of properties, by what each column becomes.
+/// Returns the column plans of the properties.
 fn property_columns(
     at: &SpecContext<'_>,
     pairs: &[(String, String)],
@@ -191,6 +202,7 @@ fn property_columns(
         let column = pairs.iter().find(|(_, name)| *name == property.name).map(|(column, _)| column.clone());
         let none = || at.wrong(format!("sources: no column becomes the property {}", property.name));
         let is_primary = at.parsed("is_primary", property.is_primary.as_deref())? == Some(true);
+
         Ok(ImportColumnPlan {
             column: column.ok_or_else(none)?,
             name: property.name.clone(),
@@ -198,6 +210,7 @@ fn property_columns(
             is_nullable: !is_primary && at.parsed("nullable", property.nullable.as_deref())?.unwrap_or(true),
         })
     };
+
     properties.iter().map(of).collect()
 }
 
@@ -208,7 +221,7 @@ fn names(groups: &[ImportGroupYaml]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The one format of all files of a type.
+/// Returns the format of all files of a type, which must be the same.
 fn file_type<'a>(
     at: &SpecContext<'_>,
     named: impl Iterator<Item = Option<&'a str>>,
@@ -221,6 +234,7 @@ fn file_type<'a>(
         }
         found = parsed;
     }
+
     Ok(found)
 }
 
@@ -234,7 +248,7 @@ fn order(at: &SpecContext<'_>, yaml: &ImportListYaml) -> Result<AdjacencyOrder> 
     Ok(AdjacencyOrder::new(ordered, side))
 }
 
-/// The only source. An entry without a path, as there is one in examples of the official importer, belongs to the next.
+/// Returns the only source. An entry without a path, as in examples of the official importer, belongs to the next one.
 fn one_source(at: &SpecContext<'_>, sources: &[ImportSourceYaml]) -> Result<ImportSourceYaml> {
     let mut with_path = sources.iter().filter(|source| source.path.is_some());
     let first = with_path.next();
@@ -243,10 +257,12 @@ fn one_source(at: &SpecContext<'_>, sources: &[ImportSourceYaml]) -> Result<Impo
     if second.is_some() {
         return Err(at.wrong("sources: there is more than one: join them, or name them with a pattern"));
     }
+
     for other in sources.iter().filter(|source| source.path.is_none()) {
         source.file_type = source.file_type.or_else(|| other.file_type.clone());
         source.delimiter = source.delimiter.or_else(|| other.delimiter.clone());
     }
+
     Ok(source)
 }
 
@@ -260,12 +276,14 @@ fn source_plan(
         FileType::Csv => ImportSourceKind::Csv,
         FileType::Json => ImportSourceKind::JsonLines,
     });
+
     let wrong = |reason| at.wrong(format!("sources: delimiter: {reason}"));
     let delimiter = yaml.delimiter.as_deref().map(delimiter).transpose().map_err(wrong)?;
     let path = yaml.path.unwrap_or_default();
     let beside = at.folder.join(&path);
     let is_beside = !path.contains("://") && !Path::new(&path).exists() && beside.exists();
     let path = if is_beside { beside.to_string_lossy().into_owned() } else { path };
+
     Ok(ImportSourcePlan { path, kind, delimiter, columns })
 }
 
@@ -349,6 +367,7 @@ import_schema:
             ("delimiter: '|'", "delimiter: '||'", "delimiter"),
             ("graphar: {", "graphar: [", "line"),
         ];
+
         for (right, wrong, said) in wrong {
             assert!(SPEC.contains(right), "{right}");
             let error = parsed(&SPEC.replacen(right, wrong, 1)).unwrap_err().to_string();

@@ -1,30 +1,31 @@
-//! What is to be imported, as the command line says it.
+//! The plan of an import from the command line.
 
 use anyhow::Result;
 
 use super::plan::{EdgeImportPlan, ImportPlan, ImportSourcePlan, VertexImportPlan};
 use crate::failure::usage;
 
-/// Columns that name the ends of edges where nobody said which.
+/// Default columns of the ends of edges.
 const ENDS: [&str; 2] = ["src", "dst"];
 
-/// `--vertices`, `--edges` and what goes with them.
+/// `--vertices`, `--edges` and related options.
 pub(in crate::graph) struct ImportFlags<'a> {
     pub(in crate::graph) vertices: &'a [String],
     pub(in crate::graph) edges: &'a [String],
     pub(in crate::graph) labels: &'a [String],
     pub(in crate::graph) by_index: bool,
     pub(in crate::graph) delimiter: Option<u8>,
-    /// Types of vertices that edges may be between although none of them are given.
+    /// Existing vertex types, which edges may refer to.
     pub(in crate::graph) known: &'a [String],
 }
 
-/// The plan that they are.
+/// Builds the plan.
 pub(in crate::graph) fn plan(args: &ImportFlags<'_>) -> Result<ImportPlan> {
     let mut vertices = Vec::with_capacity(args.vertices.len());
     for text in args.vertices {
         vertices.push(vertex(text, args.delimiter)?);
     }
+
     for text in args.labels {
         let (vertex_type, column) = halves(text, "--labels", "TYPE=COLUMN")?;
         let found = vertices.iter_mut().find(|of_type| of_type.vertex_type == vertex_type);
@@ -32,11 +33,13 @@ pub(in crate::graph) fn plan(args: &ImportFlags<'_>) -> Result<ImportPlan> {
             .ok_or_else(|| usage(format!("--labels {text}: there are no --vertices {vertex_type}=…")))?;
         found.labels_column = Some(column.to_owned());
     }
+
     let given = vertices.iter().map(|of_type| &of_type.vertex_type);
     let others =
         args.known.iter().filter(|name| !vertices.iter().any(|of_type| of_type.vertex_type == **name));
     let types: Vec<&str> = given.chain(others).map(String::as_str).collect();
     let edges = args.edges.iter().map(|text| edge(text, &types, args)).collect::<Result<_>>()?;
+
     Ok(ImportPlan { vertices, edges, ..ImportPlan::default() })
 }
 
@@ -64,6 +67,7 @@ fn edge(text: &str, vertex_types: &[&str], args: &ImportFlags<'_>) -> Result<Edg
         Some([from, to]) if !from.is_empty() && !to.is_empty() => [*from, *to],
         Some(_) => return Err(usage(format!("--edges {text}: name two columns, as in {path}:src,dst"))),
     };
+
     Ok(EdgeImportPlan {
         src_type: src_type.to_owned(),
         edge_type: edge_type.to_owned(),
@@ -91,7 +95,7 @@ fn halves<'a>(text: &'a str, option: &str, form: &str) -> Result<(&'a str, &'a s
     }
 }
 
-/// What follows the last colon names columns, unless a slash is in it: then the colon is that of a URL.
+/// Splits at the last colon, which begins the column names unless a slash follows: then it is part of a URL.
 fn path_and_columns(source: &str) -> (&str, Option<&str>) {
     match source.rsplit_once(':') {
         Some((path, columns)) if !path.is_empty() && !columns.is_empty() && !columns.contains('/') => {
@@ -101,7 +105,8 @@ fn path_and_columns(source: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The three names of a type of edges. Names may have underscores in them: the types of vertices tell where each ends.
+/// Splits the name of an edge type into its three parts. Names may contain underscores: the vertex types determine the
+/// split.
 pub(in crate::graph) fn names<'a>(
     name: &'a str,
     vertex_types: &[&str],
@@ -109,6 +114,7 @@ pub(in crate::graph) fn names<'a>(
     if let [source, edge, destination] = name.split('/').collect::<Vec<_>>()[..] {
         return Ok((source, edge, destination));
     }
+
     let mut found = Vec::new();
     for source in vertex_types {
         for destination in vertex_types {
@@ -120,6 +126,7 @@ pub(in crate::graph) fn names<'a>(
             }
         }
     }
+
     found.dedup();
     match found.as_slice() {
         [only] => Ok(*only),

@@ -1,4 +1,4 @@
-//! What a SPEC holds, key by key. Scalars are text here: a property may be called `1.10` or `yes`.
+//! The structure of a specification file. Scalars are strings: a property may be called `1.10` or `yes`.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(super) struct ImportSpecYaml {
     pub(super) import_schema: ImportSchemaYaml,
 }
 
-/// What holds of the whole graph.
+/// The `graphar` section: settings of the whole graph.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ImportGraphYaml {
@@ -37,7 +37,7 @@ pub(super) struct ImportGraphYaml {
     pub(super) _source_file_type: Option<IgnoredAny>,
 }
 
-/// The types.
+/// The `import_schema` section: vertex and edge types.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ImportSchemaYaml {
@@ -73,7 +73,7 @@ pub(super) struct ImportEdgeYaml {
     pub(super) src_prop: Option<String>,
     pub(super) dst_type: String,
     pub(super) dst_prop: Option<String>,
-    /// Edges have none.
+    /// Accepted and ignored: edges have no labels.
     #[serde(rename = "labels")]
     pub(super) _labels: Option<IgnoredAny>,
     pub(super) directed: Option<String>,
@@ -132,7 +132,7 @@ pub(super) struct ImportSourceYaml {
     pub(super) columns: OrderedPairs,
 }
 
-/// Keys and their values in the order in which they stand.
+/// A map that keeps the order of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OrderedPairs(pub(super) Vec<(String, String)>);
 
@@ -158,7 +158,7 @@ impl<'de> Deserialize<'de> for OrderedPairs {
     }
 }
 
-/// What the text of a file holds. Errors name the line and column.
+/// Parses the text of a file. Errors name the line and column.
 pub(super) fn read(file: &str, text: &str) -> Result<ImportSpecYaml> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {

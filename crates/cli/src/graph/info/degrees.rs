@@ -1,4 +1,4 @@
-//! How edges are spread over vertices: what is told of their degrees, which come from offsets alone.
+//! Degree statistics, computed from adjacency offsets alone.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use stylobate_graph::{AdjacencyOrder, Direction, Edges};
 
 use crate::rows::ProgressDisplay;
 
-/// Vertices that are asked about at a time, and such questions that are under way.
+/// Vertices per request, and requests in flight.
 const AT_ONCE: u64 = 1 << 18;
 const UNDER_WAY: usize = 4;
 
-/// The degrees of all vertices on one side of the edges of a type.
+/// Statistics of the degrees of all vertices on one side of an edge type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct DegreeStats {
-    /// `out`: edges that leave a vertex; `in`: those that enter it.
+    /// `out` or `in`.
     pub(super) direction: &'static str,
     pub(super) vertices: u64,
     pub(super) min: u64,
@@ -25,11 +25,11 @@ pub(super) struct DegreeStats {
     pub(super) p99: u64,
     pub(super) max: u64,
     pub(super) without_edges: u64,
-    /// By powers of two; those that no vertex is in are left out.
+    /// Buckets by powers of two, without empty ones.
     pub(super) histogram: Vec<DegreeBucket>,
 }
 
-/// Vertices with a degree from one number to another.
+/// The number of vertices in a range of degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct DegreeBucket {
     pub(super) from: u64,
@@ -37,7 +37,7 @@ pub(super) struct DegreeBucket {
     pub(super) vertices: u64,
 }
 
-/// The directions that an ordered list tells degrees of.
+/// Returns the directions for which an ordered list provides degrees.
 pub(super) fn directions(edges: &Edges) -> Vec<Direction> {
     let has = |order| edges.info().adjacency(order).is_some();
     let mut directions = Vec::new();
@@ -47,10 +47,11 @@ pub(super) fn directions(edges: &Edges) -> Vec<Direction> {
     if has(AdjacencyOrder::OrderedByDest) {
         directions.push(Direction::In);
     }
+
     directions
 }
 
-/// How many vertices the list is about that tells degrees in a direction.
+/// Returns the number of vertices of the list that provides degrees in a direction.
 pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64> {
     let order = match direction {
         Direction::Out => AdjacencyOrder::OrderedBySource,
@@ -60,8 +61,8 @@ pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64>
 }
 
 impl DegreeStats {
-    /// Of all vertices. No edge is read. What is kept is how many vertices have each degree: few numbers, since many
-    /// different degrees take many more edges.
+    /// Counts the degrees of all vertices, without reading edges. Memory holds the number of vertices per distinct
+    /// degree, which is small: many distinct degrees require far more edges.
     pub(super) async fn count(
         edges: &Edges,
         direction: Direction,
@@ -74,6 +75,7 @@ impl DegreeStats {
                 (start..vertices.min(start + AT_ONCE)).map(|index| index as i64).collect();
             edges.degrees(&indexes, direction).await
         });
+
         let mut batches = futures::stream::iter(batches).buffered(UNDER_WAY);
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         while let Some(degrees) = batches.try_next().await? {
@@ -82,12 +84,14 @@ impl DegreeStats {
             }
             progress.add_rows(degrees.values().len());
         }
+
         Ok(Self::of(direction, &counts))
     }
 
     fn of(direction: Direction, counts: &BTreeMap<u64, u64>) -> Self {
         let vertices: u64 = counts.values().sum();
         let edges: u128 = counts.iter().map(|(degree, count)| u128::from(*degree) * u128::from(*count)).sum();
+
         let mut histogram: Vec<DegreeBucket> = Vec::new();
         for (degree, count) in counts {
             let DegreeBucket { from, to, .. } = DegreeBucket::of(*degree);
@@ -96,6 +100,7 @@ impl DegreeStats {
                 None => histogram.push(DegreeBucket { from, to, vertices: *count }),
             }
         }
+
         Self {
             direction: match direction {
                 Direction::Out => "out",
@@ -114,14 +119,14 @@ impl DegreeStats {
 }
 
 impl DegreeBucket {
-    /// The one that a degree is in: 0, 1, 2 to 3, 4 to 7 and so on.
+    /// Returns the bucket of a degree: 0, 1, 2 to 3, 4 to 7 and so on.
     fn of(degree: u64) -> Self {
         let from = degree.checked_ilog2().map_or(0, |power| 1 << power);
         Self { from, to: from + from.saturating_sub(1), vertices: 0 }
     }
 }
 
-/// The least degree that so many percent of the vertices do not exceed.
+/// Returns the smallest degree that `percent` of the vertices do not exceed.
 fn quantile(counts: &BTreeMap<u64, u64>, vertices: u64, percent: u64) -> u64 {
     let rank = (u128::from(vertices) * u128::from(percent)).div_ceil(100);
     let mut passed = 0_u128;
@@ -131,6 +136,7 @@ fn quantile(counts: &BTreeMap<u64, u64>, vertices: u64, percent: u64) -> u64 {
             return *degree;
         }
     }
+
     0
 }
 

@@ -1,4 +1,4 @@
-//! All that is known of a graph without reading its vertices and edges.
+//! The summary of a graph, gathered without reading its vertices and edges.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,10 +7,10 @@ use stylobate_graph::{Direction, EdgeInfo, Edges, Graph, VertexInfo};
 use super::degrees::{self, DegreeStats};
 use crate::rows::ProgressDisplay;
 
-/// Vertices and edges whose degrees are counted unasked: it takes a moment.
+/// Maximum vertices and edges of a graph whose degrees are counted by default.
 const MAX_COUNTED: u64 = 5_000_000;
 
-/// A graph, for people and for programs.
+/// The summary of a graph.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct GraphSummary {
     pub(super) name: String,
@@ -22,7 +22,7 @@ pub(super) struct GraphSummary {
     pub(super) edges: Vec<EdgeTypeSummary>,
 }
 
-/// Vertices of a type.
+/// The summary of a vertex type.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct VertexTypeSummary {
     #[serde(flatten)]
@@ -31,20 +31,20 @@ pub(super) struct VertexTypeSummary {
     pub(super) chunks: u64,
 }
 
-/// Edges of a type.
+/// The summary of an edge type.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct EdgeTypeSummary {
     #[serde(flatten)]
     pub(super) info: EdgeInfo,
     pub(super) count: u64,
-    /// For each list, in the order of the description, how many parts it has.
+    /// Number of parts of each adjacency list, in the order of the graph file.
     pub(super) parts: Vec<u64>,
-    /// `None` where they were not counted.
+    /// `None` if they were not counted.
     pub(super) degrees: Option<Vec<DegreeStats>>,
 }
 
 impl GraphSummary {
-    /// Reads counts.
+    /// Reads the counts of all types.
     pub(super) async fn gather(graph: &Graph, file: String) -> Result<Self> {
         let info = graph.info();
         let mut vertices = Vec::with_capacity(info.vertices.len());
@@ -52,6 +52,7 @@ impl GraphSummary {
             let count = graph.vertices(&info.vertex_type)?.count().await?;
             vertices.push(VertexTypeSummary { info: info.clone(), count, chunks: info.chunks(count) });
         }
+
         let mut edges = Vec::with_capacity(info.edges.len());
         for info in &info.edges {
             let of_type = edges_of(graph, info)?;
@@ -62,6 +63,7 @@ impl GraphSummary {
             let count = of_type.count().await?;
             edges.push(EdgeTypeSummary { info: info.clone(), count, parts, degrees: None });
         }
+
         Ok(Self {
             name: info.name.clone(),
             file,
@@ -81,12 +83,12 @@ impl GraphSummary {
         self.edges.iter().map(|edges| edges.count).sum()
     }
 
-    /// Whether degrees are counted unasked.
+    /// Returns whether degrees are counted by default.
     pub(super) fn is_small(&self) -> bool {
         self.vertex_count() <= MAX_COUNTED && self.edge_count() <= MAX_COUNTED
     }
 
-    /// Counts the edges of each vertex, by all lists that tell.
+    /// Counts the edges of each vertex, with all lists that provide degrees.
     pub(super) async fn count_degrees(&mut self, graph: &Graph) -> Result<()> {
         let mut questions: Vec<(Edges, Vec<Direction>)> = Vec::with_capacity(self.edges.len());
         let mut vertices = 0;
@@ -98,7 +100,9 @@ impl GraphSummary {
             }
             questions.push((of_type, directions));
         }
+
         let progress = ProgressDisplay::of("vertices", Some(vertices), false)?;
+
         for (edges, (of_type, directions)) in self.edges.iter_mut().zip(questions) {
             let mut counted = Vec::with_capacity(directions.len());
             for direction in directions {
@@ -106,6 +110,7 @@ impl GraphSummary {
             }
             edges.degrees = Some(counted);
         }
+
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `stylobate graph info`: what is in a graph, as a picture and for programs.
+//! `stylobate graph info`: shows a graph as a picture or as JSON.
 
 mod degrees;
 mod facts;
@@ -28,24 +28,24 @@ they are shown of a graph with at most 5 million edges, and as many vertices.
 
 Exit codes: 2 wrong command line; 1 anything else, such as a file that is missing.";
 
-/// What the user asked of `stylobate graph info`.
+/// The arguments of `stylobate graph info`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct InfoArgs {
     #[command(flatten)]
     place: GraphLocationArgs,
 
-    /// Count the edges of each vertex: auto (of graphs that are not large), always or never
+    /// Count the edges of each vertex: auto (unless the graph is large), always or never
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
           default_missing_value = "always", hide_possible_values = true)]
     degrees: DegreeMode,
 
-    /// Print all that is known as JSON
+    /// Print the summary as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Whether degrees are counted.
+/// The mode of counting degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DegreeMode {
     Auto,
@@ -65,8 +65,10 @@ async fn info(args: &InfoArgs) -> Result<()> {
         DegreeMode::Always => true,
         DegreeMode::Never => false,
     };
+
     if is_wanted {
         facts.count_degrees(&graph).await?;
     }
+
     if args.json { print_json(&facts) } else { print(picture::text(&facts)) }
 }

@@ -1,4 +1,4 @@
-//! A graph, as people read it: a box for each type of vertices, an arrow for each type of edges.
+//! Text output for a graph: a box for each vertex type, an arrow for each edge type.
 
 use console::{measure_text_width, truncate_str};
 use stylobate_graph::{Cardinality, EdgeInfo, Property};
@@ -12,13 +12,13 @@ use crate::{
     table::{self, CellAlignment},
 };
 
-/// Letters of a line, at least and at most.
-const NARROWEST: usize = 56;
-const WIDEST: usize = 80;
-/// Letters of the longest bar.
+/// Minimum and maximum characters of a line.
+const MIN_WIDTH: usize = 56;
+const MAX_WIDTH: usize = 80;
+/// Characters of the longest bar.
 const BAR: usize = 16;
 
-/// The whole picture.
+/// Draws the graph.
 pub(super) fn text(facts: &GraphSummary) -> String {
     let boxes: Vec<VertexTypeBox> = facts.vertices.iter().map(sections).collect();
     let arrows: Vec<(String, String, Vec<String>)> = facts.edges.iter().map(arrow).collect();
@@ -27,25 +27,30 @@ pub(super) fn text(facts: &GraphSummary) -> String {
         let head = width(name) + 2 + width(count);
         lines.iter().map(|line| width(line)).chain([head])
     });
-    let room = widths.chain(of_arrows).max().unwrap_or(0).clamp(NARROWEST, WIDEST);
+
+    let room = widths.chain(of_arrows).max().unwrap_or(0).clamp(MIN_WIDTH, MAX_WIDTH);
 
     let mut blocks = vec![head(facts)];
     blocks.extend(boxes.iter().map(|sections| sections.boxed(room)));
+
     for ((name, count, lines), facts) in arrows.iter().zip(&facts.edges) {
         let mut block = apart(name, count, room) + "\n";
         for line in lines {
             block += &cut(line, room);
             block.push('\n');
         }
+
         if let Some(degrees) = facts.degrees.as_ref().filter(|degrees| !degrees.is_empty()) {
             block += &format!("\n{}", spread(degrees));
         }
+
         blocks.push(block);
     }
 
     if facts.edges.iter().any(|edges| edges.degrees.is_none()) {
         blocks.push("degrees were not counted: --degrees does\n".to_owned());
     }
+
     blocks.join("\n")
 }
 
@@ -55,18 +60,21 @@ fn head(facts: &GraphSummary) -> String {
         vec!["vertices".to_owned(), of_types(facts.vertex_count(), facts.vertices.len())],
         vec!["edges".to_owned(), of_types(facts.edge_count(), facts.edges.len())],
     ];
+
     if !facts.prefix.is_empty() {
         lines.push(vec!["prefix".to_owned(), printable(&facts.prefix)]);
     }
     if !facts.labels.is_empty() {
         lines.push(vec!["labels".to_owned(), printable(&facts.labels.join(", "))]);
     }
+
     for (key, value) in &facts.extra_info {
         lines.push(vec![printable(key), printable(value)]);
     }
 
     let lines = table::align_by(&lines, &[CellAlignment::Left, CellAlignment::Left]);
     let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
+
     format!("{}\n{lines}", printable(&facts.name))
 }
 
@@ -77,7 +85,7 @@ fn of_types(count: u64, types: usize) -> String {
     }
 }
 
-/// What is in a box: a title on either side of its upper edge, and lines with a title above some.
+/// The contents of a box: a title at each end of its upper edge, and lines, some with a heading.
 struct VertexTypeBox {
     name: String,
     count: String,
@@ -100,6 +108,7 @@ fn sections(facts: &VertexTypeSummary) -> VertexTypeBox {
         let title = format!("{} in {}", group.file_type, printable(&group.prefix));
         lines.push((Some(title), described.by_ref().take(group.properties.len()).collect()));
     }
+
     VertexTypeBox {
         name: printable(&info.vertex_type),
         count: counted(facts.count, "vertex", "vertices"),
@@ -108,7 +117,7 @@ fn sections(facts: &VertexTypeSummary) -> VertexTypeBox {
 }
 
 impl VertexTypeBox {
-    /// Letters that lines take with their frame.
+    /// Returns the widths of the lines with their frame.
     fn widths(&self) -> impl Iterator<Item = usize> {
         let titles =
             self.lines.iter().filter_map(|(title, _)| title.as_deref()).map(|title| width(title) + 8);
@@ -136,11 +145,12 @@ impl VertexTypeBox {
                 text += &format!("│ {line}{space} │\n");
             }
         }
+
         text + &edge("╰", "", "", "╯")
     }
 }
 
-/// The name of a type of edges as an arrow, their count, and what is told below.
+/// Returns the name of an edge type as an arrow, its count, and the lines below.
 fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     let info = &facts.info;
     let mut lines: Vec<Vec<String>> = Vec::new();
@@ -152,6 +162,7 @@ fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     }
 
     let lists = lines.len();
+
     for group in &info.groups {
         for property in &group.properties {
             let title = if lines.len() == lists { "properties" } else { "" };
@@ -165,10 +176,11 @@ fn arrow(facts: &EdgeTypeSummary) -> (String, String, Vec<String>) {
     let aligned = table::align_by(&lines, &[CellAlignment::Left; 5]);
     let mut aligned: Vec<String> = aligned.lines().map(|line| format!("  {line}")).collect();
     aligned.insert(0, format!("  chunks of {} edges", grouped(info.chunk_size)));
+
     (name_of(info), counted(facts.count, "edge", "edges"), aligned)
 }
 
-/// `(person) -[knows]-> (person)`, without a head where there and back are the same.
+/// Formats `(person) -[knows]-> (person)`, without an arrowhead for undirected edges.
 pub(super) fn name_of(info: &EdgeInfo) -> String {
     let head = if info.directed { "->" } else { "-" };
     let [source, edge, destination] =
@@ -176,7 +188,7 @@ pub(super) fn name_of(info: &EdgeInfo) -> String {
     format!("({source}) -[{edge}]{head} ({destination})")
 }
 
-/// Name, type, and what else there is to say of it.
+/// Returns name, type and attributes of a property.
 fn describe(property: &Property) -> Vec<String> {
     let mut words = Vec::new();
     if property.is_primary {
@@ -184,15 +196,17 @@ fn describe(property: &Property) -> Vec<String> {
     } else if !property.is_nullable {
         words.push("not null");
     }
+
     match property.cardinality {
         Cardinality::Single => {}
         Cardinality::List => words.push("several"),
         Cardinality::Set => words.push("several, each once"),
     }
+
     vec![printable(&property.name), property.property_type.to_string(), words.join(", ")]
 }
 
-/// Degrees in numbers, and as bars.
+/// Formats degrees as numbers and bars.
 fn spread(degrees: &[DegreeStats]) -> String {
     let head = ["", "min", "median", "mean", "p99", "max", "without edges"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -212,6 +226,7 @@ fn spread(degrees: &[DegreeStats]) -> String {
     let numbers =
         table::align_by(&rows, &[[CellAlignment::Left; 1].as_slice(), &[CellAlignment::Right; 6]].concat());
     let lines = numbers.lines().map(str::to_owned).chain([String::new()]).chain(bars(degrees));
+
     lines.map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect()
 }
 
@@ -225,6 +240,7 @@ fn bars(degrees: &[DegreeStats]) -> Vec<String> {
     if let Some(head) = rows.first_mut() {
         head.extend(degrees.iter().flat_map(|of| [of.direction.to_owned(), String::new()]));
     }
+
     for (from, to) in buckets {
         let mut row =
             vec![if from == to { grouped(from) } else { format!("{} to {}", grouped(from), grouped(to)) }];
@@ -234,6 +250,7 @@ fn bars(degrees: &[DegreeStats]) -> Vec<String> {
             let vertices = found.map_or(0, |bucket| bucket.vertices);
             row.extend([grouped(vertices), table::bar(vertices, most, BAR)]);
         }
+
         rows.push(row);
     }
 
@@ -244,6 +261,7 @@ fn bars(degrees: &[DegreeStats]) -> Vec<String> {
         CellAlignment::Right,
         CellAlignment::Left,
     ];
+
     table::align_by(&rows, &sides).lines().map(str::to_owned).collect()
 }
 
@@ -251,7 +269,7 @@ fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { several })
 }
 
-/// Two texts at both ends of a line.
+/// Formats two texts at both ends of a line.
 fn apart(left: &str, right: &str, room: usize) -> String {
     let left = cut(left, room.saturating_sub(width(right) + 2));
     let space = " ".repeat(room.saturating_sub(width(&left) + width(right)));

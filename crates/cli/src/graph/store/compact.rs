@@ -1,4 +1,4 @@
-//! `stylobate graph store compact`: bases of what commits left behind.
+//! `stylobate graph store compact`: merges commits into bases.
 
 use anyhow::Result;
 use clap::Args;
@@ -23,22 +23,22 @@ Examples:
 Readers and the writer go on meanwhile. Files that versions before need stay until gc.
 Exit codes: 2 wrong command line; 1 anything else.";
 
-/// What the user asked of `stylobate graph store compact`.
+/// The arguments of `stylobate graph store compact`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CompactArgs {
     #[command(flatten)]
     place: StoreLocationArgs,
 
-    /// Only these types of vertices and of edges [default: all]
+    /// Compact only these vertex and edge types [default: all]
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Option<Vec<String>>,
 
-    /// Bases are rewritten of which so much was added, changed or deleted
+    /// Rewrite a base when this share of it was added, changed or deleted
     #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
     share: f64,
 
-    /// Rewrite all that is not one base already
+    /// Rewrite every type that is not a single base
     #[arg(long)]
     force: bool,
 
@@ -46,7 +46,7 @@ pub(super) struct CompactArgs {
     #[arg(long)]
     json: bool,
 
-    /// Do not say what was compacted
+    /// Do not print a summary
     #[arg(long, short)]
     quiet: bool,
 }
@@ -59,12 +59,14 @@ async fn compact(args: &CompactArgs) -> Result<()> {
     if args.share.is_nan() || args.share < 0.0 {
         return Err(usage(format!("--share {}: give a number such as 0.2", args.share)));
     }
+
     be_lean();
     let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
     let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
     if let Some(types) = &args.types {
         options = options.with_types(types);
     }
+
     let compacted = store.compact(&options).await?;
     match (args.json, args.quiet) {
         (true, _) => {
@@ -75,6 +77,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
         (false, false) if compacted.is_empty() => eprintln!("{}: nothing to compact", args.place.shown()),
         (false, false) => compacted.iter().for_each(|one| eprintln!("{}", line(one))),
     }
+
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `stylobate graph store create`: a new store.
+//! `stylobate graph store create`: creates a store.
 
 use std::path::PathBuf;
 
@@ -28,14 +28,14 @@ Where a load fails, the store is there without data: go on with load.
 Exit codes: 2 wrong command line or schema, or there is a store already; 1 anything
 else.";
 
-/// What the user asked of `stylobate graph store create`.
+/// The arguments of `stylobate graph store create`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CreateArgs {
     #[command(flatten)]
     place: StoreLocationArgs,
 
-    /// The file that names types of vertices and edges, in YAML or JSON
+    /// A file that defines the vertex and edge types, in YAML or JSON
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 
@@ -53,12 +53,15 @@ async fn create(args: &CreateArgs) -> Result<()> {
             "name the types of the store: give --schema, or tables with --vertices and --edges",
         ));
     }
+
     let mut schema = match &args.schema {
         Some(path) => schema_file::read(path)?,
         None => StoreSchema::new(),
     };
+
     let cache = args.data.cache().await?;
     let tables = args.data.open(&cache, &args.place.option, &schema).await?;
+
     for change in tables.changes(&schema)? {
         match change {
             SchemaChange::AddVertexType(of_type) => schema.vertices.push(of_type),
@@ -66,9 +69,11 @@ async fn create(args: &CreateArgs) -> Result<()> {
             _ => {}
         }
     }
+
     let store = args.place.create(&cache, schema, args.data.store_options()).await?;
     if args.data.is_empty() {
         return Ok(());
     }
+
     tables.load(&store, &args.place.shown(), &args.data).await
 }

@@ -1,4 +1,4 @@
-//! Tables that are loaded into a store, and the types that are made after their columns.
+//! Tables to load into a store, and the types derived from their columns.
 
 use std::{num::NonZeroUsize, str::FromStr, sync::Arc, time::Instant};
 
@@ -30,45 +30,45 @@ use crate::{
     table,
 };
 
-/// Memory where nobody said how much, unless that is more than half of what the process may use.
+/// Default memory, capped at half of what the process may use.
 const MEMORY: ByteSize = ByteSize::gib(1);
-/// What is read of sources is read once: pages and decoded columns need little.
+/// Maximum cache memory for sources, which are read only once.
 const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
-/// What is loaded, and with what.
+/// Arguments of a load: sources and resources.
 #[derive(Args, Clone, Debug)]
 pub(super) struct DataArgs {
-    /// Vertices of a type: where they are, and for a type that is new the column of its key; may be repeated
+    /// Source of a vertex type, with the key column for a new type; may be repeated
     #[arg(long, value_name = "TYPE=SOURCE[:KEY]")]
     pub(super) vertices: Vec<String>,
 
-    /// Edges of a type: where they are, and the columns that name their ends (by default src and dst); may be repeated.
-    /// TYPE is SOURCETYPE_EDGE_DESTINATIONTYPE, or the three with slashes between them
+    /// Source of an edge type, with the columns of its ends (default: src and dst); may be repeated. TYPE is
+    /// SOURCETYPE_EDGE_DESTINATIONTYPE, or the three names separated by slashes
     #[arg(long, value_name = "TYPE=SOURCE[:SRC,DST]")]
     pub(super) edges: Vec<String>,
 
-    /// Edges name vertices by index
+    /// Edges identify vertices by index
     #[arg(long)]
     by_index: bool,
 
-    /// What stands between the fields of CSV files: one character, or tab [default: a comma, and a tab in .tsv files]
+    /// Field delimiter of CSV files: a character, or tab [default: a comma, and a tab in .tsv files]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
 
     /// Memory for keys, sorting and encoding; edges that do not fit are sorted on disk, below TMPDIR [default: 1GiB, or
-    /// half of what the process may use]
+    /// half of the memory available to the process]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     memory: Option<ByteSize>,
 
-    /// Threads that read and decode [default: one for each core]
+    /// Threads that read and decode [default: one per core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
-    /// Print what was loaded as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 
-    /// Do not say what was loaded, and show no progress
+    /// Do not print a summary or show progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -87,19 +87,19 @@ impl DataArgs {
         ByteSize::bytes((self.memory().as_u64() / 4).min(MAX_SOURCE_MEMORY.as_u64()))
     }
 
-    /// How a store is opened that this is loaded into.
+    /// Returns the options for opening the store.
     pub(super) fn store_options(&self) -> StoreOptions {
         StoreOptions::default()
             .with_memory(ByteSize::bytes(self.memory().as_u64() - self.for_sources().as_u64()))
     }
 
-    /// What sources and stores are read through.
+    /// Opens the cache for sources and the store.
     pub(super) async fn cache(&self) -> Result<Cache> {
         be_lean();
         Ok(Cache::open(CacheOptions::new(self.for_sources())).await?)
     }
 
-    /// Finds the sources and their columns. `known` has the types that are there already.
+    /// Finds the sources and their columns. `known` has the existing types.
     pub(super) async fn open(
         &self,
         cache: &Cache,
@@ -115,20 +115,24 @@ impl DataArgs {
             delimiter: self.delimiter,
             known: &names,
         })?;
+
         let reading = ImportSourceOpener { cache, options, threads: self.threads };
+
         let mut vertices = Vec::new();
         let mut edges = Vec::new();
         for of_type in &plan.vertices {
             vertices.push(reading.open(&of_type.source).await?);
         }
+
         for of_type in &plan.edges {
             edges.push(reading.open(&of_type.source).await?);
         }
+
         Ok(LoadSources { plan, vertices, edges })
     }
 }
 
-/// Sources that are there, whose columns are known.
+/// Opened sources with known columns.
 pub(super) struct LoadSources {
     plan: ImportPlan,
     vertices: Vec<OpenedImportSource>,
@@ -136,7 +140,7 @@ pub(super) struct LoadSources {
 }
 
 impl LoadSources {
-    /// The types that are not there yet, after the columns of their tables.
+    /// Returns the changes that create the missing types from the columns of their tables.
     pub(super) fn changes(&self, known: &StoreSchema) -> Result<Vec<SchemaChange>> {
         let mut changes = Vec::new();
         for (VertexImportPlan { vertex_type, key, .. }, source) in
@@ -145,17 +149,20 @@ impl LoadSources {
             if known.vertices.iter().any(|of_type| of_type.name == *vertex_type) {
                 continue;
             }
+
             let key = key.as_ref().ok_or_else(|| {
                 usage(format!(
                     "--vertices {vertex_type}: the type is new: name the column of its key, as in SOURCE:id"
                 ))
             })?;
+
             changes.push(SchemaChange::AddVertexType(VertexType::of_columns(
                 vertex_type,
                 key,
                 &source.schema(),
             )?));
         }
+
         for (plan, source) in self.plan.edges.iter().zip(&self.edges) {
             let EdgeImportPlan { src_type, edge_type, dst_type, .. } = plan;
             let is_known = |of_type: &EdgeType| {
@@ -168,10 +175,11 @@ impl LoadSources {
                 )?));
             }
         }
+
         Ok(changes)
     }
 
-    /// Loads all of them, and says what was loaded.
+    /// Loads all sources, and prints a summary.
     pub(super) async fn load(self, store: &GraphStore, shown: &str, args: &DataArgs) -> Result<()> {
         let started = Instant::now();
         let rows = self.vertices.iter().chain(&self.edges).map(OpenedImportSource::rows).sum();
@@ -182,6 +190,7 @@ impl LoadSources {
         for (of_type, source) in self.plan.vertices.iter().zip(self.vertices) {
             load = load.with_vertices(&of_type.vertex_type, counted(source.stream(), &progress));
         }
+
         for (of_type, source) in self.plan.edges.iter().zip(self.edges) {
             let schema = with_ends(of_type, &source.schema());
             let named = source.stream().map(move |batch| {
@@ -191,16 +200,19 @@ impl LoadSources {
                     RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options);
                 named.map_err(|error| GraphError::Ended { reason: error.to_string() })
             });
+
             let ends = if of_type.by_index { Ends::Indexes } else { Ends::Keys };
             load = load.with_edges(of_type.name(), ends, counted(named, &progress));
         }
+
         let loaded = writer.bulk_load(load).await?;
         progress.clear();
+
         print(&loaded, shown, started.elapsed().as_secs_f64(), args)
     }
 }
 
-/// The columns of edges, of which those of their ends are called `src` and `dst`.
+/// Renames the columns of the ends of edges to `src` and `dst`.
 fn with_ends(plan: &EdgeImportPlan, schema: &SchemaRef) -> SchemaRef {
     let field = |field: &FieldRef| -> FieldRef {
         let name = match field.name() {
@@ -244,5 +256,6 @@ fn print(loaded: &Loaded, shown: &str, seconds: f64, args: &DataArgs) -> Result<
             grouped(rate as u64),
         );
     }
+
     Ok(())
 }

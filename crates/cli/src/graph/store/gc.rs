@@ -1,4 +1,4 @@
-//! `stylobate graph store gc`: removes what is old and what nobody needs.
+//! `stylobate graph store gc`: removes old versions and unused files.
 
 use std::time::Duration;
 
@@ -25,37 +25,38 @@ these are younger than the age; less than an hour is an hour, since a writer may
 about to commit files that are there already.
 Exit codes: 2 wrong command line; 1 anything else.";
 
-/// What the user asked of `stylobate graph store gc`.
+/// The arguments of `stylobate graph store gc`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct GcArgs {
     #[command(flatten)]
     place: StoreLocationArgs,
 
-    /// What is younger stays: a number with s, m, h or d
+    /// Minimum age to remove: a number with s, m, h or d
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
     older_than: Duration,
 
-    /// Even if that is less than an hour; nobody may write, load or compact meanwhile
+    /// Allow ages below one hour; no process may write, load or compact meanwhile
     #[arg(long)]
     even_young: bool,
 
-    /// Only say what would be removed
+    /// Only print what would be removed
     #[arg(long)]
     dry_run: bool,
 
-    /// Print what was removed as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 
-    /// Do not say what was removed
+    /// Do not print a summary
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// An age as it is typed.
+/// Parses an age.
 fn age(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "give a number with s, m, h or d, such as 12h";
+
     let at = text.find(|letter: char| !letter.is_ascii_digit()).ok_or(WRONG)?;
     let (number, unit) = text.split_at(at);
     let seconds: u64 = match unit {
@@ -65,6 +66,7 @@ fn age(text: &str) -> Result<Duration, &'static str> {
         "d" => 24 * 60 * 60,
         _ => return Err(WRONG),
     };
+
     let number: u64 = number.parse().map_err(|_| WRONG)?;
     number.checked_mul(seconds).map(Duration::from_secs).ok_or(WRONG)
 }
@@ -79,6 +81,7 @@ async fn gc(args: &GcArgs) -> Result<()> {
         .with_older_than(args.older_than)
         .with_even_young(args.even_young)
         .with_dry_run(args.dry_run);
+
     let gone = store.collect_garbage(&options).await?;
     if args.json {
         let answer = serde_json::json!({
@@ -99,6 +102,7 @@ async fn gc(args: &GcArgs) -> Result<()> {
             table::bytes(gone.bytes),
         );
     }
+
     Ok(())
 }
 

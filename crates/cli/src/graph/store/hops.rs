@@ -1,10 +1,10 @@
-//! The hops of a query, in the order in which they were typed.
+//! The hops of a query, in the order of the command line.
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use stylobate_graph::{Direction, Traversal};
 
-/// Edges that are followed one after another.
+/// The hops of a traversal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HopArgs(Vec<HopArg>);
 
@@ -22,7 +22,7 @@ impl HopArgs {
         self.0.is_empty()
     }
 
-    /// The traversal that goes on by them.
+    /// Appends the hops to the traversal.
     pub(super) fn follow(&self, mut traversal: Traversal) -> Traversal {
         for hop in &self.0 {
             traversal = match hop.direction {
@@ -34,6 +34,7 @@ impl HopArgs {
                 traversal = traversal.named(name);
             }
         }
+
         traversal
     }
 }
@@ -67,7 +68,7 @@ impl Args for HopArgs {
     }
 }
 
-/// The values of an option, with where they stand.
+/// Returns the values of an option with their positions.
 fn placed(matches: &ArgMatches, option: &str) -> Vec<(usize, String)> {
     let values = matches.get_many::<String>(option).into_iter().flatten().cloned();
     matches.indices_of(option).into_iter().flatten().zip(values).collect()
@@ -79,7 +80,9 @@ impl FromArgMatches for HopArgs {
         for option in ["out", "in", "columns", "as"] {
             words.extend(placed(matches, option).into_iter().map(|(at, value)| (at, option, value)));
         }
+
         words.sort();
+
         let mut hops: Vec<HopArg> = Vec::new();
         for (_, option, value) in words {
             let hop = |direction: Direction| {
@@ -89,6 +92,7 @@ impl FromArgMatches for HopArgs {
                 };
                 HopArg { direction, edge, to, columns: Vec::new(), name: None }
             };
+
             match (option, hops.last_mut()) {
                 ("out", _) => hops.push(hop(Direction::Out)),
                 ("in", _) => hops.push(hop(Direction::In)),
@@ -103,6 +107,7 @@ impl FromArgMatches for HopArgs {
                 }
             }
         }
+
         Ok(Self(hops))
     }
 
@@ -135,6 +140,7 @@ mod tests {
             "--out",
             "KNOWS",
         ]);
+
         let HopArgs(hops) = hops.unwrap();
         let ways: Vec<_> = hops.iter().map(|hop| (hop.direction, hop.edge.as_str())).collect();
         let wanted = [(Direction::In, "HAS_CREATOR"), (Direction::In, "LIKES"), (Direction::Out, "KNOWS")];

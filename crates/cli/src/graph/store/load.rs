@@ -1,4 +1,4 @@
-//! `stylobate graph store load`: tables into a store.
+//! `stylobate graph store load`: loads tables into a store.
 
 use anyhow::Result;
 use clap::Args;
@@ -25,7 +25,7 @@ time is told that somebody took over.
 Exit codes: 2 wrong command line; 1 anything else, such as an edge to a vertex that
 is not there.";
 
-/// What the user asked of `stylobate graph store load`.
+/// The arguments of `stylobate graph store load`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct LoadArgs {

@@ -1,4 +1,4 @@
-//! `stylobate graph store log`: the versions of a store.
+//! `stylobate graph store log`: lists the versions of a store.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ UTC; operation, which is create, writer (somebody became the writer), write, loa
 compact; vertices and edges, of all types; epoch, the number of the writer; commit.
 Exit codes: 2 wrong command line; 1 anything else.";
 
-/// What the user asked of `stylobate graph store log`.
+/// The arguments of `stylobate graph store log`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct LogArgs {
@@ -49,6 +49,7 @@ async fn log(args: &LogArgs) -> Result<()> {
     let schema = batch.schema();
     let batches = stream::iter([anyhow::Ok(batch)]);
     drain(schema, batches, format, bound, destination, &progress).await?;
+
     Ok(())
 }
 
@@ -69,7 +70,9 @@ fn rows(entries: &[LogEntry]) -> Result<RecordBatch> {
         ("epoch", DataType::UInt64, numbers(|entry| entry.epoch)),
         ("commit", DataType::Utf8, texts(|entry| &entry.commit)),
     ];
+
     let fields = columns.iter().map(|(name, data_type, _)| Field::new(*name, data_type.clone(), false));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+
     Ok(RecordBatch::try_new(schema, columns.into_iter().map(|(_, _, column)| column).collect())?)
 }

@@ -1,4 +1,4 @@
-//! `stylobate graph store`: graph stores, which are graphs that can be changed.
+//! `stylobate graph store`: manages graph stores.
 
 mod compact;
 mod create;
@@ -15,7 +15,7 @@ mod verify;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// What the user asked of `stylobate graph store`.
+/// The arguments of `stylobate graph store`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct StoreArgs {
     #[command(subcommand)]
@@ -24,19 +24,19 @@ pub(super) struct StoreArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum StoreCommand {
-    /// Makes a store: of the types that a file names, or of tables, which are loaded
+    /// Create a store from a schema file, or from tables, which are loaded
     Create(create::CreateArgs),
-    /// Loads tables into a store: Parquet, ORC, CSV or JSON
+    /// Load tables into a store: Parquet, ORC, CSV or JSON
     Load(load::LoadArgs),
-    /// Vertices, their neighbours, or what is found by following edges over several hops
+    /// Print vertices, their neighbors, or the result of a traversal
     Query(Box<query::QueryArgs>),
-    /// The versions of a store
+    /// List the versions of a store
     Log(log::LogArgs),
-    /// Makes bases of what commits left behind
+    /// Merge commits into bases
     Compact(compact::CompactArgs),
-    /// Removes versions that are old, and files that no version needs
+    /// Remove old versions and unused files
     Gc(gc::GcArgs),
-    /// Reads all of a version, and says what is wrong with it
+    /// Read and check a whole version
     Verify(verify::StoreVerifyArgs),
 }
 

@@ -1,4 +1,4 @@
-//! Which store, and how it is opened.
+//! Arguments for opening a store.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,10 +8,10 @@ use stylobate_storage::ByteSize;
 
 use crate::rows::{open_cache, option};
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Args, Clone, Debug)]
 pub(super) struct StoreLocationArgs {
-    /// The folder of the store, here or below s3://, gs:// or az://
+    /// The folder of the store, local or below s3://, gs:// or az://
     #[arg(value_name = "STORE")]
     store: String,
 
@@ -25,7 +25,7 @@ impl StoreLocationArgs {
         Source::Url { url: self.store.clone(), options: self.option.clone() }
     }
 
-    /// How it is called, without credentials.
+    /// Returns the location without credentials.
     pub(super) fn shown(&self) -> String {
         stylobate_storage::without_credentials(&self.store)
     }
@@ -43,7 +43,7 @@ impl StoreLocationArgs {
         Ok(GraphStore::open(cache, self.source(), options).await?)
     }
 
-    /// A version of it: the newest, or another.
+    /// Opens a version of the store; by default the latest.
     pub(super) async fn snapshot(&self, memory: Option<ByteSize>, version: Option<u64>) -> Result<Snapshot> {
         let store = self.open(&open_cache(memory).await?, StoreOptions::default()).await?;
         Ok(store.snapshot(version).await?)

@@ -1,4 +1,4 @@
-//! `stylobate graph store query`: vertices, neighbours, and what is found over several hops.
+//! `stylobate graph store query`: prints vertices, neighbors and traversals.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     rows::{OutputArgs, ProgressDisplay, RowFormat, TableLimits, drain, until_stopped},
 };
 
-/// Rows of a table where nobody said how many.
+/// Default limit of rows in a table.
 const TABLE_ROWS: u64 = 100;
 
 const EXAMPLES: &str = "\
@@ -42,45 +42,45 @@ columns of edges, and the index of the last vertex.
 
 Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 
-/// What the user asked of `stylobate graph store query`.
+/// The arguments of `stylobate graph store query`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct QueryArgs {
     #[command(flatten)]
     place: StoreLocationArgs,
 
-    /// Where it begins: a type, and keys with commas between them; a comma in a key is written \,
+    /// Start vertices: a type, and keys separated by commas; a comma in a key is written \,
     #[arg(long, value_name = "TYPE:KEYS")]
     start: String,
 
-    /// --start names vertices by their indexes
+    /// --start gives indexes instead of keys
     #[arg(long)]
     by_index: bool,
 
     #[command(flatten)]
     hops: HopArgs,
 
-    /// Only the rows with the greatest values of a column
+    /// Print only the COUNT rows with the largest values of a column
     #[arg(long, value_name = "COUNT:COLUMN", value_parser = top)]
     top: Option<(usize, String)>,
 
-    /// --top takes the least values
+    /// --top selects the smallest values
     #[arg(long, requires = "top")]
     least: bool,
 
-    /// The columns that come out, in this order
+    /// Columns to print, in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     select: Option<Vec<String>>,
 
-    /// The version that is asked [default: the newest]
+    /// Version to query [default: the latest]
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
 
-    /// Say what would be read, instead
+    /// Print the plan instead of running it
     #[arg(long)]
     explain: bool,
 
-    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    /// Memory for pages and decoded columns [default: a quarter of the memory available to the process]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
     memory: Option<ByteSize>,
 
@@ -88,7 +88,7 @@ pub(super) struct QueryArgs {
     output: OutputArgs,
 }
 
-/// So many rows, by a column.
+/// Parses `COUNT:COLUMN`.
 fn top(text: &str) -> Result<(usize, String), &'static str> {
     const WRONG: &str = "write COUNT:COLUMN, as in 20:creationDate";
     let (count, column) = text.split_once(':').filter(|(_, column)| !column.is_empty()).ok_or(WRONG)?;
@@ -106,11 +106,13 @@ async fn query(args: &QueryArgs) -> Result<()> {
         .split_once(':')
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| usage(format!("--start {}: write TYPE:KEYS, as in Person:933", args.start)))?;
+
     let snapshot = args.place.snapshot(args.memory, args.version).await?;
     let ids = args.ids(&snapshot, vertex_type, &values(ids))?;
     if args.explain {
         return print(args.traversal(&snapshot, vertex_type, ids).explain().await?);
     }
+
     let answer = args.answer(&snapshot, vertex_type, ids).await?;
     let mut bound = TableLimits::default();
     if format == RowFormat::Table {
@@ -120,14 +122,16 @@ async fn query(args: &QueryArgs) -> Result<()> {
             bound.total = Some(answer.num_rows() as u64);
         }
     }
+
     let progress = ProgressDisplay::new(None, true)?;
     let schema = answer.schema();
     drain(schema, stream::iter([anyhow::Ok(answer)]), format, bound, destination, &progress).await?;
+
     Ok(())
 }
 
 impl QueryArgs {
-    /// The vertices that it begins at.
+    /// Resolves the start vertices.
     fn ids(&self, snapshot: &Snapshot, vertex_type: &str, texts: &[String]) -> Result<VertexIds> {
         let number = |text: &String| -> Result<i64> {
             let kind = if self.by_index { "index" } else { "key" };
@@ -135,10 +139,12 @@ impl QueryArgs {
                 usage(format!("--start {}: {text:?} is no {kind}: give whole numbers", self.start))
             })
         };
+
         let numbers = || texts.iter().map(number).collect::<Result<Vec<_>>>();
         if self.by_index {
             return Ok(VertexIds::Indexes(numbers()?));
         }
+
         let schema = snapshot.schema();
         let of_type = schema.vertices.iter().find(|of_type| of_type.name == vertex_type);
         let key = of_type
@@ -149,6 +155,7 @@ impl QueryArgs {
         } else {
             Arc::new(Int64Array::from(numbers()?))
         };
+
         Ok(VertexIds::Keys(keys))
     }
 

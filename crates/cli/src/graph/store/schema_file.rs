@@ -1,4 +1,4 @@
-//! The types of a store as a file names them, in YAML or JSON.
+//! The schema of a store, from a YAML or JSON file.
 
 use std::{fmt, fs, marker::PhantomData, path::Path};
 
@@ -27,7 +27,7 @@ struct StoreVertexYaml {
     properties: OrderedYamlMap<String>,
 }
 
-/// Keys and their values in the order in which they stand.
+/// A map that keeps the order of its keys.
 struct OrderedYamlMap<T>(Vec<(String, T)>);
 
 impl<T> Default for OrderedYamlMap<T> {
@@ -58,7 +58,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedYamlMap<T> {
     }
 }
 
-/// The types that a file names.
+/// Reads the schema from a file.
 pub(super) fn read(path: &Path) -> Result<StoreSchema> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| usage(format!("{file}: {error}")))?;
@@ -74,6 +74,7 @@ fn parse(file: &str, text: &str) -> Result<StoreSchema> {
             DefaultMessageFormatter.format_message(&error)
         ))
     })?;
+
     let properties = |of: &str, given: OrderedYamlMap<String>| -> Result<Vec<StoreProperty>> {
         let property = |(name, text): (String, String)| {
             let parsed = text.parse::<PropertyType>();
@@ -82,12 +83,15 @@ fn parse(file: &str, text: &str) -> Result<StoreSchema> {
         };
         given.0.into_iter().map(property).collect()
     };
+
     let mut schema = StoreSchema::new();
     for (name, StoreVertexYaml { key, properties: given }) in yaml.vertices.0 {
         let properties = properties(&format!("vertices.{name}"), given)?;
         schema.vertices.push(VertexType { name, key, properties });
     }
+
     let names: Vec<&str> = schema.vertices.iter().map(|of_type| of_type.name.as_str()).collect();
+
     let mut edges = Vec::new();
     for (name, given) in yaml.edges.0 {
         let (source, edge, destination) = typed::names(&name, &names).map_err(|_| {
@@ -97,6 +101,7 @@ fn parse(file: &str, text: &str) -> Result<StoreSchema> {
         of_type.properties = properties(&format!("edges.{name}"), given.unwrap_or_default())?;
         edges.push(of_type);
     }
+
     schema.edges = edges;
     Ok(schema)
 }

@@ -1,4 +1,4 @@
-//! `stylobate graph store verify`: whether a version is what it should be.
+//! `stylobate graph store verify`: checks a version.
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -20,26 +20,26 @@ says of them and with one another.
 Exit codes: 2 wrong command line; 1 something is wrong with the version, or anything
 else.";
 
-/// What the user asked of `stylobate graph store verify`.
+/// The arguments of `stylobate graph store verify`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StoreVerifyArgs {
     #[command(flatten)]
     place: StoreLocationArgs,
 
-    /// The version [default: the newest]
+    /// Version to check [default: the latest]
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
 
-    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    /// Memory for pages and decoded columns [default: a quarter of the memory available to the process]
     #[arg(long, value_name = "SIZE", value_parser = <ByteSize as std::str::FromStr>::from_str)]
     memory: Option<ByteSize>,
 
-    /// Print what was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
-    /// Do not say that all is well
+    /// Print only errors
     #[arg(long, short)]
     quiet: bool,
 }
@@ -63,6 +63,7 @@ async fn verify(args: &StoreVerifyArgs) -> Result<()> {
     } else {
         found.flaws.iter().try_for_each(|flaw| print(format_args!("{flaw}\n")))?;
     }
+
     match found.flaws.as_slice() {
         [] => {
             if !args.json && !args.quiet {
@@ -74,6 +75,7 @@ async fn verify(args: &StoreVerifyArgs) -> Result<()> {
                     found.version
                 );
             }
+
             Ok(())
         }
         flaws => Err(anyhow!("{}: version {}: {} flaws", args.place.shown(), found.version, flaws.len())),

@@ -1,4 +1,4 @@
-//! The picture is well-formed XML, and its parts are where they belong.
+//! The picture is well-formed XML, and its parts are in place.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn distribution(times_ms: impl IntoIterator<Item = f64>) -> LatencyDistribution 
     distribution
 }
 
-/// Checks that elements nest, attributes are quoted and nothing stands unescaped; returns all character data.
+/// Checks that elements nest, attributes are quoted and text is escaped; returns all character data.
 fn text_of(svg: &str) -> String {
     let mut open = Vec::new();
     let mut text = String::new();
@@ -18,10 +18,12 @@ fn text_of(svg: &str) -> String {
     while let Some(start) = rest.find('<') {
         let (characters, tag) = rest.split_at(start);
         assert!(!characters.contains('>'), "{characters}");
+
         for (at, _) in characters.match_indices('&') {
             let entity = characters[at + 1..].split(';').next().unwrap();
             assert!(["amp", "lt", "gt", "quot", "apos"].contains(&entity), "{characters}");
         }
+
         text.push_str(characters);
         let end = tag.find('>').expect("each tag ends");
         let inner = &tag[1..end];
@@ -35,11 +37,13 @@ fn text_of(svg: &str) -> String {
                 }
             }
         }
+
         rest = after;
         if open.is_empty() {
             assert_eq!(rest.trim(), "", "nothing follows the root");
         }
     }
+
     assert!(open.is_empty(), "{open:?} is not closed");
     text
 }
@@ -75,6 +79,7 @@ fn nothing_recorded_is_a_row_of_dashes_without_a_curve() {
         LatencySeries { name: "a".into(), latency: &none },
         LatencySeries { name: "b".into(), latency: &some },
     ];
+
     let svg = draw("t", "s", &series);
     text_of(&svg);
     assert_eq!(svg.matches("<path").count(), 1);
@@ -88,6 +93,7 @@ fn the_axis_is_as_short_as_the_times_allow() {
         let axis = LatencyAxis::over(times.iter().copied());
         (axis.marks[0].ms(), axis.marks[axis.marks.len() - 1].ms())
     };
+
     assert_eq!(ends(&[3.0, 70.0]), (2.0, 100.0));
     assert_eq!(ends(&[5.0, 5.0]), (5.0, 10.0));
     assert_eq!(ends(&[2.0, 50.0]), (2.0, 50.0));
