@@ -25,12 +25,13 @@ fn bench() -> &'static Bench {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Arc::new(InMemory::new());
-        let options = CacheOptions::new(ByteSize::mib(8));
+        let options = CacheOptions::new(ByteSize::mib(64));
         let pages = runtime.block_on(PageCache::open(options)).unwrap();
         let origin = Origin::new("fuzz", memory.clone() as Arc<dyn ObjectStore>);
         let rules = ConsistencyRules::new(Consistency::Strict);
         let store = ReadThrough::new(origin, pages.clone(), rules, ReadOptions::default());
-        let caches = [Cache::over(pages.clone(), ByteSize::mib(64)), Cache::over(pages, ByteSize::bytes(0))];
+        let nothing = runtime.block_on(PageCache::open(CacheOptions::new(ByteSize::bytes(0)))).unwrap();
+        let caches = [Cache::over(pages), Cache::over(nothing)];
         Bench { runtime, memory, store, caches }
     })
 }

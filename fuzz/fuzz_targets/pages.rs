@@ -125,7 +125,7 @@ fn changed(original: &[u8], mut changes: &[u8]) -> Vec<u8> {
 /// Where the headers of batches are, as far as each leads to the next.
 fn headers(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
-    let mut at = 0;
+    let mut at = 0_usize;
     while let Some(fixed) = bytes.get(at..at.saturating_add(64)) {
         let len = u32::from_le_bytes(fixed[20..24].try_into().unwrap()) as usize;
         let data = u64::from_le_bytes(fixed[48..56].try_into().unwrap());

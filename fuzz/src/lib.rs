@@ -52,7 +52,7 @@ impl Bench {
         let memory = Arc::new(InMemory::new());
         let pages = runtime.block_on(PageCache::open(CacheOptions::new(ByteSize::mib(8)))).unwrap();
         let store = read_through(&memory, pages.clone());
-        let cache = Cache::over(pages, ByteSize::mib(64));
+        let cache = Cache::over(pages);
         Self { runtime, memory, store, cache }
     }
 
