@@ -136,7 +136,7 @@ def records(folder: Path, place: Path) -> None:
 
 def graphar(folder: Path, scratch: Path) -> None:
     """The YAML files of graphs in one text: that of the graph, of its vertices, of its edges."""
-    people = pa.table({"id": [7, 9], "name": ["Al", "Bo"], "at": pa.array([1, 2], pa.timestamp("us"))})
+    people = pa.table({"id": [7, 9], "name": ["Al", "Bo"], "at": pa.array([1, 2], pa.timestamp("ms"))})
     knows = pa.table({"src": [9, 9], "dst": [7, 9], "since": [2001, 2002]})
     for format in ("parquet", "orc", "csv"):
         place = scratch / format
