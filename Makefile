@@ -81,7 +81,7 @@ check: $(CARGO_DENY) ## Format, lints, documentation, dependencies, the arrows b
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-	$(TARGET)/tools/bin/cargo-deny --offline check bans licenses sources
+	$(TARGET)/tools/bin/cargo-deny check bans licenses sources
 	$(PYTHON) tools/check_architecture.py
 	$(PYTHON) tools/check_docs.py
 
