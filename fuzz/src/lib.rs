@@ -9,8 +9,8 @@ use stylobate_storage::{
 };
 use tokio::runtime::Runtime;
 
-/// Ends the process at a panic in our code, on whatever thread and whoever catches it. Where a decoder below gives up,
-/// that is caught and told as an error.
+/// Aborts the process at a panic in our code, on any thread, caught or not. Panics of the decoders that we call are
+/// caught and become errors.
 pub fn abort_at_own_panics() {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");

@@ -215,8 +215,8 @@ impl FileMetadata {
         }
     }
 
-    /// Estimates the rows of which each column has at most `max_bytes` of strings or binary values: all rows of the
-    /// row group if they fit.
+    /// Estimates how many rows fit if each column may have `max_bytes` of strings or binary values: at most all rows of
+    /// the row group.
     pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.fitting_rows(unit, columns, max_bytes),

@@ -25,7 +25,7 @@ enum Step {
     Range(u8, usize, usize),
     Suffix(u8, usize),
     Ranges(u8, Vec<(usize, usize)>),
-    /// Two concurrent reads of the same object, one of which is cancelled half-way.
+    /// Two concurrent reads of the same object; one is cancelled half-way.
     Cancel(u8),
     Fail(Vec<Fault>),
     Evict(u8),

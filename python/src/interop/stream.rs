@@ -30,7 +30,7 @@ pub(crate) enum InterruptibleError {
 impl InterruptibleError {
     /// Returns the error of a scan that belongs to another process.
     pub(crate) fn forked() -> Self {
-        let message = "this scan was begun before the process was forked: begin it anew in the child";
+        let message = "this scan was begun before the process was forked: start it again in the child";
         Self::Failed(UnraisedError::new(ErrorClass::Stylobate, message))
     }
 

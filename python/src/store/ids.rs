@@ -26,7 +26,7 @@ pub(super) fn keys(given: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     }
 }
 
-/// Converts indexes or keys, exactly one of which must be given.
+/// Converts indexes or keys; exactly one of the two must be given.
 pub(super) fn vertex_ids(
     ids: Option<&Bound<'_, PyAny>>,
     keys: Option<&Bound<'_, PyAny>>,

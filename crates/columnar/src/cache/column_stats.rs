@@ -15,7 +15,7 @@ pub struct ColumnStats {
     pub streamed_units: u64,
     /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters pruned.
     pub pruned_units: u64,
-    /// Row groups and stripes of which only the pages or strides that the filter may pass were read.
+    /// Row groups and stripes read in part: only the pages or strides that the filter may pass.
     pub selected_units: u64,
     /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters pruned.
     pub pruned_strides: u64,

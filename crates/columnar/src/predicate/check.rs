@@ -93,7 +93,7 @@ impl ValuePredicate {
         }
     }
 
-    /// Tests for one of these floating-point numbers, none of which is NaN; `None` if there are none.
+    /// Tests for one of these floating-point numbers, without NaN; `None` if the list is empty.
     pub(super) fn among_floats(mut values: Vec<f64>) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();

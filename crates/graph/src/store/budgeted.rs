@@ -46,7 +46,7 @@ impl<T> Deref for Budgeted<T> {
     }
 }
 
-/// Returns the bytes of arrays, some of which may be slices of the same memory.
+/// Returns the bytes of the rows of arrays, which may be slices of larger buffers.
 pub(crate) fn bytes_of<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>) -> u64 {
     let bytes = |array: &ArrayRef| {
         array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())

@@ -151,8 +151,10 @@ fn joined<T>(
         if index > 0 {
             f.write_str(separator)?;
         }
+
         write(f, item)?;
     }
+
     Ok(())
 }
 
@@ -162,12 +164,14 @@ struct SqlColumnName<'a>(&'a Column);
 impl Display for SqlColumnName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let name = self.0.name();
+
         if name.split('.').all(is_plain) { f.write_str(name) } else { write!(f, "{}", QuotedSql(name, '"')) }
     }
 }
 
 fn is_plain(name: &str) -> bool {
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+
     starts_well && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !is_reserved(name)
 }
 
