@@ -3,7 +3,9 @@
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::StreamExt;
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{DatasetOptions, DatasetWriter, Error, FileOptions, OrcWriter, ParquetWriter};
+use stylobate_columnar::{
+    DatasetOptions, DatasetWriter, Error, FileOptions, orc::OrcWriter, parquet::ParquetWriter,
+};
 use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{

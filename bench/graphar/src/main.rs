@@ -7,7 +7,10 @@ use clap::Parser;
 use futures::{FutureExt, TryStreamExt};
 use serde_json::{Map, Value, json};
 use stylobate_columnar::Cache;
-use stylobate_graph::{Direction, Graph, GraphOptions, Vertices};
+use stylobate_graph::{
+    Direction,
+    graphar::{Graph, GraphOptions, Vertices},
+};
 use stylobate_storage::{ByteSize, CacheOptions};
 
 #[global_allocator]

@@ -14,7 +14,7 @@ use crate::{
     chunk::{Chunk, ChunkRepresentation, ColumnBatch, SEGMENT_ROWS},
     file::{column_positions::ColumnPositions, schema::ProjectedColumn, statistics::PruningStatistics},
     orc::{self, OrcBytes, OrcFile},
-    parquet::{DecodeScratch, ParquetBytes, ParquetFile, RowGroupStatistics, decryption::Decryption},
+    parquet::{DecodeScratch, Decryption, ParquetBytes, ParquetFile, RowGroupStatistics},
     recent::RecentChunks,
 };
 

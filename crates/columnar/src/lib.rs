@@ -18,9 +18,9 @@ mod inspect;
 mod kernels;
 #[doc(hidden)]
 pub mod measure;
-mod orc;
+pub mod orc;
 mod parallel;
-mod parquet;
+pub mod parquet;
 mod predicate;
 mod prune;
 mod recent;
@@ -43,15 +43,7 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
-pub use orc::{
-    OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
-};
 pub use parallel::thread_stream::stream_from_thread;
-pub use parquet::decryption::Decryption;
-pub use parquet::{
-    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
-};
 pub use predicate::row_filter::RowFilter;
 pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};

@@ -1,7 +1,10 @@
 //! Options of `write_orc`.
 
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompression, OrcOptions};
+use stylobate_columnar::{
+    DatasetMode, DatasetOptions,
+    orc::{OrcColumnOptions, OrcCompression, OrcOptions},
+};
 
 use crate::{
     errors::ErrorClass,

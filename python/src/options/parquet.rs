@@ -2,8 +2,10 @@
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{
-    ColumnOptions, Compression, DatasetMode, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions,
-    SortedBy, StatisticsLevel,
+    DatasetMode, DatasetOptions,
+    parquet::{
+        ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, SortedBy, StatisticsLevel,
+    },
 };
 
 use crate::{

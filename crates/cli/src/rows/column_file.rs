@@ -6,8 +6,9 @@ use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use stylobate_columnar::{
-    ColumnOptions, DatasetOptions, DatasetWriter, Error as ColumnarError, FileOptions, OrcOptions, OrcWriter,
-    ParquetOptions, ParquetWriter,
+    DatasetOptions, DatasetWriter, Error as ColumnarError, FileOptions,
+    orc::{OrcOptions, OrcWriter},
+    parquet::{ColumnOptions, ParquetOptions, ParquetWriter},
 };
 use stylobate_storage::{
     ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,

@@ -4,8 +4,10 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use stylobate_storage::{ByteSize, Sealed, Sink};
 
 use crate::{
-    OrcOptions, OrcWriter, ParquetOptions, ParquetWriter, Result, Written,
+    Result,
     file::dataset_mark::{DATASET_KEY, DATASET_VALUE},
+    orc::{OrcOptions, OrcWriter},
+    parquet::{ParquetOptions, ParquetWriter, Written},
 };
 
 /// The format of the files of a data set, with its options.

@@ -18,7 +18,7 @@ use super::{
     ownership::{folder_of, own_files, part_name, unique_part},
     partition::HivePartitioner,
 };
-use crate::{Error, Result, Written, file::promised, kernels::weight::weight};
+use crate::{Error, Result, file::promised, kernels::weight::weight, parquet::Written};
 
 /// Maximum open files; each has memory of its own besides its encoded columns.
 const MAX_OPEN: usize = 64;
@@ -34,7 +34,7 @@ const SHARE: u64 = 8;
 /// use std::sync::Arc;
 ///
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-/// use stylobate_columnar::{DatasetMode, DatasetOptions, DatasetWriter, ParquetOptions};
+/// use stylobate_columnar::{DatasetMode, DatasetOptions, DatasetWriter, parquet::ParquetOptions};
 /// use stylobate_storage::{Destination, SinkOptions, Sinks};
 ///
 /// # #[tokio::main]

@@ -1,7 +1,7 @@
-//! ORC files: tails, stripe footers, and the decoding of stripes into Arrow arrays.
+//! ORC files: their writer with its options, and the decoding of stripes into Arrow arrays that scans use.
 //!
 //! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are decoded
-//! here, see [`decode`].
+//! here.
 //!
 //! No claim of a file is trusted before its bytes have arrived: lengths are checked against the file's, and arrays grow
 //! with the values that are decoded into them.

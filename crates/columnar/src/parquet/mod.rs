@@ -1,7 +1,7 @@
-//! Reads Parquet files: the footer, the byte ranges of columns, and the decoding into chunks.
+//! Parquet files: their writer with its options, keys of encrypted files, and the decoding into chunks that scans use.
 
 mod decode;
-pub(super) mod decryption;
+mod decryption;
 mod footer;
 mod index;
 mod intervals;
@@ -27,9 +27,12 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-pub use self::write::{
-    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+pub use self::{
+    decryption::Decryption,
+    write::{
+        ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+        StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+    },
 };
 use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
 pub(crate) use self::{
@@ -43,7 +46,6 @@ use crate::{
     chunk::{Chunk, ChunkRepresentation, is_worth_a_dictionary},
     file::schema::ProjectedColumn,
     parallel::guarded::guarded,
-    parquet::decryption::Decryption,
 };
 
 /// A Parquet file, as its footer describes it.

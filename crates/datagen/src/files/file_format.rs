@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use stylobate_columnar::{Compression, OrcCompression};
+use stylobate_columnar::{orc::OrcCompression, parquet::Compression};
 
 /// Format of a run's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,9 @@ use arrow::{
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use stylobate_columnar::{
-    ColumnOptions, CsvEncoder, DictionaryEncoding, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
+    CsvEncoder,
+    orc::{OrcOptions, OrcWriter},
+    parquet::{ColumnOptions, DictionaryEncoding, ParquetOptions, ParquetWriter},
 };
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 

@@ -20,7 +20,10 @@ use super::{
     schema::{SchemaChange, StoreSchema},
     snapshot::Snapshot,
 };
-use crate::{Error, Result, Strictness, graphar::GraphFolder};
+use crate::{
+    Error, Result,
+    graphar::{GraphFolder, Strictness},
+};
 
 /// Attempts of a commit that other commits keep overtaking.
 pub(super) const ATTEMPTS: u32 = 32;

@@ -6,7 +6,10 @@ use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
     datatypes::{Int64Type, UInt32Type},
 };
-use stylobate_graph::{Direction, EdgeType, Error, PropertyType, Snapshot, StoreSchema, VertexType};
+use stylobate_graph::{
+    Direction, Error, PropertyType,
+    store::{EdgeType, Snapshot, StoreSchema, VertexType},
+};
 
 /// Returns a schema of persons who know one another and like posts.
 pub fn schema() -> StoreSchema {

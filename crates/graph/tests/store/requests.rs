@@ -2,7 +2,8 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, Ends, PropertyType, StoreOptions, StoreSchema, VertexType,
+    Direction, PropertyType,
+    store::{BulkLoad, EdgeType, Ends, StoreOptions, StoreSchema, VertexType},
 };
 
 use crate::{
@@ -96,7 +97,8 @@ async fn statistics_tell_the_caches_apart() {
     // Additions and deletions of a commit are charged to the budget while they are open.
     let before = store.stats();
     let (cache, source) = bucket.source().await;
-    let store = stylobate_graph::GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
+    let store =
+        stylobate_graph::store::GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let knows = batch([("src", ints([1])), ("dst", ints([2])), ("date", ints([3]))]);
     writer.add_edges("KNOWS", &knows, Ends::Keys).await.unwrap();

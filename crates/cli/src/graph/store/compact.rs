@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_graph::{CompactOptions, Compacted};
+use stylobate_graph::store::{CompactOptions, Compacted};
 
 use super::place::StoreLocationArgs;
 use crate::{

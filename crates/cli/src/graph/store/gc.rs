@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_graph::CollectOptions;
+use stylobate_graph::store::CollectOptions;
 
 use super::place::StoreLocationArgs;
 use crate::{

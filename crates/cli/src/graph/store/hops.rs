@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
-use stylobate_graph::{Direction, Traversal};
+use stylobate_graph::{Direction, store::Traversal};
 
 /// The hops of a traversal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,10 @@ use super::{
     sort::{EdgeSortPlan, shares::WriterMemoryBudget},
     vertices::{VertexWriter, WrittenVertices, request::VertexWrite},
 };
-use crate::{EdgeInfo, Error, GraphInfo, Result};
+use crate::{
+    Error, Result,
+    graphar::{EdgeInfo, GraphInfo},
+};
 
 /// Writes a graph as GraphAr.
 ///
@@ -31,7 +34,7 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 /// use std::sync::Arc;
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 /// use futures::stream;
-/// use stylobate_graph::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite};
+/// use stylobate_graph::graphar::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite};
 /// use stylobate_storage::Destination;
 ///
 /// fn numbers(numbers: &[i64]) -> ArrayRef {

@@ -26,7 +26,10 @@ use super::{
     names::unwritable,
     progress::WriteProgressTracker,
 };
-use crate::{FileType, Result, VertexInfo};
+use crate::{
+    Result,
+    graphar::{FileType, VertexInfo},
+};
 
 /// Written vertices.
 #[derive(Debug)]

@@ -13,12 +13,15 @@ use arrow::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use smallvec::SmallVec;
-use stylobate_columnar::{ColumnsUse, FileColumns, ParquetOptions, ParquetWriter};
+use stylobate_columnar::{
+    ColumnsUse, FileColumns,
+    parquet::{ParquetOptions, ParquetWriter},
+};
 use stylobate_storage::{Destination, Overwrite, Sinks};
 
 use crate::{
-    Error, FileType, Result,
-    graphar::GraphFolder,
+    Error, Result,
+    graphar::{FileType, GraphFolder},
     store::budgeted::{MemoryFootprint, bytes_of},
 };
 

@@ -13,7 +13,8 @@ use stylobate_storage::Destination;
 
 use super::{rewrite_edges::all_edges, rewrite_vertices::all_vertices};
 use crate::{
-    EdgeWrite, Error, GraphWriteOptions, GraphWriter, Result, VertexWrite, WrittenGraph,
+    Error, Result,
+    graphar::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WrittenGraph},
     store::{
         budgeted::Budgeted,
         delta::{deletion::DeletionSet, rows::arrow_error},

@@ -126,7 +126,7 @@ impl StoreCore {
 
 impl StoreWriter {
     /// Loads vertices and edges, and commits them. They are sorted on disk if they do not fit into the memory of
-    /// [`StoreOptions`](crate::StoreOptions). Nothing may be pending. After an error nothing was loaded.
+    /// [`StoreOptions`](crate::store::StoreOptions). Nothing may be pending. After an error nothing was loaded.
     ///
     /// # Errors
     ///

@@ -6,13 +6,16 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use stylobate_columnar::{
-    ColumnOptions, Compression, DictionaryEncoding, OrcCompression, OrcOptions, OrcWriter, ParquetOptions,
-    ParquetWriter,
+    orc::{OrcCompression, OrcOptions, OrcWriter},
+    parquet::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter},
 };
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
 use super::csv_file::CsvChunkWriter;
-use crate::{Error, FileType, Result, graphar::write::names::check_file_type};
+use crate::{
+    Error, Result,
+    graphar::{FileType, write::names::check_file_type},
+};
 
 /// Minimum rows per file for a thread per column.
 const FEW_ROWS: u64 = 1 << 16;

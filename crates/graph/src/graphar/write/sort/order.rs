@@ -9,7 +9,7 @@ use std::{ops::Range, thread};
 use parking_lot::Mutex;
 
 use super::buffer::BufferedEdges;
-use crate::{AdjacencyOrder, Side};
+use crate::graphar::{AdjacencyOrder, Side};
 
 /// Minimum number of edges that one thread sorts.
 const STRETCH: usize = 1 << 16;

@@ -15,7 +15,10 @@ use stylobate_storage::{
 };
 
 use super::BaseGroupInfo;
-use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking};
+use crate::{
+    Result,
+    graphar::{GraphWriteOptions, PropertyGroup, blocking},
+};
 
 /// Concurrent requests to an object store.
 pub(crate) const REQUESTS: usize = 16;

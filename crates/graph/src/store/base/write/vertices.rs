@@ -10,14 +10,16 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter};
+use stylobate_columnar::parquet::{
+    ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter,
+};
 use stylobate_storage::{Destination, Overwrite, Sinks};
 use tokio::sync::mpsc;
 
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
-    Error, GraphWriter, Result, VertexWrite,
-    graphar::{KeyInsertError, VertexKeyIndex, blocking, gathering, unwritable},
+    Error, Result,
+    graphar::{GraphWriter, KeyInsertError, VertexKeyIndex, VertexWrite, blocking, gathering, unwritable},
     store::{
         base::{
             VertexBaseInfo,
