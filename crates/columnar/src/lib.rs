@@ -1,8 +1,44 @@
 //! Reads columns of Parquet and ORC files: decodes them once, caches them as the dictionaries that they are stored as,
 //! and filters them in place.
 //!
-//! A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
-//! [`Scan::stream`] returns record batches in the order of files and rows.
+//! - A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
+//!   [`Scan::stream`] returns record batches in the order of files and rows.
+//! - [`parquet::ParquetWriter`] and [`orc::OrcWriter`] write one file, [`DatasetWriter`] a folder of them.
+//! - A [`Cache`] holds what scans read and decoded, and bounds their memory.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+//! use stylobate_columnar::{
+//!     Cache, ScanRequest, col,
+//!     parquet::{ParquetOptions, ParquetWriter},
+//! };
+//! use stylobate_storage::{ByteSize, CacheOptions, Destination, Overwrite, SinkOptions, Sinks};
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! let file = folder.path().join("trips.parquet");
+//! let city: ArrayRef = Arc::new(StringArray::from(vec!["Oslo", "Bergen", "Oslo"]));
+//! let fare: ArrayRef = Arc::new(Int64Array::from(vec![7, 30, 9]));
+//! let trips = RecordBatch::try_from_iter([("city", city), ("fare", fare)])?;
+//!
+//! let sinks = Sinks::new(SinkOptions::default());
+//! let sink = sinks.open(&Destination::File(file.clone()), Overwrite::Refuse).await?;
+//! let mut writer = ParquetWriter::new(sink, "trips.parquet", trips.schema(), ParquetOptions::default())?;
+//! writer.write(&trips).await?;
+//! assert_eq!(writer.finish().await?.rows, 3);
+//!
+//! let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
+//! let cheap = ScanRequest::new(file.to_string_lossy())
+//!     .with_columns(["city"])
+//!     .with_filter(col("fare").lt(10))
+//!     .plan(&cache)
+//!     .await?;
+//! assert_eq!(cheap.collect().await?.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
 //!
 //! This crate opens no socket, and its only storage is [`stylobate_storage`].
 
