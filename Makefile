@@ -17,6 +17,8 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CARGO_DENY := $(TARGET)/tools/cargo-deny-0.20.2.installed
 MDBOOK := $(TARGET)/tools/mdbook-0.5.4.installed
 CORPUS := $(TARGET)/fuzz-corpus
+# Examples that assert their results; `cargo test` builds them.
+EXAMPLES := $(filter-out policies,$(basename $(notdir $(wildcard crates/*/examples/*.rs))))
 MUSL = $(shell uname -m)-unknown-linux-musl
 # What the tests in a browser and of the metrics need: Chromium, DuckDB-Wasm and promtool.
 DEBIAN := $(TARGET)/tools/debian
@@ -38,8 +40,9 @@ demo: release ## The main job on built-in defaults, with a table of what it meas
 
 test: test-rust test-clients test-python ## All tests: of the crates, with real clients, and of the Python package
 
-test-rust: ## The tests of the crates
+test-rust: ## The tests and the examples of the crates
 	cargo test --workspace --no-fail-fast
+	@for example in $(EXAMPLES); do echo $$example; $(TARGET)/debug/examples/$$example >/dev/null || exit 1; done
 
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
