@@ -60,6 +60,7 @@ impl GraphStore {
         }
     }
 
+    #[tracing::instrument(name = "store_create", level = "debug", skip_all, fields(store = place.name("")))]
     #[boxed]
     async fn create_at(place: GraphFolder, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
         let core = Arc::new(StoreCore::new(place, options)?);
@@ -107,6 +108,7 @@ impl GraphStore {
         }
     }
 
+    #[tracing::instrument(name = "store_open", level = "debug", skip_all, fields(store = place.name("")))]
     #[boxed]
     async fn open_at(place: GraphFolder, options: StoreOptions) -> Result<Self> {
         let core = Arc::new(StoreCore::new(place, options)?);
@@ -151,6 +153,7 @@ impl GraphStore {
     }
 
     /// Looks for newer versions: a listing, and a read if there is one.
+    #[tracing::instrument(name = "store_refresh", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn refresh(&self) -> Result<Snapshot> {
         let known = self.latest();

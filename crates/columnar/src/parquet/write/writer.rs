@@ -11,7 +11,8 @@ use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
 };
-use stylobate_storage::{Sealed, Sink};
+use stylobate_storage::{Sealed, Sink, without_credentials};
+use tracing::{Instrument, Span, field::Empty};
 
 use super::{
     chunk::MAX_NARROW,
@@ -60,6 +61,7 @@ pub struct ParquetWriter {
     row_groups: usize,
     /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
+    span: Span,
 }
 
 /// Result of writing a file.
@@ -83,6 +85,13 @@ impl ParquetWriter {
     ) -> Result<Self> {
         let name = name.into();
         let (kinds, footer) = Self::begin(&name, &schema, &options)?;
+        let span = tracing::debug_span!(
+            "write_parquet",
+            object = without_credentials(&name),
+            columns = schema.fields().len(),
+            rows = Empty,
+            bytes = Empty,
+        );
         Ok(Self {
             sink,
             name,
@@ -100,6 +109,7 @@ impl ParquetWriter {
             rows: 0,
             row_groups: 0,
             is_broken: false,
+            span,
         })
     }
 
@@ -196,7 +206,8 @@ impl ParquetWriter {
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
-        self.append(batch).await?;
+        let span = self.span.clone();
+        self.append(batch).instrument(span).await?;
         self.is_broken = false;
         Ok(())
     }
@@ -234,8 +245,9 @@ impl ParquetWriter {
     /// Writes the rest and the footer, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
-        let (written, sink) = self.end().await?;
-        sink.finish().await?;
+        let span = self.span.clone();
+        let (written, sink) = self.end().instrument(span.clone()).await?;
+        sink.finish().instrument(span).await?;
         Ok(written)
     }
 
@@ -273,6 +285,7 @@ impl ParquetWriter {
         })?;
         self.sink.write(&footer).await?;
         let written = Written { rows: self.rows, bytes: self.sink.position(), row_groups: self.row_groups };
+        self.span.record("rows", written.rows).record("bytes", written.bytes);
 
         Ok((written, self.sink))
     }

@@ -185,6 +185,7 @@ impl GraphWriter {
     }
 
     /// Gives all files their names, the graph's own last.
+    #[tracing::instrument(name = "graph_finish", level = "debug", skip_all, fields(graph = self.name))]
     #[boxed]
     pub async fn finish(mut self) -> Result<WrittenGraph> {
         self.begin()?;
@@ -261,6 +262,7 @@ impl GraphWriter {
         self.vertices.iter().filter_map(|vertices| vertices.keys.as_deref()).map(VertexKeyIndex::memory).sum()
     }
 
+    #[tracing::instrument(name = "graph_write_vertices", level = "debug", skip_all, fields(graph = self.name))]
     async fn write_vertices(
         &mut self,
         vertices: VertexWrite,
@@ -287,6 +289,7 @@ impl GraphWriter {
         Ok(count)
     }
 
+    #[tracing::instrument(name = "graph_write_edges", level = "debug", skip_all, fields(graph = self.name))]
     async fn write_edges(
         &mut self,
         edges: EdgeWrite,

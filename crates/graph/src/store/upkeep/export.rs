@@ -31,6 +31,12 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`GraphWriter`], and those of reading. No files are left.
+    #[tracing::instrument(
+        name = "store_export",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     #[boxed]
     pub async fn export_graphar(
         &self,

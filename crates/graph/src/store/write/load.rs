@@ -136,6 +136,7 @@ impl StoreWriter {
         Box::pin(self.load(load))
     }
 
+    #[tracing::instrument(name = "store_load", level = "debug", skip_all, fields(store = self.store().core().name()))]
     async fn load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
         if self.has_pending() {
             let reason =
