@@ -43,7 +43,8 @@ VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes", "crates/columnar/src/kernels/prefetch",
              "crates/columnar/src/kernels/utf8", "crates/storage/src/page_cache/disk/aligned",
-             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/interop/imported")
+             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/allocator",
+             "python/src/interop/imported")
 
 
 def main() -> int:
