@@ -22,13 +22,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Crate by crate, which crates of ours it may depend on.
 ARROWS = {
+    "client": set(),
     "storage": set(),
     "columnar": {"storage"},
     "datagen": {"columnar", "storage"},
     "graph": {"columnar", "storage"},
-    "server": {"columnar", "storage"},
-    "cli": {"columnar", "datagen", "graph", "server", "storage"},
-    "python": {"columnar", "datagen", "graph", "server", "storage"},
+    "server": {"client", "columnar", "storage"},
+    "cli": {"client", "columnar", "datagen", "graph", "server", "storage"},
+    "python": {"client", "columnar", "datagen", "graph", "server", "storage"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
     "store": {"columnar", "graph", "storage"},
