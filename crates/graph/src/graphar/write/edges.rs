@@ -100,10 +100,10 @@ impl EdgeWriter<'_> {
         }
 
         let mut lists = Vec::new();
-        let mut sorted = blocking(move || sorter.finish()).await?;
-        for (number, (list, arrangement)) in plan.info.adjacencies.iter().zip(arrangements).enumerate() {
+        let sorted = blocking(move || sorter.finish()).await?;
+        for ((list, arrangement), sorted) in plan.info.adjacencies.iter().zip(arrangements).zip(sorted) {
             let mut writer = AdjacencyListWriter::new(self.encoders, &plan.info, list, &schema, arrangement);
-            let mut edges = sorted.take(number).await?;
+            let mut edges = sorted.stream().await?;
             while let Some(batch) = edges.try_next().await? {
                 writer.write(&batch).await?;
             }

@@ -27,7 +27,6 @@ pub(crate) use self::{
     files::blocking::blocking,
     keys::{VertexKeyIndex, room::KeyInsertError},
     names::unwritable,
-    sort::runs::{SortRun, SortRunReader},
 };
 pub use self::{
     edges::request::EdgeWrite,

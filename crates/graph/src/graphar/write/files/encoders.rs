@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use stylobate_storage::{ByteSize, Sealed};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Error, Result,
     graphar::write::{options::GraphWriteOptions, progress::WriteProgressTracker},
+    slice_bytes::slice_bytes,
 };
 
 /// Concurrent files per thread: more than one, so that threads need not wait for sinks.
@@ -248,12 +249,4 @@ async fn encode(
     };
     let ended = output.end(&plan.file, sink).await?;
     Ok((plan.file, ended))
-}
-
-/// Returns the bytes of these rows alone, without other rows in shared buffers.
-pub(crate) fn slice_bytes(rows: &RecordBatch) -> usize {
-    let bytes = |column: &arrow::array::ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    rows.columns().iter().map(bytes).sum()
 }

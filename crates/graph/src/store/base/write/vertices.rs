@@ -22,7 +22,7 @@ use crate::{
         base::{
             VertexBaseInfo,
             keys::{KeyFences, KeysInfo, LookupKeys, file, folder},
-            keys_sort::{KeySorter, repeated, sort_folder},
+            keys_sort::{KeySorter, repeated},
         },
         budgeted::Budgeted,
         delta::deletion::DeletionSet,
@@ -239,7 +239,8 @@ impl BaseWriter {
         let keys = crate::PropertyType::of_arrow(field.data_type()).and_then(|of| VertexKeyIndex::of(&of));
         let keys = keys.ok_or_else(|| wrong(format!("{} is no key", field.data_type())))?;
         let share = self.memory.as_usize() / 4;
-        let sorter = KeySorter::new(&keys.arrow(), share, sort_folder(self.temporary_folder.as_deref()));
+        let folder = self.temporary_folder.clone().unwrap_or_else(std::env::temp_dir);
+        let sorter = KeySorter::new(&keys.arrow(), share, folder);
         let map = keep_keys.then_some(keys);
 
         Ok(VertexKeyCollector {
