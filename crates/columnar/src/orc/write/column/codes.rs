@@ -62,9 +62,9 @@ impl DictionaryStringEncoder {
     }
 
     /// Returns the bytes in memory, without the map, which is as long as the arriving dictionary: equal rows must make
-    /// equal stripes.
+    /// equal stripes. For the same reason rows count as a vector that doubles, whatever batches they arrive in.
     pub(super) fn memory(&self) -> usize {
-        let codes = self.rows.capacity() + self.seen.capacity();
+        let codes = self.rows.len().next_power_of_two() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
     }
 
