@@ -43,6 +43,7 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
+pub use kernels::interner::ValueInterner;
 pub use orc::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };

@@ -1,7 +1,7 @@
 //! Arrow IPC files with dictionaries. A column of such a file has one dictionary, which may grow from batch to batch,
 //! while a scan returns one dictionary per row group: their keys are remapped here.
 
-use std::{collections::HashMap, io::Write, sync::Arc};
+use std::{io::Write, sync::Arc};
 
 use anyhow::{Context, Result};
 use arrow::{
@@ -11,6 +11,7 @@ use arrow::{
     ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions},
     row::{RowConverter, SortField},
 };
+use stylobate_columnar::ValueInterner;
 
 use super::{
     encode::RowEncoder,
@@ -78,13 +79,14 @@ fn written(field: &FieldRef) -> FieldRef {
 struct GrowingDictionary {
     values: ArrayRef,
     rows: RowConverter,
-    numbers: HashMap<Box<[u8]>, i32>,
+    /// The values as rows.
+    interned: ValueInterner,
 }
 
 impl GrowingDictionary {
     fn new(values: &DataType) -> Result<Self> {
         let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
-        Ok(Self { values: new_empty_array(values), rows, numbers: HashMap::new() })
+        Ok(Self { values: new_empty_array(values), rows, interned: ValueInterner::default() })
     }
 
     /// Remaps the column to this dictionary, and adds its new values.
@@ -92,19 +94,17 @@ impl GrowingDictionary {
         let column = column.as_any_dictionary();
         let values = cast(column.values(), self.values.data_type())?;
         let rows = self.rows.convert_columns(std::slice::from_ref(&values))?;
-        let mut numbers = Vec::with_capacity(rows.num_rows());
+        let mut known = self.interned.values().len();
+        let codes = self.interned.intern_all(rows.iter().map(|row| row.data()));
+        let codes = codes.context("too many distinct values")?;
+        let mut numbers = Vec::with_capacity(codes.len());
         let mut added = Vec::new();
-        for (index, row) in rows.iter().enumerate() {
-            let number = match self.numbers.get(row.as_ref()) {
-                Some(number) => *number,
-                None => {
-                    let number = i32::try_from(self.numbers.len()).context("too many distinct values")?;
-                    self.numbers.insert(row.as_ref().into(), number);
-                    added.push(u32::try_from(index)?);
-                    number
-                }
-            };
-            numbers.push(number);
+        for (index, code) in codes.into_iter().enumerate() {
+            if code as usize == known {
+                added.push(u32::try_from(index)?);
+                known += 1;
+            }
+            numbers.push(i32::try_from(code).context("too many distinct values")?);
         }
 
         if !added.is_empty() {
