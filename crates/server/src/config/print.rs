@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stylobate_storage::without_credentials;
+use stylobate_storage::{format_duration, without_credentials};
 
 use super::{
     AccessKeyConfig, CorsRule, Provenance, Setting,
@@ -154,12 +154,12 @@ impl ConfigReport {
 /// Formats a CORS rule as in a file.
 fn cors(rule: &CorsRule) -> String {
     format!(
-        "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = \"{}s\" }},",
+        "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = {} }},",
         list(&rule.origins),
         list(&rule.methods),
         list(&rule.headers),
         list(&rule.expose),
-        rule.max_age.as_secs()
+        quoted(&format_duration(rule.max_age))
     )
 }
 

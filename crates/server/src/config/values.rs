@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration, without_credentials};
+use stylobate_storage::{
+    ByteSize, Consistency, EvictionPolicy, format_duration, parse_positive_duration, without_credentials,
+};
 
 use super::{
     CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
@@ -62,11 +64,8 @@ impl SettingResolver<'_> {
 
     /// Resolves a setting that is a duration.
     fn duration(&mut self, setting: Setting, default: Duration) -> Result<Duration> {
-        let value = self.sourced(setting, default, |text| {
-            let time = parse_duration(text).filter(|time| !time.is_zero());
-            time.ok_or_else(|| format!("{text:?} is not a time: write 500ms, 30s, 5m or 1h"))
-        })?;
-        self.report.text(setting, &Consistency::Ttl(value.value).to_string(), &value.from);
+        let value = self.sourced(setting, default, parse_positive_duration)?;
+        self.report.text(setting, &format_duration(value.value), &value.from);
         Ok(value.value)
     }
 
