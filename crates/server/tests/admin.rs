@@ -81,11 +81,11 @@ fn write_settled(path: &Path, size: usize) {
 fn config(folder: &Path) -> NodeConfig {
     let mut config = NodeConfig::default();
     config.buckets.push(BucketConfig::new("lake", folder.to_str().unwrap()));
-    config.cache.memory = ByteSize::mib(64);
-    config.server.listen.set_port(0);
-    config.server.admin.set_port(0);
-    config.server.flight = None;
-    config.server.drain_timeout = Duration::from_secs(5);
+    config.settings.memory = ByteSize::mib(64);
+    config.settings.listen.set_port(0);
+    config.settings.admin.set_port(0);
+    config.settings.flight = None;
+    config.settings.drain_timeout = Duration::from_secs(5);
     config
 }
 
@@ -137,7 +137,7 @@ fn config_over(origin: SocketAddr) -> NodeConfig {
         options: [("allow_http".into(), "true".into())].into(),
         ..BucketConfig::new("far", url)
     }];
-    config.server.attempts = 1;
+    config.settings.attempts = 1;
     config
 }
 
@@ -270,7 +270,7 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
     let (silent, _silent) = origin_that_answers("").await;
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut config = config_over(missing);
-    config.server.deadline = Duration::from_millis(300);
+    config.settings.deadline = Duration::from_millis(300);
 
     for (name, origin) in [("busy", busy), ("silent", silent), ("gone", gone)] {
         let options = [
@@ -383,7 +383,7 @@ async fn a_taken_port_is_an_error_that_names_the_door() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = config(folder.path());
-    config.server.admin = taken.local_addr().unwrap();
+    config.settings.admin = taken.local_addr().unwrap();
     let error = Doors::bind(&config).await.unwrap_err();
     assert!(error.to_string().contains("the admin door"), "{error}");
     assert!(error.to_string().contains("--admin"), "{error}");
@@ -394,7 +394,7 @@ async fn a_taken_port_is_an_error_that_names_the_door() {
 async fn a_door_beyond_loopback_needs_keys() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path());
-    config.server.listen = "0.0.0.0:0".parse().unwrap();
+    config.settings.listen = "0.0.0.0:0".parse().unwrap();
     assert!(matches!(Doors::bind(&config).await, Err(ServerError::Exposed { door: "s3", .. })));
 }
 
@@ -433,7 +433,7 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
 async fn a_drain_cuts_off_what_takes_too_long() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path());
-    config.server.drain_timeout = Duration::from_millis(300);
+    config.settings.drain_timeout = Duration::from_millis(300);
     let doors = Doors::bind(&config).await.unwrap();
     let admin = doors.admin_address();
     let (stop, stopped) = oneshot::channel::<()>();

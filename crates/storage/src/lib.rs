@@ -28,6 +28,7 @@
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
 mod budget;
+mod duration;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -52,6 +53,7 @@ mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
+pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use latency::{LatencyCounts, LatencyHistogram};
@@ -84,6 +86,4 @@ pub use steady_instant::SteadyInstant;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;
-pub use versions::freshness::{
-    Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration,
-};
+pub use versions::freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat};

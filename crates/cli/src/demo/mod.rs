@@ -110,10 +110,10 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
 fn config() -> NodeConfig {
     let mut config = NodeConfig::default();
     config.buckets.push(BucketConfig::new(BUCKET, "memory:///"));
-    config.cache.memory = ByteSize::mib(256);
-    config.server.listen.set_port(0);
-    config.server.admin.set_port(0);
-    config.server.flight = None;
+    config.settings.memory = ByteSize::mib(256);
+    config.settings.listen.set_port(0);
+    config.settings.admin.set_port(0);
+    config.settings.flight = None;
     config
 }
 

@@ -62,10 +62,10 @@ impl Running {
             let url = folder.path().join(bucket);
             config.buckets.push(BucketConfig::new(bucket, url.to_str().unwrap()));
         }
-        config.cache.memory = ByteSize::mib(64);
-        config.server.listen.set_port(0);
-        config.server.admin.set_port(0);
-        config.server.flight = Some(([127, 0, 0, 1], 0).into());
+        config.settings.memory = ByteSize::mib(64);
+        config.settings.listen.set_port(0);
+        config.settings.admin.set_port(0);
+        config.settings.flight = Some(([127, 0, 0, 1], 0).into());
         change(&mut config);
         let doors = Doors::bind(&config).await.unwrap();
         let node = Node::open(&config).await.unwrap();
