@@ -21,7 +21,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use futures::{Stream, StreamExt, stream::BoxStream};
-use stylobate_columnar::stream_from_thread;
+use stylobate_storage::{run_blocking, stream_from_thread};
 
 use self::{
     buffer::{BufferedEdges, EdgeSortBuffer},
@@ -29,7 +29,6 @@ use self::{
     order::AdjacencyLayout,
     runs::SortRun,
 };
-use super::files::blocking::blocking;
 use crate::{Error, Result};
 
 /// Runs merged at a time.
@@ -198,9 +197,9 @@ impl SortedEdges {
         let levels = std::mem::take(&mut list.levels);
         let threads = self.threads;
         if let Some(edges) = self.held.clone() {
-            let (edges, order) = blocking(move || {
+            let (edges, order) = run_blocking(move || {
                 let order = arrangement.sort(&edges, threads);
-                Ok((edges, order))
+                (edges, order)
             })
             .await?;
             let rows = batch_rows(self.share, edges.row_bytes());
@@ -224,10 +223,11 @@ fn gathered(
     let batches = starts.map(move |start| {
         let edges = edges.clone();
         let order = order.clone();
-        blocking(move || {
+        let gather = move || {
             let end = order.len().min(start + rows);
             edges.gather(order.get(start..end).unwrap_or_default())
-        })
+        };
+        async move { run_blocking(gather).await? }
     });
 
     futures::stream::iter(batches).buffered(threads.max(AHEAD))
