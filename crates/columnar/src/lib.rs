@@ -47,7 +47,6 @@ pub use kernels::interner::ValueInterner;
 pub use orc::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
-pub use parallel::thread_stream::stream_from_thread;
 pub use parquet::decryption::Decryption;
 pub use parquet::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,

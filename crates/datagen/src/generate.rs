@@ -7,6 +7,7 @@
 use std::num::NonZeroUsize;
 
 use futures::future::BoxFuture;
+use stylobate_storage::run_blocking;
 
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
@@ -221,11 +222,11 @@ impl GenerateRequest {
         let mut sums = Checksums::with_columns(schema.fields().len());
         let mut bytes = 0;
         loop {
-            let taken = tokio::task::spawn_blocking(move || {
+            let (rest, chunk) = run_blocking(move || {
                 let chunk = chunks.next();
                 (chunks, chunk)
-            });
-            let (rest, chunk) = taken.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
+            })
+            .await?;
             chunks = rest;
             let Some(chunk) = chunk else { break };
 

@@ -28,7 +28,7 @@ use opentelemetry_sdk::{
     propagation::TraceContextPropagator,
     trace::{SdkTracer, SdkTracerProvider},
 };
-use stylobate_storage::without_credentials;
+use stylobate_storage::{run_blocking, without_credentials};
 
 pub(crate) use self::span::RequestSpan;
 use self::{collector::CollectorClient, span::ChildSpans};
@@ -104,7 +104,7 @@ impl Traces {
     /// Delivers the remaining spans, for at most five seconds. No span is delivered after that.
     pub(crate) async fn close(&self) {
         let provider = self.provider.clone();
-        let closing = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
+        let closing = run_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
         if let Ok(Err(error)) = closing.await {
             tracing::debug!(%error, "the last spans were not delivered");
         }

@@ -1,6 +1,9 @@
 //! The admin door over a socket: health, statistics, metrics, warming and eviction, keys, and the drain.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
+#[path = "../../storage/tests/support/eventually.rs"]
+mod eventually;
+
 use std::{
     fs,
     net::SocketAddr,
@@ -9,6 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use eventually::eventually;
 use serde_json::{Value, json};
 use stylobate_server::{
     Doors, Node, ServerError, check_origins,
@@ -155,7 +159,8 @@ async fn a_node_is_ready_while_its_origins_answer_and_healthy_all_the_time() {
     assert_eq!(get("/readyz").await.status, 200);
 
     answering.abort();
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    // The node remembers an answer of its origin for two seconds.
+    eventually("the node not to be ready", async || get("/readyz").await.status != 200).await;
     let answer = get("/readyz").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert_eq!(answer.json()["failing"][0]["bucket"], "far");
@@ -415,6 +420,10 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     tokio::time::sleep(Duration::from_millis(200)).await;
 
     running.stop.send(()).unwrap();
+    for door in [running.admin, running.s3] {
+        eventually("the door to be closed", async || TcpStream::connect(door).await.is_err()).await;
+    }
+
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(TcpStream::connect(running.admin).await.is_err());
     assert!(TcpStream::connect(running.s3).await.is_err());

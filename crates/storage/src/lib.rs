@@ -49,6 +49,7 @@ mod sink;
 mod size;
 mod stats;
 mod steady_instant;
+mod threads;
 mod upload;
 mod versions;
 
@@ -83,6 +84,8 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use stats::ReadStats;
 pub use steady_instant::SteadyInstant;
+pub use threads::blocking::{BlockingWorkError, run_blocking};
+pub use threads::thread_stream::stream_from_thread;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;

@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
+use stylobate_storage::run_blocking;
 use tokio::sync::mpsc;
 
 use super::{
@@ -51,7 +52,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     let bytes = progress.byte_count();
     let before = bytes.get();
     let counted = CountedFile { file, bytes: bytes.clone() };
-    let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
+    let writer = run_blocking(move || write(&schema, format, &bound, counted, waiting));
 
     let mut rows = 0;
     let mut failed = None;

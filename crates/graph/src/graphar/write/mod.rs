@@ -24,7 +24,6 @@ mod vertices;
 /// Internals that the graph store uses.
 pub(crate) use self::{
     edges::list_writer::WrittenAdjacencyList,
-    files::blocking::blocking,
     keys::{VertexKeyIndex, room::KeyInsertError},
     names::unwritable,
 };

@@ -16,13 +16,12 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use futures::{Stream, StreamExt, stream::BoxStream};
-use stylobate_columnar::stream_from_thread;
+use stylobate_storage::{run_blocking, stream_from_thread};
 
 use self::{
     buffer::{BufferedEdges, EdgeSortBuffer},
     order::AdjacencyLayout,
 };
-use super::files::blocking::blocking;
 use crate::{
     Error, Result,
     sort::{SpilledRuns, batch_rows},
@@ -125,9 +124,9 @@ impl SortedEdges {
     pub(super) async fn stream(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         match self {
             Self::Buffered { edges, arrangement, rows, threads } => {
-                let (edges, order) = blocking(move || {
+                let (edges, order) = run_blocking(move || {
                     let order = arrangement.sort(&edges, threads);
-                    Ok((edges, order))
+                    (edges, order)
                 })
                 .await?;
                 Ok(gathered(edges, order, rows, threads).boxed())
@@ -149,10 +148,11 @@ fn gathered(
     let batches = starts.map(move |start| {
         let edges = edges.clone();
         let order = order.clone();
-        blocking(move || {
+        let gather = move || {
             let end = order.len().min(start + rows);
             edges.gather(order.get(start..end).unwrap_or_default())
-        })
+        };
+        async move { run_blocking(gather).await? }
     });
 
     futures::stream::iter(batches).buffered(threads.max(AHEAD))

@@ -5,9 +5,8 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use stylobate_columnar::CsvEncoder;
-use stylobate_storage::Sink;
+use stylobate_storage::{Sink, run_blocking};
 
-use super::blocking::blocking;
 use crate::{Result, graphar::write::names::unwritable};
 
 /// Writes one file.
@@ -25,7 +24,7 @@ impl CsvChunkWriter {
     pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let rows = rows.clone();
         let name = self.name.clone();
-        let text = blocking(move || encode(&rows, name)).await?;
+        let text = run_blocking(move || encode(&rows, name)).await??;
         Ok(self.sink.write(&text).await?)
     }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use stylobate_storage::{ByteSize, Sealed};
+use stylobate_storage::{ByteSize, Sealed, run_blocking};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -186,7 +186,7 @@ impl ChunkEncoderPool {
     pub(crate) async fn give_up(&mut self) {
         self.tasks.shutdown().await;
         let sealed = std::mem::take(&mut self.sealed);
-        if let Err(error) = tokio::task::spawn_blocking(move || drop(sealed)).await {
+        if let Err(error) = run_blocking(move || drop(sealed)).await {
             tracing::warn!(%error, "unfinished files not removed");
         }
     }

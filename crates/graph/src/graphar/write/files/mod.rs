@@ -1,6 +1,5 @@
 //! Files of a graph that are being written: encoders, outputs and progress.
 
-pub(super) mod blocking;
 pub(super) mod chunk_file;
 pub(super) mod csv_file;
 pub(super) mod encoders;

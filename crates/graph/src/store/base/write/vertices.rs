@@ -11,13 +11,13 @@ use arrow::{
 use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter};
-use stylobate_storage::{Destination, Overwrite, Sinks};
+use stylobate_storage::{Destination, Overwrite, Sinks, run_blocking};
 use tokio::sync::mpsc;
 
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
     Error, GraphWriter, Result, VertexWrite,
-    graphar::{KeyInsertError, VertexKeyIndex, blocking, gathering, unwritable},
+    graphar::{KeyInsertError, VertexKeyIndex, gathering, unwritable},
     store::{
         base::{
             VertexBaseInfo,
@@ -187,7 +187,7 @@ impl BaseWriter {
             async move {
                 let held = tap.lock().take();
                 let Some(mut held) = held else { return Ok(batch) };
-                let (held, batch) = blocking(move || held.take(&batch).map(|()| (held, batch))).await?;
+                let (held, batch) = run_blocking(move || held.take(&batch).map(|()| (held, batch))).await??;
                 *tap.lock() = Some(held);
                 Ok(batch)
             }
@@ -271,7 +271,7 @@ impl BaseWriter {
         let of = of.to_owned();
         let column = column.to_owned();
         let is_text = *schema.field(0).data_type() == DataType::Utf8;
-        let sort = blocking(move || {
+        let sort = run_blocking(move || {
             let mut fences =
                 if is_text { KeyFences::Texts(Vec::new()) } else { KeyFences::Numbers(Vec::new()) };
             let mut before: Option<RecordBatch> = None;
@@ -312,7 +312,7 @@ impl BaseWriter {
 
         let written =
             files.buffer_unordered(REQUESTS / 2).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
-        let (fences, bytes) = futures::future::try_join(sort, written).await?;
+        let (fences, bytes) = futures::future::try_join(async { sort.await? }, written).await?;
         Ok((KeysInfo { count, chunk_size, fences }, bytes))
     }
 }
