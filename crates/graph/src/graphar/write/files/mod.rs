@@ -2,6 +2,6 @@
 
 pub(super) mod blocking;
 pub(super) mod chunk_file;
-pub(super) mod csv_file;
+pub(super) mod csv_rows;
 pub(super) mod encoders;
 pub(super) mod output;
