@@ -27,6 +27,7 @@ mod recent;
 mod scan;
 mod sequential;
 mod table;
+mod writer;
 
 pub use cache::Cache;
 pub use cache::column_stats::ColumnStats;
@@ -34,7 +35,7 @@ pub use cache::columns_use::ColumnsUse;
 pub use csv::text_file::TextKind;
 pub use csv::{CsvEncoder, CsvReader};
 pub use dataset::{
-    DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
+    DatasetMode, DatasetOptions, DatasetWriter, TableOutput, UnknownDatasetModeError, WrittenDataset,
 };
 pub use error::{Error, Result};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -62,3 +63,4 @@ pub use sequential::{
 pub use table::locate::Source;
 pub use table::type_name::parse_type;
 pub use table::{Dictionaries, Strings};
+pub use writer::{FileOptions, RowEncoder, TableWriter, UnknownWriteFormatError, WriteFormat};

@@ -216,8 +216,7 @@ impl GenerateRequest {
 
         let sink = output.sink(&file.path).await?;
         let name = output.name_of(&file.path);
-        let mut writer =
-            TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
+        let mut writer = TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink)?;
 
         let mut sums = Checksums::with_columns(schema.fields().len());
         let mut bytes = 0;

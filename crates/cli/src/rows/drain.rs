@@ -1,5 +1,5 @@
-//! Writes batches on a thread of its own: an output may block, such as a pipe without a reader, and must not keep the
-//! process from ending.
+//! Writes batches on a thread of its own, not through a sink: an output may block, such as a pipe without a reader, and
+//! must not keep the process from ending.
 
 use std::{
     fs::File,
@@ -13,7 +13,8 @@ use stylobate_storage::run_blocking;
 use tokio::sync::mpsc;
 
 use super::{
-    ProgressDisplay, RowDestination, RowFormat, TableLimits, encoders::encoder, progress::ByteCount,
+    ProgressDisplay, RowDestination, RowFormat, TableLimits, output_encoder::OutputEncoder,
+    progress::ByteCount,
 };
 use crate::out::of_output;
 
@@ -103,7 +104,8 @@ fn write(
 ) -> Result<()> {
     let mut file = file;
     {
-        let mut out = encoder(format, schema, bound, BufWriter::with_capacity(BUFFER, &mut file))?;
+        let buffered = BufWriter::with_capacity(BUFFER, &mut file);
+        let mut out = OutputEncoder::new(format, schema, bound, buffered)?;
         loop {
             match waiting.blocking_recv() {
                 Some(DrainMessage::Batch(batch)) => out.write(&batch)?,

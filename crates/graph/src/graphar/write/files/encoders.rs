@@ -230,7 +230,7 @@ async fn encode(
     mut queue: mpsc::UnboundedReceiver<EncoderMessage>,
 ) -> Result<(String, FinishedFile)> {
     let sink = output.open(&plan.file).await?;
-    let mut encoder = ChunkFileWriter::new(&plan, encoding, output.name_of(&plan.file), sink).await?;
+    let mut encoder = ChunkFileWriter::new(&plan, encoding, output.name_of(&plan.file), sink)?;
     let ended = |reason: &str| Error::Ended { reason: format!("{}: {reason}", plan.file) };
     loop {
         let message = queue.recv().await.ok_or_else(|| ended("it was given up"))?;
