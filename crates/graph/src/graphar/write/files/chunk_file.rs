@@ -4,9 +4,9 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use stylobate_columnar::{
     Compression, FileOptions, OrcCompression, OrcOptions, ParquetOptions, TableWriter, WriteFormat,
 };
-use stylobate_storage::{ByteSize, Sink};
+use stylobate_storage::{ByteSize, Sink, run_blocking};
 
-use super::{blocking::blocking, csv_rows::encode};
+use super::csv_rows::encode;
 use crate::{FileType, Result, graphar::write::names::check_file_type};
 
 /// Minimum rows per file for a thread per column.
@@ -62,7 +62,7 @@ impl ChunkFileWriter {
         // Rows of a graph are read by number, so that no line may be empty.
         let batch = rows.clone();
         let name = self.name.clone();
-        let text = blocking(move || encode(&batch, name)).await?;
+        let text = run_blocking(move || encode(&batch, name)).await??;
         Ok(self.writer.write_encoded(&text, rows.num_rows()).await?)
     }
 
