@@ -8,8 +8,8 @@ use arrow::{
     datatypes::Int64Type,
 };
 use stylobate_columnar::{
-    Cache, Predicate, ScanRequest,
-    parquet::{ParquetOptions, ParquetWriter, Written},
+    Cache, Predicate, ScanRequest, Written,
+    parquet::{ParquetOptions, ParquetWriter},
 };
 use stylobate_storage::{ByteSize, CacheOptions, Destination, Overwrite, SinkOptions, Sinks};
 

@@ -3,7 +3,8 @@
 //!
 //! - A [`ScanRequest`] describes a scan, [`ScanRequest::plan`] finds the files and decides the schema, and
 //!   [`Scan::stream`] returns record batches in the order of files and rows.
-//! - [`parquet::ParquetWriter`] and [`orc::OrcWriter`] write one file, [`DatasetWriter`] a folder of them.
+//! - A [`TableWriter`] writes one file of any format, [`parquet::ParquetWriter`] and [`orc::OrcWriter`] one of theirs, and
+//!   a [`DatasetWriter`] a folder of files.
 //! - A [`Cache`] holds what scans read and decoded, and bounds their memory.
 //!
 //! ```
@@ -63,6 +64,8 @@ mod recent;
 mod scan;
 mod sequential;
 mod table;
+mod writer;
+mod written;
 
 pub use cache::Cache;
 pub use cache::column_stats::ColumnStats;
@@ -70,7 +73,7 @@ pub use cache::columns_use::ColumnsUse;
 pub use csv::text_file::TextKind;
 pub use csv::{CsvEncoder, CsvReader};
 pub use dataset::{
-    DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
+    DatasetMode, DatasetOptions, DatasetWriter, TableOutput, UnknownDatasetModeError, WrittenDataset,
 };
 pub use error::{Error, Result};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -79,7 +82,7 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
-pub use parallel::thread_stream::stream_from_thread;
+pub use kernels::interner::ValueInterner;
 pub use predicate::row_filter::RowFilter;
 pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
@@ -90,3 +93,5 @@ pub use sequential::{
 pub use table::locate::Source;
 pub use table::type_name::parse_type;
 pub use table::{Dictionaries, Strings};
+pub use writer::{FileOptions, RowEncoder, TableWriter, UnknownWriteFormatError, WriteFormat};
+pub use written::Written;

@@ -51,6 +51,8 @@ mod error;
 pub mod fuzzing;
 pub mod graphar;
 mod property_type;
+mod slice_bytes;
+mod sort;
 pub mod store;
 mod unknown_name;
 

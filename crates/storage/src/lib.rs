@@ -29,6 +29,7 @@
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
 mod budget;
+mod duration;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -49,10 +50,12 @@ mod sink;
 mod size;
 mod stats;
 mod steady_instant;
+mod threads;
 mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
+pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use latency::{LatencyCounts, LatencyHistogram};
@@ -82,9 +85,9 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use stats::ReadStats;
 pub use steady_instant::SteadyInstant;
+pub use threads::blocking::{BlockingWorkError, run_blocking};
+pub use threads::thread_stream::stream_from_thread;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;
-pub use versions::freshness::{
-    Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration,
-};
+pub use versions::freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat};

@@ -12,7 +12,7 @@ use stylobate_storage::{ByteSize, Destination, SinkOptions, Sinks};
 
 use super::*;
 use crate::{
-    Error, Result,
+    Error, FileOptions, Result, WriteFormat,
     orc::OrcOptions,
     parquet::{ColumnOptions, ParquetOptions},
 };
@@ -294,4 +294,16 @@ async fn objects_are_written_in_every_mode() {
     }
 
     assert_eq!(found, [3, 3, 3]);
+}
+
+#[tokio::test]
+async fn formats_without_a_mark_of_their_writer_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+
+    for format in [WriteFormat::Csv, WriteFormat::Json, WriteFormat::ArrowFile, WriteFormat::ArrowStream] {
+        let refused = new(&path, &keyed(&["a"]), format, &DatasetOptions::default()).await.unwrap_err();
+        assert!(refused.to_string().ends_with(&format!("not {format}")), "{refused}");
+    }
+    assert!(!path.exists());
 }

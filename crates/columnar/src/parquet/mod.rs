@@ -31,7 +31,7 @@ pub use self::{
     decryption::Decryption,
     write::{
         ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-        StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+        StatisticsLevel, UnknownCompressionError, UnknownOptionError,
     },
 };
 use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};

@@ -8,7 +8,7 @@ use arrow::{
 };
 use async_recursion::async_recursion as boxed;
 use orc_rust::proto;
-use stylobate_storage::{Sealed, Sink, without_credentials};
+use stylobate_storage::{Sink, without_credentials};
 use tracing::{Instrument, Span, field::Empty};
 
 use super::{
@@ -184,7 +184,8 @@ impl OrcWriter {
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
-        self.append(batch).await?;
+        let span = self.span.clone();
+        self.append(batch).instrument(span).await?;
         self.is_broken = false;
         Ok(())
     }
@@ -233,18 +234,18 @@ impl OrcWriter {
     #[boxed]
     pub async fn finish(self) -> Result<OrcWritten> {
         let span = self.span.clone();
-        let (written, sink) = self.end().instrument(span.clone()).await?;
+        let (written, sink) = self.end().await?;
         sink.finish().instrument(span).await?;
         Ok(written)
     }
 
-    /// Writes the rest and the footer; only the name is missing.
-    pub(crate) async fn seal(self) -> Result<(OrcWritten, Sealed)> {
-        let (written, sink) = self.end().await?;
-        Ok((written, sink.seal().await?))
+    /// Writes the rest and the footer, and returns the sink that has all bytes.
+    pub(crate) async fn end(self) -> Result<(OrcWritten, Box<dyn Sink>)> {
+        let span = self.span.clone();
+        self.end_file().instrument(span).await
     }
 
-    async fn end(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
+    async fn end_file(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_stripe().await?;
         self.begin_file().await?;

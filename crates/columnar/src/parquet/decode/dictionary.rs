@@ -14,10 +14,9 @@ use crate::{
         ParquetBytes, ParquetFile,
         footer::is_dictionary_encoding,
         pages::{
-            DataPage, DecodeScratch, FlatPage, FlatPageReader,
-            distinct::ValueInterner,
-            levels,
+            DataPage, DecodeScratch, FlatPage, FlatPageReader, levels,
             plain::{self, PlainStringDecoder},
+            plain_dictionary::PlainDictionary,
         },
     },
 };
@@ -47,14 +46,14 @@ enum ChunkDictionary<'d> {
     /// Fixed number of values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
     /// Values to which new ones are added.
-    Growing(&'d mut ValueInterner),
+    Growing(&'d mut PlainDictionary),
 }
 
 impl ChunkDictionary<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Fixed { count, .. } => *count,
-            Self::Growing(distinct) => distinct.len(),
+            Self::Growing(dictionary) => dictionary.values.len(),
         }
     }
 }
@@ -104,14 +103,14 @@ impl FlatChunk<'_> {
 
     /// Decodes with a dictionary that grows.
     fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, String> {
-        let room = std::mem::take(&mut scratch.distinct);
+        let reused = std::mem::take(&mut scratch.dictionary);
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
         let count = page.count;
         let most = page.count.saturating_add(self.rows());
-        let mut distinct = ValueInterner::within(room, self.descriptor, page.values, count, most)?;
-        let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut distinct));
-        scratch.distinct = distinct.into_room();
+        let mut dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, most)?;
+        let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut dictionary));
+        scratch.dictionary = dictionary.into_scratch();
         coded?.map(Self::narrowest).transpose()
     }
 
@@ -167,8 +166,8 @@ impl FlatChunk<'_> {
                     None if count == 0 => {}
                     None => return Err("a page of codes is empty".to_owned()),
                 },
-                ChunkDictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
-                    distinct.append(page.values, count, |codes| into.extend(codes))?;
+                ChunkDictionary::Growing(growing) if page.encoding == Encoding::PLAIN => {
+                    growing.append(page.values, count, |codes| into.extend(codes))?;
                 }
                 _ => return Ok(None),
             }
@@ -186,9 +185,9 @@ impl FlatChunk<'_> {
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
             ChunkDictionary::Fixed { values, .. } => values,
-            ChunkDictionary::Growing(distinct) => {
-                let count = distinct.len();
-                self.values(distinct.as_plain(), count)?
+            ChunkDictionary::Growing(growing) => {
+                let count = growing.values.len();
+                self.values(growing.as_plain(), count)?
             }
         };
 

@@ -11,7 +11,7 @@ use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
 };
-use stylobate_storage::{Sealed, Sink, without_credentials};
+use stylobate_storage::{Sink, without_credentials};
 use tracing::{Instrument, Span, field::Empty};
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     parallel::{guarded, in_parallel},
 };
 use crate::{
-    Error, Result,
+    Error, Result, Written,
     file::{dataset_mark::DATASET_KEY, promised},
     kernels::weight::{weight, weight_of, weight_of_rows},
 };
@@ -62,17 +62,6 @@ pub struct ParquetWriter {
     /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
     span: Span,
-}
-
-/// Result of writing a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Number of rows.
-    pub rows: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Number of row groups.
-    pub row_groups: usize,
 }
 
 impl ParquetWriter {
@@ -246,18 +235,18 @@ impl ParquetWriter {
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
         let span = self.span.clone();
-        let (written, sink) = self.end().instrument(span.clone()).await?;
+        let (written, sink) = self.end().await?;
         sink.finish().instrument(span).await?;
         Ok(written)
     }
 
-    /// Writes the rest and the footer; only the name is missing.
-    pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
-        let (written, sink) = self.end().await?;
-        Ok((written, sink.seal().await?))
+    /// Writes the rest and the footer, and returns the sink that has all bytes.
+    pub(crate) async fn end(self) -> Result<(Written, Box<dyn Sink>)> {
+        let span = self.span.clone();
+        self.end_file().instrument(span).await
     }
 
-    async fn end(mut self) -> Result<(Written, Box<dyn Sink>)> {
+    async fn end_file(mut self) -> Result<(Written, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_row_group().await?;
         if self.sink.position() == 0 {
