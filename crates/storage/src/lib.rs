@@ -27,7 +27,11 @@
 //!
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
+#![deny(clippy::indexing_slicing)]
+
 mod budget;
+mod byte_reader;
+mod corrupt;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -40,6 +44,7 @@ mod object;
 mod object_headers;
 mod origin;
 mod page_cache;
+#[expect(clippy::indexing_slicing, reason = "slots and links are the policy's own")]
 mod policy;
 mod read;
 mod redacted;
@@ -52,6 +57,8 @@ mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
+pub use byte_reader::{ByteReader, unzigzag};
+pub use corrupt::Corrupt;
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use latency::{LatencyCounts, LatencyHistogram};
