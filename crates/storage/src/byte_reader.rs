@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(varint(&[0x80; 9]), Ok(None));
         assert_eq!(varint(&[]), Ok(None));
         assert!(varint(&[0x80; 10]).is_err());
-        assert_eq!([0, 1, 2, u64::MAX].map(unzigzag), [0, -1, 1, i64::MIN]);
+        assert_eq!([0, 1, 2, 3, u64::MAX].map(unzigzag), [0, -1, 1, -2, i64::MIN]);
     }
 }
