@@ -4,6 +4,8 @@
 //! cache that scans use, as whole columns, so that every reader finds columns that were decoded once, whatever it
 //! selects.
 
+#![deny(clippy::indexing_slicing)]
+
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
