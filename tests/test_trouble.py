@@ -197,7 +197,8 @@ def test_a_client_that_goes_away_cancels_nothing_for_others(
         gone.recv(1000)
         stays = threading.Thread(target=lambda: got.append(request(node.endpoint, "GET", f"/lake/{prefix}a").body))
         stays.start()
-        time.sleep(0.1)
+        # Both read, unless the second has already got everything.
+        wait_for("both to read", lambda: not stays.is_alive() or node.stats()["requests"]["in_flight"] == 2)
         gone.close()
         stays.join()
     finally:

@@ -2,7 +2,7 @@
 """Checks that the code keeps the rules of ARCHITECTURE.md. Prints a line for each violation.
 
 Checked are: the paths that ARCHITECTURE.md names, the arrows between our crates, which crate may name which
-dependency, names and first lines of source files, circles of modules, `unsafe`.
+dependency, names and first lines of source files, circles of modules, `unsafe`, and where threads begin.
 
 `--map [FOLDER ...]` checks nothing: it prints the path and the first doc line of each source file, of all crates or
 of the folders given.
@@ -22,13 +22,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Crate by crate, which crates of ours it may depend on.
 ARROWS = {
+    "client": set(),
     "storage": set(),
     "columnar": {"storage"},
     "datagen": {"columnar", "storage"},
     "graph": {"columnar", "storage"},
-    "server": {"columnar", "storage"},
-    "cli": {"columnar", "datagen", "graph", "server", "storage"},
-    "python": {"columnar", "datagen", "graph", "server", "storage"},
+    "server": {"client", "columnar", "storage"},
+    "cli": {"client", "columnar", "datagen", "graph", "server", "storage"},
+    "python": {"client", "columnar", "datagen", "graph", "server", "storage"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
     "store": {"columnar", "graph", "storage"},
@@ -43,7 +44,14 @@ VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes", "crates/columnar/src/kernels/prefetch",
              "crates/columnar/src/kernels/utf8", "crates/storage/src/page_cache/disk/aligned",
-             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/interop/imported")
+             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/allocator",
+             "python/src/interop/imported")
+# Files whose code, apart from tests, may start threads by themselves.
+THREADS_IN = ("crates/storage/src/threads/", "crates/storage/src/sink/mod.rs", "crates/storage/src/sink/sync.rs",
+              "crates/storage/src/page_cache/disk/mod.rs", "crates/storage/src/page_cache/disk/sync.rs",
+              "crates/storage/src/page_cache/disk/recover.rs", "crates/graph/src/graphar/write/sort/order.rs",
+              "crates/datagen/src/ordered.rs", "crates/server/src/traces.rs", "crates/cli/src/replay/play.rs")
+STARTS_A_THREAD = re.compile(r"\bspawn_blocking\b|\bthread::(?:spawn|scope|Builder)\b")
 
 
 def main() -> int:
@@ -52,7 +60,8 @@ def main() -> int:
 
     manifests = [path for pattern in MANIFESTS for path in sorted(ROOT.glob(pattern))]
     crates = {path.parent.name: path.parent for path in manifests}
-    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), files(crates), circles(crates)]
+    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), threads(crates), files(crates),
+              circles(crates)]
     lines = [line for check in checks for line in check]
     print(*lines, sep="\n", end="\n" if lines else "")
     return int(any(not line.startswith("warning: ") for line in lines))
@@ -162,6 +171,18 @@ def names_in_sources(crates: dict[str, Path]) -> Iterator[str]:
                     yield f"{where(path)}:{number}: {crate} may not name {found[1] or found[2]}"
                 if re.search(r"\bunsafe\b", line) and not where(path).startswith(UNSAFE_IN):
                     yield f"{where(path)}:{number}: unsafe is allowed in {' and '.join(UNSAFE_IN)} only"
+
+
+def threads(crates: dict[str, Path]) -> Iterator[str]:
+    """Threads begin in storage/src/threads, and where THREADS_IN lists an exception."""
+    for crate, folder in crates.items():
+        for path in rust_files(folder / "src"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            if "bench" in folder.parts or "tests" in parts or where(path).startswith(THREADS_IN):
+                continue
+            for number, line in enumerate(without_tests(code(path)).splitlines(), 1):
+                if STARTS_A_THREAD.search(line):
+                    yield f"{where(path)}:{number}: use run_blocking or stream_from_thread of the storage crate"
 
 
 # Files

@@ -24,10 +24,10 @@ fn bench() -> &'static (Runtime, FlightServiceClient<Channel>) {
             let mut config = NodeConfig::default();
             let folder = std::env::var("FUZZ_FOLDER").expect("a folder with files, as `make fuzz` makes it");
             config.buckets.push(BucketConfig::new("lake", folder));
-            config.server.listen.set_port(0);
-            config.server.admin.set_port(0);
-            config.server.flight = Some(([127, 0, 0, 1], 0).into());
-            config.flight.ticket_secret = Some(SECRET.to_owned().into());
+            config.settings.listen.set_port(0);
+            config.settings.admin.set_port(0);
+            config.settings.flight = Some(([127, 0, 0, 1], 0).into());
+            config.ticket_secret = Some(SECRET.to_owned().into());
             let doors = Doors::bind(&config).await.unwrap();
             let node = Node::open(&config).await.unwrap();
             let address = doors.flight_address().unwrap();

@@ -2,3 +2,18 @@
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// mimalloc's option `purge_delay`: milliseconds until freed memory is returned to the system.
+const PURGE_DELAY: i32 = 15;
+/// Time between two reads of someone at a prompt. Memory that was returned meanwhile must be zeroed by the system
+/// again, which takes as long as decoding into it.
+const KEPT_MS: std::ffi::c_long = 10_000;
+
+/// Keeps freed memory for the next read. The environment variable `MIMALLOC_PURGE_DELAY` takes precedence.
+pub(crate) fn keep_freed_memory() {
+    #[expect(unsafe_code, reason = "a call to C")]
+    // SAFETY: the function takes two integers, checks the first and may be called at any time.
+    unsafe {
+        libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS);
+    }
+}

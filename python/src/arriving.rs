@@ -1,8 +1,6 @@
 //! Input rows from Python: an Arrow stream or an iterator of batches, pulled on a thread of its own, or a scan of this
 //! package.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use arrow::{
     array::{RecordBatch, RecordBatchReader},
     datatypes::SchemaRef,
@@ -15,7 +13,7 @@ use pyo3::{
     types::PyIterator,
 };
 use stylobate_columnar::{Scan, SequentialScan};
-use tokio::sync::mpsc;
+use stylobate_storage::stream_from_thread;
 
 use crate::{
     errors::{ErrorClass, UnraisedError},
@@ -191,53 +189,24 @@ fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
     (!is_same).then(|| format!("its columns are {}, and those of the first {}", shown(found), shown(first)))
 }
 
-/// A message of the pulling thread. A channel that closes before `End` means that the thread panicked.
-enum PulledMessage {
-    Batch(RecordBatch),
-    Failed(UnraisedError),
-    End,
-}
-
+/// Streams batches of a reader, which is pulled on a blocking thread of the process's runtime.
 fn pulled(
     reader: impl Iterator<Item = Result<RecordBatch, UnraisedError>> + Send + 'static,
     process: &ProcessRuntime,
 ) -> BoxStream<'static, Result<RecordBatch, UnraisedError>> {
-    let (sender, receiver) = mpsc::channel(WAITING);
-    process.runtime().spawn_blocking(move || {
-        let pull = || {
-            for batch in reader {
-                let pulled = match batch {
-                    Ok(batch) => PulledMessage::Batch(batch),
-                    Err(failure) => PulledMessage::Failed(failure),
-                };
-
-                let is_last = matches!(pulled, PulledMessage::Failed(_));
-                // The receiver is gone if the write was cancelled.
-                if sender.blocking_send(pulled).is_err() || is_last {
-                    return;
-                }
+    let pull = |give: &mut dyn FnMut(RecordBatch) -> bool| {
+        for batch in reader {
+            // The stream is gone if the write was cancelled.
+            if !give(batch?) {
+                break;
             }
-
-            let _ = sender.blocking_send(PulledMessage::End);
-        };
-
-        let _ = catch_unwind(AssertUnwindSafe(pull));
-    });
-
-    let next = |receiver: Option<mpsc::Receiver<PulledMessage>>| async move {
-        let mut receiver = receiver?;
-        match receiver.recv().await {
-            Some(PulledMessage::Batch(batch)) => Some((Ok(batch), Some(receiver))),
-            Some(PulledMessage::Failed(failure)) => Some((Err(failure), None)),
-            Some(PulledMessage::End) => None,
-            None => Some((
-                Err(UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended by an error")),
-                None,
-            )),
         }
+        Ok(())
     };
 
-    futures::stream::unfold(Some(receiver), next).boxed()
+    let panicked = |_| UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended by an error");
+    let _runtime = process.runtime().enter();
+    stream_from_thread(WAITING, pull, panicked)
 }
 
 /// Converts an error of the C interface, which keeps only the text of an exception.

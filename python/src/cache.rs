@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar as columnar;
-use stylobate_server::config::{CacheConfig, available_memory};
+use stylobate_server::config::NodeSettings;
 use stylobate_storage::{ByteSize, CacheOptions, EvictionPolicy};
 
 use crate::{
@@ -121,16 +121,17 @@ impl PyCache {
         disk_capacity: Option<&Bound<'_, PyAny>>,
         policy: Option<&str>,
     ) -> PyResult<Self> {
+        let defaults = NodeSettings::default();
         let memory = match memory {
             Some(memory) => byte_size("memory", memory)?,
-            None => ByteSize::bytes(available_memory().as_u64() / 4),
+            None => defaults.memory,
         };
 
         let policy = match policy {
             Some(name) => name
                 .parse::<EvictionPolicy>()
                 .map_err(|error| ErrorClass::Config.error(py, error.to_string()))?,
-            None => EvictionPolicy::default(),
+            None => defaults.policy,
         };
 
         let capacity = match disk_capacity {
@@ -138,7 +139,7 @@ impl PyCache {
                 return Err(ErrorClass::Config.error(py, "disk_capacity: give disk, the folder, as well"));
             }
             Some(capacity) => byte_size("disk_capacity", capacity)?,
-            None => CacheConfig::DISK_CAPACITY,
+            None => defaults.disk_capacity,
         };
 
         let disk = disk

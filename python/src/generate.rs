@@ -1,9 +1,7 @@
 //! `generate_tpch`, `generate_tpcds` and `generate_snb`: benchmark tables as files or streams.
 
 use std::{
-    fmt::Display,
     pin::pin,
-    str::FromStr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
 };
@@ -13,6 +11,7 @@ use pyo3::{
     types::{PyCapsule, PyDict},
 };
 use pyo3_arrow::error::PyArrowResult;
+use stylobate_columnar::WriteFormat;
 use stylobate_datagen::{
     Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table,
 };
@@ -93,7 +92,7 @@ fn request(
             "parts" => parts = value.extract()?,
             "part" => part = Some(value.extract()?),
             "format" => format = value.extract()?,
-            "compression" => compression = Some(value),
+            "compression" => compression = Some(value.str()?.extract::<String>()?),
             "row_group_size" => rows = Some(value.extract::<usize>()?.max(1)),
             "sink" => sinks = sinks.with_kind(parsed::<SinkKind>(&name, &value)?),
             "durability" => sinks = sinks.with_durability(parsed::<Durability>(&name, &value)?),
@@ -105,33 +104,26 @@ fn request(
     }
 
     let refused = |reason: &str| Err(ErrorClass::Config.error(py, reason));
-    let format = match format.as_str() {
-        "csv" | "arrow" if compression.is_some() => {
-            return refused("compression is for format=\"parquet\" and format=\"orc\"");
-        }
-        "orc" | "csv" | "arrow" if rows.is_some() => {
-            return refused("row_group_size is for format=\"parquet\"");
-        }
-        "parquet" => FileFormat::Parquet {
-            compression: or_default(compression.as_ref())?,
-            row_group_rows: rows.unwrap_or(1 << 20),
-        },
-        "orc" => FileFormat::Orc { compression: or_default(compression.as_ref())? },
-        "csv" => FileFormat::Csv,
-        "arrow" => FileFormat::Arrow,
-        other => {
-            return refused(&format!(
-                "format: give \"parquet\", \"orc\", \"csv\" or \"arrow\", not {other:?}"
-            ));
-        }
+    let Some(format) = format_named(&format) else {
+        return refused(&format!("format: give \"parquet\", \"orc\", \"csv\" or \"arrow\", not {format:?}"));
     };
+    if compression.is_some() && !format.is_columnar() {
+        return refused("compression is for format=\"parquet\" and format=\"orc\"");
+    }
+    if rows.is_some() && format != WriteFormat::Parquet {
+        return refused("row_group_size is for format=\"parquet\"");
+    }
 
+    let format = FileFormat::new(format, compression.as_deref(), rows);
+    let format = format.map_err(|error| ErrorClass::Config.error(py, format!("compression: {error}")))?;
     let request = request.with_format(format).with_parts(parts, part).map_err(raised)?;
     Ok((request, sinks))
 }
 
-fn or_default<T: FromStr<Err: Display> + Default>(compression: Option<&Bound<'_, PyAny>>) -> PyResult<T> {
-    compression.map_or_else(|| Ok(T::default()), |value| parsed("compression", value))
+/// Returns a format that tables are generated in.
+fn format_named(name: &str) -> Option<WriteFormat> {
+    let is_generated = |format: &WriteFormat| !matches!(format, WriteFormat::Json | WriteFormat::ArrowStream);
+    name.parse().ok().filter(is_generated)
 }
 
 async fn run(

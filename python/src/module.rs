@@ -37,6 +37,7 @@ mod _stylobate {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::allocator::keep_freed_memory();
         import_early(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let close = module.getattr("_close_all")?;

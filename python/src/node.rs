@@ -169,9 +169,9 @@ impl PyNode {
         }
 
         let mut configured = configuration(origin, storage_options, config)?;
-        let server = &mut configured.server;
+        let settings = &mut configured.settings;
         for (name, door, given) in
-            [("listen", &mut server.listen, listen), ("admin", &mut server.admin, admin)]
+            [("listen", &mut settings.listen, listen), ("admin", &mut settings.admin, admin)]
         {
             match given {
                 Some(text) => *door = address(py, name, text)?,
@@ -180,15 +180,15 @@ impl PyNode {
             }
         }
 
-        match (flight, &mut server.flight) {
+        match (flight, &mut settings.flight) {
             (Some(text), door) => *door = Some(address(py, "flight", text)?),
             (None, Some(door)) if config.is_none() => door.set_port(0),
             (None, _) => {}
         }
 
-        server.drain_timeout = server.drain_timeout.min(DRAIN);
+        settings.drain_timeout = settings.drain_timeout.min(DRAIN);
         if let Some(memory) = memory {
-            configured.cache.memory = byte_size("memory", memory)?;
+            settings.memory = byte_size("memory", memory)?;
         }
 
         let buckets = configured.buckets.iter();

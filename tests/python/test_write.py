@@ -25,6 +25,7 @@ import stylobate as st
 
 from conftest import settle
 from orders import orders
+from servers import wait_for
 
 
 def names(folder: Path) -> list[str]:
@@ -478,10 +479,7 @@ def test_ctrl_c_leaves_no_file(options: str, tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        late = time.monotonic() + 30
-        while not names(tmp_path):
-            assert time.monotonic() < late, "it did not begin"
-            time.sleep(0.1)
+        wait_for("the write to begin", lambda: names(tmp_path), patience=30)
         process.send_signal(2)
         out, err = process.communicate(timeout=30)
         assert out == "interrupted\n", err

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use stylobate_columnar::{DatasetMode, DatasetOptions, Dictionaries};
+use clap::Args;
+use stylobate_columnar::{DatasetMode, DatasetOptions, Dictionaries, WriteFormat};
 use stylobate_storage::{
     ByteSize, Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions,
 };
@@ -13,8 +13,8 @@ use crate::{
     failure::usage,
     lean_memory::be_lean,
     rows::{
-        ColumnFile, ColumnFormat, OverwriteMode, ProgressDisplay, RequestArgs, RowDestination, RowFormat,
-        TableLimits, drain, grouped, open_cache, until_stopped,
+        ColumnFile, OverwriteMode, ProgressDisplay, RequestArgs, RowDestination, RowFormat, TableLimits,
+        drain, file_options, format_parser, grouped, open_cache, printed_format, until_stopped,
     },
     table,
 };
@@ -62,8 +62,8 @@ pub(crate) struct ConvertArgs {
     destination: PathBuf,
 
     /// The output format; overrides the extension
-    #[arg(long, value_name = "FORMAT")]
-    to: Option<ConvertFormat>,
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(FORMATS))]
+    to: Option<WriteFormat>,
 
     /// Codec of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC:
     /// none, snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
@@ -109,34 +109,23 @@ pub(crate) struct ConvertArgs {
     request: RequestArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ConvertFormat {
-    Csv,
-    /// One object per line
-    Json,
-    /// Arrow IPC file
-    Arrow,
-    /// Arrow IPC stream
-    Arrows,
-    Parquet,
-    Orc,
-}
+/// The formats, and their help.
+const FORMATS: [(WriteFormat, &str); 6] = [
+    (WriteFormat::Csv, ""),
+    (WriteFormat::Json, "One object per line"),
+    (WriteFormat::ArrowFile, "Arrow IPC file"),
+    (WriteFormat::ArrowStream, "Arrow IPC stream"),
+    (WriteFormat::Parquet, ""),
+    (WriteFormat::Orc, ""),
+];
 
-/// The format and destination of the output.
+/// The destination of the output.
 #[derive(Debug)]
 enum ConvertOutput {
-    Rows(RowFormat, RowDestination),
-    Columns(ColumnFormat, Place),
+    Rows(RowDestination),
+    Columns(Place),
 }
 
-/// The format of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConvertTarget {
-    Rows(RowFormat),
-    Columns(ColumnFormat),
-}
-
-const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Maximum memory of the writer: more would not make its row groups and stripes larger.
 const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
 
@@ -159,31 +148,31 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
     let target = args.target()?;
     args.check(target)?;
     let output = args.output(target)?;
-    let is_terminal = matches!(&output, ConvertOutput::Rows(_, destination) if destination.is_terminal());
-    if is_terminal && matches!(target, ConvertTarget::Rows(format) if format.is_binary()) {
+    let is_terminal = matches!(&output, ConvertOutput::Rows(destination) if destination.is_terminal());
+    if is_terminal && !target.is_text() {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
 
     let dictionary = match target {
-        ConvertTarget::Rows(RowFormat::ArrowFile) => Dictionaries::None,
-        ConvertTarget::Rows(_) | ConvertTarget::Columns(_) => Dictionaries::AsWritten,
+        WriteFormat::ArrowFile => Dictionaries::None,
+        _ => Dictionaries::AsWritten,
     };
 
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
-    let request = request.with_codes(matches!(target, ConvertTarget::Columns(_)));
+    let request = request.with_codes(target.is_columnar());
     let cache = open_cache(args.memory_for_reading(target)).await?;
     let scan = request.plan(&cache).await?;
     let progress = ProgressDisplay::new(args.request.rows(&scan), is_terminal)?;
     let is_file =
-        matches!(output, ConvertOutput::Rows(_, RowDestination::File { .. }) | ConvertOutput::Columns(..));
+        matches!(output, ConvertOutput::Rows(RowDestination::File { .. }) | ConvertOutput::Columns(_));
+    let schema = scan.schema().clone();
     let drained = match output {
-        ConvertOutput::Rows(format, destination) => {
-            let schema = scan.schema().clone();
+        ConvertOutput::Rows(destination) => {
+            let format = RowFormat::File(target);
             drain(schema, scan.stream(), format, TableLimits::default(), destination, &progress).await?
         }
-        ConvertOutput::Columns(format, place) => {
-            let schema = scan.schema().clone();
-            args.column_file(format, place).write(schema, scan.stream(), &progress).await?
+        ConvertOutput::Columns(place) => {
+            args.column_file(target, place)?.write(schema, scan.stream(), &progress).await?
         }
     };
 
@@ -203,29 +192,25 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
 }
 
 impl ConvertArgs {
-    fn target(&self) -> Result<ConvertTarget> {
-        let is = |name: &str| self.destination.extension().is_some_and(|own| own.eq_ignore_ascii_case(name));
-        Ok(ConvertTarget::Rows(match self.to {
-            Some(ConvertFormat::Csv) => RowFormat::Csv,
-            Some(ConvertFormat::Json) => RowFormat::Json,
-            Some(ConvertFormat::Arrow) => RowFormat::ArrowFile,
-            Some(ConvertFormat::Arrows) => RowFormat::ArrowStream,
-            Some(ConvertFormat::Parquet) => return Ok(ConvertTarget::Columns(ColumnFormat::Parquet)),
-            Some(ConvertFormat::Orc) => return Ok(ConvertTarget::Columns(ColumnFormat::Orc)),
-            None if self.destination.as_os_str() == "-" => {
-                return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
+    fn target(&self) -> Result<WriteFormat> {
+        if let Some(format) = self.to {
+            return Ok(format);
+        }
+        if self.destination.as_os_str() == "-" {
+            return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
+        }
+
+        match WriteFormat::of_path(&self.destination) {
+            Some(format) if format.is_columnar() => Ok(format),
+            _ if !self.partition_by.is_empty() => {
+                Err(usage("--partition-by makes a folder: say --to parquet or --to orc"))
             }
-            None if is("parquet") => return Ok(ConvertTarget::Columns(ColumnFormat::Parquet)),
-            None if is("orc") => return Ok(ConvertTarget::Columns(ColumnFormat::Orc)),
-            None if !self.partition_by.is_empty() => {
-                return Err(usage("--partition-by makes a folder: say --to parquet or --to orc"));
-            }
-            None => RowFormat::of(&self.destination)?,
-        }))
+            _ => printed_format(&self.destination),
+        }
     }
 
     /// Fails if an option is given that the format does not have.
-    fn check(&self, target: ConvertTarget) -> Result<()> {
+    fn check(&self, target: WriteFormat) -> Result<()> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
         let is_one_file = self.partition_by.is_empty();
         if is_one_file && self.mode.is_some() {
@@ -238,42 +223,36 @@ impl ConvertArgs {
             return Err(usage("--force is for one file only: of --partition-by, say --mode overwrite"));
         }
 
-        match target {
-            ConvertTarget::Rows(_) if self.compression.is_some() => {
-                refused("--compression", "Parquet and ORC")
-            }
-            ConvertTarget::Rows(_) if !self.partition_by.is_empty() => {
-                refused("--partition-by", "Parquet and ORC")
-            }
-            ConvertTarget::Columns(ColumnFormat::Parquet) => Ok(()),
-            _ if self.row_group_rows.is_some() => refused("--row-group-rows", "Parquet"),
-            _ => Ok(()),
+        if !target.is_columnar() && self.compression.is_some() {
+            return refused("--compression", "Parquet and ORC");
         }
+        if !target.is_columnar() && !is_one_file {
+            return refused("--partition-by", "Parquet and ORC");
+        }
+        if target != WriteFormat::Parquet && self.row_group_rows.is_some() {
+            return refused("--row-group-rows", "Parquet");
+        }
+
+        Ok(())
     }
 
     /// Returns the output. Fails before any work if the file exists and must not be replaced.
-    fn output(&self, target: ConvertTarget) -> Result<ConvertOutput> {
+    fn output(&self, target: WriteFormat) -> Result<ConvertOutput> {
         let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
-        let format = match target {
-            ConvertTarget::Rows(format) => format,
-            ConvertTarget::Columns(format) => {
-                if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
-                    return Ok(ConvertOutput::Columns(format, Place::parse(url, &self.request.option)?));
-                }
-                if !self.partition_by.is_empty() {
-                    return Ok(ConvertOutput::Columns(format, Place::File(self.destination.clone())));
-                }
+        if !target.is_columnar() {
+            return Ok(ConvertOutput::Rows(RowDestination::at(&self.destination, overwrite)?));
+        }
+        if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
+            return Ok(ConvertOutput::Columns(Place::parse(url, &self.request.option)?));
+        }
+        if !self.partition_by.is_empty() {
+            return Ok(ConvertOutput::Columns(Place::File(self.destination.clone())));
+        }
 
-                let RowDestination::File { path, .. } = RowDestination::at(&self.destination, overwrite)?
-                else {
-                    return Err(usage("Parquet and ORC go into a file: name one"));
-                };
-
-                return Ok(ConvertOutput::Columns(format, Place::File(path)));
-            }
-        };
-
-        Ok(ConvertOutput::Rows(format, RowDestination::at(&self.destination, overwrite)?))
+        match RowDestination::at(&self.destination, overwrite)? {
+            RowDestination::File { path, .. } => Ok(ConvertOutput::Columns(Place::File(path))),
+            _ => Err(usage("Parquet and ORC go into a file: name one")),
+        }
     }
 
     /// Returns the writer's half of `--memory`.
@@ -283,9 +262,9 @@ impl ConvertArgs {
     }
 
     /// Returns the rest of `--memory`.
-    fn memory_for_reading(&self, target: ConvertTarget) -> Option<ByteSize> {
+    fn memory_for_reading(&self, target: WriteFormat) -> Option<ByteSize> {
         let memory = self.request.memory?;
-        let writing = self.memory_for_writing().filter(|_| matches!(target, ConvertTarget::Columns(_)));
+        let writing = self.memory_for_writing().filter(|_| target.is_columnar());
         Some(ByteSize::bytes(memory.as_u64() - writing.map_or(0, ByteSize::as_u64)))
     }
 
@@ -303,16 +282,21 @@ impl ConvertArgs {
         })
     }
 
-    fn column_file(&self, format: ColumnFormat, place: Place) -> ColumnFile<'_> {
-        ColumnFile {
-            format,
+    fn column_file(&self, format: WriteFormat, place: Place) -> Result<ColumnFile> {
+        let mut options = file_options(format, self.compression.as_deref())?;
+        if let Some(memory) = self.memory_for_writing() {
+            options = options.with_memory(memory);
+        }
+        if let Some(rows) = self.row_group_rows {
+            options = options.with_row_group_rows(rows);
+        }
+
+        Ok(ColumnFile {
+            options,
             place,
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
             dataset: self.dataset(),
-            compression: self.compression.as_deref(),
-            row_group_rows: self.row_group_rows.unwrap_or(ROW_GROUP_ROWS),
-            memory: self.memory_for_writing(),
             sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),
-        }
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! `stylobate serve`: runs a storage node in front of buckets or folders.
 
+mod setting_flags;
+
 use std::{
     io::Write,
     net::{Ipv4Addr, SocketAddr},
@@ -18,6 +20,7 @@ use stylobate_server::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::setting_flags::SettingFlags;
 use crate::{
     logging,
     out::{out, print},
@@ -26,6 +29,10 @@ use crate::{
 
 /// The exit code after a second signal: 128 + SIGINT, as in shells.
 const IMPATIENT: i32 = 130;
+
+/// Place of `--access-key` in the help: before `--domain`, which it also precedes by name. Three flags are listed before
+/// those of the settings.
+const ACCESS_KEY_ORDER: usize = 3 + Setting::Domains as usize;
 
 /// The arguments of `stylobate serve`. A setting that is not given comes from its environment variable, such as
 /// STYLOBATE_PAGE_SIZE, or else from the configuration file, or else has its default.
@@ -44,123 +51,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     option: Vec<String>,
 
-    /// Address of the S3 door [default: 127.0.0.1:9000]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
-
-    /// Address of the admin door [default: 127.0.0.1:9001]
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<String>,
-
-    /// Address of the Flight door, or off for a node without one [default: 127.0.0.1:9002]
-    #[arg(long, value_name = "ADDRESS")]
-    flight: Option<String>,
-
-    /// Lifetime of a ticket of the Flight door [default: 1h]
-    #[arg(long, value_name = "TIME")]
-    ticket_lifetime: Option<String>,
-
-    /// Memory for the whole process [default: a quarter of the memory available to it]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-
-    /// A folder for the disk tier and its capacity, such as /var/cache/stylobate=100GiB [default: none; capacity 10GiB]
-    #[arg(long, value_name = "FOLDER[=SIZE]")]
-    disk: Option<String>,
-
-    /// Capacity of the disk tier, without its folder
-    #[arg(long, value_name = "SIZE", hide = true)]
-    disk_capacity: Option<String>,
-
-    /// Eviction policy of memory and disk: lirs, lru, lfu, s3fifo, sieve or fifo [default: lirs]
-    #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
-
-    /// Size of a page, a power of two from 64KiB to 16MiB [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
-    page_size: Option<String>,
-
-    /// Freshness of answers: strict (revalidate each time), immutable (never), or a time [default: 10s]
-    #[arg(long, value_name = "RULE")]
-    consistency: Option<String>,
-
-    /// Refuse all writes
-    #[arg(long)]
-    read_only: bool,
+    #[command(flatten)]
+    settings: SettingFlags,
 
     /// An access key with write access to all buckets; may be repeated. Command lines are visible to other users:
     /// prefer the variable or the file [env: STYLOBATE_ACCESS_KEY] [default: none, on loopback only]
-    #[arg(long, value_name = "ID:SECRET")]
+    #[arg(long, value_name = "ID:SECRET", display_order = ACCESS_KEY_ORDER)]
     access_key: Vec<String>,
-
-    /// A domain under which BUCKET.DOMAIN names a bucket; may be repeated
-    #[arg(long, value_name = "DOMAIN")]
-    domain: Vec<String>,
-
-    /// The region that the node reports [default: us-east-1]
-    #[arg(long, value_name = "NAME")]
-    region: Option<String>,
-
-    /// Maximum read-ahead of a sequential reader [default: 32MiB]
-    #[arg(long, value_name = "SIZE")]
-    read_ahead: Option<String>,
-
-    /// Maximum size of a request to an origin [default: 8MiB]
-    #[arg(long, value_name = "SIZE")]
-    max_fetch: Option<String>,
-
-    /// Maximum attempts of a request to an origin [default: 4]
-    #[arg(long, value_name = "COUNT")]
-    attempts: Option<String>,
-
-    /// Delay before the second attempt; it doubles from there [default: 100ms]
-    #[arg(long, value_name = "TIME")]
-    backoff: Option<String>,
-
-    /// Maximum time without progress of an origin, retries included [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
-
-    /// Send a second request when the first is slower than this quantile of all, such as 0.95 [default: off]
-    #[arg(long, value_name = "QUANTILE")]
-    hedge: Option<String>,
-
-    /// Maximum connections per door [default: 10000]
-    #[arg(long, value_name = "COUNT")]
-    max_connections: Option<String>,
-
-    /// Time that requests in flight have to finish after the node is stopped [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    drain_timeout: Option<String>,
-
-    /// A PEM certificate for TLS at all doors; it is reloaded when it changes or on SIGHUP [default: no TLS]
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_certificate: Option<String>,
-
-    /// The PEM private key of the certificate
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    tls_key: Option<String>,
-
-    /// Minimum TLS version: 1.2 or 1.3 [default: 1.2]
-    #[arg(long, value_name = "VERSION")]
-    tls_min_version: Option<String>,
-
-    /// Log each request of the S3 door, not only those that are refused
-    #[arg(long)]
-    access_log: bool,
-
-    /// Filter of log events, such as warn or info,stylobate_server=debug [default: info]
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-
-    /// Format of log events: text or json [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<String>,
-
-    /// OTLP endpoint for traces, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too [default:
-    /// off]
-    #[arg(long, value_name = "URL")]
-    otlp_endpoint: Option<String>,
 
     /// Print each setting and its source, and exit
     #[arg(long)]
@@ -170,45 +67,9 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     /// Returns the settings of the command line, the layer with the highest precedence.
     fn layer(&self) -> anyhow::Result<Layer> {
-        let domains = (!self.domain.is_empty()).then(|| self.domain.join(","));
-        let read_only = self.read_only.then(|| "true".to_owned());
-        let access_log = self.access_log.then(|| "true".to_owned());
-        let settings = [
-            (Setting::TlsCertificate, &self.tls_certificate),
-            (Setting::TlsKey, &self.tls_key),
-            (Setting::TlsMinVersion, &self.tls_min_version),
-            (Setting::AccessLog, &access_log),
-            (Setting::Listen, &self.listen),
-            (Setting::Admin, &self.admin),
-            (Setting::Flight, &self.flight),
-            (Setting::TicketLifetime, &self.ticket_lifetime),
-            (Setting::Domains, &domains),
-            (Setting::Region, &self.region),
-            (Setting::MaxConnections, &self.max_connections),
-            (Setting::DrainTimeout, &self.drain_timeout),
-            (Setting::Log, &self.log),
-            (Setting::LogFormat, &self.log_format),
-            (Setting::OtlpEndpoint, &self.otlp_endpoint),
-            (Setting::ReadOnly, &read_only),
-            (Setting::ReadAhead, &self.read_ahead),
-            (Setting::MaxFetch, &self.max_fetch),
-            (Setting::Attempts, &self.attempts),
-            (Setting::Backoff, &self.backoff),
-            (Setting::Deadline, &self.deadline),
-            (Setting::Hedge, &self.hedge),
-            (Setting::Memory, &self.memory),
-            (Setting::Disk, &self.disk),
-            (Setting::DiskCapacity, &self.disk_capacity),
-            (Setting::Policy, &self.policy),
-            (Setting::PageSize, &self.page_size),
-            (Setting::Consistency, &self.consistency),
-        ];
-
         let mut layer = Layer::default();
-        for (setting, text) in settings {
-            if let Some(text) = text {
-                layer = layer.with_flag(setting, text);
-            }
+        for (setting, text) in &self.settings.0 {
+            layer = layer.with_flag(*setting, text);
         }
 
         for origin in &self.origin {
@@ -244,7 +105,7 @@ impl ServeArgs {
 /// Serves until SIGTERM or SIGINT. The error of a node that does not start carries its exit code.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let resolved = args.resolve()?;
-    let log = logging::filter(&resolved.config.server.log).map_err(|reason| ServerError::Config {
+    let log = logging::filter(&resolved.config.settings.log).map_err(|reason| ServerError::Config {
         at: resolved.provenance(Setting::Log),
         what: format!("log: {reason}"),
     })?;
@@ -255,7 +116,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     resolved.check_default_folder()?;
     let config = resolved.config;
-    logging::start(log, config.server.log_format)?;
+    logging::start(log, config.settings.log_format)?;
 
     // From here on a signal starts a shutdown, which closes what the node has opened.
     let mut shutdown = pin!(shutdown()?);
@@ -318,7 +179,7 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
         writeln!(out, "bucket  {}  {url}", bucket.name)?;
     }
 
-    let (http, grpc) = match config.server.tls {
+    let (http, grpc) = match config.tls {
         Some(_) => ("https", "grpc+tls"),
         None => ("http", "grpc"),
     };
@@ -341,7 +202,7 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
         None => ("any", "any"),
     };
 
-    let region = &config.server.region;
+    let region = &config.settings.region;
     let client = reachable(s3);
     writeln!(
         out,

@@ -8,7 +8,7 @@ use std::{
     path::Path,
     process::Command,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arrow::{
@@ -20,7 +20,8 @@ use arrow::{
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use self::files::{
-    fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet,
+    eventually::eventually_blocking, fails, interrupt, names, numbers, people, start, stylobate, succeeds,
+    write_orc, write_parquet,
 };
 
 fn folder_with_people() -> tempfile::TempDir {
@@ -375,13 +376,7 @@ fn an_interrupt_leaves_no_file() {
     for (destination, options) in [("b.csv", &[][..]), ("b.parquet", &slow)] {
         let args = [&["convert", "a.parquet", destination], options].concat();
         let mut child = start(folder.path(), &args);
-        let started = Instant::now();
-
-        while names(folder.path()).len() == 1 {
-            assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-
+        eventually_blocking("the conversion to begin", || names(folder.path()).len() > 1);
         assert_eq!(interrupt(&mut child), Some(130), "{destination}");
         assert_eq!(names(folder.path()), ["a.parquet"], "{destination}");
     }

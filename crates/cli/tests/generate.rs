@@ -6,7 +6,6 @@ mod files;
 use std::{
     fs::{self, File},
     path::Path,
-    time::{Duration, Instant},
 };
 
 use parquet::{
@@ -15,7 +14,7 @@ use parquet::{
 };
 use serde_json::Value;
 
-use self::files::{fails, interrupt, names, start, stylobate, succeeds};
+use self::files::{eventually::eventually_blocking, fails, interrupt, names, start, stylobate, succeeds};
 
 const SMALL: [&str; 4] = ["--scale", "0.01", "--output", "out"];
 
@@ -253,13 +252,8 @@ fn an_interrupted_run_leaves_whole_files_only_and_can_go_on() {
     ];
 
     let mut child = start(folder.path(), &args);
-    let started = Instant::now();
     let out = folder.path().join("out");
-
-    while !out.join("manifest.json").exists() && started.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-
+    eventually_blocking("the run to begin", || out.join("manifest.json").exists());
     assert_eq!(interrupt(&mut child), Some(130));
     assert_eq!(manifest(folder.path())["complete"], false);
     let known: Vec<_> = contents(&manifest(folder.path())).into_iter().map(|(table, ..)| table).collect();

@@ -1,6 +1,9 @@
 //! `stylobate serve` as a process: its output, shutdown and exit codes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
+#[path = "../../storage/tests/support/eventually.rs"]
+mod eventually;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -10,6 +13,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+
+use eventually::eventually_blocking;
 
 /// Creates the command in an empty folder, without the variables of the test's environment.
 fn stylobate(folder: &Path) -> Command {
@@ -89,6 +94,11 @@ impl Running {
     fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits until the door to S3 refuses new connections, which is when the drain has begun.
+    fn refuses(&self) {
+        eventually_blocking("new connections to be refused", || TcpStream::connect(&self.s3).is_err());
     }
 
     /// Waits for the exit; returns the exit code and the log.
@@ -324,7 +334,7 @@ fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
         write!(under_way, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         node.signal(name);
-        std::thread::sleep(Duration::from_millis(300));
+        node.refuses();
         write!(under_way, "\r\n").unwrap();
         let mut answer = String::new();
         under_way.read_to_string(&mut answer).unwrap();
@@ -347,7 +357,7 @@ fn a_second_signal_ends_the_process_at_once() {
     std::thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();
     node.signal("-TERM");
-    std::thread::sleep(Duration::from_millis(300));
+    node.refuses();
     node.signal("-TERM");
     assert_eq!(node.wait().0, Some(130));
     assert!(begun.elapsed() < Duration::from_secs(10), "the drain would have taken thirty");

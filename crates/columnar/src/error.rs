@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use arrow::error::ArrowError;
-use stylobate_storage::Corrupt;
+use stylobate_storage::{BlockingWorkError, Corrupt};
 
 /// Maximum names that an error lists.
 const NAMED: usize = 30;
@@ -157,12 +157,18 @@ pub enum Error {
         source: Arc<ArrowError>,
     },
 
-    /// A background task ended without a result: the runtime is shutting down.
+    /// A background task ended without a result: it panicked, or the runtime is shutting down.
     #[error("the scan was ended: {reason}")]
     Ended {
         /// The cause.
         reason: String,
     },
+}
+
+impl From<BlockingWorkError> for Error {
+    fn from(error: BlockingWorkError) -> Self {
+        Self::Ended { reason: error.to_string() }
+    }
 }
 
 impl Error {

@@ -29,6 +29,7 @@ mod recent;
 mod scan;
 mod sequential;
 mod table;
+mod writer;
 
 pub use cache::Cache;
 pub use cache::column_stats::ColumnStats;
@@ -36,7 +37,7 @@ pub use cache::columns_use::ColumnsUse;
 pub use csv::text_file::TextKind;
 pub use csv::{CsvEncoder, CsvReader};
 pub use dataset::{
-    DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
+    DatasetMode, DatasetOptions, DatasetWriter, TableOutput, UnknownDatasetModeError, WrittenDataset,
 };
 pub use error::{Error, Result};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -45,10 +46,10 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
+pub use kernels::interner::ValueInterner;
 pub use orc::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
-pub use parallel::thread_stream::stream_from_thread;
 pub use parquet::decryption::Decryption;
 pub use parquet::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
@@ -64,3 +65,4 @@ pub use sequential::{
 pub use table::locate::Source;
 pub use table::type_name::parse_type;
 pub use table::{Dictionaries, Strings};
+pub use writer::{FileOptions, RowEncoder, TableWriter, UnknownWriteFormatError, WriteFormat};

@@ -1,6 +1,8 @@
 //! Scans of files that the parquet crate wrote, compared with the input.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+#[path = "../../storage/tests/support/eventually.rs"]
+mod eventually;
 mod support;
 
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use arrow::{
     compute::{cast, concat_batches},
     datatypes::{DataType, Field, Schema},
 };
+use eventually::eventually;
 use futures::StreamExt;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, col};
@@ -277,11 +280,6 @@ async fn row_groups_are_decoded_ahead_of_the_reader_until_the_end() {
     }
 
     // Five row groups were read or are being read; as many more as there are threads follow without being polled.
-    let decoded = async {
-        while cache.stats().decoded_chunks < (5 + THREADS - 1) as u64 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-    };
-
-    tokio::time::timeout(std::time::Duration::from_secs(60), decoded).await.unwrap();
+    let are_decoded = async || cache.stats().decoded_chunks >= (5 + THREADS - 1) as u64;
+    eventually("row groups to be decoded ahead", are_decoded).await;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
+use stylobate_storage::BlockingWorkError;
 
 use crate::Benchmark;
 
@@ -106,12 +107,18 @@ pub enum Error {
     #[error(transparent)]
     Storage(#[from] stylobate_storage::Error),
 
-    /// A background task was cancelled: the runtime is shutting down.
+    /// A background task ended without a result: it panicked, or the runtime is shutting down.
     #[error("the work was ended: {reason}")]
     Ended {
         /// The reason.
         reason: String,
     },
+}
+
+impl From<BlockingWorkError> for Error {
+    fn from(error: BlockingWorkError) -> Self {
+        Self::Ended { reason: error.to_string() }
+    }
 }
 
 impl Error {

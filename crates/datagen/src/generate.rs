@@ -7,6 +7,7 @@
 use std::num::NonZeroUsize;
 
 use futures::future::BoxFuture;
+use stylobate_storage::run_blocking;
 
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
@@ -215,17 +216,16 @@ impl GenerateRequest {
 
         let sink = output.sink(&file.path).await?;
         let name = output.name_of(&file.path);
-        let mut writer =
-            TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
+        let mut writer = TableFileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink)?;
 
         let mut sums = Checksums::with_columns(schema.fields().len());
         let mut bytes = 0;
         loop {
-            let taken = tokio::task::spawn_blocking(move || {
+            let (rest, chunk) = run_blocking(move || {
                 let chunk = chunks.next();
                 (chunks, chunk)
-            });
-            let (rest, chunk) = taken.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
+            })
+            .await?;
             chunks = rest;
             let Some(chunk) = chunk else { break };
 

@@ -1,15 +1,17 @@
 //! Dictionary codes of repeated strings. All threads that make rows of a table share one append-only dictionary for
 //! each column: each array of values begins with those of earlier arrays.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, StringArray, StringViewArray, UInt8Array,
+        Array, ArrayRef, AsArray, BinaryArray, DictionaryArray, PrimitiveArray, StringArray, StringViewArray,
+        UInt8Array,
     },
     datatypes::{ArrowDictionaryKeyType, ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type},
 };
 use parking_lot::Mutex;
+use stylobate_columnar::ValueInterner;
 
 use crate::repeated::DictionaryKeyWidth;
 
@@ -25,8 +27,7 @@ pub(crate) struct Vocabulary {
 
 #[derive(Debug, Default)]
 struct VocabularyValues {
-    codes: HashMap<Box<str>, u32>,
-    texts: Vec<Box<str>>,
+    texts: ValueInterner,
     /// The first of them, as an array.
     array: Option<ArrayRef>,
 }
@@ -42,28 +43,21 @@ impl Vocabulary {
 
     /// Returns the code of a string, which is added if it is new.
     fn code(&self, text: &str) -> Result<u32, String> {
-        let values = &mut *self.values.lock();
-        if let Some(code) = values.codes.get(text) {
-            return Ok(*code);
-        }
-        if values.texts.len() >= self.keys.most() {
-            return Err(format!("more than {} distinct strings", self.keys.most()));
-        }
-
-        let code = values.texts.len() as u32;
-        values.texts.push(text.into());
-        values.codes.insert(text.into(), code);
-        Ok(code)
+        let code = self.values.lock().texts.intern(text.as_bytes());
+        let code = code.filter(|code| (*code as usize) < self.keys.most());
+        code.ok_or_else(|| format!("more than {} distinct strings", self.keys.most()))
     }
 
     /// Returns all values so far. The array is the same until a value is added.
-    fn array(&self) -> ArrayRef {
-        let values = &mut *self.values.lock();
-        match &values.array {
-            Some(array) if array.len() == values.texts.len() => array.clone(),
+    fn array(&self) -> Result<ArrayRef, String> {
+        let VocabularyValues { texts, array } = &mut *self.values.lock();
+        let texts = texts.values();
+        match array {
+            Some(array) if array.len() == texts.len() => Ok(array.clone()),
             _ => {
-                let array: ArrayRef = Arc::new(StringArray::from_iter_values(&values.texts));
-                values.array.insert(array).clone()
+                let texts = StringArray::try_from_binary(BinaryArray::from_iter_values(texts));
+                let texts = texts.map_err(|error| error.to_string())?;
+                Ok(array.insert(Arc::new(texts)).clone())
             }
         }
     }
@@ -113,7 +107,7 @@ impl VocabularyCoder {
         let keys = dictionary.keys();
         let is_same = codes.iter().enumerate().all(|(place, code)| place == *code as usize);
         if is_same && self.vocabulary.keys == DictionaryKeyWidth::One {
-            let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array());
+            let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array()?);
             return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
         }
 
@@ -133,7 +127,7 @@ impl VocabularyCoder {
         let code = |key: &u8| narrow(codes.get(usize::from(*key)).copied().unwrap_or_default());
         let renumbered: Vec<_> = keys.values().iter().map(code).collect();
         let keys = PrimitiveArray::<K>::new(renumbered.into(), keys.nulls().cloned());
-        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
+        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array()?);
         Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
     }
 
@@ -158,7 +152,7 @@ impl VocabularyCoder {
         }
 
         let keys = PrimitiveArray::<K>::new(keys.into(), text.nulls().cloned());
-        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
+        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array()?);
         Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
     }
 
@@ -288,7 +282,7 @@ mod tests {
             let decoded = cast(&coded, &DataType::Utf8).unwrap();
             assert_eq!(decoded.as_string::<i32>(), &StringArray::from(texts.to_vec()));
         }
-        assert_eq!(coder.vocabulary.array().len(), 3);
+        assert_eq!(coder.vocabulary.array().unwrap().len(), 3);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Errors of reading and writing graphs.
 
+use stylobate_storage::BlockingWorkError;
+
 /// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -207,4 +209,10 @@ pub enum Error {
         /// Reason.
         reason: String,
     },
+}
+
+impl From<BlockingWorkError> for Error {
+    fn from(error: BlockingWorkError) -> Self {
+        Self::Ended { reason: error.to_string() }
+    }
 }

@@ -10,6 +10,8 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod graphar;
+mod slice_bytes;
+mod sort;
 mod store;
 
 pub use error::{Error, Result};

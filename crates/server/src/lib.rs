@@ -11,9 +11,9 @@
 //! # async fn main() -> stylobate_server::Result<()> {
 //! let mut config = NodeConfig::default();
 //! config.buckets.push(BucketConfig::new("lake", "memory:///"));
-//! config.server.listen.set_port(0);
-//! config.server.admin.set_port(0);
-//! config.server.flight = Some(([127, 0, 0, 1], 0).into());
+//! config.settings.listen.set_port(0);
+//! config.settings.admin.set_port(0);
+//! config.settings.flight = Some(([127, 0, 0, 1], 0).into());
 //!
 //! let doors = Doors::bind(&config).await?;
 //! let node = Node::open(&config).await?;

@@ -93,7 +93,7 @@ impl Node {
     pub async fn open(config: &NodeConfig) -> Result<Arc<Self>> {
         let origins = config.buckets.iter().map(|bucket| {
             let options: Vec<_> = bucket.options.clone().into_iter().collect();
-            let origin = Origin::parse(&bucket.url, &options, &config.server.request_options())?;
+            let origin = Origin::parse(&bucket.url, &options, &config.settings.request_options())?;
             if bucket.follow_links { Ok(origin) } else { origin.without_links_that_leave() }
         });
         let origins: Vec<Origin> = origins.collect::<Result<_, _>>()?;
@@ -103,11 +103,11 @@ impl Node {
     /// Opens the node over origins built in code, one for each configured bucket, in their order.
     #[boxed]
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
-        let pages = PageCache::open(config.cache.options()).await?;
+        let pages = PageCache::open(config.settings.cache_options()).await?;
         let created = Utc::now();
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
             let rules = bucket.consistency_rules();
-            let options = config.server.read_options();
+            let options = config.settings.read_options();
             let reader = ReadThrough::new(origin, pages.clone(), rules, options);
             let name = bucket.name.clone();
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
@@ -125,16 +125,16 @@ impl Node {
             keys: RwLock::new(Arc::new(AccessKeys::new(&config.access_keys))),
             admin_keys: RwLock::new(Arc::new(AdminKeys::new(&config.access_keys))),
             // Without a Flight door, nothing is decoded.
-            cache: match config.server.flight {
+            cache: match config.settings.flight {
                 Some(_) => Cache::over(pages),
                 None => Cache::passing(pages),
             },
             metrics: Metrics::new(config.buckets.iter().map(|bucket| bucket.name.clone())),
-            region: config.server.region.clone(),
-            domains: config.server.domains.clone(),
-            logs_access: config.server.access_log,
+            region: config.settings.region.clone(),
+            domains: config.settings.domains.clone(),
+            logs_access: config.settings.access_log,
             has_cors: AtomicBool::new(config.buckets.iter().any(|bucket| !bucket.cors.is_empty())),
-            traces: Traces::open(&config.server),
+            traces: Traces::open(config),
         }))
     }
 

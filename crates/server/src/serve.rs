@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     Node, Result, ServerError, admin,
-    config::{FlightConfig, NodeConfig},
+    config::{NodeConfig, Secret},
     flight, s3,
 };
 
@@ -51,7 +51,8 @@ pub struct Doors {
     s3: DoorListener,
     admin: DoorListener,
     flight: Option<DoorListener>,
-    flight_config: FlightConfig,
+    ticket_secret: Option<Secret>,
+    ticket_lifetime: Duration,
     tls: Option<Arc<Tls>>,
     drain_timeout: Duration,
 }
@@ -74,23 +75,24 @@ impl Doors {
     #[boxed]
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;
-        let server = &config.server;
-        let s3 = DoorListener::bind("s3", "listen", server.listen, server.max_connections).await?;
+        let settings = &config.settings;
+        let s3 = DoorListener::bind("s3", "listen", settings.listen, settings.max_connections).await?;
         config.check_endpoints(s3.address, &|name| std::env::var(name).ok())?;
-        let flight = match server.flight {
+        let flight = match settings.flight {
             Some(address) => {
-                Some(DoorListener::bind("flight", "flight", address, server.max_connections).await?)
+                Some(DoorListener::bind("flight", "flight", address, settings.max_connections).await?)
             }
             None => None,
         };
 
         Ok(Self {
             s3,
-            admin: DoorListener::bind("admin", "admin", server.admin, server.max_connections).await?,
+            admin: DoorListener::bind("admin", "admin", settings.admin, settings.max_connections).await?,
             flight,
-            flight_config: config.flight.clone(),
-            tls: server.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new),
-            drain_timeout: server.drain_timeout,
+            ticket_secret: config.ticket_secret.clone(),
+            ticket_lifetime: settings.ticket_lifetime,
+            tls: config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new),
+            drain_timeout: settings.drain_timeout,
         })
     }
 
@@ -146,7 +148,8 @@ impl Doors {
             tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
         ];
         if let Some(door) = self.flight {
-            let service = TowerToHyperService::new(flight::service(node.clone(), &self.flight_config));
+            let service = flight::service(node.clone(), self.ticket_secret.as_ref(), self.ticket_lifetime);
+            let service = TowerToHyperService::new(service);
             let stopped = stop.clone();
             let flight = move |stream: TcpStream, watcher| {
                 let service = service.clone();

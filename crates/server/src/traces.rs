@@ -28,11 +28,11 @@ use opentelemetry_sdk::{
     propagation::TraceContextPropagator,
     trace::{SdkTracer, SdkTracerProvider},
 };
-use stylobate_storage::without_credentials;
+use stylobate_storage::{run_blocking, without_credentials};
 
 pub(crate) use self::span::RequestSpan;
 use self::{collector::CollectorClient, span::ChildSpans};
-use crate::config::ServerConfig;
+use crate::config::NodeConfig;
 
 /// Maximum time that a stopping node waits for delivery of its last spans.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,8 +51,8 @@ pub(crate) struct Traces {
 impl Traces {
     /// Opens the traces of a node, if an endpoint is configured. An invalid `OTEL_` variable is logged as a warning
     /// and disables traces. Must be called within a tokio runtime.
-    pub(crate) fn open(server: &ServerConfig) -> Option<Self> {
-        let endpoint = server.otlp_endpoint.as_deref()?;
+    pub(crate) fn open(config: &NodeConfig) -> Option<Self> {
+        let endpoint = config.settings.otlp_endpoint.as_deref()?;
         let shown = without_credentials(endpoint);
         let exporter = SpanExporter::builder()
             .with_http()
@@ -73,7 +73,7 @@ impl Traces {
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
         tracing::info!(endpoint = shown, "traces are sent by OTLP");
         let tracer = provider.tracer("stylobate");
-        let scheme = if server.tls.is_some() { "https" } else { "http" };
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
         Some(Self { provider, tracer, propagator: TraceContextPropagator::new(), scheme })
     }
 
@@ -104,7 +104,7 @@ impl Traces {
     /// Delivers the remaining spans, for at most five seconds. No span is delivered after that.
     pub(crate) async fn close(&self) {
         let provider = self.provider.clone();
-        let closing = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
+        let closing = run_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
         if let Ok(Err(error)) = closing.await {
             tracing::debug!(%error, "the last spans were not delivered");
         }

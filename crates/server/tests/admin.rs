@@ -1,6 +1,9 @@
 //! The admin door over a socket: health, statistics, metrics, warming and eviction, keys, and the drain.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
+#[path = "../../storage/tests/support/eventually.rs"]
+mod eventually;
+
 use std::{
     fs,
     net::SocketAddr,
@@ -9,6 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use eventually::eventually;
 use serde_json::{Value, json};
 use stylobate_server::{
     Doors, Node, ServerError, check_origins,
@@ -81,11 +85,11 @@ fn write_settled(path: &Path, size: usize) {
 fn config(folder: &Path) -> NodeConfig {
     let mut config = NodeConfig::default();
     config.buckets.push(BucketConfig::new("lake", folder.to_str().unwrap()));
-    config.cache.memory = ByteSize::mib(64);
-    config.server.listen.set_port(0);
-    config.server.admin.set_port(0);
-    config.server.flight = None;
-    config.server.drain_timeout = Duration::from_secs(5);
+    config.settings.memory = ByteSize::mib(64);
+    config.settings.listen.set_port(0);
+    config.settings.admin.set_port(0);
+    config.settings.flight = None;
+    config.settings.drain_timeout = Duration::from_secs(5);
     config
 }
 
@@ -137,7 +141,7 @@ fn config_over(origin: SocketAddr) -> NodeConfig {
         options: [("allow_http".into(), "true".into())].into(),
         ..BucketConfig::new("far", url)
     }];
-    config.server.attempts = 1;
+    config.settings.attempts = 1;
     config
 }
 
@@ -155,7 +159,8 @@ async fn a_node_is_ready_while_its_origins_answer_and_healthy_all_the_time() {
     assert_eq!(get("/readyz").await.status, 200);
 
     answering.abort();
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    // The node remembers an answer of its origin for two seconds.
+    eventually("the node not to be ready", async || get("/readyz").await.status != 200).await;
     let answer = get("/readyz").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert_eq!(answer.json()["failing"][0]["bucket"], "far");
@@ -270,7 +275,7 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
     let (silent, _silent) = origin_that_answers("").await;
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut config = config_over(missing);
-    config.server.deadline = Duration::from_millis(300);
+    config.settings.deadline = Duration::from_millis(300);
 
     for (name, origin) in [("busy", busy), ("silent", silent), ("gone", gone)] {
         let options = [
@@ -383,7 +388,7 @@ async fn a_taken_port_is_an_error_that_names_the_door() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = config(folder.path());
-    config.server.admin = taken.local_addr().unwrap();
+    config.settings.admin = taken.local_addr().unwrap();
     let error = Doors::bind(&config).await.unwrap_err();
     assert!(error.to_string().contains("the admin door"), "{error}");
     assert!(error.to_string().contains("--admin"), "{error}");
@@ -394,7 +399,7 @@ async fn a_taken_port_is_an_error_that_names_the_door() {
 async fn a_door_beyond_loopback_needs_keys() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path());
-    config.server.listen = "0.0.0.0:0".parse().unwrap();
+    config.settings.listen = "0.0.0.0:0".parse().unwrap();
     assert!(matches!(Doors::bind(&config).await, Err(ServerError::Exposed { door: "s3", .. })));
 }
 
@@ -415,6 +420,10 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     tokio::time::sleep(Duration::from_millis(200)).await;
 
     running.stop.send(()).unwrap();
+    for door in [running.admin, running.s3] {
+        eventually("the door to be closed", async || TcpStream::connect(door).await.is_err()).await;
+    }
+
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(TcpStream::connect(running.admin).await.is_err());
     assert!(TcpStream::connect(running.s3).await.is_err());
@@ -433,7 +442,7 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
 async fn a_drain_cuts_off_what_takes_too_long() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path());
-    config.server.drain_timeout = Duration::from_millis(300);
+    config.settings.drain_timeout = Duration::from_millis(300);
     let doors = Doors::bind(&config).await.unwrap();
     let admin = doors.admin_address();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -33,8 +33,8 @@ fn without_any_argument_the_folder_data_is_served_on_loopback() {
     let config = &resolved.config;
     assert_eq!((config.buckets[0].name.as_str(), config.buckets[0].url.as_str()), ("data", "./data"));
     assert!(config.access_keys.is_empty());
-    assert!(config.server.listen.ip().is_loopback() && config.server.admin.ip().is_loopback());
-    assert!(config.cache.memory > ByteSize::ZERO);
+    assert!(config.settings.listen.ip().is_loopback() && config.settings.admin.ip().is_loopback());
+    assert!(config.settings.memory > ByteSize::ZERO);
     assert_eq!(line(&resolved, "listen"), "listen = \"127.0.0.1:9000\" # default");
 }
 
@@ -45,7 +45,7 @@ fn a_flag_overrides_a_variable_which_overrides_the_file() {
     let env = [("STYLOBATE_MEMORY", "2GiB"), ("STYLOBATE_POLICY", "lfu")];
     let flags = Layer::default().with_flag(Setting::Memory, "3GiB");
     let resolved = resolve(file, &env, flags).unwrap();
-    assert_eq!(resolved.config.cache.memory, ByteSize::gib(3));
+    assert_eq!(resolved.config.settings.memory, ByteSize::gib(3));
     assert_eq!(line(&resolved, "memory"), "memory = \"3GiB\" # flag --memory");
     assert_eq!(line(&resolved, "policy"), "policy = \"lfu\" # env STYLOBATE_POLICY");
     assert_eq!(line(&resolved, "page_size"), "page_size = \"2MiB\" # node.toml:4");
@@ -92,7 +92,7 @@ fn read_only_for_all_overrides_what_the_file_says_of_one() {
 fn the_size_of_the_disk_is_written_behind_its_folder_or_apart() {
     let capacity = |file: &str, disk: &str| {
         let flags = Layer::default().with_origin("./a").with_flag(Setting::Disk, disk);
-        resolve(file, &[], flags).unwrap().config.cache.disk_capacity
+        resolve(file, &[], flags).unwrap().config.settings.disk_capacity
     };
     assert_eq!(capacity("", "/c"), ByteSize::gib(10));
     assert_eq!(capacity("", "/c=1GiB"), ByteSize::gib(1));
@@ -108,8 +108,8 @@ fn what_is_printed_is_a_configuration_again() {
                 [[access_key]]\nid = 'me'\nsecret = 's'\n";
     let printed = resolve(file, &[], Layer::default()).unwrap().to_string();
     let again = resolve(&printed, &[], Layer::default()).unwrap();
-    assert_eq!(again.config.server.hedge, Some(0.95));
-    assert_eq!(again.config.server.domains, ["s3.example.org"]);
+    assert_eq!(again.config.settings.hedge, Some(0.95));
+    assert_eq!(again.config.settings.domains, ["s3.example.org"]);
     let bucket = &again.config.buckets[0];
 
     assert_eq!(
@@ -135,25 +135,25 @@ fn no_secret_is_printed() {
 #[test]
 fn the_flight_door_is_told_where_it_listens_and_what_its_tickets_are() {
     let default = resolve("", &[], Layer::default()).unwrap();
-    assert_eq!(default.config.server.flight, Some("127.0.0.1:9002".parse().unwrap()));
+    assert_eq!(default.config.settings.flight, Some("127.0.0.1:9002".parse().unwrap()));
     assert_eq!(line(&default, "ticket_lifetime"), "ticket_lifetime = \"3600s\" # default");
-    assert!(default.config.flight.ticket_secret.is_none());
+    assert!(default.config.ticket_secret.is_none());
     for off in ["off", "none"] {
         let flags = Layer::default().with_flag(Setting::Flight, off);
         let resolved = resolve("", &[], flags).unwrap();
-        assert_eq!(resolved.config.server.flight, None);
+        assert_eq!(resolved.config.settings.flight, None);
         assert_eq!(line(&resolved, "flight"), "flight = \"off\" # flag --flight");
     }
 
     let file =
         "[flight]\nticket_secret = 'sixteen hunter2!'\nticket_lifetime = '5m'\n[[bucket]]\nurl = './a'\n";
     let resolved = resolve(file, &[], Layer::default()).unwrap();
-    assert_eq!(resolved.config.flight.ticket_secret.as_ref().unwrap().expose(), "sixteen hunter2!");
+    assert_eq!(resolved.config.ticket_secret.as_ref().unwrap().expose(), "sixteen hunter2!");
     assert_eq!(line(&resolved, "ticket_secret"), "ticket_secret = \"***\" # node.toml:2");
     assert!(!format!("{resolved} {:?}", resolved.config).contains("hunter2"));
     let env = [("STYLOBATE_TICKET_SECRET", "another secret of 16"), ("STYLOBATE_FLIGHT", "127.0.0.1:7")];
     let resolved = resolve(file, &env, Layer::default()).unwrap();
-    assert_eq!(resolved.config.flight.ticket_secret.as_ref().unwrap().expose(), "another secret of 16");
+    assert_eq!(resolved.config.ticket_secret.as_ref().unwrap().expose(), "another secret of 16");
     assert_eq!(line(&resolved, "flight"), "flight = \"127.0.0.1:7\" # env STYLOBATE_FLIGHT");
 }
 
@@ -303,4 +303,37 @@ fn options_of_the_command_line_go_to_its_origins() {
     assert_eq!(resolve("", &[], flags).unwrap().config.buckets[0].options["region"], "r");
     assert!(Layer::default().with_option("region=r").is_err());
     assert!(Layer::default().with_origin("s3://a").with_option("region").is_err());
+}
+
+/// Returns the row of a setting in the reference.
+fn reference_row(setting: Setting) -> String {
+    let default = match setting.default_text() {
+        words if words == "none" || words.contains(' ') => words,
+        text => format!("`{text}`"),
+    };
+    let meaning = match setting.note() {
+        "" => setting.help().to_owned(),
+        note => format!("{}. {note}", setting.help()),
+    };
+    format!("| `{setting}` | `{}` | `{}` | {default} | {meaning} |", setting.flag(), setting.env())
+}
+
+#[test]
+fn the_reference_lists_the_settings_as_they_are_declared() {
+    let reference = include_str!("../../../docs/reference/settings.md");
+    let example = reference.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    Layer::toml("the example", example).unwrap();
+
+    for section in ["server", "cache", "flight"] {
+        let of_section = || Setting::ALL.into_iter().filter(|setting| setting.section() == section);
+        let heading = format!("## `[{section}]`\n");
+        let text = reference.split(&heading).nth(1).unwrap().split("\n## ").next().unwrap();
+        let rows = text.lines().filter(|line| line.starts_with("| `") && !line.contains("ticket_secret"));
+        assert_eq!(rows.collect::<Vec<_>>(), of_section().map(reference_row).collect::<Vec<_>>());
+
+        for setting in of_section() {
+            let begins = format!("{setting} = ");
+            assert!(example.lines().any(|line| line.starts_with(&begins)), "no {setting} in the example");
+        }
+    }
 }

@@ -153,12 +153,12 @@ impl Running {
     async fn start(bucket: BucketConfig, otlp_endpoint: Option<String>) -> Self {
         let mut config = NodeConfig::default();
         config.buckets.push(bucket);
-        config.cache.memory = ByteSize::mib(64);
-        config.server.listen.set_port(0);
-        config.server.admin.set_port(0);
-        config.server.flight = Some(([127, 0, 0, 1], 0).into());
-        config.server.attempts = 1;
-        config.server.otlp_endpoint = otlp_endpoint;
+        config.settings.memory = ByteSize::mib(64);
+        config.settings.listen.set_port(0);
+        config.settings.admin.set_port(0);
+        config.settings.flight = Some(([127, 0, 0, 1], 0).into());
+        config.settings.attempts = 1;
+        config.settings.otlp_endpoint = otlp_endpoint;
         let doors = Doors::bind(&config).await.unwrap();
         let s3 = doors.s3_address();
         let flight = doors.flight_address().unwrap();

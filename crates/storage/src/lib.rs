@@ -32,6 +32,7 @@
 mod budget;
 mod byte_reader;
 mod corrupt;
+mod duration;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -53,12 +54,14 @@ mod sink;
 mod size;
 mod stats;
 mod steady_instant;
+mod threads;
 mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
 pub use byte_reader::{ByteReader, unzigzag};
 pub use corrupt::Corrupt;
+pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use latency::{LatencyCounts, LatencyHistogram};
@@ -88,9 +91,9 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use stats::ReadStats;
 pub use steady_instant::SteadyInstant;
+pub use threads::blocking::{BlockingWorkError, run_blocking};
+pub use threads::thread_stream::stream_from_thread;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;
-pub use versions::freshness::{
-    Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration,
-};
+pub use versions::freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat};

@@ -8,7 +8,7 @@ use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
 
 use crate::{
     Error, ListPage, ListRequest, ListedKey, ListedObject, Origin, ReadThrough, Result,
-    upload::is_reserved_key,
+    threads::blocking::run_blocking, upload::is_reserved_key,
 };
 
 impl ReadThrough {
@@ -30,7 +30,7 @@ impl ReadThrough {
             }
             (None, Some(folder)) => {
                 let request = request.clone();
-                let listed = tokio::task::spawn_blocking(move || folder.list_page(&request)).await;
+                let listed = run_blocking(move || folder.list_page(&request)).await;
                 listed.unwrap_or_else(|error| Err(error.into())).map_err(failed)
             }
             (None, None) => walked_page(self.origin(), &request).await.map_err(failed),

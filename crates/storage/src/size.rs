@@ -128,6 +128,8 @@ impl<'de> Deserialize<'de> for ByteSize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -151,6 +153,15 @@ mod tests {
         for text in ["", "GiB", "-1", "1XB", "1..2", "99999999TiB", "NaN"] {
             let error = text.parse::<ByteSize>().unwrap_err();
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_size_parses_to_itself(bytes: u64, shift in 0_u32..64) {
+            for size in [bytes, bytes >> shift, bytes << shift].map(ByteSize::bytes) {
+                prop_assert_eq!(size.to_string().parse(), Ok(size));
+            }
         }
     }
 }

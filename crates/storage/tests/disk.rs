@@ -15,7 +15,7 @@ use object_store::{ObjectStoreExt, path::Path};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Error, Origin, PageCache, ReadThrough,
 };
-use support::{Counting, noise, quick};
+use support::{Counting, eventually::eventually, noise, quick};
 
 const MIB: usize = 1 << 20;
 
@@ -111,9 +111,7 @@ async fn a_scan_larger_than_memory_leaves_there_what_is_read_again_and_again() {
 }
 
 async fn settled(store: &ReadThrough) {
-    while store.stats().in_flight > 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("fetches to end", async || store.stats().in_flight == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

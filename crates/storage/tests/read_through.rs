@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
 use stylobate_storage::{ByteSize, CacheOptions, Consistency};
-use support::{Bench, Fault, bench, noise, plenty, quick};
+use support::{Bench, Fault, bench, eventually::eventually, noise, plenty, quick};
 
 const MIB: usize = 1 << 20;
 
@@ -135,7 +135,8 @@ async fn a_fetch_without_readers_still_fills_the_cache() {
     *bench.origin.latency.lock() = Duration::from_millis(30);
     let cancelled = tokio::time::timeout(Duration::from_millis(5), bench.read(&path)).await;
     assert!(cancelled.is_err());
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let is_filled = async || bench.cache.stats().memory_pages == 1 && bench.store.stats().in_flight == 0;
+    eventually("the page to be cached", is_filled).await;
     assert_eq!(bench.read(&path).await.unwrap(), data);
     assert_eq!(bench.origin.gets(), 1);
 }

@@ -1,5 +1,6 @@
 //! Conversion of writer options from Python.
 
-pub(super) mod orc;
-pub(super) mod parquet;
+pub(super) mod file_write;
+mod orc;
+mod parquet;
 pub(super) mod write;

@@ -1,45 +1,15 @@
-//! Options of `write_orc`.
+//! Options of ORC files.
 
-use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompression, OrcOptions};
+use pyo3::prelude::*;
+use stylobate_columnar::{OrcColumnOptions, OrcCompression, OrcOptions};
 
 use crate::{
     errors::ErrorClass,
-    options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
+    options::write::{given_by_column, metadata, parsed, positive, size},
 };
 
-/// The options of a `stylobate.write_orc` call.
-#[derive(Default)]
-pub(crate) struct OrcWriteRequest {
-    pub(crate) options: OrcOptions,
-    pub(crate) place: FileSinkOptions,
-    /// Set if the output is a folder of files, not one file.
-    pub(crate) dataset: Option<DatasetOptions>,
-}
-
-impl OrcWriteRequest {
-    /// Reads names and values that the Python side has normalized.
-    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        given(options, Self::with)
-    }
-
-    fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let dataset = || self.dataset.clone().unwrap_or_default();
-        match name {
-            "max_file_bytes" => self.dataset = Some(dataset().with_max_file_size(size(name, value)?)),
-            "partition_by" => {
-                self.dataset = Some(dataset().with_partition_by(value.extract::<Vec<String>>()?));
-            }
-            "mode" => self.dataset = Some(dataset().with_mode(parsed::<DatasetMode>(name, value)?)),
-            "sink" | "durability" | "overwrite" => self.place = self.place.with(name, value)?,
-            _ => self.options = with_option(self.options, name, value)?,
-        }
-
-        Ok(self)
-    }
-}
-
-fn with_option(options: OrcOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<OrcOptions> {
+/// Sets an option by its name.
+pub(super) fn with_option(options: OrcOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<OrcOptions> {
     Ok(match name {
         "columns" => with_columns(options, value)?,
         "compression" => options.with_compression(parsed::<OrcCompression>(name, value)?),

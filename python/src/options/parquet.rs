@@ -1,67 +1,44 @@
-//! Options of `write_parquet`.
+//! Options of Parquet files.
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use stylobate_columnar::{
-    ColumnOptions, Compression, DatasetMode, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions,
-    SortedBy, StatisticsLevel,
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, SortedBy, StatisticsLevel,
 };
 
 use crate::{
     errors::ErrorClass,
-    options::write::{FileSinkOptions, given, given_by_column, metadata, parsed, positive, size},
+    options::write::{given_by_column, metadata, parsed, positive, size},
 };
 
-/// The options of a `stylobate.write_parquet` call.
-#[derive(Default)]
-pub(crate) struct ParquetWriteRequest {
-    pub(crate) options: ParquetOptions,
-    pub(crate) place: FileSinkOptions,
-    /// Set if the output is a folder of files, not one file.
-    pub(crate) dataset: Option<DatasetOptions>,
+/// Sets an option by its name.
+pub(super) fn with_option(
+    options: ParquetOptions,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<ParquetOptions> {
+    Ok(match name {
+        "columns" => with_columns(options, value)?,
+        "row_group_size" => options.with_row_group_rows(positive(name, value)?),
+        "data_page_size" => options.with_page_size(size(name, value)?),
+        "max_rows_per_page" => options.with_page_rows(positive(name, value)?),
+        "row_group_bytes" => options.with_row_group_size(size(name, value)?),
+        "data_page_version" => options.with_version_2(value.extract::<String>()? == "2.0"),
+        "memory" => options.with_memory(size(name, value)?),
+        "threads" => options.with_threads(positive(name, value)?),
+        "sorting_columns" => options.with_sorted_by(sorted_by(value)?),
+        "metadata" => metadata(value)?
+            .into_iter()
+            .fold(options, |options, (key, value)| options.with_metadata(key, value)),
+        other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
+    })
 }
 
-impl ParquetWriteRequest {
-    /// Reads names and values that the Python side has normalized.
-    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        given(options, Self::with)
-    }
-
-    fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let dataset = || self.dataset.clone().unwrap_or_default();
-        match name {
-            "max_file_bytes" => self.dataset = Some(dataset().with_max_file_size(size(name, value)?)),
-            "partition_by" => {
-                self.dataset = Some(dataset().with_partition_by(value.extract::<Vec<String>>()?))
-            }
-            "mode" => self.dataset = Some(dataset().with_mode(parsed::<DatasetMode>(name, value)?)),
-            "columns" => {
-                for (column, options) in given_by_column(value, with_column_option)? {
-                    self.options = match column {
-                        Some(column) => self.options.with_column(column, options),
-                        None => self.options.with_all_columns(options),
-                    };
-                }
-            }
-            "row_group_size" => self.options = self.options.with_row_group_rows(positive(name, value)?),
-            "data_page_size" => self.options = self.options.with_page_size(size(name, value)?),
-            "max_rows_per_page" => self.options = self.options.with_page_rows(positive(name, value)?),
-            "row_group_bytes" => self.options = self.options.with_row_group_size(size(name, value)?),
-            "data_page_version" => {
-                self.options = self.options.with_version_2(value.extract::<String>()? == "2.0");
-            }
-            "memory" => self.options = self.options.with_memory(size(name, value)?),
-            "threads" => self.options = self.options.with_threads(positive(name, value)?),
-            "sorting_columns" => self.options = self.options.with_sorted_by(sorted_by(value)?),
-            "metadata" => {
-                let pairs = metadata(value)?.into_iter();
-                self.options =
-                    pairs.fold(self.options, |options, (key, value)| options.with_metadata(key, value));
-            }
-            other => self.place = self.place.with(other, value)?,
-        }
-
-        Ok(self)
-    }
+fn with_columns(options: ParquetOptions, columns: &Bound<'_, PyAny>) -> PyResult<ParquetOptions> {
+    let columns = given_by_column(columns, with_column_option)?.into_iter();
+    Ok(columns.fold(options, |options, (column, own)| match column {
+        Some(column) => options.with_column(column, own),
+        None => options.with_all_columns(own),
+    }))
 }
 
 fn with_column_option(

@@ -1,34 +1,12 @@
-//! Options that `write_parquet` and `write_orc` share, and conversion of values from Python.
+//! Conversion of values from Python that several options share.
 
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_storage::{ByteSize, Durability, Overwrite, SinkKind, SinkOptions};
+use stylobate_storage::ByteSize;
 
 use crate::{cache::byte_size, errors::ErrorClass};
 
-/// Sink, durability and overwrite mode of a file.
-#[derive(Default)]
-pub(crate) struct FileSinkOptions {
-    pub(crate) sink: SinkOptions,
-    pub(crate) overwrite: Overwrite,
-}
-
-impl FileSinkOptions {
-    pub(crate) fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        match name {
-            "sink" => self.sink = self.sink.with_kind(parsed::<SinkKind>(name, value)?),
-            "durability" => self.sink = self.sink.with_durability(parsed::<Durability>(name, value)?),
-            "overwrite" => {
-                self.overwrite = if value.extract()? { Overwrite::Replace } else { Overwrite::Refuse };
-            }
-            other => return Err(ErrorClass::Config.error(value.py(), format!("{other}: no such option"))),
-        }
-
-        Ok(self)
-    }
-}
-
 /// Applies names and values to the default, one after another.
-pub(crate) fn given<T: Default>(
+pub(super) fn given<T: Default>(
     options: &Bound<'_, PyDict>,
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
 ) -> PyResult<T> {

@@ -17,7 +17,7 @@ use stylobate_server::{
     Doors, Node,
     config::{BucketConfig, NodeConfig},
 };
-use stylobate_storage::{ByteSize, Origin};
+use stylobate_storage::{ByteSize, Origin, run_blocking};
 use tokio::sync::oneshot;
 
 use self::{
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale))?;
     let scale = args.scale;
     let into = folder.clone();
-    let files = tokio::task::spawn_blocking(move || data::generate(scale, &into)).await??;
+    let files = run_blocking(move || data::generate(scale, &into)).await??;
 
     for file in &files {
         say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6))?;
@@ -110,10 +110,10 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
 fn config() -> NodeConfig {
     let mut config = NodeConfig::default();
     config.buckets.push(BucketConfig::new(BUCKET, "memory:///"));
-    config.cache.memory = ByteSize::mib(256);
-    config.server.listen.set_port(0);
-    config.server.admin.set_port(0);
-    config.server.flight = None;
+    config.settings.memory = ByteSize::mib(256);
+    config.settings.listen.set_port(0);
+    config.settings.admin.set_port(0);
+    config.settings.flight = None;
     config
 }
 

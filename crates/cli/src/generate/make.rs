@@ -1,14 +1,13 @@
 //! `stylobate generate tpch`, `tpcds` and `snb`: generates the files of a benchmark.
 
 use std::{
-    fmt::Display,
     num::{NonZeroU32, NonZeroUsize},
-    str::FromStr,
     time::Instant,
 };
 
 use anyhow::{Error, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use stylobate_columnar::WriteFormat;
 use stylobate_datagen::{
     Benchmark, Error as DatagenError, Event, FileFormat, GenerateRequest, Output, Scale,
 };
@@ -17,7 +16,7 @@ use stylobate_storage::{Durability, SinkKind, SinkOptions};
 use crate::{
     failure::{nearest, usage},
     lean_memory::be_lean,
-    rows::{ProgressDisplay, grouped, option, until_stopped},
+    rows::{ProgressDisplay, format_parser, grouped, option, until_stopped},
     table,
 };
 
@@ -113,8 +112,8 @@ pub(super) struct GenerateTableArgs {
     part: Option<u32>,
 
     /// Format of the files
-    #[arg(long, value_name = "FORMAT", default_value = "parquet")]
-    format: GenerateFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "parquet", value_parser = format_parser(FORMATS))]
+    format: WriteFormat,
 
     /// Codec of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC:
     /// none, snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
@@ -150,14 +149,13 @@ pub(super) struct GenerateTableArgs {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum GenerateFormat {
-    Parquet,
-    Orc,
-    Csv,
-    /// Arrow IPC file
-    Arrow,
-}
+/// The formats, and their help.
+const FORMATS: [(WriteFormat, &str); 4] = [
+    (WriteFormat::Parquet, ""),
+    (WriteFormat::Orc, ""),
+    (WriteFormat::Csv, ""),
+    (WriteFormat::ArrowFile, "Arrow IPC file"),
+];
 
 pub(super) async fn run(benchmark: Benchmark, args: &GenerateTableArgs, seed: Option<u64>) -> Result<()> {
     until_stopped(make(benchmark, args, seed)).await
@@ -234,30 +232,17 @@ impl GenerateTableArgs {
 
     fn format(&self) -> Result<FileFormat> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for --format {formats}")));
-        let compression = self.compression.as_deref();
-        match self.format {
-            GenerateFormat::Csv | GenerateFormat::Arrow if compression.is_some() => {
-                refused("--compression", "parquet and orc")
-            }
-            GenerateFormat::Orc | GenerateFormat::Csv | GenerateFormat::Arrow
-                if self.row_group_rows.is_some() =>
-            {
-                refused("--row-group-rows", "parquet")
-            }
-            GenerateFormat::Parquet => Ok(FileFormat::Parquet {
-                compression: or_default(compression)?,
-                row_group_rows: self.row_group_rows.map_or(1 << 20, NonZeroUsize::get),
-            }),
-            GenerateFormat::Orc => Ok(FileFormat::Orc { compression: or_default(compression)? }),
-            GenerateFormat::Csv => Ok(FileFormat::Csv),
-            GenerateFormat::Arrow => Ok(FileFormat::Arrow),
+        if self.compression.is_some() && !self.format.is_columnar() {
+            return refused("--compression", "parquet and orc");
         }
-    }
-}
+        if self.row_group_rows.is_some() && self.format != WriteFormat::Parquet {
+            return refused("--row-group-rows", "parquet");
+        }
 
-fn or_default<T: FromStr<Err: Display> + Default>(text: Option<&str>) -> Result<T> {
-    let wrong = |error: T::Err| usage(format!("--compression: {error}"));
-    text.map_or_else(|| Ok(T::default()), |text| text.parse().map_err(wrong))
+        let rows = self.row_group_rows.map(NonZeroUsize::get);
+        let format = FileFormat::new(self.format, self.compression.as_deref(), rows);
+        format.map_err(|error| usage(format!("--compression: {error}")))
+    }
 }
 
 /// Converts errors in the user's input to usage errors.

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use stylobate_storage::run_blocking;
 
 use self::{
     endpoint::EndpointArgs, make::MakeTraceArgs, measure::Measurement, report::ReplayReport,
@@ -83,7 +84,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
     if args.make.make.is_some() {
         // Encoding and writing would block the runtime.
-        return tokio::task::spawn_blocking(move || make::run(args.make)).await?;
+        return run_blocking(move || make::run(args.make)).await?;
     }
 
     let file = args.trace.clone().context("a trace is needed")?;

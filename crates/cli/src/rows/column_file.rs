@@ -1,50 +1,28 @@
-//! Writes rows to one Parquet or ORC file, or to a folder of them.
-
-use std::{fmt::Display, str::FromStr};
+//! Writes rows to one file, or to a folder of them, through sinks: Parquet and ORC.
 
 use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
-use stylobate_columnar::{
-    ColumnOptions, DatasetOptions, DatasetWriter, Error as ColumnarError, FileOptions, OrcOptions, OrcWriter,
-    ParquetOptions, ParquetWriter,
-};
+use stylobate_columnar::{DatasetOptions, Error as ColumnarError, FileOptions, TableOutput, WriteFormat};
 use stylobate_storage::{
-    ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,
+    Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,
 };
 
 use super::{ProgressDisplay, WriteTotals, exists};
 use crate::failure::usage;
 
-/// A columnar file format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnFormat {
-    Parquet,
-    Orc,
-}
-
 /// The destination and options of a columnar output.
 #[derive(Debug)]
-pub(crate) struct ColumnFile<'a> {
-    pub(crate) format: ColumnFormat,
+pub(crate) struct ColumnFile {
+    pub(crate) options: FileOptions,
     pub(crate) place: Place,
     pub(crate) existing: Existing,
     /// Layout of a folder of files; `None` for one file.
     pub(crate) dataset: Option<DatasetOptions>,
-    pub(crate) compression: Option<&'a str>,
-    pub(crate) row_group_rows: usize,
-    /// Memory of the writer; `None` for its default.
-    pub(crate) memory: Option<ByteSize>,
     pub(crate) sinks: SinkOptions,
 }
 
-enum ColumnFileWriter {
-    Parquet(Box<ParquetWriter>),
-    Orc(Box<OrcWriter>),
-    Dataset(Box<DatasetWriter>),
-}
-
-impl ColumnFile<'_> {
+impl ColumnFile {
     /// Writes all rows. The file appears under its name when it is complete.
     pub(crate) async fn write<E: Into<Error>>(
         self,
@@ -52,7 +30,8 @@ impl ColumnFile<'_> {
         mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
         progress: &ProgressDisplay,
     ) -> Result<WriteTotals> {
-        let is_dataset = self.dataset.is_some();
+        let Self { options, place, existing, dataset, sinks } = self;
+        let is_dataset = dataset.is_some();
         let refused = |error: ColumnarError| match error {
             ColumnarError::Storage(StorageError::Exists { path }) if is_dataset => {
                 usage(format!("{path} has files already: give another folder, or --mode"))
@@ -61,8 +40,11 @@ impl ColumnFile<'_> {
             error => error.into(),
         };
 
-        let files = self.files()?;
-        let mut writer = self.writer(files, schema).await.map_err(refused)?;
+        let name = place.to_string();
+        let sinks = Sinks::new(sinks);
+        let writer =
+            TableOutput::create(sinks, &place, existing, &name, schema, options, dataset.as_ref()).await;
+        let mut writer = writer.map_err(refused)?;
         let done = progress.setter();
 
         let mut rows = 0;
@@ -72,93 +54,16 @@ impl ColumnFile<'_> {
             done(rows, writer.bytes());
         }
 
-        writer.finish().await.map_err(refused)
-    }
-
-    async fn writer(&self, files: FileOptions, schema: SchemaRef) -> Result<ColumnFileWriter, ColumnarError> {
-        let name = self.place.to_string();
-        let sinks = Sinks::new(self.sinks.clone());
-        if let Some(dataset) = &self.dataset {
-            let writer = DatasetWriter::create(sinks, self.place.clone(), name, schema, files, dataset);
-            return Ok(ColumnFileWriter::Dataset(Box::new(writer.await?)));
-        }
-
-        let sink = sinks.open(&self.place, self.existing).await?;
-        Ok(match files {
-            FileOptions::Parquet(options) => {
-                ColumnFileWriter::Parquet(Box::new(ParquetWriter::new(sink, name, schema, *options)?))
-            }
-            FileOptions::Orc(options) => {
-                ColumnFileWriter::Orc(Box::new(OrcWriter::new(sink, name, schema, *options)?))
-            }
-        })
-    }
-
-    fn files(&self) -> Result<FileOptions> {
-        Ok(match self.format {
-            ColumnFormat::Parquet => {
-                let mut all = ColumnOptions::default();
-                if let Some(text) = self.compression {
-                    all = all.with_compression(parsed(text)?);
-                }
-
-                let mut options =
-                    ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
-                if let Some(memory) = self.memory {
-                    options = options.with_memory(memory);
-                }
-
-                options.into()
-            }
-            ColumnFormat::Orc => {
-                let mut options = OrcOptions::default();
-                if let Some(text) = self.compression {
-                    options = options.with_compression(parsed(text)?);
-                }
-                if let Some(memory) = self.memory {
-                    options = options.with_memory(memory);
-                }
-                options.into()
-            }
-        })
+        let written = writer.finish().await.map_err(refused)?.written;
+        Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
     }
 }
 
-fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T> {
-    text.parse().map_err(|error: T::Err| usage(error.to_string()))
-}
-
-impl ColumnFileWriter {
-    async fn write(&mut self, batch: &RecordBatch) -> Result<(), ColumnarError> {
-        match self {
-            Self::Parquet(writer) => writer.write(batch).await,
-            Self::Orc(writer) => writer.write(batch).await,
-            Self::Dataset(writer) => writer.write(batch).await,
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Parquet(writer) => writer.bytes(),
-            Self::Orc(writer) => writer.bytes(),
-            Self::Dataset(writer) => writer.bytes(),
-        }
-    }
-
-    async fn finish(self) -> Result<WriteTotals, ColumnarError> {
-        match self {
-            Self::Parquet(writer) => {
-                let written = writer.finish().await?;
-                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
-            }
-            Self::Orc(writer) => {
-                let written = writer.finish().await?;
-                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
-            }
-            Self::Dataset(writer) => {
-                let written = writer.finish().await?.written;
-                Ok(WriteTotals { rows: written.rows, bytes: written.bytes })
-            }
-        }
+/// Returns the options of files of a format, with a codec that was given on the command line.
+pub(crate) fn file_options(format: WriteFormat, compression: Option<&str>) -> Result<FileOptions> {
+    let options = FileOptions::from(format);
+    match compression {
+        None => Ok(options),
+        Some(codec) => options.with_compression(codec).map_err(|error| usage(error.to_string())),
     }
 }

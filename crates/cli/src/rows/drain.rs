@@ -1,5 +1,5 @@
-//! Writes batches on a thread of its own: an output may block, such as a pipe without a reader, and must not keep the
-//! process from ending.
+//! Writes batches on a thread of its own, not through a sink: an output may block, such as a pipe without a reader, and
+//! must not keep the process from ending.
 
 use std::{
     fs::File,
@@ -9,10 +9,12 @@ use std::{
 use anyhow::{Context, Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
+use stylobate_storage::run_blocking;
 use tokio::sync::mpsc;
 
 use super::{
-    ProgressDisplay, RowDestination, RowFormat, TableLimits, encoders::encoder, progress::ByteCount,
+    ProgressDisplay, RowDestination, RowFormat, TableLimits, output_encoder::OutputEncoder,
+    progress::ByteCount,
 };
 use crate::out::of_output;
 
@@ -51,7 +53,7 @@ pub(crate) async fn drain<E: Into<Error>>(
     let bytes = progress.byte_count();
     let before = bytes.get();
     let counted = CountedFile { file, bytes: bytes.clone() };
-    let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
+    let writer = run_blocking(move || write(&schema, format, &bound, counted, waiting));
 
     let mut rows = 0;
     let mut failed = None;
@@ -102,7 +104,8 @@ fn write(
 ) -> Result<()> {
     let mut file = file;
     {
-        let mut out = encoder(format, schema, bound, BufWriter::with_capacity(BUFFER, &mut file))?;
+        let buffered = BufWriter::with_capacity(BUFFER, &mut file);
+        let mut out = OutputEncoder::new(format, schema, bound, buffered)?;
         loop {
             match waiting.blocking_recv() {
                 Some(DrainMessage::Batch(batch)) => out.write(&batch)?,

@@ -1,56 +1,60 @@
-//! Output formats of rows, and their file extensions.
+//! Output formats of rows: their names on the command line, and the extensions of files.
 
 use std::path::Path;
 
 use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use stylobate_columnar::WriteFormat;
 
 use crate::failure::usage;
 
-/// An output format of rows.
+/// An output format of rows that are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowFormat {
     /// A text table for a terminal.
     Table,
-    /// Comma-separated values with a header.
-    Csv,
-    /// One JSON object per line.
-    Json,
-    /// An Arrow IPC stream, read sequentially.
-    ArrowStream,
-    /// An Arrow IPC file, with random access to its batches.
-    ArrowFile,
+    /// A format of files, other than Parquet and ORC.
+    File(WriteFormat),
 }
 
 impl RowFormat {
     /// Returns whether the format is binary, which is not for a terminal.
     pub(crate) fn is_binary(self) -> bool {
-        match self {
-            Self::ArrowStream | Self::ArrowFile => true,
-            Self::Table | Self::Csv | Self::Json => false,
-        }
+        matches!(self, Self::File(format) if !format.is_text())
     }
+}
 
-    /// Returns the format of the file's extension.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
-        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        let shown = path.display();
-        match extension.as_str() {
-            "csv" => Ok(Self::Csv),
-            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
-            "arrow" | "feather" | "ipc" => Ok(Self::ArrowFile),
-            "arrows" => Ok(Self::ArrowStream),
-            "parquet" | "orc" => {
-                Err(usage(format!("{shown}: `stylobate convert` writes Parquet and ORC files")))
-            }
-            "" => Err(usage(format!(
-                "{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"
-            ))),
-            _ => Err(usage(format!("{shown}: .{extension} tells no format: give one of {KNOWN}, or --to"))),
+/// Returns the format of the file's extension, for rows that are printed.
+pub(crate) fn printed_format(path: &Path) -> Result<WriteFormat> {
+    let shown = path.display();
+    match WriteFormat::of_path(path) {
+        Some(format) if format.is_columnar() => {
+            Err(usage(format!("{shown}: `stylobate convert` writes Parquet and ORC files")))
+        }
+        Some(format) => Ok(format),
+        None => {
+            let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+            let reason = match extension.as_str() {
+                "" => "the name has no extension that tells the format".to_owned(),
+                _ => format!(".{extension} tells no format"),
+            };
+            Err(usage(format!("{shown}: {reason}: give one of {KNOWN}, or --to")))
         }
     }
 }
 
 const KNOWN: &str = ".parquet, .csv, .jsonl, .arrow and .arrows";
+
+/// Builds a parser of the names of some formats, each with its help, which may be empty.
+pub(crate) fn format_parser<const N: usize>(
+    formats: [(WriteFormat, &'static str); N],
+) -> impl TypedValueParser<Value = WriteFormat> {
+    let value = |(format, help): (WriteFormat, &'static str)| {
+        let value = PossibleValue::new(format.name());
+        if help.is_empty() { value } else { value.help(help) }
+    };
+    PossibleValuesParser::new(formats.map(value)).try_map(|name| name.parse::<WriteFormat>())
+}
 
 #[cfg(test)]
 mod tests {
@@ -59,15 +63,15 @@ mod tests {
     #[test]
     fn the_extension_tells_the_format_in_any_case() {
         let formats = ["a.CSV", "b/a.jsonl", "a.b.json", "a.feather", "a.arrows"];
-        let formats = formats.map(|path| RowFormat::of(Path::new(path)).unwrap());
-        use RowFormat::*;
+        let formats = formats.map(|path| printed_format(Path::new(path)).unwrap());
+        use WriteFormat::*;
         assert_eq!(formats, [Csv, Json, Json, ArrowFile, ArrowStream]);
     }
 
     #[test]
     fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
         for path in ["a.pdf", "a.xlsx", "a", ".csv"] {
-            let error = RowFormat::of(Path::new(path)).unwrap_err().to_string();
+            let error = printed_format(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
         }
     }

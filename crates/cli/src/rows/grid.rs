@@ -10,8 +10,6 @@ use arrow::{
 };
 use console::{measure_text_width, pad_str, truncate_str};
 
-use super::encode::RowEncoder;
-
 /// Rows that are laid out together. Longer tables are split into such parts to bound memory.
 const PART: usize = 1_000;
 /// Maximum characters of a cell, on a terminal and elsewhere.
@@ -63,7 +61,8 @@ impl<W: Write> TableEncoder<W> {
         Self { out, bound, columns, rows: Vec::new(), written: 0, left_out: 0, layout: None }
     }
 
-    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Takes the rows of a batch, and writes those that complete a part.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_null(NULL);
 
         let widest = if self.bound.width.is_some() { MAX_CELL_ON_TERMINAL } else { MAX_CELL };
@@ -123,14 +122,9 @@ impl<W: Write> TableEncoder<W> {
         let line = cells.collect::<Vec<_>>().join(GAP);
         Ok(writeln!(self.out, "{}", line.trim_end())?)
     }
-}
 
-impl<W: Write> RowEncoder for TableEncoder<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.take(batch)
-    }
-
-    fn finish(&mut self) -> Result<()> {
+    /// Writes the remaining rows, and notes of what was left out.
+    pub(super) fn finish(&mut self) -> Result<()> {
         if self.layout.is_none() || !self.rows.is_empty() {
             self.write_part()?;
         }

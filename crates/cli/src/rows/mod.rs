@@ -2,25 +2,22 @@
 
 mod column_file;
 mod destination;
-mod dictionaries;
 mod drain;
-mod encode;
-mod encoders;
 mod format;
 mod grid;
 mod output;
+mod output_encoder;
 mod plan;
-mod portable;
 mod progress;
 mod request;
 mod source_args;
 mod stop;
 
 pub(crate) use self::{
-    column_file::{ColumnFile, ColumnFormat},
+    column_file::{ColumnFile, file_options},
     destination::{OverwriteMode, RowDestination, exists},
     drain::{WriteTotals, drain},
-    format::RowFormat,
+    format::{RowFormat, format_parser, printed_format},
     grid::{TableLimits, grouped, printable},
     output::OutputArgs,
     plan::{RowsRequest, RowsScan},

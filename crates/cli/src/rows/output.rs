@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use stylobate_columnar::WriteFormat;
 
-use super::{OverwriteMode, RowDestination, RowFormat};
+use super::{OverwriteMode, RowDestination, RowFormat, printed_format};
 use crate::failure::usage;
 
 /// Destination and format of rows.
@@ -53,19 +54,19 @@ impl OutputArgs {
 
     fn format(&self, destination: &RowDestination) -> Result<RowFormat> {
         let named = match (&self.output, destination) {
-            (Some(path), RowDestination::File { .. }) => Some(RowFormat::of(path)),
+            (Some(path), RowDestination::File { .. }) => Some(printed_format(path)),
             _ => None,
         };
 
         match self.format {
             Some(OutputFormat::Table) => Ok(RowFormat::Table),
-            Some(OutputFormat::Csv) => Ok(RowFormat::Csv),
-            Some(OutputFormat::Json) => Ok(RowFormat::Json),
-            Some(OutputFormat::Arrow) => Ok(match named {
-                Some(Ok(RowFormat::ArrowFile)) => RowFormat::ArrowFile,
-                _ => RowFormat::ArrowStream,
-            }),
-            None => named.unwrap_or(Ok(RowFormat::Table)),
+            Some(OutputFormat::Csv) => Ok(RowFormat::File(WriteFormat::Csv)),
+            Some(OutputFormat::Json) => Ok(RowFormat::File(WriteFormat::Json)),
+            Some(OutputFormat::Arrow) => Ok(RowFormat::File(match named {
+                Some(Ok(WriteFormat::ArrowFile)) => WriteFormat::ArrowFile,
+                _ => WriteFormat::ArrowStream,
+            })),
+            None => named.map_or(Ok(RowFormat::Table), |format| Ok(RowFormat::File(format?))),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, str::FromStr};
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, Source};
-use stylobate_server::config::available_memory;
+use stylobate_server::config::NodeSettings;
 use stylobate_storage::{ByteSize, CacheOptions};
 
 use super::{RowsRequest, RowsScan, source_args::SourceArgs};
@@ -102,7 +102,7 @@ impl RequestArgs {
 
 /// Opens a cache in memory for one run of a command.
 pub(crate) async fn open_cache(memory: Option<ByteSize>) -> Result<Cache> {
-    let memory = memory.unwrap_or_else(|| ByteSize::bytes(available_memory().as_u64() / 4));
+    let memory = memory.unwrap_or_else(|| NodeSettings::default().memory);
     Ok(Cache::open(CacheOptions::new(memory)).await?)
 }
 

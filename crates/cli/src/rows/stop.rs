@@ -3,7 +3,7 @@
 use std::{process, time::Duration};
 
 use anyhow::{Context, Result};
-use stylobate_storage::wait_for_unfinished_writes;
+use stylobate_storage::{run_blocking, wait_for_unfinished_writes};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Time limit for removing unfinished output, which may need requests to an object store.
@@ -24,7 +24,7 @@ pub(crate) async fn until_stopped<T>(work: impl Future<Output = Result<T>>) -> R
     drop(work);
     // Wait outside of the runtime's workers, which may be removing output. A second signal ends the wait.
     tokio::select! {
-        _ = tokio::task::spawn_blocking(|| wait_for_unfinished_writes(PATIENCE)) => {}
+        _ = run_blocking(|| wait_for_unfinished_writes(PATIENCE)) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }

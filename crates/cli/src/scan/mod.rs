@@ -5,7 +5,7 @@ mod stats;
 use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
-use stylobate_columnar::{Cache, Dictionaries};
+use stylobate_columnar::{Cache, Dictionaries, WriteFormat};
 
 use self::stats::ScanCommandStats;
 use crate::{
@@ -84,8 +84,10 @@ pub(crate) async fn run(args: ScanArgs) -> Result<()> {
 async fn scan(args: &ScanArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
     // A column of an Arrow file can have only one dictionary.
-    let dictionary =
-        if format == RowFormat::ArrowFile { Dictionaries::None } else { Dictionaries::AsWritten };
+    let dictionary = match format {
+        RowFormat::File(WriteFormat::ArrowFile) => Dictionaries::None,
+        RowFormat::File(_) | RowFormat::Table => Dictionaries::AsWritten,
+    };
     let request = args.request.request(&args.paths, dictionary)?;
     let cache = args.request.cache().await?;
     let mut stats = ScanCommandStats::start();

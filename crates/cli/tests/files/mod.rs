@@ -1,6 +1,9 @@
 //! The command in a folder with Parquet and ORC files, for tests of the subcommands that read them.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+#[path = "../../../storage/tests/support/eventually.rs"]
+pub(crate) mod eventually;
+
 use std::{
     fs::File,
     path::Path,

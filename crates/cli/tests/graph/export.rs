@@ -1,13 +1,11 @@
 //! `stylobate graph export`.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path};
 
 use super::{
-    files::{interrupt, names, numbers, start, stylobate, succeeds, write_parquet},
+    files::{
+        eventually::eventually_blocking, interrupt, names, numbers, start, stylobate, succeeds, write_parquet,
+    },
     graph, graph_fails, known, raw, rows, samples, temporary,
 };
 
@@ -192,13 +190,7 @@ fn an_interrupt_leaves_nothing() {
         ];
 
         let mut child = start(folder.path(), &args.concat());
-        let started = Instant::now();
-
-        while names(folder.path()).len() == 2 {
-            assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-
+        eventually_blocking("the export to begin", || names(folder.path()).len() > 2);
         assert_eq!(interrupt(&mut child), Some(130), "{format}");
         assert_eq!(names(folder.path()), ["g", "n.parquet"], "{format}");
     }

@@ -1,14 +1,10 @@
 //! `stylobate graph import`: its errors, after which no files are left.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
 use super::{
     described,
-    files::{interrupt, names, numbers, start, stylobate, write_parquet},
+    files::{eventually::eventually_blocking, interrupt, names, numbers, start, stylobate, write_parquet},
     graph, graph_fails, temporary,
 };
 
@@ -142,13 +138,11 @@ fn an_interrupt_leaves_nothing() {
     // During type inference, and while vertices and edges are written.
     for begun in [0, 1, 60] {
         let mut child = start(folder.path(), &args);
-        let started = Instant::now();
-
-        while files(folder.path()) < 2 + begun {
-            assert!(started.elapsed() < Duration::from_secs(60), "it did not begin");
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before there were {begun} files");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually_blocking("the import to begin", || {
+            let is_begun = files(folder.path()) >= 2 + begun;
+            assert!(is_begun || child.try_wait().unwrap().is_none(), "it ended before {begun} files");
+            is_begun
+        });
 
         if begun == 0 {
             // Wait until the signal handler is installed.

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinError,
-};
+use stylobate_storage::run_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{Error, Result, parquet::DecodeScratch};
@@ -25,31 +23,33 @@ impl DecodeWorkers {
         Self { turns: Arc::new(Semaphore::new(threads)), scratches: Arc::default() }
     }
 
-    /// Runs work on a blocking thread as soon as a permit is free.
+    /// Runs work on a blocking thread as soon as a permit is free. If the future is dropped, work that waits for its
+    /// permit never begins, and other work runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let turns = self.turns.clone();
         let begin = |turn: OwnedSemaphorePermit| {
-            tokio::task::spawn_blocking(move || {
+            run_blocking(move || {
                 let _until_done = turn;
                 work()
             })
         };
-        let done = match turns.clone().try_acquire_owned() {
-            Ok(turn) => begin(turn).await,
+
+        match turns.clone().try_acquire_owned() {
+            Ok(turn) => Ok(begin(turn).await?),
             // The permit goes to a task rather than to the caller, which may not be polled while others wait.
             Err(_) => {
                 let waits = tokio::spawn(async move {
                     let turn = turns.acquire_owned().await;
                     let turn = turn.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
-                    Ok::<_, Error>(begin(turn).await)
+                    Ok::<_, Error>(begin(turn).await?)
                 });
-                AbortOnDropHandle::new(waits).await.map_err(ended)??
+                let done = AbortOnDropHandle::new(waits).await;
+                done.unwrap_or_else(|error| Err(Error::Ended { reason: error.to_string() }))
             }
-        };
-        done.map_err(ended)
+        }
     }
 
     /// Runs work with scratch memory to decode in.
@@ -66,10 +66,6 @@ impl DecodeWorkers {
         })
         .await
     }
-}
-
-fn ended(error: JoinError) -> Error {
-    Error::Ended { reason: error.to_string() }
 }
 
 impl std::fmt::Debug for DecodeWorkers {

@@ -1,5 +1,5 @@
-//! Comma-separated values after RFC 4180. A null is an empty field and an empty string is `""`, which keeps the two
-//! apart; lists, maps and structs are JSON texts.
+//! Comma-separated values after RFC 4180, or with another delimiter. A null is an empty field and an empty string is
+//! `""`, which keeps the two apart; lists, maps and structs are JSON texts.
 
 use std::{
     fmt,
@@ -26,6 +26,7 @@ const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(
 /// Writes a header and rows.
 pub struct CsvEncoder<W> {
     out: W,
+    delimiter: u8,
     /// Options of the JSON of nested values.
     json: EncoderOptions,
     /// Text of one batch.
@@ -34,23 +35,30 @@ pub struct CsvEncoder<W> {
 
 impl<W: Write> CsvEncoder<W> {
     /// Creates an encoder and writes a header with the names of the columns.
-    pub fn new(mut out: W, schema: &SchemaRef) -> Result<Self> {
+    pub fn new(out: W, schema: &SchemaRef) -> Result<Self> {
+        Self::with_delimiter(out, schema, b',')
+    }
+
+    /// Creates an encoder of fields separated by `delimiter`, and writes a header. The delimiter is an ASCII character,
+    /// neither a quote nor a line end.
+    pub fn with_delimiter(mut out: W, schema: &SchemaRef, delimiter: u8) -> Result<Self> {
         let mut text = String::new();
         for (index, field) in schema.fields().iter().enumerate() {
             if index > 0 {
-                text.push(',');
+                text.push(char::from(delimiter));
             }
-            push_quoted(&mut text, field.name());
+            push_quoted(&mut text, field.name(), delimiter);
         }
 
         text.push('\n');
         out.write_all(text.as_bytes()).map_err(unwritten)?;
-        Ok(Self { text, ..Self::without_header(out) })
+        Ok(Self { text, ..Self::without_header(out, delimiter) })
     }
 
     /// Creates an encoder without a header.
-    pub fn without_header(out: W) -> Self {
-        Self { out, json: EncoderOptions::default().with_explicit_nulls(true), text: String::new() }
+    pub fn without_header(out: W, delimiter: u8) -> Self {
+        let json = EncoderOptions::default().with_explicit_nulls(true);
+        Self { out, delimiter, json, text: String::new() }
     }
 
     /// Writes the rows of a batch, and flushes.
@@ -59,7 +67,7 @@ impl<W: Write> CsvEncoder<W> {
         let plain: Vec<_> = batch.columns().iter().map(without_long_dictionary).collect::<Result<_>>()?;
         let columns = schema.fields().iter().zip(&plain);
         let columns = columns.map(|(field, array)| {
-            let column = CsvEncoderColumn::new(field, array, &self.json);
+            let column = CsvEncoderColumn::new(field, array, self.delimiter, &self.json);
             Ok((field.name(), column.map_err(Error::arrow(format!("column {}", field.name())))?))
         });
         let mut columns: Vec<_> = columns.collect::<Result<_>>()?;
@@ -68,9 +76,9 @@ impl<W: Write> CsvEncoder<W> {
         for row in 0..batch.num_rows() {
             for (index, (name, column)) in columns.iter_mut().enumerate() {
                 if index > 0 {
-                    self.text.push(',');
+                    self.text.push(char::from(self.delimiter));
                 }
-                if let Err(error) = column.push(row, &mut self.text) {
+                if let Err(error) = column.push(row, self.delimiter, &mut self.text) {
                     return Err(Error::arrow(format!("column {name}"))(error));
                 }
             }
@@ -88,6 +96,11 @@ impl<W: Write> CsvEncoder<W> {
     }
 
     /// Returns the underlying writer.
+    pub(crate) fn out(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Ends the encoder and returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -116,12 +129,17 @@ enum CsvEncoderColumn<'a> {
 }
 
 impl<'a> CsvEncoderColumn<'a> {
-    fn new(field: &'a FieldRef, array: &'a ArrayRef, json: &'a EncoderOptions) -> Result<Self, ArrowError> {
+    fn new(
+        field: &'a FieldRef,
+        array: &'a ArrayRef,
+        delimiter: u8,
+        json: &'a EncoderOptions,
+    ) -> Result<Self, ArrowError> {
         let values = || ArrayFormatter::try_new(array.as_ref(), &DISPLAY);
         Ok(match array.data_type() {
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                let fields = fields(dictionary.values())?;
+                let fields = fields(dictionary.values(), delimiter)?;
                 let keys =
                     if fields.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
                 Self::Dictionary { fields, array, keys }
@@ -136,7 +154,7 @@ impl<'a> CsvEncoderColumn<'a> {
         })
     }
 
-    fn push(&mut self, row: usize, text: &mut String) -> Result<(), ArrowError> {
+    fn push(&mut self, row: usize, delimiter: u8, text: &mut String) -> Result<(), ArrowError> {
         match self {
             Self::Dictionary { array, .. } | Self::Text { array, .. } if array.is_null(row) => {}
             Self::Dictionary { fields, keys, .. } => {
@@ -146,14 +164,14 @@ impl<'a> CsvEncoderColumn<'a> {
             Self::Text { values, scratch, .. } => {
                 scratch.clear();
                 values.value(row).write(scratch)?;
-                push_quoted(text, scratch);
+                push_quoted(text, scratch, delimiter);
             }
             Self::Bare(values) => values.value(row).write(text)?,
             Self::Nested { values, .. } if values.is_null(row) => {}
             Self::Nested { values, scratch } => {
                 scratch.clear();
                 values.encode(row, scratch);
-                push_quoted(text, str::from_utf8(scratch)?);
+                push_quoted(text, str::from_utf8(scratch)?, delimiter);
             }
         }
         Ok(())
@@ -161,7 +179,7 @@ impl<'a> CsvEncoderColumn<'a> {
 }
 
 /// Encodes each value of a dictionary as a field.
-fn fields(values: &ArrayRef) -> Result<Vec<String>, ArrowError> {
+fn fields(values: &ArrayRef, delimiter: u8) -> Result<Vec<String>, ArrowError> {
     let is_text = matches!(values.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let formatter = ArrayFormatter::try_new(values.as_ref(), &DISPLAY)?;
     let field = |index| {
@@ -169,7 +187,7 @@ fn fields(values: &ArrayRef) -> Result<Vec<String>, ArrowError> {
         let mut field = String::new();
         formatter.value(index).write(&mut value)?;
         if is_text && values.is_valid(index) {
-            push_quoted(&mut field, &value);
+            push_quoted(&mut field, &value, delimiter);
         } else {
             field = value;
         }
@@ -191,8 +209,8 @@ fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// Appends a text as a field, quoted if it would otherwise be misread.
-fn push_quoted(out: &mut String, field: &str) {
-    let needs_quotes = |byte: u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+fn push_quoted(out: &mut String, field: &str, delimiter: u8) {
+    let needs_quotes = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
     // Readers drop an unquoted byte order mark at the start of a file.
     let begins_with_mark = field.starts_with('\u{feff}');
     if !field.is_empty() && !begins_with_mark && !field.bytes().any(needs_quotes) {

@@ -173,6 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_with_another_delimiter_is_read() {
+        let texts = [Some("a|b"), Some(""), None, Some("say \"x\""), Some("two\nlines"), Some("a,b")];
+        let texts: ArrayRef = Arc::new(StringArray::from_iter(texts));
+        let numbers: ArrayRef =
+            Arc::new(Int64Array::from(vec![Some(1), None, Some(-3), Some(4), None, Some(6)]));
+        let batch =
+            RecordBatch::try_from_iter_with_nullable([("x|y", texts, true), ("n", numbers, true)]).unwrap();
+        let mut encoder = CsvEncoder::with_delimiter(Vec::new(), &batch.schema(), b'|').unwrap();
+        encoder.write(&batch).unwrap();
+        let written = encoder.into_inner();
+        assert!(written.starts_with(b"\"x|y\"|n\n\"a|b\"|1\n\"\"|\n|-3\n"));
+        assert!(written.ends_with(b"\na,b|6\n"));
+
+        let mut reader = CsvReader::with_delimiter(&written[..], b'|', 100).unwrap();
+        reader.select(&batch.schema()).unwrap();
+        assert_eq!(reader.next_batch().unwrap().unwrap(), batch);
+    }
+
+    #[test]
     fn pieces_of_any_size_make_the_same_records() {
         struct SlowTextReader<'a>(&'a [u8], usize);
         impl Read for SlowTextReader<'_> {

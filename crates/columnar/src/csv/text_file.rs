@@ -13,7 +13,7 @@ use arrow::{
     json::ReaderBuilder,
 };
 use bytes::{Buf, Bytes};
-use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace};
+use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace, run_blocking};
 use tokio::runtime::Handle;
 
 use crate::{Cache, CsvReader, Error, Result, cache::DecodeReservation, parallel::guarded::guarded};
@@ -65,8 +65,7 @@ pub(crate) async fn read(
         }
     };
 
-    let parsed = tokio::task::spawn_blocking(move || trace.enter(parse)).await;
-    parsed.map_err(|error| Error::Ended { reason: error.to_string() })?
+    run_blocking(move || trace.enter(parse)).await?
 }
 
 /// Memory reserved for a text while it is parsed.

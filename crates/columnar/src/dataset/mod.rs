@@ -11,16 +11,16 @@
 //! files in them. New files appear under unique names before old ones are removed, so a killed write leaves the old
 //! rows, the new ones, or both.
 
-mod file_writer;
 mod options;
 mod ownership;
 mod partition;
+mod table_output;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use self::{
-    file_writer::FileOptions,
     options::{DatasetMode, DatasetOptions, UnknownDatasetModeError},
+    table_output::TableOutput,
     writer::{DatasetWriter, WrittenDataset},
 };

@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use stylobate_storage::{ByteSize, Destination, SinkOptions, Sinks};
 
 use super::*;
-use crate::{ColumnOptions, Error, OrcOptions, ParquetOptions, Result};
+use crate::{ColumnOptions, Error, FileOptions, OrcOptions, ParquetOptions, Result, WriteFormat};
 
 async fn new(
     folder: &Path,
@@ -289,4 +289,16 @@ async fn objects_are_written_in_every_mode() {
     }
 
     assert_eq!(found, [3, 3, 3]);
+}
+
+#[tokio::test]
+async fn formats_without_a_mark_of_their_writer_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+
+    for format in [WriteFormat::Csv, WriteFormat::Json, WriteFormat::ArrowFile, WriteFormat::ArrowStream] {
+        let refused = new(&path, &keyed(&["a"]), format, &DatasetOptions::default()).await.unwrap_err();
+        assert!(refused.to_string().ends_with(&format!("not {format}")), "{refused}");
+    }
+    assert!(!path.exists());
 }

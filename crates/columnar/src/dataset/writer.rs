@@ -13,12 +13,11 @@ use async_recursion::async_recursion as boxed;
 use stylobate_storage::{ByteSize, Destination, FileSet, Overwrite, Sinks};
 
 use super::{
-    file_writer::{DatasetFileWriter, FileOptions},
     options::{DatasetMode, DatasetOptions},
     ownership::{folder_of, own_files, part_name, unique_part},
     partition::HivePartitioner,
 };
-use crate::{Error, Result, Written, file::promised, kernels::weight::weight};
+use crate::{Error, FileOptions, Result, TableWriter, Written, file::promised, kernels::weight::weight};
 
 /// Maximum open files; each has memory of its own besides its encoded columns.
 const MAX_OPEN: usize = 64;
@@ -88,7 +87,7 @@ pub struct DatasetWriter {
 /// A file that is being written.
 struct OpenDatasetFile {
     file: String,
-    writer: DatasetFileWriter,
+    writer: TableWriter,
     used: u64,
 }
 
@@ -103,7 +102,8 @@ pub struct WrittenDataset {
 
 impl DatasetWriter {
     /// Creates a writer of files below `base` with the columns of `schema`. `name` names the folder in errors. Must be
-    /// used within a tokio runtime. Fails if there are files and the mode is [`DatasetMode::Error`].
+    /// used within a tokio runtime. Fails if there are files and the mode is [`DatasetMode::Error`], or if the format is
+    /// neither Parquet nor ORC.
     #[boxed]
     pub async fn create(
         sinks: Sinks,
@@ -122,7 +122,7 @@ impl DatasetWriter {
         let partitions = HivePartitioner::new(&name, &schema, partition_by)?;
         let max_file_size = max_file_size.map(ByteSize::as_u64);
         let at_once = at_once(max_file_size);
-        let files = files.for_dataset(partition_by, at_once);
+        let files = files.for_dataset(partition_by, at_once)?;
         // Unsupported types and options fail early.
         files.check(&name, partitions.schema())?;
 
@@ -246,12 +246,13 @@ impl DatasetWriter {
         }
 
         let number = self.numbers.entry(folder.clone()).or_default();
-        let part = part_name(*number, self.unique.as_deref(), self.files.extension());
+        let part = part_name(*number, self.unique.as_deref(), self.files.format().extension());
         let file = format!("{folder}{part}");
         *number += 1;
         let sink = self.set.open(&file).await?;
         let name = format!("{}/{file}", self.name.trim_end_matches('/'));
-        let writer = self.files.begin(sink, name, self.partitions.schema().clone())?;
+        let schema = self.partitions.schema().clone();
+        let writer = TableWriter::new(sink, name, schema, self.files.clone())?;
         self.open.insert(folder.clone(), OpenDatasetFile { file, writer, used: self.clock });
 
         Ok(())

@@ -5,6 +5,7 @@ pub(super) mod codes;
 pub(super) mod exact_cast;
 pub(super) mod expand;
 pub(super) mod first_bytes;
+pub(super) mod interner;
 pub(super) mod prefetch;
 pub(super) mod same;
 pub(super) mod snappy;

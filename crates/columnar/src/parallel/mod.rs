@@ -1,5 +1,4 @@
-//! Threads that share the work of a scan or a write, with their panics and streams.
+//! Threads that share the work of a write, and panics of decoders.
 
 pub(super) mod guarded;
 pub(super) mod side_by_side;
-pub(super) mod thread_stream;

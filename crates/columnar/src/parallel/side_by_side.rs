@@ -8,6 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use stylobate_storage::run_blocking;
 
 /// Error of parallel work.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send +
     let _end = ClearQueueOnDrop(queue.clone());
     let threads = (0..threads.min(count)).map(|_| {
         let queue = queue.clone();
-        tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let mut done = Vec::new();
             loop {
                 let next = queue.lock().pop_front();

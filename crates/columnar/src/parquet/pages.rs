@@ -4,13 +4,12 @@
 //! requested.
 
 pub(super) mod chunk_bytes;
-pub(super) mod distinct;
 pub(super) mod header;
 pub(super) mod levels;
 pub(super) mod lz4;
 pub(super) mod plain;
+pub(super) mod plain_dictionary;
 pub(super) mod reader;
-pub(super) mod value_table;
 pub(super) mod window;
 
 use std::{ops::Range, sync::Arc};
@@ -23,7 +22,10 @@ use parquet::{
 };
 use stylobate_storage::{ByteReader, Corrupt, LocalFile};
 
-use self::header::{PageHeader, PageKind};
+use self::{
+    header::{PageHeader, PageKind},
+    plain_dictionary::PlainDictionaryScratch,
+};
 use super::footer;
 use crate::kernels::snappy;
 
@@ -47,8 +49,8 @@ pub(crate) struct DecodeScratch {
     window: Vec<u8>,
     /// Decompressed page, as long as the longest so far.
     page: Vec<u8>,
-    /// Memory of value interners.
-    pub(super) distinct: distinct::InternerScratch,
+    /// Memory of dictionaries that grow.
+    pub(super) dictionary: PlainDictionaryScratch,
 }
 
 /// Reader of a chunk's pages, in order.

@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{DataType, Field},
 };
 use futures::{FutureExt, StreamExt};
-use stylobate_storage::{OpenObject, Trace};
+use stylobate_storage::{OpenObject, Trace, run_blocking};
 use tokio::sync::mpsc;
 
 use super::{
@@ -361,8 +361,7 @@ async fn stream(
         }
         Ok(())
     };
-    let read = tokio::task::spawn_blocking(move || trace.enter(read));
-    read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
+    run_blocking(move || trace.enter(read)).await?
 }
 
 /// Builds the batches of some rows of `columns`; none if no row passes the filter.

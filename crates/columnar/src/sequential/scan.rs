@@ -4,13 +4,14 @@ use std::{fmt, ops::ControlFlow, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::stream::BoxStream;
+use stylobate_storage::{run_blocking, stream_from_thread};
 use tokio::runtime::Handle;
 
 use super::{
     SequentialFormat, format_files::open_format_files, opened::SequentialFiles,
     reading::SequentialReadOptions, selection::SequentialProjection,
 };
-use crate::{Cache, Error, Predicate, Result, Source, parallel::thread_stream::stream_from_thread};
+use crate::{Cache, Error, Predicate, Result, Source};
 
 /// Default of [`SequentialRequest::with_batch_rows`].
 const BATCH_ROWS: usize = 8192;
@@ -87,8 +88,7 @@ impl SequentialRequest {
             Ok((Arc::new(opened), selection))
         };
 
-        let opened = tokio::task::spawn_blocking(open).await;
-        let (files, selection) = opened.map_err(|error| Error::Ended { reason: error.to_string() })??;
+        let (files, selection) = run_blocking(open).await??;
         Ok(SequentialScan { files, selection, limit: self.limit, batch_rows: self.batch_rows })
     }
 }

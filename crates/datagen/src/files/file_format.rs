@@ -1,9 +1,17 @@
 //! File formats of tables.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt::{self, Display},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
-use stylobate_columnar::{Compression, OrcCompression};
+use stylobate_columnar::{Compression, Error as ColumnarError, OrcCompression, WriteFormat};
+
+use crate::Result;
+
+/// Default maximum rows of a row group.
+const ROW_GROUP_ROWS: usize = 1 << 20;
 
 /// Format of a run's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,17 +41,48 @@ pub enum FileFormat {
 
 impl FileFormat {
     /// Parquet with common settings: snappy, and row groups of 1,048,576 rows.
-    pub const PARQUET: Self = Self::Parquet { compression: Compression::Snappy, row_group_rows: 1 << 20 };
+    pub const PARQUET: Self =
+        Self::Parquet { compression: Compression::Snappy, row_group_rows: ROW_GROUP_ROWS };
 
-    /// Returns the extension of file names.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet { .. } => "parquet",
-            Self::Orc { .. } => "orc",
-            Self::Csv => "csv",
-            Self::Arrow => "arrow",
+    /// Creates a format with the settings that it has; it ignores others. `compression` is the name of a codec, by
+    /// default snappy in Parquet and zstd(3) in ORC. Fails for an unknown codec, and for JSON lines and Arrow IPC
+    /// streams, which tables are not generated in.
+    pub fn new(
+        format: WriteFormat,
+        compression: Option<&str>,
+        row_group_rows: Option<usize>,
+    ) -> Result<Self> {
+        match format {
+            WriteFormat::Parquet => Ok(Self::Parquet {
+                compression: codec(compression)?,
+                row_group_rows: row_group_rows.unwrap_or(ROW_GROUP_ROWS),
+            }),
+            WriteFormat::Orc => Ok(Self::Orc { compression: codec(compression)? }),
+            WriteFormat::Csv => Ok(Self::Csv),
+            WriteFormat::ArrowFile => Ok(Self::Arrow),
+            WriteFormat::Json | WriteFormat::ArrowStream => {
+                Err(wrong(format!("tables are not generated as {format}")))
+            }
         }
     }
+
+    /// Returns the format of the files, without its settings.
+    pub fn write_format(self) -> WriteFormat {
+        match self {
+            Self::Parquet { .. } => WriteFormat::Parquet,
+            Self::Orc { .. } => WriteFormat::Orc,
+            Self::Csv => WriteFormat::Csv,
+            Self::Arrow => WriteFormat::ArrowFile,
+        }
+    }
+}
+
+fn codec<T: FromStr<Err: Display> + Default>(name: Option<&str>) -> Result<T> {
+    name.map_or_else(|| Ok(T::default()), |name| name.parse().map_err(|error: T::Err| wrong(error)))
+}
+
+fn wrong(reason: impl Display) -> crate::Error {
+    ColumnarError::Option { column: None, reason: reason.to_string() }.into()
 }
 
 /// Serialises a value by its `Display` and `FromStr`.

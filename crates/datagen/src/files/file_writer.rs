@@ -6,16 +6,12 @@ use arrow::{
     array::RecordBatch,
     compute::cast,
     datatypes::{DataType, Field, Schema, SchemaRef},
-    ipc::writer::FileWriter as IpcWriter,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use stylobate_columnar::{
-    ColumnOptions, CsvEncoder, DictionaryEncoding, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
-};
+use stylobate_columnar::{CsvEncoder, FileOptions, OrcOptions, ParquetOptions, TableWriter};
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
-use super::delimited;
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Result, Table,
     columns::ColumnRepresentation,
@@ -47,16 +43,8 @@ pub(crate) struct ChunkPreparer {
 
 /// Writes the chunks of one file.
 pub(crate) struct TableFileWriter {
-    encoder: TableFileEncoder,
+    writer: TableWriter,
     digest: Arc<Mutex<FileHasher>>,
-    name: String,
-}
-
-enum TableFileEncoder {
-    Parquet(Box<ParquetWriter>),
-    Orc(Box<OrcWriter>),
-    Csv(Box<dyn Sink>),
-    Arrow { ipc: Box<IpcWriter<Vec<u8>>>, sink: Box<dyn Sink> },
 }
 
 impl FileFormat {
@@ -84,6 +72,27 @@ impl FileFormat {
         let fields = fields.map(|field| Field::clone(field).with_data_type(change(field.data_type())));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
+
+    /// Returns the options of a file with these columns.
+    fn options(self, benchmark: Benchmark, schema: &SchemaRef, threads: usize) -> FileOptions {
+        let options: FileOptions = match self {
+            Self::Parquet { compression, row_group_rows } => {
+                let unique = schema.fields().iter().filter(|field| never_repeats(field));
+                ParquetOptions::default()
+                    .with_compression(compression)
+                    .with_row_group_rows(row_group_rows)
+                    // The order of a dictionary depends on which thread met a string first.
+                    .with_reproducible(true)
+                    .without_dictionaries(unique.map(|field| field.name()))
+                    .into()
+            }
+            Self::Orc { compression } => OrcOptions::default().with_compression(compression).into(),
+            Self::Csv => FileOptions::Csv { delimiter: benchmark.delimiter() },
+            Self::Arrow => FileOptions::ArrowFile,
+        };
+
+        options.with_memory(MEMORY).with_threads(threads)
+    }
 }
 
 impl ChunkPreparer {
@@ -94,14 +103,12 @@ impl ChunkPreparer {
         }
         let content = match self.format {
             FileFormat::Parquet { .. } => ChunkContent::Batches(batches),
-            FileFormat::Csv => ChunkContent::Text(match self.table.benchmark().delimiter() {
-                b',' => {
-                    let mut encoder = CsvEncoder::without_header(Vec::new());
-                    batches.iter().try_for_each(|batch| encoder.write(batch))?;
-                    encoder.into_inner()
-                }
-                other => delimited::lines(&batches, other)?,
-            }),
+            // The threads that prepare chunks encode text, which the writer of the file would do on one.
+            FileFormat::Csv => {
+                let mut encoder = CsvEncoder::without_header(Vec::new(), self.table.benchmark().delimiter());
+                batches.iter().try_for_each(|batch| encoder.write(batch))?;
+                ChunkContent::Text(encoder.into_inner())
+            }
             FileFormat::Orc { .. } | FileFormat::Arrow => {
                 let batches = batches.into_iter().map(|batch| with_types(batch, &self.written));
                 ChunkContent::Batches(batches.collect::<Result<_>>()?)
@@ -114,7 +121,7 @@ impl ChunkPreparer {
 
 impl TableFileWriter {
     /// Opens a file with these columns; `name` is its name in errors.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         format: FileFormat,
         benchmark: Benchmark,
         schema: &SchemaRef,
@@ -123,109 +130,38 @@ impl TableFileWriter {
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
         let digest = Arc::<Mutex<FileHasher>>::default();
-        let mut sink: Box<dyn Sink> = Box::new(HashingSink { sink, digest: digest.clone() });
-        let encoder = match format {
-            FileFormat::Parquet { compression, row_group_rows } => {
-                let all = ColumnOptions::default().with_compression(compression);
-                let mut options = ParquetOptions::default()
-                    .with_row_group_rows(row_group_rows)
-                    .with_memory(MEMORY)
-                    .with_threads(threads)
-                    // The order of a dictionary depends on which thread met a string first.
-                    .with_reproducible(true)
-                    .with_all_columns(all.clone());
+        let sink: Box<dyn Sink> = Box::new(HashingSink { sink, digest: digest.clone() });
+        let options = format.options(benchmark, schema, threads);
+        let writer = TableWriter::new(sink, name, format.written(schema), options)?;
 
-                for field in schema.fields().iter().filter(|field| never_repeats(field)) {
-                    let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
-                    options = options.with_column(field.name(), plain);
-                }
-                TableFileEncoder::Parquet(Box::new(ParquetWriter::new(
-                    sink,
-                    name.clone(),
-                    schema.clone(),
-                    options,
-                )?))
-            }
-            FileFormat::Orc { compression } => {
-                let options = OrcOptions::default()
-                    .with_compression(compression)
-                    .with_memory(MEMORY)
-                    .with_threads(threads);
-                let schema = format.written(schema);
-                TableFileEncoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
-            }
-            FileFormat::Csv => {
-                let header = match benchmark.delimiter() {
-                    b',' => CsvEncoder::new(Vec::new(), schema)?.into_inner(),
-                    other => delimited::header(schema, other),
-                };
-                sink.write(&header).await?;
-                TableFileEncoder::Csv(sink)
-            }
-            FileFormat::Arrow => {
-                let schema = format.written(schema);
-                let ipc = IpcWriter::try_new(Vec::new(), &schema).map_err(Error::arrow(&name))?;
-                TableFileEncoder::Arrow { ipc: Box::new(ipc), sink }
-            }
-        };
-
-        Ok(Self { encoder, digest, name })
+        Ok(Self { writer, digest })
     }
 
     /// Appends a chunk.
     pub(crate) async fn write(&mut self, chunk: PreparedChunk) -> Result<()> {
-        match (&mut self.encoder, chunk.content) {
-            (TableFileEncoder::Parquet(writer), ChunkContent::Batches(batches)) => {
+        match chunk.content {
+            ChunkContent::Batches(batches) => {
                 for batch in batches {
-                    writer.write(&batch).await?;
+                    self.writer.write(&batch).await?;
                 }
             }
-            (TableFileEncoder::Orc(writer), ChunkContent::Batches(batches)) => {
-                for batch in batches {
-                    writer.write(&batch).await?;
-                }
+            ChunkContent::Text(text) => {
+                let rows = usize::try_from(chunk.sums.rows()).unwrap_or(usize::MAX);
+                self.writer.write_encoded(&text, rows).await?;
             }
-            (TableFileEncoder::Arrow { ipc, sink }, ChunkContent::Batches(batches)) => {
-                for batch in batches {
-                    ipc.write(&batch).map_err(Error::arrow(&self.name))?;
-                    sink.write(ipc.get_ref()).await?;
-                    ipc.get_mut().clear();
-                }
-            }
-            (TableFileEncoder::Csv(sink), ChunkContent::Text(text)) => sink.write(&text).await?,
-            // The same format prepared it.
-            (TableFileEncoder::Csv(_), ChunkContent::Batches(_)) | (_, ChunkContent::Text(_)) => {}
         }
+
         Ok(())
     }
 
     /// Returns the bytes sent to the file so far.
     pub(crate) fn bytes(&self) -> u64 {
-        match &self.encoder {
-            TableFileEncoder::Parquet(writer) => writer.bytes(),
-            TableFileEncoder::Orc(writer) => writer.bytes(),
-            TableFileEncoder::Csv(sink) | TableFileEncoder::Arrow { sink, .. } => sink.position(),
-        }
+        self.writer.bytes()
     }
 
     /// Writes the rest, and renames the file into place.
     pub(crate) async fn finish(self) -> Result<FileDigest> {
-        match self.encoder {
-            TableFileEncoder::Parquet(writer) => {
-                writer.finish().await?;
-            }
-            TableFileEncoder::Orc(writer) => {
-                writer.finish().await?;
-            }
-            TableFileEncoder::Csv(sink) => {
-                sink.finish().await?;
-            }
-            TableFileEncoder::Arrow { mut ipc, mut sink } => {
-                ipc.finish().map_err(Error::arrow(&self.name))?;
-                sink.write(ipc.get_ref()).await?;
-                sink.finish().await?;
-            }
-        }
+        self.writer.finish().await?;
         Ok(self.digest.lock().finish())
     }
 }

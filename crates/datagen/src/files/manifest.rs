@@ -122,7 +122,7 @@ impl Run {
         for name in &self.tables {
             let table = self.benchmark.table(name)?;
             let table = self.seed.map_or(table, |seed| table.with_seed(seed));
-            let extension = self.format.extension();
+            let extension = self.format.write_format().extension();
             let is_cut = self.parts > 1 && table.is_cut(self.scale)?;
             let parts = match (is_cut, self.part) {
                 (true, Some(part)) => part..=part,

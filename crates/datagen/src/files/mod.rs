@@ -1,6 +1,5 @@
 //! Files of a run: formats, writers, the manifest, and verification.
 
-pub(super) mod delimited;
 pub(super) mod file_format;
 pub(super) mod file_writer;
 pub(super) mod manifest;

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_storage::{
-    Error as StorageError, Origin, Overwrite, RequestOptions, Sink, SinkOptions, Sinks, without_credentials,
+    Error as StorageError, Origin, Overwrite, RequestOptions, Sink, SinkOptions, Sinks, run_blocking,
+    without_credentials,
 };
 use url::Url;
 
@@ -147,7 +148,7 @@ impl Output {
         match &self.place {
             OutputLocation::Folder(folder) => {
                 let file = folder.join(path);
-                let read = tokio::task::spawn_blocking(move || {
+                let read = run_blocking(move || {
                     let mut file = File::open(file)?;
                     let mut buffer = vec![0; READ_AT_ONCE];
                     loop {
@@ -158,8 +159,7 @@ impl Output {
                         digest.add(buffer.get(..read).unwrap_or_default());
                     }
                 });
-                let read = read.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
-                Ok(read.map_err(|error: io::Error| self.unread(path, error))?)
+                Ok(read.await?.map_err(|error: io::Error| self.unread(path, error))?)
             }
             OutputLocation::Store(origin) => {
                 let mut stream = origin.store().get(&object(path)?).await.map_err(fail)?.into_stream();

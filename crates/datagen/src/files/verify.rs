@@ -8,7 +8,7 @@ use serde::Serialize;
 use stylobate_columnar::{Cache, CsvReader, Dictionaries, Error as ColumnarError, ScanRequest, Source};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Error as StorageError, FolderReads, ReadOptions,
-    ReadThrough,
+    ReadThrough, run_blocking,
 };
 
 use crate::{
@@ -194,9 +194,9 @@ impl TableFileVerifier<'_> {
     ) -> Result<Checksums> {
         let mut input = self.output.reader(&self.entry.path).await?;
         let mut sums = Checksums::with_columns(self.entry.columns.len());
-        let read = tokio::task::spawn_blocking(move || read(&mut *input, &mut sums).map(|()| sums));
+        let read = run_blocking(move || read(&mut *input, &mut sums).map(|()| sums));
         let unreadable = |reason| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
-        read.await.map_err(|error| Error::Ended { reason: error.to_string() })?.map_err(unreadable)
+        read.await?.map_err(unreadable)
     }
 }
 

@@ -28,9 +28,7 @@ pub(crate) use self::{
     chunk_files::{ChunkFiles, ExpectedRowCount},
     columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls},
     place::GraphFolder,
-    write::{
-        KeyInsertError, SortRun, SortRunReader, VertexKeyIndex, WrittenAdjacencyList, blocking, unwritable,
-    },
+    write::{KeyInsertError, VertexKeyIndex, WrittenAdjacencyList, unwritable},
 };
 pub use self::{
     csr::Csr,

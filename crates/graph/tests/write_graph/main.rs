@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub, reason = "a test may panic")]
 
 mod errors;
+#[path = "../../../storage/tests/support/eventually.rs"]
+mod eventually;
 mod formats;
 mod places;
 mod random;

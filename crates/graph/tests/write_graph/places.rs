@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use stylobate_graph::{Error, GraphWriteOptions, GraphWriter, Result, WriteProgress};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Origin, Overwrite};
 
-use super::{arriving, folder, knows, options, persons, read_back::paths, with_persons};
+use super::{
+    arriving, eventually::eventually, folder, knows, options, persons, read_back::paths, with_persons,
+};
 
 fn bucket() -> (Arc<InMemory>, Destination) {
     let store: Arc<InMemory> = Arc::default();
@@ -39,15 +41,9 @@ async fn write(destination: Destination, options: GraphWriteOptions, persons: i6
     Ok(writer)
 }
 
-/// Waits until a condition holds: dropped files are removed by tasks and threads.
-async fn soon(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..200 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it never came to hold");
+/// Waits until dropped files are removed, which tasks and threads do.
+async fn removed(is_removed: impl AsyncFnMut() -> bool) {
+    eventually("files to be removed", is_removed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +65,7 @@ async fn a_folder_has_all_files_or_none() {
     }
 
     drop(write(folder(&place), small_chunks(), 9).await.unwrap());
-    soon(async || paths(place.path()).is_empty() && !path.exists()).await;
+    removed(async || paths(place.path()).is_empty() && !path.exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +86,7 @@ async fn an_object_store_has_the_graph_only_when_it_is_finished() {
 async fn an_object_store_is_empty_again_after_an_error_or_a_drop() {
     let (store, destination) = bucket();
     drop(write(destination.clone(), small_chunks(), 9).await.unwrap());
-    soon(async || objects(&store).await.is_empty()).await;
+    removed(async || objects(&store).await.is_empty()).await;
     let mut writer = write(destination.clone(), small_chunks(), 9).await.unwrap();
     assert!(!objects(&store).await.is_empty());
     let (again, rows) = persons(&[1]);
@@ -112,7 +108,7 @@ async fn a_write_that_is_dropped_half_way_leaves_nothing_and_goes_no_further() {
         let (vertices, rows) = persons(&[1]);
         assert!(writer.vertices(vertices, arriving(rows)).await.is_err());
         assert!(writer.finish().await.is_err());
-        soon(async || paths(place.path()).is_empty() && objects(&store).await.is_empty()).await;
+        removed(async || paths(place.path()).is_empty() && objects(&store).await.is_empty()).await;
     }
 }
 
@@ -142,7 +138,7 @@ async fn what_came_meanwhile_is_another_s() {
     let visible = |name: &String| !name.contains("/.");
     let before: Vec<String> = paths(place.path()).into_iter().filter(visible).collect();
     assert!(first.finish().await.is_err());
-    soon(async || paths(place.path()) == before).await;
+    removed(async || paths(place.path()) == before).await;
 
     // In a store, the second writer of a chunk is refused, and removes nothing of the first.
     let mut late = GraphWriter::create(object.clone(), "social", small_chunks()).await.unwrap();

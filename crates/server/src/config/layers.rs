@@ -7,16 +7,17 @@ use std::{
 };
 
 use super::{
-    AccessKeyConfig, NodeConfig, Provenance, Setting,
+    AccessKeyConfig, Given, NodeConfig, Provenance, Setting, Sourced,
     entry::{
         access_key,
         bucket::{self, BucketDefaults},
         entries::{AccessKeyEntry, BucketEntry},
     },
-    flight,
     print::ConfigReport,
+    settings::NodeSettings,
     source::layer::Layer,
-    values::SettingResolver,
+    ticket_secret,
+    values::folder_and_size,
 };
 use crate::{Result, ServerError};
 
@@ -74,13 +75,19 @@ impl Layers {
     /// If no layer names a bucket and there is no file, the folder `./data` is the bucket `data`.
     pub fn resolve(self, env: &dyn Fn(&str) -> Option<String>) -> Result<Resolved> {
         let layers = [self.file, self.environment, self.flags];
-        let mut report = ConfigReport::default();
-        let mut values = SettingResolver { layers: &layers, report: &mut report };
-        let server = values.server()?;
-        let read_only = values.read_only()?;
-        let cache = values.cache()?;
-        let ticket_lifetime = values.ticket_lifetime()?;
-        let defaults = BucketDefaults { consistency: values.consistency()?, read_only };
+        let given = strongest(&layers);
+        let settings = NodeSettings::parse(&given)?;
+        let given_at: BTreeMap<_, _> =
+            given.into_iter().map(|(setting, given)| (setting, given.from)).collect();
+        let provenance = |setting| given_at.get(&setting).cloned().unwrap_or(Provenance::Default);
+
+        settings.check(&provenance)?;
+        let tls = settings.tls(&provenance)?;
+        let defaults = BucketDefaults {
+            consistency: Sourced::new(settings.consistency, provenance(Setting::Consistency)),
+            read_only: Sourced::new(settings.read_only, provenance(Setting::ReadOnly)),
+        };
+        let mut report = ConfigReport::new(&settings, &provenance);
 
         let mut entries: Vec<_> = layers.iter().map(|layer| layer.buckets.clone()).collect();
         let serves_default = layers.iter().all(|layer| layer.buckets.is_empty());
@@ -93,12 +100,12 @@ impl Layers {
 
         let buckets = buckets(entries, &defaults)?;
         let secret = layers.iter().rev().find_map(|layer| layer.ticket_secret.as_ref());
-        let flight = flight::resolve(ticket_lifetime, secret, env)?;
+        let ticket_secret = ticket_secret::resolve(secret, env)?;
         if let Some(entry) = secret {
             report.ticket_secret(entry);
         }
 
-        let mut config = NodeConfig { server, cache, flight, ..NodeConfig::default() };
+        let mut config = NodeConfig { settings, tls, ticket_secret, ..NodeConfig::default() };
         for bucket in buckets.into_values() {
             report.bucket(&bucket);
             config.buckets.push(bucket.config);
@@ -120,10 +127,26 @@ impl Layers {
         }
 
         config.check_exposure()?;
-        let given = layers.iter().flat_map(|layer| &layer.settings);
-        let given_at = given.map(|(setting, given)| (*setting, given.from.clone())).collect();
         Ok(Resolved { config, report, given_at, serves_default })
     }
+}
+
+/// Returns the text of each setting from the strongest layer that has one. The size in `FOLDER=SIZE` is the capacity,
+/// unless a stronger layer gives that.
+fn strongest(layers: &[Layer]) -> BTreeMap<Setting, Given> {
+    let mut given: BTreeMap<_, _> = layers.iter().flat_map(|layer| layer.settings.clone()).collect();
+    let Some(disk) = given.get_mut(&Setting::Disk) else { return given };
+    let (folder, size) = folder_and_size(&disk.value);
+    let size = size.map(|size| Given::new(size, disk.from.clone()));
+    disk.value = folder.to_owned();
+
+    if let Some(size) = size {
+        let capacity = given.get(&Setting::DiskCapacity);
+        if capacity.is_none_or(|capacity| capacity.from.rank() <= size.from.rank()) {
+            given.insert(Setting::DiskCapacity, size);
+        }
+    }
+    given
 }
 
 /// Returns true if the two keys cannot be distinguished by their tokens.

@@ -3,32 +3,25 @@
 //! A configuration is built in code from the types here, or [resolved](Layers::resolve) from a file, the
 //! environment and the command line, in increasing order of precedence.
 
+mod checks;
 mod endpoint;
 mod entry;
-mod flight;
 mod given;
 mod layers;
+mod literal;
 mod memory;
 mod otlp;
 mod print;
 mod secret;
 mod settings;
 mod source;
+mod ticket_secret;
 mod tls;
 mod values;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    str::FromStr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use stylobate_storage::{
-    ByteSize, CacheOptions, Consistency, ConsistencyRules, EvictionPolicy, ReadOptions, RequestOptions,
-};
+use stylobate_storage::{Consistency, ConsistencyRules};
 
 use crate::{Result, ServerError};
 
@@ -37,12 +30,11 @@ pub use self::{
         bucket_name::{check_bucket_name, name_of_url},
         cors::CorsRule,
     },
-    flight::FlightConfig,
     given::{Given, Sourced},
     layers::{Layers, Resolved},
     memory::available_memory,
     secret::Secret,
-    settings::Setting,
+    settings::{NodeSettings, Setting},
     source::layer::Layer,
     tls::{TlsConfig, TlsVersion},
 };
@@ -55,19 +47,20 @@ pub struct NodeConfig {
     pub buckets: Vec<BucketConfig>,
     /// Access keys. Empty: everybody has access, on loopback only.
     pub access_keys: Vec<AccessKeyConfig>,
-    /// Cache in memory and on disk.
-    pub cache: CacheConfig,
-    /// The Flight door.
-    pub flight: FlightConfig,
-    /// Addresses and limits of the doors, and options for reads from origins.
-    pub server: ServerConfig,
+    /// Addresses and limits of the doors, the cache, and options for reads from origins.
+    pub settings: NodeSettings,
+    /// TLS of all doors. Default: none, plain text.
+    pub tls: Option<TlsConfig>,
+    /// Secret that signs the tickets of the Flight door. Nodes that share it accept each other's tickets. Default:
+    /// none, a key that is generated when the door opens and never leaves the process.
+    pub ticket_secret: Option<Secret>,
 }
 
 impl NodeConfig {
     /// Checks that all doors may listen at their addresses: without access keys, on loopback only.
     pub fn check_exposure(&self) -> Result<()> {
-        let always = [("s3", self.server.listen), ("admin", self.server.admin)];
-        let flight = self.server.flight.map(|address| ("flight", address));
+        let always = [("s3", self.settings.listen), ("admin", self.settings.admin)];
+        let flight = self.settings.flight.map(|address| ("flight", address));
         for (door, address) in always.into_iter().chain(flight) {
             if self.access_keys.is_empty() && !address.ip().is_loopback() {
                 return Err(ServerError::Exposed { door, address });
@@ -155,141 +148,6 @@ impl AccessKeyConfig {
     /// Returns the token that the Flight door accepts as `Authorization: Bearer …`.
     pub fn bearer(&self) -> &Secret {
         self.token.as_ref().unwrap_or(&self.secret)
-    }
-}
-
-/// The page cache.
-#[derive(Clone, Debug)]
-pub struct CacheConfig {
-    /// Bytes of memory for the whole process. Default: a quarter of the available memory.
-    pub memory: ByteSize,
-    /// Folder of the disk tier. Default: none, memory only.
-    pub disk: Option<PathBuf>,
-    /// Maximum bytes on disk. Default: 10 GiB.
-    pub disk_capacity: ByteSize,
-    /// Eviction policy of memory and disk. Default: `lirs`.
-    pub policy: EvictionPolicy,
-    /// Size of a page. Default: 1 MiB.
-    pub page_size: ByteSize,
-}
-
-impl CacheConfig {
-    /// Maximum bytes on disk if a folder is given without a size.
-    pub const DISK_CAPACITY: ByteSize = ByteSize::gib(10);
-
-    /// Returns the options that open the cache.
-    pub fn options(&self) -> CacheOptions {
-        let options = CacheOptions::new(self.memory)
-            .with_policy(self.policy)
-            .with_page_size(self.page_size)
-            .with_uploads();
-        match &self.disk {
-            Some(folder) => options.with_disk(folder, self.disk_capacity),
-            None => options,
-        }
-    }
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self {
-            memory: ByteSize::bytes(available_memory().as_u64() / 4),
-            disk: None,
-            disk_capacity: Self::DISK_CAPACITY,
-            policy: EvictionPolicy::default(),
-            page_size: ByteSize::mib(1),
-        }
-    }
-}
-
-/// Addresses and limits of the doors, and options for reads from origins.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// Address of the S3 door. Default: 127.0.0.1:9000.
-    pub listen: SocketAddr,
-    /// Address of the admin door. Default: 127.0.0.1:9001.
-    pub admin: SocketAddr,
-    /// Address of the Flight door, or `None` for a node without one. Default: 127.0.0.1:9002.
-    pub flight: Option<SocketAddr>,
-    /// Domains under which `bucket.domain` names a bucket. Default: none, path-style only.
-    pub domains: Vec<String>,
-    /// Region that the node reports. Default: `us-east-1`.
-    pub region: String,
-    /// Maximum concurrent connections of each door; more wait to be accepted. Default: 10,000.
-    pub max_connections: usize,
-    /// Time that requests have to finish after a shutdown is requested. Default: 30 s.
-    pub drain_timeout: Duration,
-    /// TLS of all doors. Default: none, plain text.
-    pub tls: Option<TlsConfig>,
-    /// True to log each request of the S3 door. Default: false; refused ones are always logged.
-    pub access_log: bool,
-    /// Filter of `tracing` for log events. Default: [`Self::LOG`].
-    pub log: String,
-    /// Format of log events. Default: text.
-    pub log_format: LogFormat,
-    /// OTLP endpoint for traces: a URL such as `http://127.0.0.1:4318/v1/traces`. Default: none, no traces.
-    pub otlp_endpoint: Option<String>,
-    /// Maximum bytes read ahead of a sequential reader. Default: 32 MiB.
-    pub read_ahead: ByteSize,
-    /// Maximum bytes of one request to an origin. Default: 8 MiB.
-    pub max_fetch: ByteSize,
-    /// Maximum attempts per request to an origin. Default: 4.
-    pub attempts: u32,
-    /// Pause before the second attempt; it doubles from there. Default: 100 ms.
-    pub backoff: Duration,
-    /// Maximum time without progress from an origin, attempts included, before a read fails. Default: 60 s.
-    pub deadline: Duration,
-    /// Latency quantile after which a hedged request is sent. Default: none, never.
-    pub hedge: Option<f64>,
-}
-
-impl ServerConfig {
-    /// Default log filter: events of the node, and only warnings of the cache engine below it.
-    pub const LOG: &str = "info";
-
-    /// Returns the options of requests to origins.
-    pub fn request_options(&self) -> RequestOptions {
-        RequestOptions {
-            attempts: self.attempts,
-            backoff: self.backoff,
-            deadline: self.deadline,
-            hedge: self.hedge,
-        }
-    }
-
-    /// Returns the options of reads through the cache.
-    pub fn read_options(&self) -> ReadOptions {
-        ReadOptions {
-            requests: self.request_options(),
-            max_fetch: self.max_fetch,
-            read_ahead: self.read_ahead,
-            ..ReadOptions::default()
-        }
-    }
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9000)),
-            admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 9001)),
-            flight: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9002))),
-            domains: Vec::new(),
-            region: "us-east-1".to_owned(),
-            max_connections: 10_000,
-            drain_timeout: Duration::from_secs(30),
-            tls: None,
-            access_log: false,
-            log: Self::LOG.to_owned(),
-            log_format: LogFormat::Text,
-            otlp_endpoint: None,
-            read_ahead: ByteSize::mib(32),
-            max_fetch: ByteSize::mib(8),
-            attempts: 4,
-            backoff: Duration::from_millis(100),
-            deadline: Duration::from_secs(60),
-            hedge: None,
-        }
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::fmt;
 
-use stylobate_storage::without_credentials;
+use stylobate_storage::{format_duration, without_credentials};
 
 use super::{
-    AccessKeyConfig, CorsRule, Provenance, Setting,
+    AccessKeyConfig, CorsRule, NodeSettings, Provenance, Setting,
     entry::{
         bucket::ResolvedBucket,
         entries::{AccessKeyEntry, SecretEntry},
     },
+    literal::SettingLiteral,
     secret::{HIDDEN, is_secret_option},
 };
 
 /// Report of a configuration, table by table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct ConfigReport {
     server: Vec<ConfigReportLine>,
     cache: Vec<ConfigReportLine>,
@@ -33,6 +34,18 @@ impl ConfigReportLine {
     fn new(key: &str, literal: impl fmt::Display, from: &Provenance) -> Self {
         Self { text: format!("{key} = {literal}"), from: from.to_string() }
     }
+
+    fn of(setting: Setting, value: SettingLiteral, from: &Provenance) -> Self {
+        let literal = match value {
+            SettingLiteral::Text(text) => quoted(&text),
+            SettingLiteral::Bare(text) => text,
+            SettingLiteral::List(texts) => list(&texts),
+            SettingLiteral::Absent => {
+                return Self { text: format!("# {setting} is none"), from: from.to_string() };
+            }
+        };
+        Self::new(setting.key(), literal, from)
+    }
 }
 
 /// Quotes a text as TOML does.
@@ -46,35 +59,20 @@ fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 impl ConfigReport {
-    fn push(&mut self, setting: Setting, line: ConfigReportLine) {
-        match setting.section() {
-            "server" => self.server.push(line),
-            "flight" => self.flight.push(line),
-            _ => self.cache.push(line),
+    /// Creates a report of all settings.
+    pub(super) fn new(settings: &NodeSettings, provenance: &dyn Fn(Setting) -> Provenance) -> Self {
+        let section = |name| {
+            let settings_of_section = Setting::ALL.into_iter().filter(|setting| setting.section() == name);
+            settings_of_section
+                .map(|it| ConfigReportLine::of(it, settings.literal(it), &provenance(it)))
+                .collect()
+        };
+        Self {
+            server: section("server"),
+            cache: section("cache"),
+            flight: section("flight"),
+            entries: Vec::new(),
         }
-    }
-
-    /// Adds a setting that is a text.
-    pub(super) fn text(&mut self, setting: Setting, text: &str, from: &Provenance) {
-        self.push(setting, ConfigReportLine::new(setting.key(), quoted(text), from));
-    }
-
-    /// Adds a setting that is a number or boolean.
-    pub(super) fn bare(&mut self, setting: Setting, literal: String, from: &Provenance) {
-        self.push(setting, ConfigReportLine::new(setting.key(), literal, from));
-    }
-
-    /// Adds a setting that is a list of texts.
-    pub(super) fn list(&mut self, setting: Setting, texts: &[String], from: &Provenance) {
-        self.push(setting, ConfigReportLine::new(setting.key(), list(texts), from));
-    }
-
-    /// Adds a setting without a value, which TOML cannot express.
-    pub(super) fn comment(&mut self, setting: Setting, what: &str, from: &Provenance) {
-        self.push(
-            setting,
-            ConfigReportLine { text: format!("# {} is {what}", setting.key()), from: from.to_string() },
-        );
     }
 
     /// Adds the secret that signs tickets.
@@ -154,12 +152,12 @@ impl ConfigReport {
 /// Formats a CORS rule as in a file.
 fn cors(rule: &CorsRule) -> String {
     format!(
-        "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = \"{}s\" }},",
+        "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = {} }},",
         list(&rule.origins),
         list(&rule.methods),
         list(&rule.headers),
         list(&rule.expose),
-        rule.max_age.as_secs()
+        quoted(&format_duration(rule.max_age))
     )
 }
 

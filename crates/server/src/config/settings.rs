@@ -1,120 +1,273 @@
-//! Scalar settings: their names in the file, the environment and on the command line.
+//! Settings: one declaration of each, from which its name in the file, its environment variable, its flag, its help, its
+//! default, its line in a printed configuration and its row in `docs/reference/settings.md` come.
 
-use std::fmt;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
-/// A setting of `[server]`, `[cache]` or `[flight]`.
+use stylobate_storage::{
+    ByteSize, CacheOptions, Consistency, EvictionPolicy, ReadOptions, RequestOptions, parse_positive_duration,
+};
+
+use super::{
+    Given, LogFormat,
+    literal::{SettingLiteral, SettingValue},
+    memory::available_memory,
+    tls::TlsVersion,
+    values::{
+        address, address_or_off, boolean, domains, folder, otlp_endpoint, page_size, pem_file,
+        quantile_or_off, region, whole_number,
+    },
+};
+use crate::Result;
+
+/// Declares the settings in the order in which the help lists their flags. Each is written as a field with a default:
 ///
-/// One name serves all layers: `page_size` in the file is `STYLOBATE_PAGE_SIZE` in the environment and
-/// `--page-size` on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the fields of ServerConfig, CacheConfig and FlightConfig say what each is")]
-pub enum Setting {
-    Listen,
-    Admin,
-    Flight,
-    Domains,
-    Region,
-    MaxConnections,
-    DrainTimeout,
-    TlsCertificate,
-    TlsKey,
-    TlsMinVersion,
-    AccessLog,
-    Log,
-    LogFormat,
-    OtlpEndpoint,
-    ReadOnly,
-    ReadAhead,
-    MaxFetch,
-    Attempts,
-    Backoff,
-    Deadline,
-    Hedge,
-    Memory,
-    Disk,
-    DiskCapacity,
-    Policy,
-    PageSize,
-    Consistency,
-    TicketLifetime,
+/// ```text
+/// /// Help, in plain text
+/// #[setting(section, Variant, "PLACEHOLDER", parser, default = "the default in words", note = "more, in Markdown")]
+/// pub key: Type = default,
+/// ```
+///
+/// A switch has an empty placeholder. The note is for the reference only.
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        #[setting(
+            $section:ident, $variant:ident, $placeholder:literal, $parse:expr
+            $(, default = $words:literal)? $(, note = $note:literal)?
+        )]
+        $visibility:vis $key:ident: $type:ty = $default:expr,
+    )+) => {
+        /// A setting of `[server]`, `[cache]` or `[flight]`.
+        ///
+        /// One name serves all layers: `page_size` in the file is `STYLOBATE_PAGE_SIZE` in the environment and
+        /// `--page-size` on the command line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Setting {
+            $($(#[doc = $help])+ $variant,)+
+        }
+
+        impl Setting {
+            /// All settings, in the order of their flags in the help.
+            pub const ALL: [Self; [$(Setting::$variant),+].len()] = [$(Setting::$variant),+];
+
+            /// Returns its table in the file.
+            pub const fn section(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($section),)+ }
+            }
+
+            /// Returns its key in that table.
+            pub const fn key(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($key),)+ }
+            }
+
+            /// Returns its help, in plain text and without the default.
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($help),+).trim_start(),)+ }
+            }
+
+            /// Returns what the reference adds to its help, in Markdown; empty if nothing.
+            pub const fn note(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($note)?),)+ }
+            }
+
+            /// Returns the placeholder of its value in the help, or `None` for a switch.
+            pub fn placeholder(self) -> Option<&'static str> {
+                let placeholder = match self { $(Self::$variant => $placeholder,)+ };
+                Some(placeholder).filter(|placeholder| !placeholder.is_empty())
+            }
+
+            /// Returns its default as it is written on the command line, or in words.
+            pub fn default_text(self) -> String {
+                match self { $(Self::$variant => settings!(@default_text $type, $default $(, $words)?),)+ }
+            }
+        }
+
+        /// The values of all settings.
+        #[derive(Clone, Debug)]
+        pub struct NodeSettings {
+            $(
+                $(#[doc = $help])+
+                #[doc = concat!("\n\nDefault: `", stringify!($default), "`.")]
+                $visibility $key: $type,
+            )+
+        }
+
+        impl Default for NodeSettings {
+            fn default() -> Self {
+                Self { $($key: $default,)+ }
+            }
+        }
+
+        impl NodeSettings {
+            /// Parses the values that are given; the others are the defaults.
+            pub(super) fn parse(given: &BTreeMap<Setting, Given>) -> Result<Self> {
+                let mut settings = Self::default();
+                $(
+                    if let Some(given) = given.get(&Setting::$variant) {
+                        settings.$key = given.parse(stringify!($key), $parse)?.value;
+                    }
+                )+
+
+                Ok(settings)
+            }
+
+            /// Returns the value of a setting, to be printed.
+            pub(super) fn literal(&self, setting: Setting) -> SettingLiteral {
+                match setting { $(Setting::$variant => self.$key.literal(),)+ }
+            }
+        }
+    };
+
+    (@default_text $type:ty, $default:expr, $words:literal) => {
+        $words.to_owned()
+    };
+
+    (@default_text $type:ty, $default:expr) => {{
+        let default: $type = $default;
+        default.literal().into_text()
+    }};
+}
+
+settings! {
+    /// Address of the S3 door
+    #[setting(server, Listen, "ADDRESS", address)]
+    pub listen: SocketAddr = loopback(9000),
+
+    /// Address of the admin door
+    #[setting(server, Admin, "ADDRESS", address)]
+    pub admin: SocketAddr = loopback(9001),
+
+    /// Address of the Flight door, or off for a node without one
+    #[setting(server, Flight, "ADDRESS", address_or_off)]
+    pub flight: Option<SocketAddr> = Some(loopback(9002)),
+
+    /// Lifetime of a ticket of the Flight door
+    #[setting(flight, TicketLifetime, "TIME", parse_positive_duration, default = "1h")]
+    pub ticket_lifetime: Duration = Duration::from_secs(60 * 60),
+
+    /// Memory for the whole process
+    #[setting(cache, Memory, "SIZE", str::parse, default = "a quarter of the memory available to it")]
+    pub memory: ByteSize = ByteSize::bytes(available_memory().as_u64() / 4),
+
+    /// A folder for the disk tier and its capacity, such as /var/cache/stylobate=100GiB
+    #[setting(
+        cache, Disk, "FOLDER[=SIZE]", folder,
+        default = "none; capacity 10GiB", note = "Without `=SIZE`, `disk_capacity` applies"
+    )]
+    pub disk: Option<PathBuf> = None,
+
+    /// Capacity of the disk tier, without its folder
+    #[setting(cache, DiskCapacity, "SIZE", str::parse)]
+    pub disk_capacity: ByteSize = ByteSize::gib(10),
+
+    /// Eviction policy of memory and disk: lirs, lru, lfu, s3fifo, sieve or fifo
+    #[setting(cache, Policy, "NAME", str::parse, note = "See [policies](../policies.md)")]
+    pub policy: EvictionPolicy = EvictionPolicy::default(),
+
+    /// Size of a page, a power of two from 64KiB to 16MiB
+    #[setting(cache, PageSize, "SIZE", page_size)]
+    pub page_size: ByteSize = ByteSize::mib(1),
+
+    /// Freshness of answers: strict (revalidate each time), immutable (never), or a time
+    #[setting(
+        cache, Consistency, "RULE", str::parse,
+        note = "In the file, for buckets without a rule of their own. See [freshness](../operations/freshness.md)"
+    )]
+    pub(crate) consistency: Consistency = Consistency::DEFAULT,
+
+    /// Refuse all writes
+    #[setting(server, ReadOnly, "", boolean, note = "In the file, for buckets that do not set it themselves")]
+    pub(crate) read_only: bool = false,
+
+    /// A domain under which BUCKET.DOMAIN names a bucket; may be repeated
+    #[setting(
+        server, Domains, "DOMAIN", domains,
+        note = "A list in the file, with commas in the variable. `DOMAIN/BUCKET` works, too"
+    )]
+    pub domains: Vec<String> = Vec::new(),
+
+    /// The region that the node reports
+    #[setting(server, Region, "NAME", region)]
+    pub region: String = "us-east-1".to_owned(),
+
+    /// Maximum read-ahead of a sequential reader
+    #[setting(server, ReadAhead, "SIZE", str::parse, note = "`0` turns it off")]
+    pub read_ahead: ByteSize = ByteSize::mib(32),
+
+    /// Maximum size of a request to an origin
+    #[setting(server, MaxFetch, "SIZE", str::parse, note = "At least one page")]
+    pub max_fetch: ByteSize = ByteSize::mib(8),
+
+    /// Maximum attempts of a request to an origin
+    #[setting(server, Attempts, "COUNT", |text| whole_number(text, 1..=100), note = "From 1 to 100")]
+    pub attempts: u32 = 4,
+
+    /// Delay before the second attempt; it doubles from there
+    #[setting(server, Backoff, "TIME", parse_positive_duration)]
+    pub backoff: Duration = Duration::from_millis(100),
+
+    /// Maximum time without progress of an origin, retries included
+    #[setting(server, Deadline, "TIME", parse_positive_duration)]
+    pub deadline: Duration = Duration::from_secs(60),
+
+    /// Send a second request when the first is slower than this quantile of all, such as 0.95
+    #[setting(server, Hedge, "QUANTILE", quantile_or_off, note = "From 0.5 to 0.999")]
+    pub hedge: Option<f64> = None,
+
+    /// Maximum connections per door
+    #[setting(
+        server, MaxConnections, "COUNT", |text| whole_number(text, 1..=1_000_000),
+        note = "From 1 to 1,000,000; more wait to be accepted"
+    )]
+    pub max_connections: usize = 10_000,
+
+    /// Time that requests in flight have to finish after the node is stopped
+    #[setting(server, DrainTimeout, "TIME", parse_positive_duration)]
+    pub drain_timeout: Duration = Duration::from_secs(30),
+
+    /// A PEM certificate for TLS at all doors; it is reloaded when it changes or on SIGHUP
+    #[setting(
+        server, TlsCertificate, "FILE", pem_file,
+        default = "no TLS", note = "The file may contain its chain, too"
+    )]
+    pub(crate) tls_certificate: Option<PathBuf> = None,
+
+    /// The PEM private key of the certificate
+    #[setting(server, TlsKey, "FILE", pem_file)]
+    pub(crate) tls_key: Option<PathBuf> = None,
+
+    /// Minimum TLS version: 1.2 or 1.3
+    #[setting(server, TlsMinVersion, "VERSION", str::parse)]
+    pub(crate) tls_min_version: TlsVersion = TlsVersion::default(),
+
+    /// Log each request of the S3 door, not only those that are refused
+    #[setting(server, AccessLog, "", boolean)]
+    pub access_log: bool = false,
+
+    /// Filter of log events, such as warn or info,stylobate_server=debug
+    #[setting(server, Log, "FILTER", str::parse)]
+    pub log: String = "info".to_owned(),
+
+    /// Format of log events: text or json
+    #[setting(server, LogFormat, "FORMAT", str::parse)]
+    pub log_format: LogFormat = LogFormat::Text,
+
+    /// OTLP endpoint for traces, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too
+    #[setting(server, OtlpEndpoint, "URL", otlp_endpoint, note = "See [traces](../observability.md#traces)")]
+    pub otlp_endpoint: Option<String> = None,
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 impl Setting {
-    /// All settings, in the order in which they are printed.
-    pub const ALL: [Self; 28] = [
-        Self::Listen,
-        Self::Admin,
-        Self::Flight,
-        Self::Domains,
-        Self::Region,
-        Self::MaxConnections,
-        Self::DrainTimeout,
-        Self::TlsCertificate,
-        Self::TlsKey,
-        Self::TlsMinVersion,
-        Self::AccessLog,
-        Self::Log,
-        Self::LogFormat,
-        Self::OtlpEndpoint,
-        Self::ReadOnly,
-        Self::ReadAhead,
-        Self::MaxFetch,
-        Self::Attempts,
-        Self::Backoff,
-        Self::Deadline,
-        Self::Hedge,
-        Self::Memory,
-        Self::Disk,
-        Self::DiskCapacity,
-        Self::Policy,
-        Self::PageSize,
-        Self::Consistency,
-        Self::TicketLifetime,
-    ];
-
-    /// Returns its table in the file.
-    pub const fn section(self) -> &'static str {
-        match self {
-            Self::TicketLifetime => "flight",
-            _ if (self as u8) < (Self::Memory as u8) => "server",
-            _ => "cache",
-        }
-    }
-
-    /// Returns its key in that table.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Listen => "listen",
-            Self::Admin => "admin",
-            Self::Flight => "flight",
-            Self::Domains => "domains",
-            Self::Region => "region",
-            Self::MaxConnections => "max_connections",
-            Self::DrainTimeout => "drain_timeout",
-            Self::TlsCertificate => "tls_certificate",
-            Self::TlsKey => "tls_key",
-            Self::TlsMinVersion => "tls_min_version",
-            Self::AccessLog => "access_log",
-            Self::Log => "log",
-            Self::LogFormat => "log_format",
-            Self::OtlpEndpoint => "otlp_endpoint",
-            Self::ReadOnly => "read_only",
-            Self::ReadAhead => "read_ahead",
-            Self::MaxFetch => "max_fetch",
-            Self::Attempts => "attempts",
-            Self::Backoff => "backoff",
-            Self::Deadline => "deadline",
-            Self::Hedge => "hedge",
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-            Self::DiskCapacity => "disk_capacity",
-            Self::Policy => "policy",
-            Self::PageSize => "page_size",
-            Self::Consistency => "consistency",
-            Self::TicketLifetime => "ticket_lifetime",
-        }
-    }
-
     /// Returns its environment variable.
     pub fn env(self) -> String {
         format!("STYLOBATE_{}", self.key().to_ascii_uppercase())
@@ -145,6 +298,40 @@ impl fmt::Display for Setting {
     }
 }
 
+impl NodeSettings {
+    /// Returns the options that open the cache.
+    pub fn cache_options(&self) -> CacheOptions {
+        let options = CacheOptions::new(self.memory)
+            .with_policy(self.policy)
+            .with_page_size(self.page_size)
+            .with_uploads();
+        match &self.disk {
+            Some(folder) => options.with_disk(folder, self.disk_capacity),
+            None => options,
+        }
+    }
+
+    /// Returns the options of requests to origins.
+    pub fn request_options(&self) -> RequestOptions {
+        RequestOptions {
+            attempts: self.attempts,
+            backoff: self.backoff,
+            deadline: self.deadline,
+            hedge: self.hedge,
+        }
+    }
+
+    /// Returns the options of reads through the cache.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            requests: self.request_options(),
+            max_fetch: self.max_fetch,
+            read_ahead: self.read_ahead,
+            ..ReadOptions::default()
+        }
+    }
+}
+
 /// Returns the message for an unknown key, with the nearest known one if it is similar.
 pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
@@ -160,6 +347,7 @@ pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Provenance;
 
     #[test]
     fn a_setting_has_one_name_in_every_layer() {
@@ -169,6 +357,18 @@ mod tests {
         for setting in Setting::ALL {
             assert_eq!(Setting::find(setting.section(), setting.key()), Some(setting));
         }
+    }
+
+    #[test]
+    fn a_default_is_written_as_it_is_parsed() {
+        use Setting::{Disk, DiskCapacity, Domains, Memory, TlsCertificate, TlsKey};
+        let in_words = [Memory, Disk, Domains, TlsCertificate, TlsKey];
+        for setting in Setting::ALL.into_iter().filter(|setting| !in_words.contains(setting)) {
+            let given = Given::new(setting.default_text(), Provenance::Default);
+            let parsed = NodeSettings::parse(&[(setting, given)].into()).unwrap();
+            assert_eq!(parsed.literal(setting), NodeSettings::default().literal(setting), "{setting}");
+        }
+        assert!(Disk.default_text().ends_with(&DiskCapacity.default_text()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{
     num::NonZero,
     sync::Arc,
     thread::available_parallelism,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use arrow_flight::{
@@ -33,7 +33,7 @@ use super::{
     list,
     ticket::{ScanTicket, TicketScope, TicketSigner},
 };
-use crate::{Action, Node, config::FlightConfig};
+use crate::{Action, Node, config::Secret};
 
 /// Maximum endpoints of a flight.
 const MAX_ENDPOINTS: usize = 64;
@@ -47,8 +47,13 @@ struct FlightDoor {
 }
 
 /// Creates the Flight door of a node: a service for HTTP/2 connections. Cheap to clone.
-pub(crate) fn service(node: Arc<Node>, config: &FlightConfig) -> FlightServiceServer<impl FlightService> {
-    FlightServiceServer::new(FlightDoor { node, tickets: TicketSigner::new(config) })
+pub(crate) fn service(
+    node: Arc<Node>,
+    ticket_secret: Option<&Secret>,
+    ticket_lifetime: Duration,
+) -> FlightServiceServer<impl FlightService> {
+    let tickets = TicketSigner::new(ticket_secret, ticket_lifetime);
+    FlightServiceServer::new(FlightDoor { node, tickets })
 }
 
 type FlightResult<T> = Result<Response<T>, Status>;

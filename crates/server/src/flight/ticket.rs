@@ -25,7 +25,7 @@ use super::{
     encode::ipc_options,
     error::{invalid, status},
 };
-use crate::config::FlightConfig;
+use crate::config::Secret;
 
 const VERSION: u8 = 1;
 const MAC: usize = blake3::OUT_LEN;
@@ -75,12 +75,12 @@ enum TicketScopeContent {
 
 impl TicketSigner {
     /// Creates a signer with a key derived from the configured secret, or else with a random one of its own.
-    pub(super) fn new(config: &FlightConfig) -> Self {
-        let key = match &config.ticket_secret {
+    pub(super) fn new(secret: Option<&Secret>, lifetime: Duration) -> Self {
+        let key = match secret {
             Some(secret) => blake3::derive_key(CONTEXT, secret.expose().as_bytes()),
             None => rand::random(),
         };
-        Self { key, lifetime: config.ticket_lifetime }
+        Self { key, lifetime }
     }
 
     /// Returns the expiry of a ticket that is issued now.
@@ -173,13 +173,15 @@ mod tests {
     use arrow_flight::FlightDescriptor;
 
     use super::*;
-    use crate::config::Secret;
+
+    const LIFETIME: Duration = Duration::from_secs(10);
+
+    fn own() -> TicketSigner {
+        TicketSigner::new(None, LIFETIME)
+    }
 
     fn shared(secret: &str) -> TicketSigner {
-        TicketSigner::new(&FlightConfig {
-            ticket_secret: Some(Secret::new(secret)),
-            ..FlightConfig::default()
-        })
+        TicketSigner::new(Some(&Secret::new(secret)), LIFETIME)
     }
 
     fn ticket() -> ScanTicket {
@@ -231,8 +233,7 @@ mod tests {
 
     #[test]
     fn a_ticket_expires() {
-        let config = FlightConfig { ticket_lifetime: Duration::from_secs(10), ..FlightConfig::default() };
-        let tickets = TicketSigner::new(&config);
+        let tickets = own();
         let now = SystemTime::now();
         let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
         assert!(tickets.open(&sealed, None, now + Duration::from_secs(9)).is_ok());
@@ -252,16 +253,16 @@ mod tests {
     #[test]
     fn another_nodes_ticket_is_refused_unless_both_share_the_secret() {
         let now = SystemTime::now();
-        let own = TicketSigner::new(&FlightConfig::default());
-        let sealed = own.seal(&ticket(), None, own.expiry(now)).unwrap();
-        for stranger in [TicketSigner::new(&FlightConfig::default()), shared("another secret")] {
+        let tickets = own();
+        let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
+        for stranger in [own(), shared("another secret")] {
             assert_eq!(code(stranger.open(&sealed, None, now)), Code::PermissionDenied);
         }
     }
 
     #[test]
     fn noise_is_refused() {
-        let tickets = TicketSigner::new(&FlightConfig::default());
+        let tickets = own();
         for len in [0, 1, 32, 33, 34, 100, 5_000] {
             let noise: Vec<u8> = (0..len).map(|_| rand::random()).collect();
             let code = code(tickets.open(&noise, None, SystemTime::now()));

@@ -130,7 +130,8 @@ async fn a_ticket_is_good_for_whom_it_was_issued_to_and_unchanged() {
 
 #[tokio::test]
 async fn a_ticket_expires() {
-    let node = Running::start_with(|config| config.flight.ticket_lifetime = Duration::from_millis(200)).await;
+    let node =
+        Running::start_with(|config| config.settings.ticket_lifetime = Duration::from_millis(200)).await;
     let mut client = node.client().await;
     let info = client.get_flight_info(command(json!({"path": "lake/orders/1.parquet"}))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
@@ -142,7 +143,7 @@ async fn a_ticket_expires() {
 #[tokio::test]
 async fn nodes_that_share_a_secret_take_each_others_tickets() {
     let shared = |config: &mut stylobate_server::config::NodeConfig| {
-        config.flight.ticket_secret = Some(Secret::new("a secret of many nodes"));
+        config.ticket_secret = Some(Secret::new("a secret of many nodes"));
     };
     let one = Running::start_with(shared).await;
     let other = Running::start_with(shared).await;

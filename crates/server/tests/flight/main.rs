@@ -2,6 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod access;
+#[path = "../../../storage/tests/support/eventually.rs"]
+mod eventually;
 mod node;
 mod streams;
 

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use arrow::{
@@ -28,6 +28,8 @@ use stylobate_storage::ByteSize;
 use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinHandle};
 use tonic::{Code, transport::Endpoint};
+
+use super::eventually::eventually;
 
 pub(crate) const ROW_GROUPS: usize = 64;
 pub(crate) const ROWS: usize = 2_048;
@@ -62,10 +64,10 @@ impl Running {
             let url = folder.path().join(bucket);
             config.buckets.push(BucketConfig::new(bucket, url.to_str().unwrap()));
         }
-        config.cache.memory = ByteSize::mib(64);
-        config.server.listen.set_port(0);
-        config.server.admin.set_port(0);
-        config.server.flight = Some(([127, 0, 0, 1], 0).into());
+        config.settings.memory = ByteSize::mib(64);
+        config.settings.listen.set_port(0);
+        config.settings.admin.set_port(0);
+        config.settings.flight = Some(([127, 0, 0, 1], 0).into());
         change(&mut config);
         let doors = Doors::bind(&config).await.unwrap();
         let node = Node::open(&config).await.unwrap();
@@ -98,11 +100,8 @@ impl Running {
 
     /// Waits until no stream is active.
     pub(crate) async fn idle(&self) {
-        let begun = Instant::now();
-        while self.node.metrics().flight_stats().active_streams > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(10), "a stream stays active");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let is_idle = async || self.node.metrics().flight_stats().active_streams == 0;
+        eventually("streams to end", is_idle).await;
     }
 
     /// Returns the number of column chunks decoded or read past the cache.

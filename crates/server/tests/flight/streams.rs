@@ -38,7 +38,7 @@ async fn settled(node: &Running) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_waits_holds_the_scan_back() {
     // Room for all of it, so that only the client holds it back.
-    let node = Running::start_with(|config| config.cache.memory = ByteSize::gib(1)).await;
+    let node = Running::start_with(|config| config.settings.memory = ByteSize::gib(1)).await;
     let (batches, first) = begun(&node).await;
     let decoded = settled(&node).await;
     assert_eq!(node.node.metrics().flight_stats().active_streams, 1);
@@ -84,7 +84,7 @@ async fn a_stream_under_way_is_finished_before_the_node_stops() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_takes_too_long_is_cut_off_when_the_node_stops() {
-    let node = Running::start_with(|config| config.server.drain_timeout = Duration::from_millis(300)).await;
+    let node = Running::start_with(|config| config.settings.drain_timeout = Duration::from_millis(300)).await;
     let (batches, _) = begun(&node).await;
     // A connection that never sent a byte does not delay the node, either.
     let _silent = TcpStream::connect(node.flight).await.unwrap();

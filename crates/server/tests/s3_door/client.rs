@@ -34,17 +34,17 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new() -> Self {
         let mut config = NodeConfig::default();
-        config.cache.memory = ByteSize::mib(64);
-        config.server.listen.set_port(0);
-        config.server.admin.set_port(0);
-        config.server.flight = None;
-        config.server.domains = vec!["localhost".into()];
+        config.settings.memory = ByteSize::mib(64);
+        config.settings.listen.set_port(0);
+        config.settings.admin.set_port(0);
+        config.settings.flight = None;
+        config.settings.domains = vec!["localhost".into()];
         Self { config, origins: Vec::new() }
     }
 
     /// Sets the memory of the process.
     pub(crate) fn memory(mut self, memory: ByteSize) -> Self {
-        self.config.cache.memory = memory;
+        self.config.settings.memory = memory;
         self
     }
 

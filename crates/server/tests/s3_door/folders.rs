@@ -7,7 +7,10 @@ use std::{
 
 use stylobate_storage::Origin;
 
-use crate::client::{Setup, TestNode};
+use crate::{
+    client::{Setup, TestNode},
+    eventually::eventually,
+};
 
 /// Starts a node over a folder that holds the file `file` and, in the folder `folder`, the file `a`.
 async fn folder() -> (TestNode, tempfile::TempDir) {
@@ -111,13 +114,7 @@ async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones(
     };
 
     begin().await;
-    for _ in 0..100 {
-        if files(&old) == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-
+    eventually("the old upload to be removed", async || files(&old) == 0).await;
     assert_eq!([files(&old), files(&resumed), files(&young), files("not-an-upload")], [0, 2, 2, 2]);
     leave_upload(folder.path(), &old, 8, 8);
     begin().await;

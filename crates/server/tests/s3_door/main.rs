@@ -10,6 +10,8 @@
 
 mod access;
 mod client;
+#[path = "../../../storage/tests/support/eventually.rs"]
+mod eventually;
 mod folders;
 mod listings;
 mod multipart;

@@ -28,7 +28,7 @@ use super::{
     record::{KeptHeaders, headers_of},
     write::{CopyChange, FolderWrite, precondition, write_at},
 };
-use crate::object_headers::CapturedHeaders;
+use crate::{object_headers::CapturedHeaders, threads::blocking::run_blocking};
 
 /// Objects that a listing collects per blocking call.
 const BATCH: usize = 1000;
@@ -51,7 +51,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> object_store::Result<T> + Send + 'static,
 ) -> object_store::Result<T> {
     match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => runtime.spawn_blocking(work).await?,
+        Ok(_) => run_blocking(work).await?,
         Err(_) => work(),
     }
 }

@@ -40,7 +40,10 @@ use self::{
     disk::{DiskOpenError, DiskTier, DiskTierOptions},
     memory::MemoryTier,
 };
-use crate::{Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, policy};
+use crate::{
+    Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, policy,
+    threads::blocking::run_blocking,
+};
 
 /// Pages in memory and on disk, shared by all buckets of a process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -357,7 +360,7 @@ impl BudgetedDiskTier {
         };
 
         let dir = disk.dir.clone();
-        let opened = tokio::task::spawn_blocking(move || DiskTier::open(options)).await;
+        let opened = run_blocking(move || DiskTier::open(options)).await;
         let opened = opened.map_err(|error| Error::Cache { reason: error.to_string() })?;
         let tier = opened.map_err(|error| match error {
             DiskOpenError::Locked { dir } => Error::CacheLocked { dir },

@@ -26,6 +26,7 @@ use crate::{
         request::{RequestSender, RetryState},
     },
     stats::ReadCounters,
+    threads::blocking::run_blocking,
     versions::{ObjectInfo, paths_in_use::PathInUse},
 };
 
@@ -615,7 +616,7 @@ impl Fetcher {
             // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their
             // heaps.
             let mut bytes = vec![0; len];
-            let read = tokio::task::spawn_blocking(move || {
+            let read = run_blocking(move || {
                 file.read_exact_at(&mut bytes, start)?;
                 stamp(&file).map(|stamp| (Bytes::from(bytes), stamp))
             });

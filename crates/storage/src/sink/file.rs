@@ -20,7 +20,7 @@ use super::{
     staged::StagedFile,
     unfinished::UnfinishedWriteGuard,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, threads::blocking::run_blocking};
 
 pub(super) struct FileSink {
     commands: Sender<SinkCommand>,
@@ -246,11 +246,10 @@ pub(super) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    let ended = |error: tokio::task::JoinError| Error::write(path, io::Error::other(error));
     let unfinished = UnfinishedWriteGuard::begin();
     let work = move || {
         let _unfinished = unfinished;
         work()
     };
-    tokio::task::spawn_blocking(work).await.map_err(ended)
+    run_blocking(work).await.map_err(|error| Error::write(path, io::Error::other(error)))
 }

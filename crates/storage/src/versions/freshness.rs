@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::duration::{format_duration, parse_duration};
+
 /// The required freshness of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {
@@ -90,8 +92,7 @@ impl fmt::Display for Consistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Strict => f.write_str("strict"),
-            Self::Ttl(ttl) if ttl.subsec_millis() == 0 => write!(f, "{}s", ttl.as_secs()),
-            Self::Ttl(ttl) => write!(f, "{}ms", ttl.as_millis()),
+            Self::Ttl(ttl) => f.write_str(&format_duration(*ttl)),
             Self::Immutable => f.write_str("immutable"),
             Self::Table(TableFormat::Iceberg) => f.write_str("iceberg"),
             Self::Table(TableFormat::Delta) => f.write_str("delta"),
@@ -121,24 +122,8 @@ impl FromStr for Consistency {
             "hive" => return Ok(Self::Table(TableFormat::Hive)),
             _ => {}
         }
-        parse_duration(text).map(Self::Ttl).ok_or_else(|| ParseConsistencyError { text: text.to_owned() })
+        parse_duration(text).map(Self::Ttl).map_err(|_| ParseConsistencyError { text: text.to_owned() })
     }
-}
-
-/// Parses a time such as `500ms`, `10s`, `5m` or `1h`.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-
-    let milliseconds_per_unit = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(milliseconds_per_unit).map(Duration::from_millis)
 }
 
 impl Serialize for Consistency {

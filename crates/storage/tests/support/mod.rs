@@ -2,6 +2,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+pub mod eventually;
+
 use std::{
     collections::VecDeque,
     fmt,

@@ -6,8 +6,8 @@ mod tables;
 use std::{collections::HashSet, path::PathBuf, time::Instant};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use futures::StreamExt;
+use clap::Args;
+use stylobate_columnar::WriteFormat;
 use stylobate_graph::Graph;
 use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkOptions};
 
@@ -19,14 +19,12 @@ use super::place::GraphLocationArgs;
 use crate::{
     failure::usage,
     rows::{
-        ColumnFile, ColumnFormat, OverwriteMode, ProgressDisplay, RowDestination, RowFormat, TableLimits,
-        WriteTotals, drain, grouped, until_stopped,
+        ColumnFile, OverwriteMode, ProgressDisplay, RowDestination, RowFormat, TableLimits, WriteTotals,
+        drain, file_options, format_parser, grouped, until_stopped,
     },
     table,
 };
 
-/// Maximum rows per Parquet row group.
-const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Maximum bytes of a file name without its extension.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -58,8 +56,8 @@ pub(super) struct ExportArgs {
     folder: PathBuf,
 
     /// Format of the files; json is one object per line, arrow an Arrow IPC file
-    #[arg(long, value_name = "FORMAT", default_value = "parquet")]
-    format: ExportFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "parquet", value_parser = format_parser(FORMATS))]
+    format: WriteFormat,
 
     /// Identify the ends of edges by primary keys, not by indexes
     #[arg(long)]
@@ -83,14 +81,14 @@ pub(super) struct ExportArgs {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExportFormat {
-    Parquet,
-    Orc,
-    Csv,
-    Json,
-    Arrow,
-}
+/// The formats, which need no help but that of the option.
+const FORMATS: [(WriteFormat, &str); 5] = [
+    (WriteFormat::Parquet, ""),
+    (WriteFormat::Orc, ""),
+    (WriteFormat::Csv, ""),
+    (WriteFormat::Json, ""),
+    (WriteFormat::ArrowFile, ""),
+];
 
 pub(super) async fn run(args: ExportArgs) -> Result<()> {
     until_stopped(export(&args)).await
@@ -98,7 +96,7 @@ pub(super) async fn run(args: ExportArgs) -> Result<()> {
 
 async fn export(args: &ExportArgs) -> Result<()> {
     let started = Instant::now();
-    if args.compression.is_some() && !matches!(args.format, ExportFormat::Parquet | ExportFormat::Orc) {
+    if args.compression.is_some() && !args.format.is_columnar() {
         return Err(usage("--compression is for --format parquet and orc"));
     }
 
@@ -156,46 +154,24 @@ impl ExportArgs {
         progress: &ProgressDisplay,
     ) -> Result<WriteTotals> {
         let ExportTable { schema, batches, .. } = table;
-        let batches = batches.boxed();
-        let format = match self.format {
-            ExportFormat::Parquet => {
-                return self.columns(ColumnFormat::Parquet, path).write(schema, batches, progress).await;
-            }
-            ExportFormat::Orc => {
-                return self.columns(ColumnFormat::Orc, path).write(schema, batches, progress).await;
-            }
-            ExportFormat::Csv => RowFormat::Csv,
-            ExportFormat::Json => RowFormat::Json,
-            ExportFormat::Arrow => RowFormat::ArrowFile,
-        };
+        if self.format.is_columnar() {
+            let output = ColumnFile {
+                options: file_options(self.format, self.compression.as_deref())?,
+                place: Place::File(path),
+                existing: Existing::Refuse,
+                dataset: None,
+                sinks: SinkOptions::default().with_durability(Durability::Fsync),
+            };
+            return output.write(schema, batches, progress).await;
+        }
 
+        let format = RowFormat::File(self.format);
         let destination = RowDestination::at(&path, OverwriteMode::Refuse)?;
         drain(schema, batches, format, TableLimits::default(), destination, progress).await
     }
 
-    fn columns(&self, format: ColumnFormat, path: PathBuf) -> ColumnFile<'_> {
-        ColumnFile {
-            format,
-            place: Place::File(path),
-            existing: Existing::Refuse,
-            dataset: None,
-            compression: self.compression.as_deref(),
-            row_group_rows: ROW_GROUP_ROWS,
-            memory: None,
-            sinks: SinkOptions::default().with_durability(Durability::Fsync),
-        }
-    }
-
     /// Returns a unique file name for a type, whose name may not be a valid file name.
     fn file_name(&self, name: &str, taken: &mut HashSet<String>) -> String {
-        let extension = match self.format {
-            ExportFormat::Parquet => "parquet",
-            ExportFormat::Orc => "orc",
-            ExportFormat::Csv => "csv",
-            ExportFormat::Json => "jsonl",
-            ExportFormat::Arrow => "arrow",
-        };
-
         let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
         let mut stem: String = name.chars().map(plain).collect();
         while stem.len() > MAX_NAME_BYTES {
@@ -214,6 +190,6 @@ impl ExportArgs {
             free = format!("{stem}-{number}");
         }
 
-        format!("{free}.{extension}")
+        format!("{free}.{}", self.format.extension())
     }
 }

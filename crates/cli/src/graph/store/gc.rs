@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use stylobate_graph::CollectOptions;
+use stylobate_storage::parse_duration;
 
 use super::place::StoreLocationArgs;
 use crate::{
@@ -33,7 +34,7 @@ pub(super) struct GcArgs {
     place: StoreLocationArgs,
 
     /// Minimum age to remove: a number with s, m, h or d
-    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = parse_duration)]
     older_than: Duration,
 
     /// Allow ages below one hour; no process may write, load or compact meanwhile
@@ -51,24 +52,6 @@ pub(super) struct GcArgs {
     /// Do not print a summary
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// Parses an age.
-fn age(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "give a number with s, m, h or d, such as 12h";
-
-    let at = text.find(|letter: char| !letter.is_ascii_digit()).ok_or(WRONG)?;
-    let (number, unit) = text.split_at(at);
-    let seconds: u64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 60 * 60,
-        "d" => 24 * 60 * 60,
-        _ => return Err(WRONG),
-    };
-
-    let number: u64 = number.parse().map_err(|_| WRONG)?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or(WRONG)
 }
 
 pub(super) async fn run(args: GcArgs) -> Result<()> {
@@ -104,18 +87,4 @@ async fn gc(args: &GcArgs) -> Result<()> {
     }
 
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_is_a_number_with_a_unit() {
-        let ages = ["45s", "30m", "12h", "7d"].map(|text| age(text).unwrap().as_secs());
-        assert_eq!(ages, [45, 1800, 43_200, 604_800]);
-        for wrong in ["", "7", "d", "7w", "-1d", "1.5h", "99999999999999999999d", "999999999999999999d"] {
-            assert!(age(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -21,6 +21,8 @@ const MAX_STRIDE: usize = i32::MAX as usize;
 const DICTIONARY_THRESHOLD: f64 = 0.8;
 /// Default maximum bytes of a dictionary's values.
 const DICTIONARY_SIZE: ByteSize = ByteSize::mib(16);
+/// Maximum bytes of a dictionary's values, whatever the option: readers locate them with 31 bits, the writer with 32.
+const MAX_DICTIONARY: usize = 1 << 30;
 /// Default memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 
@@ -120,7 +122,7 @@ impl OrcOptions {
         self
     }
 
-    /// Sets the maximum bytes of a dictionary's values; above it a stripe has none. Default: 16 MiB.
+    /// Sets the maximum bytes of a dictionary's values, at most 1 GiB; above it a stripe has none. Default: 16 MiB.
     pub fn with_dictionary_size(mut self, size: ByteSize) -> Self {
         self.dictionary_size = size;
         self
@@ -198,7 +200,7 @@ impl OrcOptions {
     pub(super) fn plan(&self, column: &OrcColumnOptions) -> OrcEncoderOptions {
         OrcEncoderOptions {
             dictionary_threshold: column.dictionary_threshold.unwrap_or(DICTIONARY_THRESHOLD),
-            dictionary_size: self.dictionary_size.as_usize(),
+            dictionary_size: self.dictionary_size.as_usize().min(MAX_DICTIONARY),
             bloom_filter: column.bloom_filter,
             chunk: self.chunk(),
             aligned: self.compression.has_entropy_coding(),

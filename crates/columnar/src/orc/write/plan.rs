@@ -387,4 +387,35 @@ impl OrcTextLength {
             _ => Err(unknown()),
         }
     }
+
+    /// Returns the number of spaces that a text is padded with; an error if it is too long.
+    #[inline]
+    pub(super) fn padding(self, text: &[u8]) -> Result<usize, String> {
+        let most = match self {
+            Self::Any => return Ok(0),
+            Self::AtMost(most) | Self::Exactly(most) => most as usize,
+        };
+        // Continuation bytes of a character begin with the bits 10.
+        let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
+        let missing = most.checked_sub(characters).ok_or_else(|| {
+            let text = String::from_utf8_lossy(text);
+            format!("{text:?} has {characters} characters where {most} are the most")
+        })?;
+
+        Ok(if matches!(self, Self::Exactly(_)) { missing } else { 0 })
+    }
+
+    /// Returns the text in the form of the file, in `scratch` if it is padded; an error if it is too long.
+    #[inline]
+    pub(super) fn padded<'a>(self, text: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
+        let padding = self.padding(text)?;
+        if padding == 0 {
+            return Ok(text);
+        }
+
+        scratch.clear();
+        scratch.extend_from_slice(text);
+        scratch.resize(text.len() + padding, b' ');
+        Ok(scratch)
+    }
 }

@@ -8,7 +8,7 @@ use arrow::{
 };
 use async_recursion::async_recursion as boxed;
 use orc_rust::proto;
-use stylobate_storage::{Sealed, Sink};
+use stylobate_storage::Sink;
 
 use super::{
     column::{EncodedColumn, OrcColumnError, PER_GROUP},
@@ -227,13 +227,8 @@ impl OrcWriter {
         Ok(written)
     }
 
-    /// Writes the rest and the footer; only the name is missing.
-    pub(crate) async fn seal(self) -> Result<(OrcWritten, Sealed)> {
-        let (written, sink) = self.end().await?;
-        Ok((written, sink.seal().await?))
-    }
-
-    async fn end(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
+    /// Writes the rest and the footer, and returns the sink that has all bytes.
+    pub(crate) async fn end(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_stripe().await?;
         self.begin_file().await?;

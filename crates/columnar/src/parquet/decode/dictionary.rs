@@ -15,10 +15,9 @@ use crate::{
         ParquetBytes, ParquetFile,
         footer::is_dictionary_encoding,
         pages::{
-            DataPage, DecodeScratch, FlatPage, FlatPageReader,
-            distinct::ValueInterner,
-            levels,
+            DataPage, DecodeScratch, FlatPage, FlatPageReader, levels,
             plain::{self, PlainStringDecoder},
+            plain_dictionary::PlainDictionary,
         },
     },
 };
@@ -48,14 +47,14 @@ enum ChunkDictionary<'d> {
     /// Fixed number of values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
     /// Values to which new ones are added.
-    Growing(&'d mut ValueInterner),
+    Growing(&'d mut PlainDictionary),
 }
 
 impl ChunkDictionary<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Fixed { count, .. } => *count,
-            Self::Growing(distinct) => distinct.len(),
+            Self::Growing(dictionary) => dictionary.values.len(),
         }
     }
 }
@@ -105,16 +104,16 @@ impl FlatChunk<'_> {
 
     /// Decodes with a dictionary that grows.
     fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, Corrupt> {
-        let room = std::mem::take(&mut scratch.distinct);
+        let reused = std::mem::take(&mut scratch.dictionary);
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
         let offset = page.offset;
         let count = page.count;
         let most = page.count.saturating_add(self.rows());
-        let distinct = ValueInterner::within(room, self.descriptor, page.values, count, most);
-        let mut distinct = distinct.map_err(|reason| Corrupt::from(reason).at(offset))?;
-        let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut distinct));
-        scratch.distinct = distinct.into_room();
+        let dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, most);
+        let mut dictionary = dictionary.map_err(|reason| Corrupt::from(reason).at(offset))?;
+        let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut dictionary));
+        scratch.dictionary = dictionary.into_scratch();
         coded?.map(Self::narrowest).transpose()
     }
 
@@ -175,8 +174,8 @@ impl FlatChunk<'_> {
                     None if count == 0 => {}
                     None => return Err(located("a page of codes is empty".into())),
                 },
-                ChunkDictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
-                    let appended = distinct.append(page.values, count, |codes| into.extend(codes));
+                ChunkDictionary::Growing(growing) if page.encoding == Encoding::PLAIN => {
+                    let appended = growing.append(page.values, count, |codes| into.extend(codes));
                     appended.map_err(|reason| located(reason.into()))?;
                 }
                 _ => return Ok(None),
@@ -195,9 +194,9 @@ impl FlatChunk<'_> {
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
             ChunkDictionary::Fixed { values, .. } => values,
-            ChunkDictionary::Growing(distinct) => {
-                let count = distinct.len();
-                self.values(distinct.as_plain(), count)?
+            ChunkDictionary::Growing(growing) => {
+                let count = growing.values.len();
+                self.values(growing.as_plain(), count)?
             }
         };
 

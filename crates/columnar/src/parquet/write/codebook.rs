@@ -22,7 +22,7 @@ use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 use self::{order::PlainValueOrder, used::CodeSet};
 use crate::{
     kernels::{same::is_same, texts::downcast_texts, weight::weight_of},
-    parquet::pages::distinct::ValueInterner,
+    parquet::pages::plain_dictionary::PlainDictionary,
 };
 
 /// Marks a value in the map that has not occurred yet.
@@ -42,7 +42,7 @@ const BEYOND: &str = "a code beyond its dictionary";
 /// Values of a file's dictionary, and their codes.
 pub(super) struct Codebook {
     descriptor: ColumnDescPtr,
-    distinct: ValueInterner,
+    dictionary: PlainDictionary,
     order: PlainValueOrder,
     /// Eight bytes per value that sort as values do.
     keys: Vec<u64>,
@@ -82,7 +82,7 @@ impl Codebook {
     pub(super) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
         Ok(Self {
             descriptor: descriptor.clone(),
-            distinct: ValueInterner::new(descriptor)?,
+            dictionary: PlainDictionary::new(descriptor)?,
             order: PlainValueOrder::of(descriptor),
             keys: Vec::new(),
             current: None,
@@ -96,18 +96,18 @@ impl Codebook {
 
     /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
-        self.distinct.len()
+        self.dictionary.values.len()
     }
 
     /// Returns the bytes of all values.
     pub(super) fn bytes(&self) -> usize {
-        self.distinct.bytes()
+        self.dictionary.values.stored_bytes()
     }
 
     /// Returns the bytes in memory, without the map.
     pub(super) fn memory(&self) -> usize {
         let page = self.page.iter().flat_map(|page| &page.blobs).map(Bytes::len).sum::<usize>();
-        self.distinct.memory() + self.keys.len() * 8 + page
+        self.dictionary.values.memory() + self.keys.len() * 8 + page
     }
 
     /// Returns the bytes of the map, which is as long as the arriving dictionary.
@@ -116,12 +116,12 @@ impl Codebook {
     }
 
     pub(super) fn value(&self, code: u32) -> &[u8] {
-        self.distinct.value(code)
+        self.dictionary.values.value(code)
     }
 
     /// Returns the values in the order of their codes, PLAIN-encoded.
     pub(super) fn plain(&self) -> Vec<u8> {
-        self.distinct.plain()
+        self.dictionary.plain()
     }
 
     pub(super) fn order(&self) -> PlainValueOrder {
@@ -181,7 +181,7 @@ impl Codebook {
 
     /// Frees the memory that is not needed while no new value occurs.
     pub(super) fn rest(&mut self) {
-        self.distinct.rest();
+        self.dictionary.values.free_table();
         self.fresh = Vec::new();
     }
 
@@ -246,7 +246,7 @@ impl Codebook {
             self.map.clear();
             self.map.resize(values.len(), UNKNOWN);
             self.is_identity = false;
-            self.distinct.reserve(values.len(), weight_of(values));
+            self.dictionary.values.reserve(values.len(), weight_of(values));
         }
         self.current = Some(values.clone());
     }
@@ -394,7 +394,7 @@ impl Codebook {
                     let row = rows.next().filter(|row| *row < texts.len()).ok_or(BEYOND)?;
                     Ok(AsRef::<[u8]>::as_ref(texts.value(row)))
                 };
-                self.distinct.append_each::<true>(count, most, next, append)
+                self.dictionary.values.intern_each::<true>(count, most, next, append)
             },
             other => Err(format!("values of {other} in a column of strings or bytes"))
         )
@@ -403,14 +403,14 @@ impl Codebook {
     /// Appends the codes of other values without nulls.
     fn append_plain(&mut self, values: &ArrayRef, codes: &mut Vec<u32>) -> Result<usize, String> {
         let append = |some: &[u32]| codes.extend_from_slice(some);
-        self.distinct.append(&plain::values(values)?, values.len(), append)?;
+        self.dictionary.append(&plain::values(values)?, values.len(), append)?;
         Ok(values.len())
     }
 
     fn learn_keys(&mut self) {
         if self.order != PlainValueOrder::None {
-            let new = self.keys.len()..self.distinct.len();
-            self.keys.extend(new.map(|code| self.order.key(self.distinct.value(code as u32))));
+            let new = self.keys.len()..self.dictionary.values.len();
+            self.keys.extend(new.map(|code| self.order.key(self.dictionary.values.value(code as u32))));
         }
     }
 }

@@ -12,7 +12,10 @@ use parquet::{
 };
 use stylobate_storage::ByteSize;
 
-use super::column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes};
+use super::{
+    column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes},
+    compression::Compression,
+};
 use crate::{Error, Result, file::bloom_rate};
 
 /// Default rows of a row group.
@@ -89,6 +92,20 @@ impl ParquetOptions {
     /// Sets the options of one top-level column, with all its fields.
     pub fn with_column(mut self, name: impl Into<String>, options: ColumnOptions) -> Self {
         self.columns.insert(name.into(), options);
+        self
+    }
+
+    /// Sets the compression of all columns without their own. Default: snappy.
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.all = self.all.with_compression(compression);
+        self
+    }
+
+    /// Writes some top-level columns without dictionaries, and otherwise like all columns: for values that never
+    /// repeat. Default: a dictionary wherever values repeat.
+    pub fn without_dictionaries<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        let plain = ColumnOptions::default().with_dictionary(DictionaryEncoding::Off);
+        self.columns.extend(columns.into_iter().map(|column| (column.into(), plain.clone())));
         self
     }
 

@@ -11,7 +11,7 @@ use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
 };
-use stylobate_storage::{Sealed, Sink};
+use stylobate_storage::Sink;
 
 use super::{
     chunk::MAX_NARROW,
@@ -239,13 +239,8 @@ impl ParquetWriter {
         Ok(written)
     }
 
-    /// Writes the rest and the footer; only the name is missing.
-    pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
-        let (written, sink) = self.end().await?;
-        Ok((written, sink.seal().await?))
-    }
-
-    async fn end(mut self) -> Result<(Written, Box<dyn Sink>)> {
+    /// Writes the rest and the footer, and returns the sink that has all bytes.
+    pub(crate) async fn end(mut self) -> Result<(Written, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_row_group().await?;
         if self.sink.position() == 0 {

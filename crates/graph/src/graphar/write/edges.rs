@@ -7,6 +7,7 @@ use std::{pin::pin, sync::Arc};
 
 use arrow::array::RecordBatch;
 use futures::{Stream, TryStreamExt};
+use stylobate_storage::run_blocking;
 
 use self::{
     list_writer::{AdjacencyListWriter, WrittenAdjacencyList},
@@ -15,7 +16,7 @@ use self::{
 use super::{
     arriving_rows::numbered,
     columns::{InputColumnCast, InputColumns},
-    files::{blocking::blocking, encoders::ChunkEncoderPool},
+    files::encoders::ChunkEncoderPool,
     keys::ends::EndpointResolver,
     progress::WriteProgressTracker,
     sort::{EdgeSortPlan, EdgeSorter, order::AdjacencyLayout},
@@ -82,7 +83,7 @@ impl EdgeWriter<'_> {
 
         let prepared = numbered(batches).map_ok(move |(first_row, batch)| {
             let casts = casts.clone();
-            blocking(move || casts.prepare(first_row, &batch))
+            async move { run_blocking(move || casts.prepare(first_row, &batch)).await? }
         });
 
         let mut prepared = pin!(prepared.try_buffered(self.threads));
@@ -90,20 +91,20 @@ impl EdgeWriter<'_> {
         let mut count = 0;
         while let Some(edges) = prepared.try_next().await? {
             let rows = edges.source.len() as u64;
-            sorter = blocking(move || {
+            sorter = run_blocking(move || {
                 sorter.push(&edges.source, &edges.destination, &edges.properties)?;
-                Ok(sorter)
+                Ok::<_, Error>(sorter)
             })
-            .await?;
+            .await??;
             count += rows;
             self.progress.add_rows(rows);
         }
 
         let mut lists = Vec::new();
-        let mut sorted = blocking(move || sorter.finish()).await?;
-        for (number, (list, arrangement)) in plan.info.adjacencies.iter().zip(arrangements).enumerate() {
+        let sorted = run_blocking(move || sorter.finish()).await??;
+        for ((list, arrangement), sorted) in plan.info.adjacencies.iter().zip(arrangements).zip(sorted) {
             let mut writer = AdjacencyListWriter::new(self.encoders, &plan.info, list, &schema, arrangement);
-            let mut edges = sorted.take(number).await?;
+            let mut edges = sorted.stream().await?;
             while let Some(batch) = edges.try_next().await? {
                 writer.write(&batch).await?;
             }

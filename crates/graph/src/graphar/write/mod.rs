@@ -24,10 +24,8 @@ mod vertices;
 /// Internals that the graph store uses.
 pub(crate) use self::{
     edges::list_writer::WrittenAdjacencyList,
-    files::blocking::blocking,
     keys::{VertexKeyIndex, room::KeyInsertError},
     names::unwritable,
-    sort::runs::{SortRun, SortRunReader},
 };
 pub use self::{
     edges::request::EdgeWrite,

@@ -11,14 +11,13 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use futures::{Stream, TryStreamExt};
-use stylobate_storage::ByteSize;
+use stylobate_storage::{ByteSize, run_blocking};
 
 use self::{known::KeyAndLabelBuilder, labels::LabelColumns, request::VertexWritePlan};
 use super::{
     arriving_rows::numbered,
     columns::{InputColumnCast, InputColumns},
     files::{
-        blocking::blocking,
         chunk_file::ChunkFileSpec,
         encoders::{ChunkEncoderPool, OpenChunk},
     },
@@ -26,7 +25,7 @@ use super::{
     names::unwritable,
     progress::WriteProgressTracker,
 };
-use crate::{FileType, Result, VertexInfo};
+use crate::{Error, FileType, Result, VertexInfo};
 
 /// Written vertices.
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl VertexWriter<'_> {
         let casts = Arc::new(casts);
         let prepared = numbered(batches).map_ok(move |(first_row, batch)| {
             let casts = casts.clone();
-            blocking(move || casts.prepare(first_row, batch))
+            async move { run_blocking(move || casts.prepare(first_row, batch)).await? }
         });
 
         let mut prepared = pin!(prepared.try_buffered(self.threads));
@@ -96,11 +95,11 @@ impl VertexWriter<'_> {
         let mut count = 0;
         while let Some(rows) = prepared.try_next().await? {
             let taking = arriving.clone();
-            let (back, rows, fits) = blocking(move || {
+            let (back, rows, fits) = run_blocking(move || {
                 let fits = known.take_in(&taking, &rows.batch, rows.keys.as_ref(), rows.first_row)?;
-                Ok((known, rows, fits))
+                Ok::<_, Error>((known, rows, fits))
             })
-            .await?;
+            .await??;
             known = back;
             if !fits {
                 while let Some(rows) = prepared.try_next().await? {

@@ -1,40 +1,33 @@
 //! Sorts keys with their indexes: in memory if they fit, otherwise over sorted runs on disk.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringBuilder},
+    compute::concat_batches,
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
+use smallvec::SmallVec;
 
 use super::keys::{INDEX, KEY};
 use crate::{
     Result,
-    graphar::{SortRun, SortRunReader, gathering, unwritable},
+    graphar::gathering,
+    sort::{RunOrder, SpilledRuns},
 };
 
-/// Runs merged at a time.
-const FAN_IN: usize = 64;
-/// Keys per batch of a run.
-const RUN_ROWS: usize = 1 << 13;
 /// Approximate bytes of the texts of a chunk.
-pub(crate) const CHUNK_BYTES: usize = 512 << 10;
+const CHUNK_BYTES: usize = 512 << 10;
 
 /// Takes the keys of vertices in the order of their indexes, which are counted from 0.
 pub(crate) struct KeySorter {
     held: KeySortBuffer,
     next: u64,
     taken: u64,
-    runs: Vec<SortRun>,
+    runs: SpilledRuns<KeyOrder>,
     schema: SchemaRef,
     /// Memory for keys, in bytes.
     share: usize,
-    folder: PathBuf,
 }
 
 enum KeySortBuffer {
@@ -87,12 +80,12 @@ impl KeySortBuffer {
         }
     }
 
-    /// Sorts, and returns batches of at most `max_rows` rows.
+    /// Sorts, and returns batches of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
     fn sorted(
         mut self,
         schema: SchemaRef,
         max_rows: usize,
-    ) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
+    ) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         match &mut self {
             Self::Numbers(keys) => keys.sort_unstable(),
             Self::Texts { all, entries } => {
@@ -100,83 +93,127 @@ impl KeySortBuffer {
                 entries.sort_unstable_by(|a, b| text(a).cmp(&text(b)));
             }
         }
+
         let mut at = 0;
-        Box::new(std::iter::from_fn(move || {
-            let mut batch = KeyBatchBuilder::new(&schema);
-            while !batch.is_full(max_rows) {
-                let is_there = match &self {
-                    Self::Numbers(keys) => {
-                        keys.get(at).map(|(key, index)| batch.push(KeyRunValue::Number(*key), *index))
-                    }
-                    Self::Texts { all, entries } => entries.get(at).map(|(start, end, index)| {
-                        batch.push_text(all.get(*start..*end).unwrap_or_default(), *index)
-                    }),
-                };
-
-                if is_there.is_none() {
-                    break;
-                }
-                at += 1;
+        std::iter::from_fn(move || {
+            let (keys, indexes) = self.columns(at, max_rows);
+            at += indexes.len();
+            if indexes.is_empty() {
+                return None;
             }
+            let columns: Vec<ArrayRef> = vec![keys, Arc::new(indexes)];
+            Some(RecordBatch::try_new(schema.clone(), columns).map_err(gathering))
+        })
+    }
 
-            batch.finish(&schema)
-        }))
+    /// Returns keys from position `at` on, and their indexes.
+    fn columns(&self, at: usize, max_rows: usize) -> (ArrayRef, Int64Array) {
+        match self {
+            Self::Numbers(keys) => {
+                let rows = keys.iter().skip(at).take(max_rows);
+                let (keys, indexes): (Vec<i64>, Vec<i64>) =
+                    rows.map(|(key, index)| (*key, *index as i64)).unzip();
+                (Arc::new(Int64Array::from(keys)), indexes.into())
+            }
+            Self::Texts { all, entries } => {
+                let mut texts = StringBuilder::new();
+                let mut indexes = Vec::new();
+                for (start, end, index) in entries.iter().skip(at).take(max_rows) {
+                    if texts.values_slice().len() >= CHUNK_BYTES {
+                        break;
+                    }
+                    texts.append_value(all.get(*start..*end).unwrap_or_default());
+                    indexes.push(*index as i64);
+                }
+                (Arc::new(texts.finish()), indexes.into())
+            }
+        }
     }
 }
+
+/// Order of keys in runs: equal ones by index.
+#[derive(Clone, Copy)]
+struct KeyOrder;
 
 /// Key of a run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum KeyRunValue {
     Number(i64),
-    Text(String),
+    /// Most texts are short: these need no allocation.
+    Text(SmallVec<[u8; 24]>),
 }
 
-/// Batch that is being filled.
-struct KeyBatchBuilder {
-    numbers: Option<Vec<i64>>,
-    texts: StringBuilder,
-    bytes: usize,
-    indexes: Vec<i64>,
-}
+impl RunOrder for KeyOrder {
+    type Key = (KeyRunValue, i64);
 
-impl KeyBatchBuilder {
-    fn new(schema: &Schema) -> Self {
-        let is_number = schema.fields().first().is_some_and(|field| *field.data_type() == DataType::Int64);
-        let numbers = is_number.then(Vec::new);
-        Self { numbers, texts: StringBuilder::new(), bytes: 0, indexes: Vec::new() }
-    }
+    const OF: &'static str = "keys";
 
-    fn is_full(&self, max_rows: usize) -> bool {
-        self.indexes.len() >= max_rows || self.bytes >= CHUNK_BYTES
-    }
-
-    fn push(&mut self, key: KeyRunValue, index: u64) {
-        match key {
-            KeyRunValue::Number(key) => {
-                self.numbers.get_or_insert_default().push(key);
-                self.indexes.push(index as i64);
+    fn row_key(&self, batch: &RecordBatch, row: usize) -> Option<Self::Key> {
+        let [keys, indexes] = batch.columns() else { return None };
+        let key = match keys.as_primitive_opt::<Int64Type>() {
+            Some(keys) => KeyRunValue::Number(*keys.values().get(row)?),
+            None => {
+                let text = keys.as_string_opt::<i32>()?.value(row);
+                KeyRunValue::Text(SmallVec::from_slice(text.as_bytes()))
             }
-            KeyRunValue::Text(key) => self.push_text(&key, index),
-        }
-    }
-
-    fn push_text(&mut self, key: &str, index: u64) {
-        self.bytes += key.len();
-        self.texts.append_value(key);
-        self.indexes.push(index as i64);
-    }
-
-    fn finish(mut self, schema: &SchemaRef) -> Option<Result<RecordBatch>> {
-        if self.indexes.is_empty() {
-            return None;
-        }
-        let keys: ArrayRef = match self.numbers {
-            Some(numbers) => Arc::new(Int64Array::from(numbers)),
-            None => Arc::new(self.texts.finish()),
         };
-        let indexes: ArrayRef = Arc::new(Int64Array::from(self.indexes));
-        Some(RecordBatch::try_new(schema.clone(), vec![keys, indexes]).map_err(gathering))
+        Some((key, *indexes.as_primitive_opt::<Int64Type>()?.values().get(row)?))
     }
+}
+
+/// Cuts batches of sorted keys into those of at most `max_rows` rows and about [`CHUNK_BYTES`] of texts.
+struct KeyChunkIterator<I> {
+    batches: I,
+    /// Rows of the last batch that are not in a chunk yet.
+    rest: Option<RecordBatch>,
+    max_rows: usize,
+    schema: SchemaRef,
+}
+
+impl<I: Iterator<Item = Result<RecordBatch>>> KeyChunkIterator<I> {
+    fn chunk(&mut self) -> Result<Option<RecordBatch>> {
+        let mut slices = Vec::new();
+        let mut rows = self.max_rows;
+        let mut bytes = CHUNK_BYTES;
+        while rows > 0 && bytes > 0 {
+            let next = self.rest.take().map(Ok).or_else(|| self.batches.next());
+            let Some(batch) = next.transpose()? else { break };
+            let (taken, taken_bytes) = rows_within(&batch, rows, bytes);
+            rows -= taken;
+            bytes = bytes.saturating_sub(taken_bytes);
+
+            slices.push(batch.slice(0, taken));
+            let left = batch.num_rows() - taken;
+            self.rest = (left > 0).then(|| batch.slice(taken, left));
+        }
+
+        if slices.is_empty() {
+            return Ok(None);
+        }
+        concat_batches(&self.schema, &slices).map(Some).map_err(gathering)
+    }
+}
+
+impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for KeyChunkIterator<I> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.chunk().transpose()
+    }
+}
+
+/// Returns the number of rows that a chunk takes from the start of a batch, and the bytes of their texts: at most
+/// `max_rows`, up to the row with which the bytes reach `max_bytes`.
+fn rows_within(batch: &RecordBatch, max_rows: usize, max_bytes: usize) -> (usize, usize) {
+    let rows = batch.num_rows().min(max_rows);
+    let Some(texts) = batch.column(0).as_string_opt::<i32>() else { return (rows, 0) };
+    let offsets = texts.value_offsets();
+    let start = offsets.first().copied().unwrap_or_default();
+    let bytes = |end: &i32| (end - start) as usize;
+
+    let ends = offsets.get(1..=rows).unwrap_or_default();
+    let taken = rows.min(ends.partition_point(|end| bytes(end) < max_bytes) + 1);
+    (taken, ends.iter().take(taken).next_back().map(bytes).unwrap_or_default())
 }
 
 impl KeySorter {
@@ -185,15 +222,8 @@ impl KeySorter {
         let fields =
             vec![Field::new(KEY, data_type.clone(), false), Field::new(INDEX, DataType::Int64, false)];
         let schema = Arc::new(Schema::new(fields));
-        Self {
-            held: KeySortBuffer::new(data_type),
-            next: 0,
-            taken: 0,
-            runs: Vec::new(),
-            schema,
-            share,
-            folder,
-        }
+        let runs = SpilledRuns::new(KeyOrder, schema.clone(), share, folder);
+        Self { held: KeySortBuffer::new(data_type), next: 0, taken: 0, runs, schema, share }
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -220,19 +250,14 @@ impl KeySorter {
     }
 
     fn spill(&mut self) -> Result<()> {
-        if self.held.len() == 0 {
+        let rows = self.held.len();
+        if rows == 0 {
             return Ok(());
         }
         let fresh = KeySortBuffer::new(self.schema.field(0).data_type());
-        let sorted = std::mem::replace(&mut self.held, fresh).sorted(self.schema.clone(), RUN_ROWS);
-        self.runs.push(SortRun::write(&self.folder, &self.schema, sorted)?);
-        if self.runs.len() >= FAN_IN {
-            let runs = std::mem::take(&mut self.runs);
-            let merge = KeyMergeIterator::new(runs, self.schema.clone(), RUN_ROWS)?;
-            self.runs.push(SortRun::write(&self.folder, &self.schema, merge)?);
-        }
-
-        Ok(())
+        let full = std::mem::replace(&mut self.held, fresh);
+        let schema = self.schema.clone();
+        self.runs.spill(full.bytes() / rows, |max_rows| full.sorted(schema, max_rows))
     }
 
     /// Returns all keys in order, equal ones by index, in batches of at most `max_rows` rows.
@@ -241,83 +266,11 @@ impl KeySorter {
         max_rows: usize,
     ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
         if self.runs.is_empty() {
-            return Ok(self.held.sorted(self.schema, max_rows));
+            return Ok(Box::new(self.held.sorted(self.schema, max_rows)));
         }
         self.spill()?;
-        Ok(Box::new(KeyMergeIterator::new(self.runs, self.schema, max_rows)?))
-    }
-}
-
-/// Merged keys of some runs.
-struct KeyMergeIterator {
-    runs: Vec<KeyRunCursor>,
-    next: BinaryHeap<Reverse<(KeyRunValue, u64, usize)>>,
-    schema: SchemaRef,
-    max_rows: usize,
-}
-
-struct KeyRunCursor {
-    reader: SortRunReader,
-    batch: Option<RecordBatch>,
-    at: usize,
-}
-
-impl KeyRunCursor {
-    fn next(&mut self) -> Result<Option<(KeyRunValue, u64)>> {
-        let is_used_up = |batch: &RecordBatch| self.at >= batch.num_rows();
-        if self.batch.as_ref().is_none_or(is_used_up) {
-            let read = self.reader.next().transpose();
-            self.batch =
-                read.map_err(|error| unwritable("keys", format!("what was sorted on disk: {error}")))?;
-            self.at = 0;
-        }
-        let Some(batch) = &self.batch else { return Ok(None) };
-        let at = self.at;
-        self.at += 1;
-
-        let keys = batch.column(0);
-        let key = match keys.as_primitive_opt::<Int64Type>() {
-            Some(keys) => KeyRunValue::Number(keys.value(at)),
-            None => KeyRunValue::Text(keys.as_string::<i32>().value(at).to_owned()),
-        };
-        Ok(Some((key, batch.column(1).as_primitive::<Int64Type>().value(at) as u64)))
-    }
-}
-
-impl KeyMergeIterator {
-    fn new(runs: Vec<SortRun>, schema: SchemaRef, max_rows: usize) -> Result<Self> {
-        let cursor = |run: SortRun| Ok(KeyRunCursor { reader: run.read()?, batch: None, at: 0 });
-        let runs = runs.into_iter().map(cursor).collect::<Result<Vec<_>>>()?;
-        let mut merge = Self { next: BinaryHeap::with_capacity(runs.len()), runs, schema, max_rows };
-        for run in 0..merge.runs.len() {
-            merge.advance(run)?;
-        }
-        Ok(merge)
-    }
-
-    fn advance(&mut self, run: usize) -> Result<()> {
-        if let Some(cursor) = self.runs.get_mut(run)
-            && let Some((key, index)) = cursor.next()?
-        {
-            self.next.push(Reverse((key, index, run)));
-        }
-        Ok(())
-    }
-}
-
-impl Iterator for KeyMergeIterator {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut batch = KeyBatchBuilder::new(&self.schema);
-        while !batch.is_full(self.max_rows) {
-            let Some(Reverse((key, index, run))) = self.next.pop() else { break };
-            batch.push(key, index);
-            if let Err(error) = self.advance(run) {
-                return Some(Err(error));
-            }
-        }
-        batch.finish(&self.schema)
+        let batches = self.runs.merge()?;
+        Ok(Box::new(KeyChunkIterator { batches, rest: None, max_rows, schema: self.schema }))
     }
 }
 
@@ -359,11 +312,6 @@ fn text(batch: &RecordBatch) -> &StringArray {
     batch.column(0).as_string::<i32>()
 }
 
-/// Returns the folder for keys that do not fit into memory.
-pub(crate) fn sort_folder(given: Option<&Path>) -> PathBuf {
-    given.map_or_else(std::env::temp_dir, Path::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,6 +350,16 @@ mod tests {
             });
             assert_eq!(pairs.collect::<Vec<_>>(), wanted_texts);
         }
+    }
+
+    #[test]
+    fn chunks_of_long_texts_are_the_same_whether_they_fit_into_memory_or_not() {
+        let keys: StringArray = (0..300).map(|n| Some(format!("{:0>20000}", n * 7_919 % 300))).collect();
+        let keys: ArrayRef = Arc::new(keys);
+        let chunks = sorted(keys.clone(), usize::MAX, 100);
+        assert_eq!(chunks.len(), 12);
+        assert!(chunks[..11].iter().all(|chunk| chunk.num_rows() == 27));
+        assert_eq!(sorted(keys, 1 << 20, 100), chunks);
     }
 
     #[test]

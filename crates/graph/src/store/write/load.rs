@@ -7,12 +7,11 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Schema},
 };
 use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
-use stylobate_storage::ByteSize;
+use stylobate_storage::{ByteSize, run_blocking};
 
 use super::{arrow_input::ArrowInput, changes::Ends, coalesce_batches::gathered, writer::StoreWriter};
 use crate::{
     Error, Result,
-    graphar::blocking,
     store::{
         base::{
             EdgeBaseInfo, VertexBaseInfo,
@@ -309,7 +308,7 @@ impl VertexLoadState {
             (Some(map), _) => {
                 let map = map.clone();
                 let keys = keys.clone();
-                blocking(move || map.find(&keys)).await?
+                run_blocking(move || map.find(&keys)).await??
             }
             (None, Some(base)) => base.indexes_of(&keys).await?,
             (None, None) => vec![None; keys.len()],

@@ -204,12 +204,7 @@ impl ConfigFile<'_> {
             rule.expose = expose;
         }
         if let Some(given) = self.text(table, "max_age")? {
-            let Some(max_age) = parse_duration(&given.value) else {
-                return given
-                    .from
-                    .error(format!("max_age: {:?} is not a time such as 10m or 1h", given.value));
-            };
-            rule.max_age = max_age;
+            rule.max_age = given.parse("max_age", parse_duration)?.value;
         }
 
         Ok(Sourced::new(rule, self.of(value)))

@@ -24,7 +24,7 @@ const PATHS: [&str; 6] = [
 /// Creates a door to the buckets `lake` and `pond`, and a key that reads the first; or one without keys.
 async fn door(with_key: bool) -> S3Door {
     let mut config = NodeConfig::default();
-    config.cache.memory = ByteSize::mib(64);
+    config.settings.memory = ByteSize::mib(64);
     if with_key {
         config.access_keys.push(AccessKeyConfig {
             id: "reader".into(),

@@ -10,7 +10,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::{Folder, ReadThrough, traced};
+use stylobate_storage::{Folder, ReadThrough, run_blocking, traced};
 
 use crate::{
     access::Action,
@@ -90,7 +90,7 @@ async fn delete_if(
     let reader = reader.clone();
     let target = path.clone();
     let tag = known.e_tag.clone();
-    let removed = tokio::task::spawn_blocking(move || {
+    let removed = run_blocking(move || {
         let removed = folder.remove_if(&target, |now| tag.as_deref().is_none_or(|tag| tag == now));
         reader.invalidate(&target);
         removed

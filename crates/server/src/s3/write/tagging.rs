@@ -9,7 +9,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::Folder;
+use stylobate_storage::{Folder, run_blocking};
 
 use crate::{
     node::Bucket,
@@ -44,7 +44,7 @@ pub(crate) async fn get(
 /// Returns the tags of an object, as a header spells them.
 pub(crate) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
     let folder = folder.clone();
-    let tags = tokio::task::spawn_blocking(move || folder.tags(&path)).await;
+    let tags = run_blocking(move || folder.tags(&path)).await;
     tags.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
 }
 
@@ -77,7 +77,7 @@ async fn set(bucket: &Bucket, key: &str, tags: String) -> S3Result<()> {
     };
 
     let reader = bucket.reader.clone();
-    let written = tokio::task::spawn_blocking(move || {
+    let written = run_blocking(move || {
         let written = folder.set_tags(&path, Some(&tags));
         reader.invalidate(&path);
         written

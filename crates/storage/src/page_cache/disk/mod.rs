@@ -61,7 +61,7 @@ use self::{
     writer::{DiskLogWriter, WriteRetryPause},
 };
 use super::PageKey;
-use crate::policy::Eviction;
+use crate::{policy::Eviction, threads::blocking::run_blocking};
 
 /// Creates the eviction policy of pages on disk, given its capacity in bytes.
 pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
@@ -318,7 +318,7 @@ impl DiskTier {
         let shared = self.shared.clone();
         // Allocated here: memory allocated by the many blocking threads and freed by others would stay in their heaps.
         let buffer = read.buffer();
-        tokio::task::spawn_blocking(move || read.run(&shared, buffer)).await.ok().flatten()
+        run_blocking(move || read.run(&shared, buffer)).await.ok().flatten()
     }
 
     /// Notes a hit of a page for the eviction policy.

@@ -3,20 +3,22 @@
 use std::ops::Range;
 
 use arrow::{
-    array::{Array, ArrayRef},
+    array::{Array, ArrayAccessor, ArrayRef},
+    buffer::NullBuffer,
     datatypes::ArrowNativeType,
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    FinishedColumnStreams, OrcColumnError, RowGroupStats, direct::DirectStringEncoder,
-    distinct::OrcStringInterner,
-};
+use super::{FinishedColumnStreams, OrcColumnError, RowGroupStats, direct::DirectStringEncoder};
 use crate::{
-    kernels::same::is_same,
+    kernels::{
+        first_bytes::first_bytes,
+        interner::{FULL, ValueInterner},
+        same::is_same,
+    },
     orc::write::{
         compression::OrcChunkCompressor, encode::ints::RleV2Encoder, options::OrcEncoderOptions,
-        stream::OrcStreamWriter,
+        plan::OrcTextLength, stream::OrcStreamWriter,
     },
 };
 
@@ -24,12 +26,14 @@ use crate::{
 const EXPANDED: usize = 1024;
 /// Maximum distinct values that are counted per code instead of row by row.
 const FEW: usize = 256;
+/// Minimum texts that are interned together: for fewer the memory of a batch costs more than it saves.
+const MIN_TOGETHER: usize = 16;
 /// Marks a value in the map that has not occurred yet.
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct DictionaryStringEncoder {
-    values: OrcStringInterner,
+    values: ValueInterner,
     /// Code of each row with a value.
     rows: Vec<u32>,
     /// Starts of row groups among these.
@@ -54,19 +58,19 @@ impl DictionaryStringEncoder {
 
     /// Returns the bytes of the values.
     pub(super) fn bytes(&self) -> usize {
-        self.values.bytes()
+        self.values.stored_bytes()
     }
 
     /// Returns the bytes in memory, without the map, which is as long as the arriving dictionary: equal rows must make
-    /// equal stripes.
+    /// equal stripes. For the same reason rows count as a vector that doubles, whatever batches they arrive in.
     pub(super) fn memory(&self) -> usize {
-        let codes = self.rows.capacity() + self.seen.capacity();
+        let codes = self.rows.len().next_power_of_two() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
     }
 
     pub(super) fn encoded(&self) -> usize {
         let width = self.values.len().max(2).ilog2() as usize + 1;
-        self.values.bytes() / 2 + self.rows.len() * width / 8
+        self.values.stored_bytes() / 2 + self.rows.len() * width / 8
     }
 
     /// Returns whether there are at most `threshold` distinct values per row.
@@ -74,11 +78,23 @@ impl DictionaryStringEncoder {
         self.values.len() as f64 <= threshold * self.rows.len() as f64
     }
 
-    /// Appends a value.
-    #[inline]
-    pub(super) fn push(&mut self, text: &[u8]) {
-        let code = self.values.code(text);
-        self.rows.push(code);
+    /// Appends the texts of an array, in the form of the file.
+    pub(super) fn push_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
+        &mut self,
+        array: &impl ArrayAccessor<Item = &'v T>,
+        nulls: Option<&NullBuffer>,
+        length: OrcTextLength,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let Self { values, rows: codes, .. } = self;
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        match nulls {
+            None => intern_texts(values, array, 0..array.len(), array.len(), length, scratch, append),
+            Some(nulls) => {
+                let count = nulls.len() - nulls.null_count();
+                intern_texts(values, array, nulls.valid_indices(), count, length, scratch, append)
+            }
+        }
     }
 
     /// Begins a new map, unless the values are the current ones.
@@ -90,15 +106,27 @@ impl DictionaryStringEncoder {
         }
     }
 
-    /// Maps a key of the arriving dictionary to its value.
-    pub(super) fn learn(&mut self, key: usize, text: &[u8]) {
-        let code = self.values.code(text);
-        if let Some(place) = self.map.get_mut(key) {
-            *place = code;
-        }
+    /// Maps keys of the arriving dictionary to its texts, in the form of the file.
+    pub(super) fn learn<'v, T: AsRef<[u8]> + ?Sized + 'v>(
+        &mut self,
+        array: &impl ArrayAccessor<Item = &'v T>,
+        keys: &[usize],
+        length: OrcTextLength,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let Self { values, map, .. } = self;
+        let mut left = keys.iter();
+        intern_texts(values, array, keys.iter().copied(), keys.len(), length, scratch, |codes| {
+            for (code, key) in codes.iter().zip(left.by_ref()) {
+                if let Some(place) = map.get_mut(*key) {
+                    *place = *code;
+                }
+            }
+        })
     }
 
-    /// Appends rows of the arriving dictionary without nulls. `learn` is called for keys that occur for the first time.
+    /// Appends rows of the arriving dictionary without nulls. `learn` is called for keys that occur for the first time,
+    /// in the order of the rows: equal rows must make equal stripes, whatever the order of the dictionary.
     pub(super) fn push_keys<K: ArrowNativeType>(
         &mut self,
         keys: &[K],
@@ -113,16 +141,16 @@ impl DictionaryStringEncoder {
                 return Ok(());
             }
 
-            let mut fresh: Vec<usize> = keys
-                .iter()
-                .zip(added)
-                .filter(|(_, code)| **code == UNKNOWN)
-                .map(|it| it.0.as_usize())
-                .collect();
-            fresh.sort_unstable();
-            fresh.dedup();
-            if fresh.last().is_some_and(|key| *key >= self.map.len()) {
-                return Err("a code beyond its dictionary".to_owned().into());
+            let mut fresh = Vec::new();
+            for (key, _) in keys.iter().zip(added).filter(|(_, code)| **code == UNKNOWN) {
+                let key = key.as_usize();
+                let place = self.map.get_mut(key);
+                let place = place.ok_or_else(|| "a code beyond its dictionary".to_owned())?;
+                if *place == UNKNOWN {
+                    // Any other code, so that the key is listed once; `learn` sets the right one.
+                    *place = 0;
+                    fresh.push(key);
+                }
             }
 
             self.rows.truncate(before);
@@ -194,7 +222,7 @@ impl DictionaryStringEncoder {
         compressor: &mut OrcChunkCompressor,
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
-        let order = self.values.order();
+        let order = order(&self.values);
         let mut ranks = vec![0_u32; order.len()];
         let mut values = OrcStreamWriter::new(options.chunk);
         let mut lengths = RleV2Encoder::of(false, options);
@@ -229,6 +257,44 @@ impl DictionaryStringEncoder {
     }
 }
 
+/// Emits the codes of an array's texts in these `count` rows, in the form of the file.
+#[inline]
+fn intern_texts<'v, T: AsRef<[u8]> + ?Sized + 'v>(
+    values: &mut ValueInterner,
+    array: &impl ArrayAccessor<Item = &'v T>,
+    mut rows: impl Iterator<Item = usize>,
+    count: usize,
+    length: OrcTextLength,
+    scratch: &mut Vec<u8>,
+    mut append: impl FnMut(&[u32]),
+) -> Result<(), String> {
+    // Padded texts share the scratch memory, so each is interned before the next is padded.
+    if count < MIN_TOGETHER || matches!(length, OrcTextLength::Exactly(_)) {
+        for row in rows {
+            let text = length.padded(array.value(row).as_ref(), scratch)?;
+            append(&[values.intern(text).ok_or(FULL)?]);
+        }
+        return Ok(());
+    }
+
+    let next = || {
+        let row = rows.next().ok_or("fewer rows than announced")?;
+        let text: &'v [u8] = array.value(row).as_ref();
+        length.padding(text).map(|_| text)
+    };
+    values.intern_each::<false>(count, usize::MAX, next, append).map(drop)
+}
+
+/// Returns the codes in the order of their values.
+fn order(values: &ValueInterner) -> Vec<u32> {
+    let starts = (0..).zip(values.values());
+    let mut order: Vec<(u64, u32)> = starts.map(|(code, value)| (first_bytes(value), code)).collect();
+    order.sort_unstable_by(|(start, code), (other_start, other)| {
+        start.cmp(other_start).then_with(|| values.value(*code).cmp(values.value(*other)))
+    });
+    order.into_iter().map(|(_, code)| code).collect()
+}
+
 /// Counts the occurrences of each code.
 fn counts(codes: &[u32]) -> [u32; FEW] {
     // In turns, so that no count depends on the previous one.
@@ -246,4 +312,49 @@ fn counts(codes: &[u32]) -> [u32; FEW] {
         all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_ordered_by_their_values() {
+        let texts = ["b", "", "a\0", "a", "longer than eight", "longer than", "b", "a", "a\0\0"];
+        let mut values = ValueInterner::default();
+        let codes = values.intern_all(texts.iter().map(|text| text.as_bytes()));
+        assert_eq!(codes, Some(vec![0, 1, 2, 3, 4, 5, 0, 3, 6]));
+        let ordered: Vec<&[u8]> = order(&values).into_iter().map(|code| values.value(code)).collect();
+        let expected: [&[u8]; 7] = [b"", b"a", b"a\0", b"a\0\0", b"b", b"longer than", b"longer than eight"];
+        assert_eq!(ordered, expected);
+    }
+
+    #[test]
+    fn rows_have_the_same_codes_and_memory_whatever_the_order_of_their_dictionary() {
+        let encoded = |values: &[&str], keys: &[u8], length: OrcTextLength| {
+            let texts = values.iter().copied().map(Some).collect::<StringArray>();
+            let values: ArrayRef = Arc::new(texts.clone());
+            let mut encoder = DictionaryStringEncoder::default();
+            encoder.learn_values(&values);
+            let mut scratch = Vec::new();
+            let mut learn = |keys: &[usize], encoder: &mut DictionaryStringEncoder| {
+                encoder.learn(&&texts, keys, length, &mut scratch).map_err(OrcColumnError::from)
+            };
+            let pushed = encoder.push_keys(keys, &mut learn);
+            pushed.map(|()| (encoder.rows.clone(), encoder.values.memory())).map_err(|error| error.reason)
+        };
+
+        for length in [OrcTextLength::Any, OrcTextLength::AtMost(3), OrcTextLength::Exactly(3)] {
+            let rows = encoded(&["x", "yy", "unused", "zzz"], &[3, 1, 3, 0], length);
+            assert_eq!(rows.as_ref().map(|(codes, _)| codes.as_slice()), Ok([0, 1, 0, 2].as_slice()));
+            assert_eq!(encoded(&["zzz", "x", "yy"], &[0, 2, 0, 1], length), rows);
+        }
+
+        assert!(encoded(&["x"], &[0, 1], OrcTextLength::Any).is_err());
+        assert!(encoded(&["four"], &[0], OrcTextLength::AtMost(3)).is_err());
+    }
 }

@@ -3,7 +3,6 @@
 mod codes;
 mod decimals;
 mod direct;
-mod distinct;
 mod nested;
 mod numbers;
 mod texts;

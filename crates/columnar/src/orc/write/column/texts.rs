@@ -62,34 +62,26 @@ impl StringColumnWriter {
     }
 
     /// Appends values, in the form of the file.
-    fn values<A: ArrayAccessor>(
+    fn values<'v, T: AsRef<[u8]> + ?Sized + 'v>(
         &mut self,
-        array: A,
+        array: impl ArrayAccessor<Item = &'v T>,
         nulls: Option<&NullBuffer>,
         notes: &mut RowGroupStats,
-    ) -> Result<(), OrcColumnError>
-    where
-        A::Item: AsRef<[u8]>,
-    {
-        let whole = nulls.is_none().then_some((0, array.len()));
-        let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
+    ) -> Result<(), OrcColumnError> {
         let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
+        let direct = match &mut self.layout {
+            OrcStringEncoder::Codes(codes) => return Ok(codes.push_texts(&array, nulls, length, room)?),
+            OrcStringEncoder::Direct(direct) => direct,
+        };
 
-        for (start, end) in runs {
-            match &mut self.layout {
-                OrcStringEncoder::Direct(direct) if length == OrcTextLength::Any => {
-                    direct.push_rows(&array, start..end, notes)
-                }
-                OrcStringEncoder::Direct(direct) => {
-                    for row in start..end {
-                        direct.push(fitted(array.value(row).as_ref(), length, room)?, notes);
-                    }
-                }
-                OrcStringEncoder::Codes(codes) => {
-                    for row in start..end {
-                        codes.push(fitted(array.value(row).as_ref(), length, room)?);
-                    }
+        let whole = nulls.is_none().then_some((0, array.len()));
+        for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
+            if length == OrcTextLength::Any {
+                direct.push_rows(&array, start..end, notes);
+            } else {
+                for row in start..end {
+                    direct.push(length.padded(array.value(row).as_ref(), room)?, notes);
                 }
             }
         }
@@ -177,10 +169,15 @@ impl StringColumnWriter {
         let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
         let mut learn = |fresh: &[usize], codes: &mut DictionaryStringEncoder| {
-            each_of(values, fresh, |key, value| {
-                codes.learn(key, fitted(value, length, room)?);
-                Ok(())
-            })
+            downcast_texts!(
+                values,
+                |texts| codes.learn(&texts, fresh, length, room),
+                DataType::FixedSizeBinary(_) => {
+                    codes.learn(&values.as_fixed_size_binary(), fresh, length, room)
+                },
+                other => Err(format!("a dictionary of {other} where texts or bytes were promised"))
+            )?;
+            Ok(())
         };
         let whole = nulls.is_none().then_some((0, keys.len()));
 
@@ -280,54 +277,6 @@ impl OrcColumnWriter for StringColumnWriter {
     }
 }
 
-/// Emits some values of a dictionary.
-fn each_of(
-    values: &ArrayRef,
-    keys: &[usize],
-    mut each: impl FnMut(usize, &[u8]) -> Result<(), OrcColumnError>,
-) -> Result<(), OrcColumnError> {
-    fn of<A: ArrayAccessor>(
-        array: A,
-        keys: &[usize],
-        each: &mut impl FnMut(usize, &[u8]) -> Result<(), OrcColumnError>,
-    ) -> Result<(), OrcColumnError>
-    where
-        A::Item: AsRef<[u8]>,
-    {
-        keys.iter().try_for_each(|key| each(*key, array.value(*key).as_ref()))
-    }
-    downcast_texts!(
-        values,
-        |texts| of(texts, keys, &mut each),
-        DataType::FixedSizeBinary(_) => of(values.as_fixed_size_binary(), keys, &mut each),
-        other => Err(format!("a dictionary of {other} where texts or bytes were promised").into())
-    )
-}
-
-/// Returns the text, padded with spaces to the length of the column; an error if it is longer.
-#[inline]
-fn fitted<'a>(text: &'a [u8], length: OrcTextLength, room: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
-    let most = match length {
-        OrcTextLength::Any => return Ok(text),
-        OrcTextLength::AtMost(most) | OrcTextLength::Exactly(most) => most as usize,
-    };
-    // Continuation bytes of a character begin with the bits 10.
-    let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
-    if characters > most {
-        let text = String::from_utf8_lossy(text);
-        return Err(format!("{text:?} has {characters} characters where {most} are the most"));
-    }
-    if matches!(length, OrcTextLength::AtMost(_)) || characters == most {
-        return Ok(text);
-    }
-
-    room.clear();
-    room.extend_from_slice(text);
-    room.resize(text.len() + most - characters, b' ');
-
-    Ok(room)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -335,9 +284,9 @@ mod tests {
     use arrow::array::{DictionaryArray, Int32Array, StringArray};
 
     use super::*;
-    use crate::orc::write::{
-        column::distinct::HASHED,
-        statistics::{OrcStatsAccumulator, OrcTypeStatistics},
+    use crate::{
+        kernels::interner::HASHED,
+        orc::write::statistics::{OrcStatsAccumulator, OrcTypeStatistics},
     };
 
     #[test]

@@ -1,18 +1,13 @@
-//! Encoder of one file of any format.
-
-use std::sync::Arc;
+//! Writer of one chunk file of any format.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use async_trait::async_trait;
-use parking_lot::Mutex;
 use stylobate_columnar::{
-    ColumnOptions, Compression, DictionaryEncoding, OrcCompression, OrcOptions, OrcWriter, ParquetOptions,
-    ParquetWriter,
+    Compression, FileOptions, OrcCompression, OrcOptions, ParquetOptions, TableWriter, WriteFormat,
 };
-use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
+use stylobate_storage::{ByteSize, Sink, run_blocking};
 
-use super::csv_file::CsvChunkWriter;
-use crate::{Error, FileType, Result, graphar::write::names::check_file_type};
+use super::csv_rows::encode;
+use crate::{FileType, Result, graphar::write::names::check_file_type};
 
 /// Minimum rows per file for a thread per column.
 const FEW_ROWS: u64 = 1 << 16;
@@ -41,106 +36,58 @@ pub(crate) struct ChunkEncodeOptions {
 
 /// Writes one file.
 pub(crate) struct ChunkFileWriter {
-    encoder: ChunkFileEncoder,
-    /// Slot that returns the sink when the encoder is done with it.
-    done: SinkSlot,
+    writer: TableWriter,
+    file_type: FileType,
     name: String,
 }
 
-enum ChunkFileEncoder {
-    Parquet(Box<ParquetWriter>),
-    Orc(Box<OrcWriter>),
-    Csv(CsvChunkWriter),
-}
-
-type SinkSlot = Arc<Mutex<Option<Box<dyn Sink>>>>;
-
 impl ChunkFileWriter {
     /// Opens an encoder; `name` is the file's name in errors.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         plan: &ChunkFileSpec,
         encoding: ChunkEncodeOptions,
         name: String,
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
         check_file_type(&name, plan.file_type)?;
-        let done = SinkSlot::default();
-        let sink: Box<dyn Sink> = Box::new(ReclaimableSink { sink, done: done.clone() });
-        let threads = if plan.rows < FEW_ROWS { 1 } else { encoding.threads };
-        let schema = plan.schema.clone();
-        let encoder = match plan.file_type {
-            FileType::Orc => {
-                let options = OrcOptions::default()
-                    .with_compression(encoding.orc_compression)
-                    .with_memory(encoding.memory)
-                    .with_threads(threads);
-                ChunkFileEncoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
-            }
-            FileType::Csv => ChunkFileEncoder::Csv(CsvChunkWriter::new(sink, name.clone(), schema).await?),
-            FileType::Parquet | FileType::Json => {
-                let options = parquet(plan, encoding).with_threads(threads);
-                ChunkFileEncoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema, options)?))
-            }
-        };
-
-        Ok(Self { encoder, done, name })
+        let writer = TableWriter::new(sink, name.clone(), plan.schema.clone(), plan.options(encoding))?;
+        Ok(Self { writer, file_type: plan.file_type, name })
     }
 
     pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        match &mut self.encoder {
-            ChunkFileEncoder::Parquet(writer) => Ok(writer.write(rows).await?),
-            ChunkFileEncoder::Orc(writer) => Ok(writer.write(rows).await?),
-            ChunkFileEncoder::Csv(writer) => writer.write(rows).await,
+        if self.file_type != FileType::Csv {
+            return Ok(self.writer.write(rows).await?);
         }
+
+        // Rows of a graph are read by number, so that no line may be empty.
+        let batch = rows.clone();
+        let name = self.name.clone();
+        let text = run_blocking(move || encode(&batch, name)).await??;
+        Ok(self.writer.write_encoded(&text, rows.num_rows()).await?)
     }
 
-    /// Encodes the rest; the sink then has all bytes.
+    /// Encodes the rest, and returns the sink with all bytes.
     pub(crate) async fn finish(self) -> Result<Box<dyn Sink>> {
-        match self.encoder {
-            ChunkFileEncoder::Parquet(writer) => drop(writer.finish().await?),
-            ChunkFileEncoder::Orc(writer) => drop(writer.finish().await?),
-            ChunkFileEncoder::Csv(writer) => writer.finish().await?,
-        }
-        let sink = self.done.lock().take();
-        sink.ok_or_else(|| Error::Ended { reason: format!("{} was not finished", self.name) })
+        let (_, sink) = self.writer.into_sink().await?;
+        Ok(sink)
     }
 }
 
-fn parquet(plan: &ChunkFileSpec, encoding: ChunkEncodeOptions) -> ParquetOptions {
-    let all = ColumnOptions::default().with_compression(encoding.compression);
-    let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
-    let options = ParquetOptions::default().with_memory(encoding.memory).with_all_columns(all);
-    let distinct = plan.schema.fields().iter().take(plan.distinct);
-    distinct.fold(options, |options, field| options.with_column(field.name(), plain.clone()))
-}
+impl ChunkFileSpec {
+    fn options(&self, encoding: ChunkEncodeOptions) -> FileOptions {
+        let options: FileOptions = match self.file_type {
+            FileType::Parquet | FileType::Json => {
+                let distinct = self.schema.fields().iter().take(self.distinct);
+                ParquetOptions::default()
+                    .with_compression(encoding.compression)
+                    .without_dictionaries(distinct.map(|field| field.name()))
+                    .into()
+            }
+            FileType::Orc => OrcOptions::default().with_compression(encoding.orc_compression).into(),
+            FileType::Csv => WriteFormat::Csv.into(),
+        };
 
-/// Sink that its encoder hands back instead of finishing.
-struct ReclaimableSink {
-    sink: Box<dyn Sink>,
-    done: SinkSlot,
-}
-
-#[async_trait]
-impl Sink for ReclaimableSink {
-    async fn write(&mut self, bytes: &[u8]) -> StorageResult<()> {
-        self.sink.write(bytes).await
-    }
-
-    fn position(&self) -> u64 {
-        self.sink.position()
-    }
-
-    fn memory(&self) -> usize {
-        self.sink.memory()
-    }
-
-    async fn seal(self: Box<Self>) -> StorageResult<Sealed> {
-        self.sink.seal().await
-    }
-
-    async fn finish(self: Box<Self>) -> StorageResult<u64> {
-        let bytes = self.sink.position();
-        *self.done.lock() = Some(self.sink);
-        Ok(bytes)
+        let threads = if self.rows < FEW_ROWS { 1 } else { encoding.threads };
+        options.with_memory(encoding.memory).with_threads(threads)
     }
 }

@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
-use stylobate_storage::{ByteSize, Sealed};
+use arrow::array::RecordBatch;
+use stylobate_storage::{ByteSize, Sealed, run_blocking};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Error, Result,
     graphar::write::{options::GraphWriteOptions, progress::WriteProgressTracker},
+    slice_bytes::slice_bytes,
 };
 
 /// Concurrent files per thread: more than one, so that threads need not wait for sinks.
@@ -185,7 +186,7 @@ impl ChunkEncoderPool {
     pub(crate) async fn give_up(&mut self) {
         self.tasks.shutdown().await;
         let sealed = std::mem::take(&mut self.sealed);
-        if let Err(error) = tokio::task::spawn_blocking(move || drop(sealed)).await {
+        if let Err(error) = run_blocking(move || drop(sealed)).await {
             tracing::warn!(%error, "unfinished files not removed");
         }
     }
@@ -229,7 +230,7 @@ async fn encode(
     mut queue: mpsc::UnboundedReceiver<EncoderMessage>,
 ) -> Result<(String, FinishedFile)> {
     let sink = output.open(&plan.file).await?;
-    let mut encoder = ChunkFileWriter::new(&plan, encoding, output.name_of(&plan.file), sink).await?;
+    let mut encoder = ChunkFileWriter::new(&plan, encoding, output.name_of(&plan.file), sink)?;
     let ended = |reason: &str| Error::Ended { reason: format!("{}: {reason}", plan.file) };
     loop {
         let message = queue.recv().await.ok_or_else(|| ended("it was given up"))?;
@@ -248,12 +249,4 @@ async fn encode(
     };
     let ended = output.end(&plan.file, sink).await?;
     Ok((plan.file, ended))
-}
-
-/// Returns the bytes of these rows alone, without other rows in shared buffers.
-pub(crate) fn slice_bytes(rows: &RecordBatch) -> usize {
-    let bytes = |column: &arrow::array::ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    rows.columns().iter().map(bytes).sum()
 }

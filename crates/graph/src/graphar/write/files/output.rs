@@ -11,9 +11,9 @@ use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use parking_lot::Mutex;
 use stylobate_storage::{
     Destination, Durability, Error as StorageError, FileSet, Overwrite, Sealed, Sink, SinkOptions, Sinks,
+    run_blocking,
 };
 
-use super::blocking::blocking;
 use crate::{
     Result,
     graphar::{graph_file::is_graph, write::names::unwritable},
@@ -169,7 +169,7 @@ impl GraphOutput {
     pub(crate) async fn remove(self) {
         match self.place {
             GraphOutputTarget::Folder(set) => {
-                if let Err(error) = tokio::task::spawn_blocking(move || drop(set)).await {
+                if let Err(error) = run_blocking(move || drop(set)).await {
                     tracing::warn!(%error, "unfinished files not removed");
                 }
             }
@@ -205,7 +205,7 @@ async fn remove_graphs(base: &Destination) -> Result<()> {
 
             let shown = base.to_string();
             let failed = |error: std::io::Error| unwritable(shown, format!("the graph there stays: {error}"));
-            blocking(move || remove().map_err(failed)).await
+            run_blocking(move || remove().map_err(failed)).await?
         }
         Destination::Object { origin, path } => {
             let failed = |error| StorageError::from_origin(path.as_ref(), error);

@@ -10,9 +10,8 @@ use arrow::{
 
 use crate::{
     Error, Result,
-    graphar::write::{
-        columns::ROWS_AT_ONCE, files::encoders::slice_bytes, keys::indexes::VertexIndexVec, names::unwritable,
-    },
+    graphar::write::{columns::ROWS_AT_ONCE, keys::indexes::VertexIndexVec, names::unwritable},
+    slice_bytes::slice_bytes,
 };
 
 /// Rows of a block of properties: a shift finds the block of a row.

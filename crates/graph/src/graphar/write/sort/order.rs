@@ -6,10 +6,14 @@
 
 use std::{ops::Range, thread};
 
+use arrow::{
+    array::{AsArray, RecordBatch},
+    datatypes::Int64Type,
+};
 use parking_lot::Mutex;
 
 use super::buffer::BufferedEdges;
-use crate::{AdjacencyOrder, Side};
+use crate::{AdjacencyOrder, Side, sort::RunOrder};
 
 /// Minimum number of edges that one thread sorts.
 const STRETCH: usize = 1 << 16;
@@ -146,6 +150,20 @@ impl AdjacencyLayout {
     }
 }
 
+impl RunOrder for AdjacencyLayout {
+    type Key = (u64, u64);
+
+    const OF: &'static str = "edges";
+
+    fn row_key(&self, edges: &RecordBatch, row: usize) -> Option<Self::Key> {
+        let end = |column: usize| {
+            let ends = edges.columns().get(column)?.as_primitive_opt::<Int64Type>()?;
+            ends.values().get(row).map(|index| *index as u64)
+        };
+        Some(self.key(end(0)?, end(1)?))
+    }
+}
+
 fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, place: impl Fn(K) -> usize) {
     let before = rows.to_vec();
     let mut packed: Vec<K> = before.iter().enumerate().map(|(place, row)| pack(place, *row)).collect();
@@ -180,10 +198,7 @@ fn stretches_of(ends: &[u32]) -> Vec<Range<usize>> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::{
-        array::RecordBatch,
-        datatypes::{DataType, Field, Schema},
-    };
+    use arrow::datatypes::{DataType, Field, Schema};
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;

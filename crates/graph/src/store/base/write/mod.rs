@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 use stylobate_storage::{
-    ByteSize, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks,
+    ByteSize, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks, run_blocking,
 };
 
 use super::BaseGroupInfo;
-use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking};
+use crate::{GraphWriteOptions, PropertyGroup, Result};
 
 /// Concurrent requests to an object store.
 pub(crate) const REQUESTS: usize = 16;
@@ -105,10 +105,10 @@ pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
                 }
             };
 
-            blocking(move || {
+            run_blocking(move || {
                 remove().map_err(|error| crate::graphar::unwritable(shown, format!("not removed: {error}")))
             })
-            .await
+            .await?
         }
         Destination::Object { origin, path } => {
             let failed = |error| StorageError::from_origin(path.as_ref(), error);
@@ -137,13 +137,13 @@ pub(crate) async fn remove_file(root: &Destination, path: &str) -> Result<()> {
     match root.join(path)? {
         Destination::File(file) => {
             let shown = file.display().to_string();
-            blocking(move || match std::fs::remove_file(&file) {
+            run_blocking(move || match std::fs::remove_file(&file) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(crate::graphar::unwritable(shown, format!("not removed: {error}")))
                 }
                 _ => Ok(()),
             })
-            .await
+            .await?
         }
         Destination::Object { origin, path } => match origin.store().delete(&path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),

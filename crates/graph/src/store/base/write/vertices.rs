@@ -11,18 +11,18 @@ use arrow::{
 use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter};
-use stylobate_storage::{Destination, Overwrite, Sinks};
+use stylobate_storage::{Destination, Overwrite, Sinks, run_blocking};
 use tokio::sync::mpsc;
 
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
     Error, GraphWriter, Result, VertexWrite,
-    graphar::{KeyInsertError, VertexKeyIndex, blocking, gathering, unwritable},
+    graphar::{KeyInsertError, VertexKeyIndex, gathering, unwritable},
     store::{
         base::{
             VertexBaseInfo,
             keys::{KeyFences, KeysInfo, LookupKeys, file, folder},
-            keys_sort::{KeySorter, repeated, sort_folder},
+            keys_sort::{KeySorter, repeated},
         },
         budgeted::Budgeted,
         delta::deletion::DeletionSet,
@@ -187,7 +187,7 @@ impl BaseWriter {
             async move {
                 let held = tap.lock().take();
                 let Some(mut held) = held else { return Ok(batch) };
-                let (held, batch) = blocking(move || held.take(&batch).map(|()| (held, batch))).await?;
+                let (held, batch) = run_blocking(move || held.take(&batch).map(|()| (held, batch))).await??;
                 *tap.lock() = Some(held);
                 Ok(batch)
             }
@@ -239,7 +239,8 @@ impl BaseWriter {
         let keys = crate::PropertyType::of_arrow(field.data_type()).and_then(|of| VertexKeyIndex::of(&of));
         let keys = keys.ok_or_else(|| wrong(format!("{} is no key", field.data_type())))?;
         let share = self.memory.as_usize() / 4;
-        let sorter = KeySorter::new(&keys.arrow(), share, sort_folder(self.temporary_folder.as_deref()));
+        let folder = self.temporary_folder.clone().unwrap_or_else(std::env::temp_dir);
+        let sorter = KeySorter::new(&keys.arrow(), share, folder);
         let map = keep_keys.then_some(keys);
 
         Ok(VertexKeyCollector {
@@ -270,7 +271,7 @@ impl BaseWriter {
         let of = of.to_owned();
         let column = column.to_owned();
         let is_text = *schema.field(0).data_type() == DataType::Utf8;
-        let sort = blocking(move || {
+        let sort = run_blocking(move || {
             let mut fences =
                 if is_text { KeyFences::Texts(Vec::new()) } else { KeyFences::Numbers(Vec::new()) };
             let mut before: Option<RecordBatch> = None;
@@ -311,7 +312,7 @@ impl BaseWriter {
 
         let written =
             files.buffer_unordered(REQUESTS / 2).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
-        let (fences, bytes) = futures::future::try_join(sort, written).await?;
+        let (fences, bytes) = futures::future::try_join(async { sort.await? }, written).await?;
         Ok((KeysInfo { count, chunk_size, fences }, bytes))
     }
 }

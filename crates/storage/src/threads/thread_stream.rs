@@ -1,14 +1,20 @@
 //! A stream of items from a blocking thread, which ends only if the thread reports that it is done.
 
 use futures::{StreamExt, stream::BoxStream};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::mpsc;
 
-/// Streams the items that `produce` yields on a blocking thread, at most `ahead` of them before they are taken.
+use super::blocking::{BlockingWorkError, run_blocking};
+
+/// Streams the items that `produce` yields on a blocking thread of the current runtime, at most `ahead` of them before
+/// they are taken.
 ///
 /// `produce` passes items to the given function, which returns `false` once the stream is dropped. The stream ends when
 /// `produce` returns `Ok`. An error that it returns is the last item. If it does not return because it panicked or the
 /// runtime is shutting down, the last item is the error that `ended` makes of the reason: a dead thread is never
 /// mistaken for one that is done.
+///
+/// The end of the stream joins the thread. Dropping the stream does not wait for it, since that would block a thread of
+/// the runtime: `produce` is told when it yields its next item.
 ///
 /// # Panics
 ///
@@ -23,7 +29,7 @@ where
     E: Send + 'static,
 {
     let (sender, items) = mpsc::channel(ahead);
-    let thread = tokio::task::spawn_blocking(move || produce(&mut |item| sender.blocking_send(item).is_ok()));
+    let thread = run_blocking(move || produce(&mut |item| sender.blocking_send(item).is_ok()));
     let reading = ThreadStreamState { items, thread, ended };
     futures::stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
@@ -35,13 +41,17 @@ where
     .boxed()
 }
 
-struct ThreadStreamState<T, E, F> {
+struct ThreadStreamState<T, J, F> {
     items: mpsc::Receiver<T>,
-    thread: JoinHandle<Result<(), E>>,
+    thread: J,
     ended: F,
 }
 
-impl<T, E, F: FnOnce(String) -> E> ThreadStreamState<T, E, F> {
+impl<T, E, J, F> ThreadStreamState<T, J, F>
+where
+    J: Future<Output = Result<Result<(), E>, BlockingWorkError>>,
+    F: FnOnce(String) -> E,
+{
     /// Joins the thread. Returns its error, if any.
     async fn end(self) -> Option<E> {
         match self.thread.await {

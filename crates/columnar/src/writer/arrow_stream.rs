@@ -1,17 +1,17 @@
-//! Arrow types that every reader of Arrow IPC supports. Few support string views, which would also carry the strings of
-//! rows that were filtered out.
+//! Writes Arrow IPC streams, of types that every reader supports. Few support string views, which would also carry the
+//! strings of rows that were filtered out.
 
 use std::{io::Write, sync::Arc};
 
-use anyhow::Result;
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     compute::cast,
     datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef},
+    error::ArrowError,
     ipc::writer::StreamWriter,
 };
 
-use super::encode::RowEncoder;
+use crate::{Error, Result};
 
 /// Writes an Arrow IPC stream.
 pub(super) struct ArrowStreamEncoder<W: Write> {
@@ -27,32 +27,43 @@ impl<W: Write> ArrowStreamEncoder<W> {
         let fields: Fields = fields.collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let dictionaries = vec![None; schema.fields().len()];
-        Ok(Self { writer: StreamWriter::try_new(out, &schema)?, schema, dictionaries })
+        let writer = StreamWriter::try_new(out, &schema).map_err(unwritten_ipc)?;
+        Ok(Self { writer, schema, dictionaries })
     }
-}
 
-impl<W: Write> RowEncoder for ArrowStreamEncoder<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(self.schema.fields()).zip(&mut self.dictionaries);
-        let columns =
-            columns.map(|((column, field), dictionary)| convert(column, field.data_type(), dictionary));
+        let columns = columns.map(|((column, field), dictionary)| {
+            let converted = convert(column, field.data_type(), dictionary);
+            converted.map_err(Error::arrow(format!("column {}", field.name())))
+        });
+
         let columns = columns.collect::<Result<_>>()?;
-        self.writer.write(&RecordBatch::try_new(self.schema.clone(), columns)?)?;
-        Ok(self.writer.flush()?)
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(unwritten_ipc)?;
+        let written = self.writer.write(&batch).and_then(|()| self.writer.flush());
+        written.map_err(unwritten_ipc)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        Ok(self.writer.finish()?)
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.writer.finish().map_err(unwritten_ipc)
+    }
+
+    pub(super) fn out(&mut self) -> &mut W {
+        self.writer.get_mut()
     }
 }
 
-fn convert(column: &ArrayRef, to: &DataType, last: &mut Option<(ArrayRef, ArrayRef)>) -> Result<ArrayRef> {
+fn convert(
+    column: &ArrayRef,
+    to: &DataType,
+    last: &mut Option<(ArrayRef, ArrayRef)>,
+) -> Result<ArrayRef, ArrowError> {
     if column.data_type() == to {
         return Ok(column.clone());
     }
 
     let (DataType::Dictionary(_, to_values), Some(dictionary)) = (to, column.as_any_dictionary_opt()) else {
-        return Ok(cast(column, to)?);
+        return cast(column, to);
     };
     let values = dictionary.values();
     let converted = match last {
@@ -95,6 +106,11 @@ fn mapped(data_type: &DataType, map: &dyn Fn(&DataType) -> DataType) -> DataType
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         other => other.clone(),
     }
+}
+
+/// Adds the operation to an error of writing Arrow IPC.
+pub(super) fn unwritten_ipc(error: ArrowError) -> Error {
+    Error::arrow("writing Arrow IPC")(error)
 }
 
 /// Returns the field with another type.

@@ -1,42 +1,16 @@
-//! CSV file with a header, and null as an empty field.
+//! Encodes rows of a CSV file, in which null is an empty field and no line is empty.
 
 use arrow::{
     array::{Array, RecordBatch},
-    datatypes::{DataType, SchemaRef},
+    datatypes::DataType,
 };
 use stylobate_columnar::CsvEncoder;
-use stylobate_storage::Sink;
 
-use super::blocking::blocking;
 use crate::{Result, graphar::write::names::unwritable};
 
-/// Writes one file.
-pub(crate) struct CsvChunkWriter {
-    sink: Box<dyn Sink>,
-    name: String,
-}
-
-impl CsvChunkWriter {
-    pub(crate) async fn new(mut sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<Self> {
-        sink.write(&CsvEncoder::new(Vec::new(), &schema)?.into_inner()).await?;
-        Ok(Self { sink, name })
-    }
-
-    pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let rows = rows.clone();
-        let name = self.name.clone();
-        let text = blocking(move || encode(&rows, name)).await?;
-        Ok(self.sink.write(&text).await?)
-    }
-
-    pub(crate) async fn finish(self) -> Result<()> {
-        self.sink.finish().await?;
-        Ok(())
-    }
-}
-
-fn encode(rows: &RecordBatch, name: String) -> Result<Vec<u8>> {
-    let mut encoder = CsvEncoder::without_header(Vec::new());
+/// Encodes rows. `name` is the file's name in errors.
+pub(super) fn encode(rows: &RecordBatch, name: String) -> Result<Vec<u8>> {
+    let mut encoder = CsvEncoder::without_header(Vec::new(), b',');
     encoder.write(rows)?;
     let text = encoder.into_inner();
     match rows.columns() {

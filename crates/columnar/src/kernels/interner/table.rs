@@ -10,6 +10,7 @@ const MIN_PLACES: usize = 128;
 const MAX_TAKEN: (usize, usize) = (1, 2);
 
 /// Open-addressing table: a value is in its home bucket, or in a later one with no free slot in between.
+#[derive(Debug)]
 pub(crate) struct ValueHashTable {
     buckets: Vec<ValueBucket>,
     taken: usize,
@@ -18,16 +19,16 @@ pub(crate) struct ValueHashTable {
 }
 
 /// Memory of a table, for reuse.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct ValueTableScratch(Vec<ValueBucket>);
 
 /// Bucket whose slots are filled in order.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct ValueBucket([ValueSlot; PLACES]);
 
 /// Known value, and the location of its bytes.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ValueSlot {
     pub(crate) hash: u32,
     /// Code plus one, or 0 if the slot is free.
@@ -60,6 +61,12 @@ impl ValueTableScratch {
     }
 }
 
+impl Default for ValueHashTable {
+    fn default() -> Self {
+        Self::for_values(0)
+    }
+}
+
 impl ValueHashTable {
     /// Creates a table with room for `values` values.
     pub(crate) fn for_values(values: usize) -> Self {
@@ -67,15 +74,20 @@ impl ValueHashTable {
     }
 
     /// Creates the same in existing memory, using all of it if `most` values would need it: then it does not grow.
-    pub(crate) fn within(ValueTableScratch(mut room): ValueTableScratch, values: usize, most: usize) -> Self {
-        if room.capacity() == 0 {
+    pub(crate) fn in_scratch(
+        ValueTableScratch(mut kept): ValueTableScratch,
+        values: usize,
+        most: usize,
+    ) -> Self {
+        if kept.capacity() == 0 {
             return Self::for_values(values);
         }
-        let there = room.capacity() + 1;
+
+        let there = kept.capacity() + 1;
         let all = buckets(most).min(there.next_power_of_two() / 2);
-        room.clear();
-        room.resize(buckets(values).max(all), ValueBucket::default());
-        Self::of(room)
+        kept.clear();
+        kept.resize(buckets(values).max(all), ValueBucket::default());
+        Self::of(kept)
     }
 
     fn of(buckets: Vec<ValueBucket>) -> Self {
@@ -84,7 +96,7 @@ impl ValueHashTable {
     }
 
     /// Returns its memory for reuse.
-    pub(crate) fn into_room(self) -> ValueTableScratch {
+    pub(crate) fn into_scratch(self) -> ValueTableScratch {
         ValueTableScratch(self.buckets)
     }
 

@@ -1,21 +1,19 @@
-//! Arrow IPC files with dictionaries. A column of such a file has one dictionary, which may grow from batch to batch,
-//! while a scan returns one dictionary per row group: their keys are remapped here.
+//! Writes Arrow IPC files. A column of such a file has one dictionary, which may grow from batch to batch, while a scan
+//! returns one dictionary per row group: their keys are remapped here.
 
-use std::{collections::HashMap, io::Write, sync::Arc};
+use std::{io::Write, sync::Arc};
 
-use anyhow::{Context, Result};
 use arrow::{
     array::{ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, UInt32Array, new_empty_array},
     compute::{cast, concat, take},
     datatypes::{DataType, FieldRef, Int32Type, Schema, SchemaRef},
+    error::ArrowError,
     ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions},
     row::{RowConverter, SortField},
 };
 
-use super::{
-    encode::RowEncoder,
-    portable::{plain, with_type},
-};
+use super::arrow_stream::{plain, unwritten_ipc, with_type};
+use crate::{Error, Result, kernels::interner::ValueInterner};
 
 /// Writes an Arrow IPC file.
 pub(super) struct ArrowFileEncoder<W: Write> {
@@ -33,32 +31,35 @@ impl<W: Write> ArrowFileEncoder<W> {
             _ => Ok(None),
         };
 
-        let dictionaries = fields.iter().map(growing).collect::<Result<_>>()?;
+        let dictionaries = fields.iter().map(growing).collect::<Result<_, _>>().map_err(unwritten_ipc)?;
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
-        let writer = FileWriter::try_new_with_options(out, &schema, options)?;
+        let writer = FileWriter::try_new_with_options(out, &schema, options).map_err(unwritten_ipc)?;
 
         Ok(Self { writer, schema, dictionaries })
     }
-}
 
-impl<W: Write> RowEncoder for ArrowFileEncoder<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(&mut self.dictionaries).zip(self.schema.fields());
         let columns = columns.map(|((column, dictionary), field)| {
             let written = match dictionary {
                 Some(growing) => growing.number(column),
-                None => cast(column, field.data_type()).map_err(Into::into),
+                None => cast(column, field.data_type()),
             };
-            written.with_context(|| format!("column {}", field.name()))
+            written.map_err(Error::arrow(format!("column {}", field.name())))
         });
 
         let columns = columns.collect::<Result<_>>()?;
-        Ok(self.writer.write(&RecordBatch::try_new(self.schema.clone(), columns)?)?)
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(unwritten_ipc)?;
+        self.writer.write(&batch).map_err(unwritten_ipc)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        Ok(self.writer.finish()?)
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.writer.finish().map_err(unwritten_ipc)
+    }
+
+    pub(super) fn out(&mut self) -> &mut W {
+        self.writer.get_mut()
     }
 }
 
@@ -78,33 +79,34 @@ fn written(field: &FieldRef) -> FieldRef {
 struct GrowingDictionary {
     values: ArrayRef,
     rows: RowConverter,
-    numbers: HashMap<Box<[u8]>, i32>,
+    /// The values as rows.
+    interned: ValueInterner,
 }
 
 impl GrowingDictionary {
-    fn new(values: &DataType) -> Result<Self> {
+    fn new(values: &DataType) -> Result<Self, ArrowError> {
         let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
-        Ok(Self { values: new_empty_array(values), rows, numbers: HashMap::new() })
+        Ok(Self { values: new_empty_array(values), rows, interned: ValueInterner::default() })
     }
 
     /// Remaps the column to this dictionary, and adds its new values.
-    fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+    fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let too_many_values = || ArrowError::InvalidArgumentError("too many distinct values".to_owned());
+        let too_many = |_| too_many_values();
         let column = column.as_any_dictionary();
         let values = cast(column.values(), self.values.data_type())?;
         let rows = self.rows.convert_columns(std::slice::from_ref(&values))?;
-        let mut numbers = Vec::with_capacity(rows.num_rows());
+        let mut known = self.interned.values().len();
+        let codes = self.interned.intern_all(rows.iter().map(|row| row.data()));
+        let codes = codes.ok_or_else(too_many_values)?;
+        let mut numbers = Vec::with_capacity(codes.len());
         let mut added = Vec::new();
-        for (index, row) in rows.iter().enumerate() {
-            let number = match self.numbers.get(row.as_ref()) {
-                Some(number) => *number,
-                None => {
-                    let number = i32::try_from(self.numbers.len()).context("too many distinct values")?;
-                    self.numbers.insert(row.as_ref().into(), number);
-                    added.push(u32::try_from(index)?);
-                    number
-                }
-            };
-            numbers.push(number);
+        for (index, code) in codes.into_iter().enumerate() {
+            if code as usize == known {
+                added.push(u32::try_from(index).map_err(too_many)?);
+                known += 1;
+            }
+            numbers.push(i32::try_from(code).map_err(too_many)?);
         }
 
         if !added.is_empty() {

@@ -1,0 +1,23 @@
+//! Secret that signs the tickets of the Flight door.
+
+use super::{Secret, entry::entries::SecretEntry};
+use crate::Result;
+
+/// Minimum length in characters: shorter secrets could be guessed.
+const MIN_SECRET_CHARS: usize = 16;
+
+/// Reads the secret; `env` looks up environment variables.
+pub(super) fn resolve(
+    secret: Option<&SecretEntry>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Secret>> {
+    let Some(entry) = secret else { return Ok(None) };
+    let secret = entry.read("ticket_secret", env)?;
+    if secret.expose().chars().count() < MIN_SECRET_CHARS {
+        let what = format!(
+            "ticket_secret: give at least {MIN_SECRET_CHARS} characters, such as `openssl rand -hex 32`"
+        );
+        return entry.given().from.error(what);
+    }
+    Ok(Some(secret))
+}

@@ -1,0 +1,35 @@
+//! Waits for conditions in tests. Test crates include this file by its path.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::time::{Duration, Instant};
+
+/// Time within which a condition holds even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time between two looks at a condition.
+const POLL_EVERY: Duration = Duration::from_millis(2);
+
+/// Waits until a condition holds.
+///
+/// # Panics
+///
+/// If it does not hold within a minute. The message names `what` was awaited.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let holding = async {
+        while !holds().await {
+            tokio::time::sleep(POLL_EVERY).await;
+        }
+    };
+
+    let waited = tokio::time::timeout(PATIENCE, holding).await;
+    assert!(waited.is_ok(), "waited {PATIENCE:?} for {what}");
+}
+
+/// Like [`eventually`], for tests without a runtime.
+pub fn eventually_blocking(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(POLL_EVERY);
+    }
+}
