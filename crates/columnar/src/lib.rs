@@ -43,6 +43,8 @@
 //!
 //! This crate opens no socket, and its only storage is [`stylobate_storage`].
 
+#![deny(clippy::indexing_slicing)]
+
 mod cache;
 mod chunk;
 mod csv;

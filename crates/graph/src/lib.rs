@@ -45,6 +45,8 @@
 //! # }).unwrap();
 //! ```
 
+#![deny(clippy::indexing_slicing)]
+
 mod direction;
 mod error;
 #[doc(hidden)]

@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#![deny(clippy::indexing_slicing)]
+
 mod access;
 mod admin;
 mod admin_keys;

@@ -28,7 +28,11 @@
 //!
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
+#![deny(clippy::indexing_slicing)]
+
 mod budget;
+mod byte_reader;
+mod corrupt;
 mod duration;
 mod error;
 mod folder;
@@ -42,6 +46,7 @@ mod object;
 mod object_headers;
 mod origin;
 mod page_cache;
+#[expect(clippy::indexing_slicing, reason = "slots and links are the policy's own")]
 mod policy;
 mod read;
 mod redacted;
@@ -55,6 +60,8 @@ mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
+pub use byte_reader::{ByteReader, unzigzag};
+pub use corrupt::Corrupt;
 pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};

@@ -81,8 +81,7 @@ struct ConfigFile<'a> {
 
 impl ConfigFile<'_> {
     fn at(&self, offset: usize) -> Provenance {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
         Provenance::File { path: self.path.clone(), line }
     }
 
