@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let stats = store.stats();
     println!("{} bytes from the origin, {} from memory", stats.bytes_origin, stats.bytes_memory);
-    assert_eq!(stats.bytes_origin, 3_000_000, "the second read asked the origin nothing");
+    assert_eq!(stats.bytes_origin, 3_000_000, "the second read sent no request to the origin");
     assert!(stats.bytes_memory >= 3_000_000);
 
     // Writes the pages that are not on disk yet, and releases the folder.

@@ -3,7 +3,7 @@
 //! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it in the place of the bucket, and
 //! repeated reads come from memory or disk. Nothing is ever cached under a path, only under one version of an object
 //! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes. Pages, fetches and the caches above
-//! share the [`Budget`] of the [`PageCache`]. [`Sinks`] write files and objects that appear when they are complete.
+//! share the [`Budget`] of the [`PageCache`]. [`Sinks`] write files and objects that appear only once complete.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Blocking work of one scan: no more at a time than it has threads, with scratch memory that is reused.
 
 use std::{
-    collections::VecDeque,
+    any::Any,
+    collections::{HashMap, VecDeque},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -9,7 +10,10 @@ use std::{
 
 use parking_lot::Mutex;
 use stylobate_storage::run_blocking;
-use tokio::sync::oneshot;
+use tokio::{
+    runtime::{self, Handle},
+    sync::oneshot,
+};
 
 use crate::{Error, Result, parquet::DecodeScratch};
 
@@ -18,28 +22,35 @@ use crate::{Error, Result, parquet::DecodeScratch};
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
     threads: usize,
-    queue: Arc<Mutex<DecodeQueue>>,
+    state: Arc<Mutex<DecodeWorkersState>>,
 }
 
+/// Work that neither awaits nor waits for other work of the queue.
 type DecodeJob = Box<dyn FnOnce(&mut DecodeScratch) + Send>;
+
+#[derive(Default)]
+struct DecodeWorkersState {
+    /// One per runtime: the threads of a runtime that shuts down leave the work of others alone.
+    queues: HashMap<runtime::Id, DecodeQueue>,
+    /// Scratch memory that threads leave for the next; at most one per thread.
+    scratches: Vec<DecodeScratch>,
+}
 
 #[derive(Default)]
 struct DecodeQueue {
     jobs: VecDeque<DecodeJob>,
     /// Number of threads that take jobs.
     running: usize,
-    /// Scratch memory that threads leave for the next; at most one per thread.
-    scratches: Vec<DecodeScratch>,
 }
 
 impl DecodeWorkers {
     /// Allows `threads` pieces of work at the same time.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { threads: threads.max(1), queue: Arc::default() }
+        Self { threads: threads.max(1), state: Arc::default() }
     }
 
-    /// Runs work on a blocking thread, in the order of calls. If the future is dropped, work that has not begun never
-    /// begins, and other work runs to its end.
+    /// Runs work on a blocking thread of the current runtime, in the order of calls. If the future is dropped, work that
+    /// has not begun is dropped with it, and other work runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -53,34 +64,36 @@ impl DecodeWorkers {
         work: impl FnOnce(&mut DecodeScratch) -> T + Send + 'static,
     ) -> Result<T> {
         let (tell, told) = oneshot::channel();
+        let work = Arc::new(Mutex::new(Some(work)));
+        let _withdraw = WithdrawOnDrop(work.clone());
         self.submit(Box::new(move |scratch| {
-            if tell.is_closed() {
-                return;
-            }
+            let Some(work) = take(&work) else { return };
             let done = catch_unwind(AssertUnwindSafe(|| work(scratch)));
             if done.is_err() {
                 *scratch = DecodeScratch::default();
             }
             // The caller may be gone.
-            let _ = tell.send(done.map_err(|_| "a panic while decoding"));
+            let _ = tell.send(done.map_err(|panic| panic_reason(panic.as_ref())));
         }));
 
-        let ended = |reason: &str| Error::Ended { reason: reason.to_owned() };
-        let done = told.await.map_err(|_| ended("the runtime is shutting down"))?;
+        let ended = |reason| Error::Ended { reason };
+        let done = told.await.map_err(|_| ended("the runtime is shutting down".to_owned()))?;
         done.map_err(ended)
     }
 
     /// Queues a job, and starts a thread for it unless all are running.
     fn submit(&self, job: DecodeJob) {
-        let mut queue = self.queue.lock();
+        let runtime = Handle::current().id();
+        let mut state = self.state.lock();
+        let queue = state.queues.entry(runtime).or_default();
         queue.jobs.push_back(job);
         if queue.running == self.threads {
             return;
         }
 
         queue.running += 1;
-        drop(queue);
-        let thread = DecodeThread { queue: self.queue.clone(), is_done: false };
+        drop(state);
+        let thread = DecodeThread { state: self.state.clone(), runtime, is_done: false };
         drop(run_blocking(move || thread.run()));
     }
 }
@@ -91,27 +104,49 @@ impl fmt::Debug for DecodeWorkers {
     }
 }
 
+/// Drops work that has not begun together with the future that waits for it: it may hold the bytes of a file.
+struct WithdrawOnDrop<W>(Arc<Mutex<Option<W>>>);
+
+impl<W> Drop for WithdrawOnDrop<W> {
+    fn drop(&mut self) {
+        drop(take(&self.0));
+    }
+}
+
+/// Takes work, which is dropped or run outside of the lock.
+fn take<W>(work: &Mutex<Option<W>>) -> Option<W> {
+    work.lock().take()
+}
+
+fn panic_reason(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a thread that decodes panicked: {}", said.unwrap_or("no reason given"))
+}
+
 /// One of the threads that take jobs.
 struct DecodeThread {
-    queue: Arc<Mutex<DecodeQueue>>,
+    state: Arc<Mutex<DecodeWorkersState>>,
+    runtime: runtime::Id,
     is_done: bool,
 }
 
 impl DecodeThread {
     fn run(mut self) {
-        let mut scratch = self.queue.lock().scratches.pop().unwrap_or_default();
+        let mut scratch = self.state.lock().scratches.pop().unwrap_or_default();
         loop {
-            let mut queue = self.queue.lock();
-            let Some(job) = queue.jobs.pop_front() else {
-                // Within the lock, so that a job that arrives now starts a thread.
-                queue.running -= 1;
-                queue.scratches.push(scratch);
-                drop(queue);
+            let mut state = self.state.lock();
+            let job = state.queues.get_mut(&self.runtime).and_then(|queue| queue.jobs.pop_front());
+            let Some(job) = job else {
+                state.scratches.push(scratch);
+                // Within the same lock, so that a job that arrives from now on starts a thread.
+                state.end_thread(self.runtime);
+                drop(state);
                 self.is_done = true;
                 return;
             };
 
-            drop(queue);
+            drop(state);
             job(&mut scratch);
         }
     }
@@ -123,12 +158,18 @@ impl Drop for DecodeThread {
             return;
         }
 
-        // It never ran, since the runtime is shutting down. Callers learn it from their dropped jobs.
-        let mut queue = self.queue.lock();
-        queue.running -= 1;
-        let jobs = if queue.running == 0 { std::mem::take(&mut queue.jobs) } else { VecDeque::new() };
-        drop(queue);
-        drop(jobs);
+        // It never ran, since its runtime is shutting down. Callers learn it from their dropped jobs.
+        let lost = self.state.lock().end_thread(self.runtime);
+        drop(lost);
+    }
+}
+
+impl DecodeWorkersState {
+    /// Counts a thread as ended. Returns the jobs that have no thread left.
+    fn end_thread(&mut self, runtime: runtime::Id) -> Option<DecodeQueue> {
+        let queue = self.queues.get_mut(&runtime)?;
+        queue.running = queue.running.saturating_sub(1);
+        if queue.running > 0 { None } else { self.queues.remove(&runtime) }
     }
 }
 
@@ -182,13 +223,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_of_a_dropped_waiter_never_begins() {
+    async fn work_of_a_dropped_waiter_is_dropped_and_never_begins() {
         let (workers, go) = occupied().await;
         let begun = Arc::new(AtomicUsize::new(0));
         let count = begun.clone();
         let mut given_up = Box::pin(workers.run(move || count.fetch_add(1, Ordering::Relaxed)));
         assert!(futures::poll!(&mut given_up).is_pending());
         drop(given_up);
+        assert_eq!(Arc::strong_count(&begun), 1, "while the only thread is busy");
+
         drop(go);
         assert_eq!(soon(workers.run(|| 2)).await, 2);
         assert_eq!(begun.load(Ordering::Relaxed), 0);
@@ -221,13 +264,17 @@ mod tests {
     async fn a_panic_is_the_error_of_its_caller_alone() {
         let workers = DecodeWorkers::new(1);
         let error = workers.run(|| panic!("half-way")).await.unwrap_err();
-        assert!(matches!(&error, Error::Ended { reason } if reason.contains("panic")), "{error}");
+        assert!(
+            matches!(&error, Error::Ended { reason } if reason.ends_with("panicked: half-way")),
+            "{error}"
+        );
         assert_eq!(soon(workers.run(|| 4)).await, 4);
     }
 
     #[test]
-    fn work_of_a_runtime_that_ends_is_an_error() {
+    fn work_of_a_runtime_that_ends_is_an_error_and_that_of_another_is_not() {
         let workers = DecodeWorkers::new(1);
+        let others = workers.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let (go, gone) = mpsc::channel::<()>();
         // The only blocking thread of the runtime is busy, so the thread of the queue never starts.
@@ -235,6 +282,8 @@ mod tests {
         let mut waiting = Box::pin(workers.run(|| 5));
         runtime.block_on(async { assert!(futures::poll!(&mut waiting).is_pending()) });
 
+        let other = tokio::runtime::Runtime::new().unwrap();
+        assert_eq!(other.block_on(soon(others.run(|| 6))), 6);
         runtime.shutdown_background();
         drop(go);
         let answer = futures::executor::block_on(waiting);

@@ -75,7 +75,7 @@ pub(super) enum FlatPage<'a> {
 /// Values of a dictionary, PLAIN-encoded.
 #[derive(Debug, Default)]
 pub(super) struct DictionaryPage<'a> {
-    /// Offset of the page in the file.
+    /// Offset of the page's bytes, after its header, in the file.
     pub(super) offset: u64,
     /// Bytes of the values, or a prefix of them.
     pub(super) values: &'a [u8],
@@ -88,7 +88,7 @@ pub(super) struct DictionaryPage<'a> {
 /// Values of one data page.
 #[derive(Debug)]
 pub(super) struct DataPage<'a> {
-    /// Offset of the page in the file.
+    /// Offset of the page's bytes, after its header, in the file.
     pub(super) offset: u64,
     pub(super) encoding: Encoding,
     pub(super) rows: usize,

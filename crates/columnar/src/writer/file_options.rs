@@ -71,7 +71,7 @@ impl FileOptions {
     }
 
     /// Sets the codec of all columns, by its name in the format: `zstd(3)`. Fails with [`Error::Option`] if the format
-    /// has no such codec, or none at all. Default: snappy in Parquet, zstd(3) in ORC.
+    /// has no such codec or does not support compression. Default: snappy in Parquet, zstd(3) in ORC.
     pub fn with_compression(self, codec: &str) -> Result<Self> {
         let unknown = |reason: String| Error::Option { column: None, reason };
         match self {

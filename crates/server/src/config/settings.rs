@@ -177,18 +177,18 @@ settings! {
     /// Freshness of answers: strict (revalidate each time), immutable (never), or a time
     #[setting(
         cache, Consistency, "RULE", str::parse,
-        note = "In the file, for buckets without a rule of their own. See [freshness](../operations/freshness.md)"
+        note = "In the file, for buckets without a rule of their own; a flag or variable overrides all buckets. See [freshness](../operations/freshness.md)"
     )]
     pub(crate) consistency: Consistency = Consistency::DEFAULT,
 
     /// Refuse all writes
-    #[setting(server, ReadOnly, "", boolean, note = "In the file, for buckets that do not set it themselves")]
+    #[setting(server, ReadOnly, "", boolean, note = "In the file, for buckets that do not set it; a flag or variable overrides all buckets")]
     pub(crate) read_only: bool = false,
 
     /// A domain under which BUCKET.DOMAIN names a bucket; may be repeated
     #[setting(
         server, Domains, "DOMAIN", domains,
-        note = "A list in the file, with commas in the variable. `DOMAIN/BUCKET` works, too"
+        note = "A list in the file, comma-separated in the variable. Path-style names (`DOMAIN/BUCKET`) always work"
     )]
     pub domains: Vec<String> = Vec::new(),
 
@@ -213,7 +213,7 @@ settings! {
     pub backoff: Duration = Duration::from_millis(100),
 
     /// Maximum time without progress of an origin, retries included
-    #[setting(server, Deadline, "TIME", parse_positive_duration)]
+    #[setting(server, Deadline, "TIME", parse_positive_duration, note = "Then the read fails")]
     pub deadline: Duration = Duration::from_secs(60),
 
     /// Send a second request when the first is slower than this quantile of all, such as 0.95
@@ -234,7 +234,7 @@ settings! {
     /// A PEM certificate for TLS at all doors; it is reloaded when it changes or on SIGHUP
     #[setting(
         server, TlsCertificate, "FILE", pem_file,
-        default = "no TLS", note = "The file may contain its chain, too"
+        default = "no TLS", note = "May include the certificate chain; requires `tls_key`"
     )]
     pub(crate) tls_certificate: Option<PathBuf> = None,
 
