@@ -86,9 +86,9 @@ impl StoreRegistry {
     }
 }
 
-/// Bytes that decodes may always hold, beside the budget, for a row group per thread: decoding whole row groups is many
-/// times faster than page by page.
-const DECODE_FLOOR: ByteSize = ByteSize::mib(64);
+/// Bytes that decodes may always hold, beside the budget: decoding whole row groups is many times faster than page by
+/// page.
+const DECODE_FLOOR: ByteSize = ByteSize::mib(32);
 /// Maximum share of the memory for decodes: one in this many bytes.
 const WORKING_DIVISOR: u64 = 4;
 

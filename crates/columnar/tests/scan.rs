@@ -5,10 +5,7 @@
 mod eventually;
 mod support;
 
-use std::{
-    fmt::Debug,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray},
@@ -285,71 +282,4 @@ async fn row_groups_are_decoded_ahead_of_the_reader_until_the_end() {
     // Five row groups were read or are being read; as many more as there are threads follow without being polled.
     let are_decoded = async || cache.stats().decoded_chunks >= (5 + THREADS - 1) as u64;
     eventually("row groups to be decoded ahead", are_decoded).await;
-}
-
-/// Spans of the crate, each with the fields that it was opened with, and fields that were recorded later.
-#[derive(Clone, Default)]
-struct RecordedSpans(Arc<Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for RecordedSpans {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target().starts_with("stylobate_columnar")
-    }
-
-    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        let mut text = span.metadata().name().to_owned();
-        span.record(&mut |field: &tracing::field::Field, value: &dyn Debug| {
-            text.push_str(&format!(" {field}={value:?}"));
-        });
-        let mut spans = self.0.lock().unwrap();
-        spans.push(text);
-        tracing::span::Id::from_u64(spans.len() as u64)
-    }
-
-    fn record(&self, _span: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        values.record(&mut |field: &tracing::field::Field, value: &dyn Debug| {
-            self.0.lock().unwrap().push(format!("{field}={value:?}"));
-        });
-    }
-
-    fn record_follows_from(&self, _span: &tracing::span::Id, _follows: &tracing::span::Id) {}
-
-    fn event(&self, _event: &tracing::Event<'_>) {}
-
-    fn enter(&self, _span: &tracing::span::Id) {}
-
-    fn exit(&self, _span: &tracing::span::Id) {}
-}
-
-#[tokio::test]
-async fn a_scan_is_one_span_for_its_plan_and_one_for_its_rows() {
-    let folder = Folder::new();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1_000)).build();
-    let path = folder.parquet("t.parquet", &table(3_000), properties);
-    let spans = RecordedSpans::default();
-    let recording = tracing::subscriber::set_default(spans.clone());
-
-    let request = ScanRequest::new(&path).with_columns(["id"]).with_filter(col("id").gt_eq(1_000));
-    let scan = request.plan(&cache(1 << 20).await).await.unwrap();
-    assert_eq!(scan.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 2_000);
-    drop(recording);
-
-    let expected = [
-        format!("plan_scan source={path} sources=1"),
-        "scan files=1 row_groups=2 columns=1".to_owned(),
-        "rows=2000".to_owned(),
-    ];
-    assert_eq!(*spans.0.lock().unwrap(), expected);
-}
-
-#[tokio::test]
-async fn the_span_of_a_failed_scan_has_no_secret() {
-    let spans = RecordedSpans::default();
-    let recording = tracing::subscriber::set_default(spans.clone());
-    let request = ScanRequest::new("unknown://user:password@host/t.parquet?signature=secret");
-    assert!(request.plan(&cache(1 << 20).await).await.is_err());
-    drop(recording);
-
-    let source = "unknown://***@host/t.parquet?***";
-    assert_eq!(*spans.0.lock().unwrap(), [format!("plan_scan source={source} sources=1")]);
 }
