@@ -20,7 +20,7 @@ pub enum FileOptions {
     Orc(Box<OrcOptions>),
     /// Values separated by a delimiter, with a header.
     Csv {
-        /// An ASCII character, neither a quote nor a line end.
+        /// A tab, or an ASCII punctuation mark that occurs in no number, date or time and is not a quote.
         delimiter: u8,
     },
     /// JSON lines.
