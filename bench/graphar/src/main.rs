@@ -104,7 +104,7 @@ async fn vertices(arguments: &Arguments, graph: &Graph, found: &mut Map<String, 
     let reader = time(rounds, |_| drop(black_box(graph.vertices(&arguments.vertex))));
     found.insert("create a reader".to_owned(), reader);
     let selected = time(rounds, |_| {
-        drop(black_box(graph.vertices(&arguments.vertex).and_then(|all| all.select([first]))))
+        drop(black_box(graph.vertices(&arguments.vertex).and_then(|all| all.select([first]))));
     });
     found.insert("create a reader and select".to_owned(), selected);
     Ok(())

@@ -156,7 +156,7 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays")
+                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays");
             }
         }
 

@@ -96,10 +96,10 @@ impl PassingCodes {
                 (None, _) => words.fill(0),
             },
             Self::U8(table) => {
-                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0))
+                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0));
             }
             Self::U16(table) => {
-                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0))
+                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0));
             }
             Self::Bits(bits) => {
                 keep_listed::<K>(words, codes, |code| {

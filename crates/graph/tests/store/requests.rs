@@ -1,6 +1,7 @@
 //! Number of requests per operation.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use stylobate_columnar::ColumnsUse;
 use stylobate_graph::{
     Direction, PropertyType,
     store::{BulkLoad, EdgeType, Ends, StoreOptions, StoreSchema, VertexType},
@@ -93,7 +94,7 @@ async fn statistics_tell_the_caches_apart() {
     let warm = store.stats();
     assert_eq!(warm.offsets.hits - cold.offsets.hits, 10);
     assert_eq!((warm.offsets.decoded, warm.edge_columns.decoded), (1, 2));
-    assert_eq!(warm.keys, Default::default());
+    assert_eq!(warm.keys, ColumnsUse::default());
     // Additions and deletions of a commit are charged to the budget while they are open.
     let before = store.stats();
     let (cache, source) = bucket.source().await;

@@ -219,7 +219,7 @@ async fn after_a_compaction_no_record_before_it_is_needed() {
         }
 
         store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
-        for _ in 0..seed + 1 {
+        for _ in 0..=seed {
             commit(&mut writer, &mut model, &mut random).await;
         }
         drop(writer);

@@ -97,7 +97,7 @@ impl FromArgMatches for HopArgs {
                 ("out", _) => hops.push(hop(Direction::Out)),
                 ("in", _) => hops.push(hop(Direction::In)),
                 ("columns", Some(last)) => {
-                    last.columns.extend(value.split(',').map(|name| name.trim().to_owned()))
+                    last.columns.extend(value.split(',').map(|name| name.trim().to_owned()));
                 }
                 ("as", Some(last)) => last.name = Some(value),
                 (option, _) => {

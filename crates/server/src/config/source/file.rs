@@ -113,7 +113,7 @@ impl ConfigFile<'_> {
 
     fn section(&self, section: &'static str, value: &TomlValue<'_>, layer: &mut Layer) -> Result<()> {
         let table = self.table(value, section)?;
-        for (key, value) in table.iter() {
+        for (key, value) in table {
             let name: &str = key.get_ref();
             if section == "flight" && TICKET_SECRET.contains(&name) {
                 continue;
@@ -148,7 +148,7 @@ impl ConfigFile<'_> {
 
         let mut options = Vec::new();
         if let Some(value) = table.get("options") {
-            for (key, value) in self.table(value, "options")?.iter() {
+            for (key, value) in self.table(value, "options")? {
                 options.push((key.get_ref().to_string(), self.scalar(value, key.get_ref())?));
             }
         }

@@ -285,7 +285,7 @@ impl BaseWriter {
                 let keys = batch.column(0);
                 match &mut fences {
                     KeyFences::Numbers(fences) => {
-                        fences.extend(keys.as_primitive::<Int64Type>().values().first().copied())
+                        fences.extend(keys.as_primitive::<Int64Type>().values().first().copied());
                     }
                     KeyFences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
                 }
