@@ -8,6 +8,8 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod graphar;
+#[doc(hidden)]
+pub mod measure;
 mod slice_bytes;
 mod sort;
 mod store;
