@@ -22,6 +22,8 @@ mod columns;
 mod error;
 mod files;
 mod generate;
+#[doc(hidden)]
+pub mod measure;
 mod number_range;
 mod ordered;
 mod part;

@@ -52,6 +52,8 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod graphar;
+#[doc(hidden)]
+pub mod measure;
 mod property_type;
 mod slice_bytes;
 mod sort;

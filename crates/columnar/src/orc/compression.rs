@@ -1,6 +1,6 @@
 //! Decompresses single chunks, into no more bytes than the file allows a chunk to have.
 
-pub(super) mod lzo;
+pub(crate) mod lzo;
 
 use std::{
     cell::RefCell,

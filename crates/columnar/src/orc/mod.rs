@@ -36,8 +36,8 @@ pub use self::write::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub(crate) use self::{
-    bytes::OrcBytes, index::row_index::OrcColumnIndex, messages::OrcMessages, selected::SelectedRowGroups,
-    statistics::OrcStatistics, tail::is_orc, write::origin,
+    bytes::OrcBytes, compression::lzo, index::row_index::OrcColumnIndex, messages::OrcMessages,
+    selected::SelectedRowGroups, statistics::OrcStatistics, tail::is_orc, write::origin,
 };
 use self::{
     bytes::StripeReadPlan,

@@ -38,7 +38,7 @@ use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     footer::statistics::RowGroupStatistics,
     index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
-    pages::{DecodeScratch, chunk_bytes::ParquetBytes},
+    pages::{DecodeScratch, chunk_bytes::ParquetBytes, header::PageHeader},
     write::origin,
 };
 use crate::{
