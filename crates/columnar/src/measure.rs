@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
-use stylobate_storage::{Budget, ByteSize, ObjectHash};
+use stylobate_storage::{Budget, ByteSize, Corrupt, ObjectHash};
 
 use crate::{
     cache::chunk_cache::{ChunkCache, ChunkLookup},
@@ -17,7 +17,7 @@ use crate::{
 
 /// Decompresses a snappy block as a page of a column chunk: returns a slice of the block if that is a single literal,
 /// otherwise one of `room`.
-pub fn decompress_snappy<'b>(block: &'b [u8], room: &'b mut Vec<u8>) -> Result<&'b [u8], String> {
+pub fn decompress_snappy<'b>(block: &'b [u8], room: &'b mut Vec<u8>) -> Result<&'b [u8], Corrupt> {
     if let Some(stored) = snappy::stored(block) {
         return Ok(stored);
     }
@@ -32,12 +32,12 @@ pub fn decompress_snappy<'b>(block: &'b [u8], room: &'b mut Vec<u8>) -> Result<&
 }
 
 /// Decompresses an LZO chunk of an ORC stream to the beginning of `out`; returns the number of bytes.
-pub fn decompress_lzo(chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+pub fn decompress_lzo(chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
     lzo::decompress(chunk, out)
 }
 
 /// Parses the headers of all pages of a column chunk; returns their number.
-pub fn read_page_headers(mut chunk: &[u8]) -> Result<usize, String> {
+pub fn read_page_headers(mut chunk: &[u8]) -> Result<usize, Corrupt> {
     let mut pages = 0;
     while !chunk.is_empty() {
         let (header, length) = PageHeader::read(chunk)?.ok_or("a page's header ends early")?;

@@ -15,6 +15,7 @@ impl NodeSettings {
             (Setting::Listen, Some(self.listen)),
             (Setting::Admin, Some(self.admin)),
             (Setting::Flight, self.flight),
+            (Setting::ClusterListen, Some(self.cluster_listen).filter(|_| self.has_cluster())),
         ];
         for (n, (door, address)) in doors.iter().enumerate() {
             let Some(address) = address.filter(|address| address.port() != 0) else { continue };
