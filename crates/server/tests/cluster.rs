@@ -89,11 +89,14 @@ impl RunningNode {
         self.node.cluster_status().unwrap()
     }
 
-    /// Returns how this node sees another.
+    /// Returns how this node sees another; `None` if it is not in its view.
+    fn finds(&self, id: &str) -> Option<ClusterNodeStatus> {
+        self.status().nodes.into_iter().find(|node| node.id.as_deref() == Some(id))
+    }
+
+    /// Returns how this node sees another, which is in its view.
     fn sees(&self, id: &str) -> ClusterNodeStatus {
-        let nodes = self.status().nodes;
-        let found = nodes.iter().find(|node| node.id.as_deref() == Some(id)).cloned();
-        found.unwrap_or_else(|| panic!("no node {id} in {nodes:?}"))
+        self.finds(id).unwrap_or_else(|| panic!("no node {id} in {:?}", self.status().nodes))
     }
 
     async fn get(&self, path: &str) -> (u16, String) {
@@ -126,7 +129,10 @@ async fn cluster<const N: usize>(configs: [NodeConfig; N]) -> Vec<RunningNode> {
 }
 
 async fn eventually_sees(observer: &RunningNode, id: &str, state: &str) {
-    eventually(&format!("{id} to be {state}"), async || observer.sees(id).state == state).await;
+    eventually(&format!("{id} to be {state}"), async || {
+        observer.finds(id).is_some_and(|node| node.state == state)
+    })
+    .await;
 }
 
 async fn exchange(address: SocketAddr, head: &str, body: &str) -> (u16, String) {
@@ -182,7 +188,7 @@ async fn three_nodes_see_each_other_up_draining_and_down() {
 async fn a_node_that_breaks_off_is_down_and_up_again_when_it_is_back() {
     let nodes = cluster(["a", "b"].map(config)).await;
     let [a, b] = <[RunningNode; 2]>::try_from(nodes).ok().unwrap();
-    eventually("b to answer", async || a.sees("b").answers).await;
+    eventually("b to answer", async || a.finds("b").is_some_and(|node| node.answers)).await;
     let peer = b.peer.unwrap();
     b.served.abort();
     eventually_sees(&a, "b", "down").await;
@@ -193,7 +199,7 @@ async fn a_node_that_breaks_off_is_down_and_up_again_when_it_is_back() {
     config.cluster.as_mut().unwrap().listen = peer;
     let again = BoundNode::new(config).await.start(nodes).await;
     eventually_sees(&a, "b", "up").await;
-    eventually("a to answer", async || again.sees("a").answers).await;
+    eventually("a to answer", async || again.finds("a").is_some_and(|node| node.answers)).await;
 }
 
 #[tokio::test]
@@ -248,7 +254,10 @@ async fn a_file_of_nodes_is_read_again_when_it_changes() {
     eventually("the missing file to be told", async || a.status().problem.is_some()).await;
     assert_eq!((a.status().nodes.len(), a.sees("a").share), (1, 1.0), "it goes on alone");
     std::fs::write(&path, entries.join("\n")).unwrap();
-    eventually("b to answer", async || a.status().nodes.len() == 2 && a.sees("b").answers).await;
+    eventually("b to answer", async || {
+        a.status().nodes.len() == 2 && a.finds("b").is_some_and(|node| node.answers)
+    })
+    .await;
     assert_eq!((a.status().problem, a.sees("b").state.as_str()), (None, "up"));
 
     std::fs::remove_file(&path).unwrap();
@@ -271,7 +280,7 @@ async fn the_peer_door_answers_signed_requests_only() {
 async fn the_admin_door_shows_the_cluster() {
     let nodes = cluster(["a", "b"].map(config)).await;
     let a = &nodes[0];
-    eventually("b to answer", async || a.sees("b").answers).await;
+    eventually("b to answer", async || a.finds("b").is_some_and(|node| node.answers)).await;
 
     let (status, body) = a.get("/api/cluster").await;
     let shown: ClusterStatus = serde_json::from_str(&body).unwrap();
