@@ -41,6 +41,7 @@ mod object;
 mod object_headers;
 mod origin;
 mod page_cache;
+mod peers;
 mod policy;
 mod read;
 mod redacted;
@@ -68,6 +69,10 @@ pub use origin::request_options::RequestOptions;
 pub use origin::trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use origin::{Origin, S3Endpoint};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
+pub use peers::{
+    PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource,
+    Peers, StripeSources,
+};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read::open_object::{LocalFile, OpenObject};
 pub use read::read_through::{FolderReads, ReadOptions, ReadThrough};

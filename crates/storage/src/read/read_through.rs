@@ -28,6 +28,7 @@ use crate::{
     object_headers::{CapturedHeaders, ObjectHeaders},
     origin::{key_of_version, path_of_version},
     page_cache::PageKey,
+    peers::Peers,
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
@@ -110,12 +111,13 @@ impl ReadThroughInner {
         cache: PageCache,
         rules: Arc<RwLock<Arc<ConsistencyRules>>>,
         options: ReadOptions,
+        peers: Option<Arc<dyn Peers>>,
     ) -> Self {
         let block = cache.layout().block;
         let max_window = options.read_ahead.as_u64();
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
         Self {
-            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
+            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch, peers)),
             rules,
             reads_versions: false,
             read_ahead,
@@ -135,9 +137,30 @@ impl ReadThroughInner {
 impl ReadThrough {
     /// Creates a store that reads `origin` through `cache`, as fresh as `rules` require.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+        Self::with_peers(origin, cache, rules, options, None)
+    }
+
+    /// Creates the store of a node of a cluster: what its peers are home of, it reads from them.
+    pub fn in_cluster(
+        origin: Origin,
+        cache: PageCache,
+        rules: ConsistencyRules,
+        options: ReadOptions,
+        peers: Arc<dyn Peers>,
+    ) -> Self {
+        Self::with_peers(origin, cache, rules, options, Some(peers))
+    }
+
+    fn with_peers(
+        origin: Origin,
+        cache: PageCache,
+        rules: ConsistencyRules,
+        options: ReadOptions,
+        peers: Option<Arc<dyn Peers>>,
+    ) -> Self {
         let requests = RequestSender::new(origin, options.requests.clone());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
-        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options)) }
+        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options, peers)) }
     }
 
     /// Returns the store that reads a version of an object, and its path there; `None` if the origin keeps no versions,
@@ -149,7 +172,7 @@ impl ReadThrough {
             requests.counters = self.inner.fetcher.counters.clone();
             let cache = self.cache().clone();
             let rules = self.inner.rules.clone();
-            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone());
+            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone(), None);
             Some(Self { inner: Arc::new(ReadThroughInner { reads_versions: true, ..versions }) })
         };
 
@@ -237,7 +260,7 @@ impl ReadThrough {
         }
     }
 
-    fn versions(&self) -> &Arc<ObjectInfoCache> {
+    pub(crate) fn versions(&self) -> &Arc<ObjectInfoCache> {
         &self.inner.fetcher.requests.versions
     }
 
@@ -332,6 +355,7 @@ impl ReadThrough {
         // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
         // request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
+        let wanted = wanted.filter(|range| self.fetcher().is_home(path, range.start));
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
 
         // Filled if the request that is sent is this caller's.
@@ -428,7 +452,8 @@ impl ReadThrough {
     ) -> Result<GetResult> {
         let range = resolve_range(known, range)?;
         let inner = &self.inner;
-        let object = PagedObject { known: known.clone(), hash, layout: self.cache().layout() };
+        let layout = self.cache().layout();
+        let object = PagedObject { known: known.clone(), hash, layout, asked_as: None };
 
         let continuation = inner.read_ahead.note(hash, range);
         let mut reader =
