@@ -27,6 +27,7 @@
 //!
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
+mod attribute_record;
 mod budget;
 mod duration;
 mod error;
@@ -70,8 +71,8 @@ pub use origin::trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use origin::{Origin, S3Endpoint};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use peers::{
-    PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource,
-    Peers, StripeSources,
+    ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+    PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
 };
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read::open_object::{LocalFile, OpenObject};

@@ -10,7 +10,7 @@
 //!                                     └▶ its memory and disk ─▶ donor ─▶ origin
 //! ```
 
-use std::{fmt, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -105,6 +105,56 @@ pub struct PeerBlock {
 /// The blocks of the range of a [`PeerRead`], in order.
 pub type PeerBlocks = BoxStream<'static, Result<PeerBlock, PeerError>>;
 
+/// A question to the authority of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescribeRequest {
+    /// Path within the bucket.
+    pub path: String,
+    /// Whether the origin must be asked, whatever the authority knows.
+    pub is_strict: bool,
+    /// The bytes that will be read next, if some certainly will: the authority may fetch them with the same request.
+    pub wanted: Option<Range<u64>>,
+}
+
+/// An authority's description of the current version of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescribedObject {
+    /// Size in bytes.
+    pub size: u64,
+    /// The ETag.
+    pub e_tag: Option<String>,
+    /// The version id.
+    pub version: Option<String>,
+    /// Time of the last change: seconds and nanoseconds since 1970.
+    pub last_modified: (i64, u32),
+    /// Attributes, by name.
+    pub attributes: BTreeMap<String, String>,
+    /// Headers of an origin that speaks the S3 protocol; values are Latin-1.
+    pub headers: Option<Vec<(String, String)>>,
+    /// Time since the authority asked the origin. `None` if the description holds for this read only and must not be
+    /// kept, since the object is about to be replaced.
+    pub age: Option<Duration>,
+}
+
+/// The news that objects were replaced or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathsChanged {
+    /// Paths within the bucket.
+    pub paths: Vec<String>,
+    /// The role in which the peer is told.
+    pub to: ChangeAudience,
+}
+
+/// The role in which a peer is told of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeAudience {
+    /// It is the authority: tells those that keep its answers, and answers when it has.
+    Authority,
+    /// It keeps an answer of the authority, and forgets it.
+    Holder,
+}
+
 /// The failure of a request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -113,6 +163,9 @@ pub enum PeerError {
     /// failed. Ask the next source.
     #[error("the peer has no answer")]
     Declined,
+    /// The origin has no such object.
+    #[error("no such object")]
+    NotFound,
     /// The origin has another version by now, or none. Open the object again.
     #[error("the object was replaced")]
     Changed,
@@ -152,11 +205,20 @@ pub struct PeerDeadlines {
     pub block: Duration,
     /// The same of a donor. Default: 200 ms.
     pub donor: Duration,
+    /// Time until an authority describes an object, for which it may ask the origin. Default: 5 s.
+    pub describe: Duration,
+    /// Time until an authority was told of a write; those that it tells have a third of that. Default: 3 s.
+    pub tell: Duration,
 }
 
 impl Default for PeerDeadlines {
     fn default() -> Self {
-        Self { block: Duration::from_secs(5), donor: Duration::from_millis(200) }
+        Self {
+            block: Duration::from_secs(5),
+            donor: Duration::from_millis(200),
+            describe: Duration::from_secs(5),
+            tell: Duration::from_secs(3),
+        }
     }
 }
 
@@ -168,9 +230,20 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// Returns the sources of the stripe that has the byte at `offset`. Must not block: locks are held.
     fn stripe(&self, path: &Path, offset: u64) -> StripeSources;
 
+    /// Returns the authority of a path, the home of its first stripe; `None` if this node is. Must not block.
+    fn authority(&self, path: &Path) -> Option<PeerId>;
+
     /// Asks a peer for bytes: the result of [`ReadThrough::read_for_peer`](crate::ReadThrough::read_for_peer) there.
     /// Dropping the future or the stream cancels the request.
     async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError>;
+
+    /// Asks the authority of a path for the current version: the result of
+    /// [`ReadThrough::describe_for_peer`](crate::ReadThrough::describe_for_peer) there.
+    async fn describe(&self, peer: &PeerId, request: DescribeRequest) -> Result<DescribedObject, PeerError>;
+
+    /// Tells a peer that objects were replaced. Ends when
+    /// [`ReadThrough::note_changed`](crate::ReadThrough::note_changed) has ended there.
+    async fn tell(&self, peer: &PeerId, change: PathsChanged) -> Result<(), PeerError>;
 
     /// Notes that a peer is suspect, for a request that was sent at `sent`. Called for each fault, including those that
     /// [`PeerError::Failed`] reported.

@@ -33,6 +33,7 @@ pub(crate) struct ReadCounters {
     pub(crate) peer_reads: AtomicCounter,
     pub(crate) deputy_reads: AtomicCounter,
     pub(crate) donor_reads: AtomicCounter,
+    pub(crate) peer_lookups: AtomicCounter,
     pub(crate) pages_fetched: AtomicCounter,
     pub(crate) waits_merged: AtomicCounter,
     pub(crate) prefetched_pages: AtomicCounter,
@@ -69,6 +70,8 @@ pub struct ReadStats {
     pub deputy_reads: u64,
     /// Those of `peer_reads` that asked a donor.
     pub donor_reads: u64,
+    /// Lookups of versions sent to their authorities.
+    pub peer_lookups: u64,
     /// Pages fetched from the origin.
     pub pages_fetched: u64,
     /// Pages that a reader did not fetch, since another's fetch of them was in flight.
@@ -103,6 +106,7 @@ impl ReadCounters {
             peer_reads: self.peer_reads.get(),
             deputy_reads: self.deputy_reads.get(),
             donor_reads: self.donor_reads.get(),
+            peer_lookups: self.peer_lookups.get(),
             pages_fetched: self.pages_fetched.get(),
             waits_merged: self.waits_merged.get(),
             prefetched_pages: self.prefetched_pages.get(),

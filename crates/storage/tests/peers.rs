@@ -168,14 +168,14 @@ async fn bytes_are_right_if_all_peers_answer_wrong() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_home_is_overtaken_by_its_deputy() {
     let cluster = three().await;
-    for number in 0..100 {
+    for number in 0..200 {
         let path = cluster.put(&format!("warm/{number}"), noise(BLOCK, number)).await;
         cluster.read(0, &path).await.unwrap();
     }
 
     let is_of_one = |path: &Path| cluster.network.home(path, 0) == 1;
     let path = (0..).map(|number| Path::from(format!("slow/{number}"))).find(is_of_one).unwrap();
-    let data = noise(BLOCK, 200);
+    let data = noise(BLOCK, 300);
     cluster.put(path.as_ref(), data.clone()).await;
     cluster.nodes[0].store.head(&path).await.unwrap();
     cluster.network.spoil([AnswerFault::Stall(0)]);
@@ -220,7 +220,6 @@ async fn only_the_home_of_a_page_writes_it_to_disk() {
         eventually("own pages to be on disk", async || pages(node) >= own_pages(node)).await;
     }
     for node in [0, 1, 2] {
-        cluster.nodes[node].cache.close().await.unwrap();
         assert_eq!(pages(node), own_pages(node), "{node}");
     }
 }
@@ -291,7 +290,7 @@ async fn nodes_whose_views_contradict_do_not_wait_for_each_other() {
         }
     })
     .await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(cluster.network.take_suspects(), []);
 }
 

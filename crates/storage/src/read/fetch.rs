@@ -391,12 +391,18 @@ impl Fetcher {
     /// flight. Bytes in a flight that the reader must not wait for count as absent.
     pub(crate) fn absent(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
-        if let Some((page, part)) = object.parts(range.clone()).next()
+        let mut end = range.start;
+        while end < range.end
+            && let Some((page, part)) = object.parts(end..range.end).next()
             && let Some(flight) = flights.covering(&object.key(page), part.start)
             && !object.may_join(flight)
         {
-            return range.start..range.end.min(object.offset(page) + flight.end() as u64);
+            end = object.offset(page) + flight.end() as u64;
         }
+        if end > range.start {
+            return range.start..end.min(range.end);
+        }
+
         range.start..self.missing_end(object, &flights, range)
     }
 

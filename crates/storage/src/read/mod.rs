@@ -1,5 +1,6 @@
 //! Reads objects through the page cache: fetches missing bytes once for all readers.
 
+pub(super) mod authority;
 pub(super) mod coalesce;
 pub(super) mod fetch;
 pub(super) mod flight;

@@ -16,8 +16,8 @@ use object_store::path::Path;
 use crate::{
     page_cache::checksum,
     peers::{
-        PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource,
-        Peers, StripeSources,
+        ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+        PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
     },
     read::{hedge::HedgePolicy, paged::PagedObject},
     stats::ReadCounters,
@@ -130,6 +130,50 @@ impl PeerRequests {
         Ok(None)
     }
 
+    /// Returns the authority of a path; `None` if this node is.
+    pub(crate) fn authority(&self, path: &Path) -> Option<PeerId> {
+        self.peers.authority(path)
+    }
+
+    /// Asks the authority of an object for its description.
+    pub(crate) async fn describe(
+        &self,
+        authority: &PeerId,
+        request: DescribeRequest,
+    ) -> Result<DescribedObject, PeerError> {
+        self.call(authority, self.deadlines.describe, self.peers.describe(authority, request)).await
+    }
+
+    /// Tells a peer that objects were replaced. A failure is logged: the peer may show what it knows for as long as the
+    /// rules allow.
+    pub(crate) async fn tell(&self, peer: &PeerId, change: PathsChanged) {
+        let deadline = match change.to {
+            ChangeAudience::Authority => self.deadlines.tell,
+            ChangeAudience::Holder => self.deadlines.tell / 3,
+        };
+        if let Err(error) = self.call(peer, deadline, self.peers.tell(peer, change)).await {
+            tracing::warn!(%peer, %error, "peer not told of replaced objects: it may show the former ones for a while");
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        peer: &PeerId,
+        deadline: Duration,
+        call: impl Future<Output = Result<T, PeerError>>,
+    ) -> Result<T, PeerError> {
+        let sent = Instant::now();
+        let fault = match tokio::time::timeout(deadline, call).await {
+            Ok(Err(PeerError::Failed { reason })) => PeerFault::Failed { reason },
+            Ok(answer) => return answer,
+            Err(_) => PeerFault::Late(deadline),
+        };
+
+        let reason = fault.to_string();
+        self.peers.suspect(peer, sent, fault);
+        Err(PeerError::Failed { reason })
+    }
+
     /// Asks one peer, and waits for the first block.
     async fn ask(
         &self,
@@ -234,7 +278,7 @@ impl PeerStream {
     fn refused(&self, error: PeerError) -> PeerMiss {
         match error {
             PeerError::Changed => PeerMiss::Changed,
-            PeerError::Declined => PeerMiss::Unavailable,
+            PeerError::Declined | PeerError::NotFound => PeerMiss::Unavailable,
             PeerError::Failed { reason } => self.suspect(PeerFault::Failed { reason }),
         }
     }

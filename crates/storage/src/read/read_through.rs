@@ -209,7 +209,8 @@ impl ReadThrough {
         }
     }
 
-    /// Drops everything known and cached of the object and of all its versions.
+    /// Drops everything known and cached of the object and of all its versions, on this node: see
+    /// [`Self::invalidate_in_cluster`].
     pub fn invalidate(&self, path: &Path) {
         self.versions().in_use.end(path);
         if let Some(known) = self.versions().forget(path) {
@@ -218,7 +219,7 @@ impl ReadThrough {
         self.forget_object_versions(|key| key == path.as_ref());
     }
 
-    fn forget_object_versions(&self, is_gone: impl Fn(&str) -> bool) {
+    pub(crate) fn forget_object_versions(&self, is_gone: impl Fn(&str) -> bool) {
         let Some(Some(versions)) = self.inner.object_versions.get() else { return };
         for known in versions.versions().forget_where(|path| key_of_version(path).is_some_and(&is_gone)) {
             versions.drop_pages(&known);
@@ -228,7 +229,7 @@ impl ReadThrough {
     /// Invalidates when the guard is dropped: after a write that succeeded, failed or was cancelled half-way, since the
     /// origin may have carried it out in each case.
     pub(crate) fn invalidate_after(&self, path: &Path) -> InvalidateOnDrop {
-        InvalidateOnDrop { store: self.clone(), path: path.clone() }
+        InvalidateOnDrop { store: self.clone(), path: path.clone(), is_done: false }
     }
 
     /// Drops everything known of all objects, after their bucket was deleted at the origin.
@@ -247,6 +248,11 @@ impl ReadThrough {
     /// Applies a listing requested from the origin at `asked`: renews the description of an object if the listing
     /// agrees with it, and drops it otherwise. Sends no request.
     pub fn note_listing(&self, asked: Instant, listed: impl IntoIterator<Item = ListedObject>) {
+        if self.is_clustered() {
+            return self.note_listing_in_cluster(asked, listed);
+        }
+
+        let asked = tokio::time::Instant::from_std(asked);
         for object in listed {
             if let Some(replaced) = self.versions().compare(asked, &object) {
                 self.drop_pages(&replaced);
@@ -254,7 +260,7 @@ impl ReadThrough {
         }
     }
 
-    fn drop_pages(&self, known: &ObjectInfo) {
+    pub(crate) fn drop_pages(&self, known: &ObjectInfo) {
         if let Some(hash) = known.hash {
             drop_pages(self.cache(), hash, known.meta.size);
         }
@@ -352,6 +358,23 @@ impl ReadThrough {
         }
 
         let strict = consistency == Consistency::Strict;
+        match self.authority(path) {
+            Some(authority) => {
+                let known = self.ask_authority(authority, path, strict, wanted).await?;
+                Ok((known, Vec::new()))
+            }
+            None => self.ask_origin(path, strict, wanted).await,
+        }
+    }
+
+    /// Requests the description from the origin; with the same request, if nothing is known of the object, the bytes
+    /// that are wanted next.
+    pub(crate) async fn ask_origin(
+        &self,
+        path: &Path,
+        strict: bool,
+        wanted: Option<Range<u64>>,
+    ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
         // request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
@@ -364,7 +387,8 @@ impl ReadThrough {
             let fetcher = self.inner.fetcher.clone();
             let path = path.clone();
             let opened = opened.clone();
-            match opening {
+            let clustered = self.is_clustered().then(|| (self.clone(), path.clone()));
+            let question = match opening {
                 Some((range, in_use)) => async move {
                     let (known, pins) = fetcher.open(path, range, in_use).await?;
                     *opened.lock() = pins;
@@ -372,16 +396,33 @@ impl ReadThrough {
                 }
                 .boxed(),
                 None => async move { fetcher.requests.head(&path).await }.boxed(),
+            };
+            match clustered {
+                Some((store, path)) => async move { store.settle(&path, question.await).await }.boxed(),
+                None => question,
             }
         };
 
         let answer = self.versions().ask(path, strict, ask).await;
-        for replaced in self.versions().take_replaced() {
-            self.drop_pages(&replaced);
-        }
+        self.drop_replaced().await;
 
         let pins = std::mem::take(&mut *opened.lock());
         Ok((answer?, pins))
+    }
+
+    /// Drops the pages of versions that the origin has replaced. Peers that keep one are told, unless they were already.
+    pub(crate) async fn drop_replaced(&self) {
+        for replaced in self.versions().take_replaced() {
+            self.drop_pages(&replaced);
+            if replaced.holders.is_some() {
+                self.tell_holders(&replaced).await;
+            }
+        }
+    }
+
+    /// Returns the consistency required of the object.
+    pub(crate) fn consistency_of(&self, path: &Path) -> Consistency {
+        self.inner.consistency_of(path)
     }
 
     /// Reads like [`get_opts`](object_store::ObjectStore::get_opts), and returns the headers with which an origin that
@@ -603,10 +644,33 @@ fn answer(
 pub(crate) struct InvalidateOnDrop {
     store: ReadThrough,
     path: Path,
+    is_done: bool,
+}
+
+impl InvalidateOnDrop {
+    /// Invalidates now, and in a cluster ends when the other nodes have been told: before the write is acknowledged.
+    pub(crate) async fn finish(mut self) {
+        if self.store.is_clustered() {
+            self.store.invalidate_in_cluster(std::slice::from_ref(&self.path)).await;
+            self.is_done = true;
+        }
+    }
+
+    /// Leaves the invalidation to the caller.
+    pub(crate) fn disarm(mut self) {
+        self.is_done = true;
+    }
 }
 
 impl Drop for InvalidateOnDrop {
     fn drop(&mut self) {
-        self.store.invalidate(&self.path);
+        if self.is_done {
+            return;
+        }
+        if self.store.is_clustered() {
+            self.store.invalidate_later(vec![self.path.clone()]);
+        } else {
+            self.store.invalidate(&self.path);
+        }
     }
 }

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use object_store::{ObjectStoreExt, path::Path};
 use parking_lot::Mutex;
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_storage::{
-    CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, PeerBlock, PeerBlocks, PeerError,
-    PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, ReadThrough, StripeSources,
+    CacheOptions, Consistency, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
+    PathsChanged, PeerBlock, PeerBlocks, PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers,
+    ReadThrough, StripeSources,
 };
 
 use crate::support::{Counting, quick};
@@ -64,6 +66,8 @@ struct NetworkState {
     /// Pairs of nodes that do not hear each other.
     cut: BTreeSet<(usize, usize)>,
     latency: Duration,
+    /// Adds random times up to the given one to the latency.
+    jitter: Option<(StdRng, Duration)>,
     asks_deputies_first: bool,
     faults: VecDeque<AnswerFault>,
     asked: Vec<Asked>,
@@ -122,6 +126,15 @@ impl Network {
         self.state.lock().latency = latency;
     }
 
+    pub fn jitter(&self, seed: u64, max: Duration) {
+        self.state.lock().jitter = Some((StdRng::seed_from_u64(seed), max));
+    }
+
+    /// Returns the store of a node, unless it is down.
+    pub fn store(&self, node: usize) -> Option<ReadThrough> {
+        self.state.lock().stores[node].clone()
+    }
+
     pub fn ask_deputies_first(&self) {
         self.state.lock().asks_deputies_first = true;
     }
@@ -141,13 +154,19 @@ impl Network {
 
     /// Calls a node: waits as long as a request travels, and for ever if the two do not hear each other.
     async fn reach(&self, from: usize, to: usize) -> Result<ReadThrough, PeerError> {
-        let latency = self.state.lock().latency;
+        let latency = self.next_latency();
         tokio::time::sleep(latency).await;
         if self.is_cut(from, to) {
             std::future::pending::<()>().await;
         }
         let store = self.state.lock().stores[to].clone();
         store.ok_or_else(|| PeerError::Failed { reason: "connection refused".to_owned() })
+    }
+
+    fn next_latency(&self) -> Duration {
+        let NetworkState { latency, jitter, .. } = &mut *self.state.lock();
+        let more = jitter.as_mut().map(|(rng, max)| max.mul_f64(rng.random()));
+        *latency + more.unwrap_or_default()
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {
@@ -198,6 +217,27 @@ impl Peers for FakePeers {
             }
         }
         StripeSources { end: (stripe + 1) * self.network.stripe, is_home: home == self.me, peers }
+    }
+
+    fn authority(&self, path: &Path) -> Option<PeerId> {
+        let state = self.network.state.lock();
+        let authority = Network::ranked(&state.views[self.me], path, 0, 0);
+        (authority != self.me).then(|| id(authority))
+    }
+
+    async fn describe(&self, peer: &PeerId, request: DescribeRequest) -> Result<DescribedObject, PeerError> {
+        let to = node_of(peer);
+        let store = self.network.reach(self.me, to).await?;
+        let described = store.describe_for_peer(&id(self.me), request).await;
+        self.network.reach(to, self.me).await?;
+        described
+    }
+
+    async fn tell(&self, peer: &PeerId, change: PathsChanged) -> Result<(), PeerError> {
+        let to = node_of(peer);
+        let store = self.network.reach(self.me, to).await?;
+        store.note_changed(change).await;
+        self.network.reach(to, self.me).await.map(drop)
     }
 
     async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
