@@ -17,6 +17,8 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CARGO_DENY := $(TARGET)/tools/cargo-deny-0.20.2.installed
 MDBOOK := $(TARGET)/tools/mdbook-0.5.4.installed
 CORPUS := $(TARGET)/fuzz-corpus
+# Examples that assert their results; `cargo test` builds them.
+EXAMPLES := $(filter-out policies,$(basename $(notdir $(wildcard crates/*/examples/*.rs))))
 MUSL = $(shell uname -m)-unknown-linux-musl
 # What the tests in a browser and of the metrics need: Chromium, DuckDB-Wasm and promtool.
 DEBIAN := $(TARGET)/tools/debian
@@ -28,7 +30,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,8 +40,9 @@ demo: release ## The main job on built-in defaults, with a table of what it meas
 
 test: test-rust test-clients test-python ## All tests: of the crates, with real clients, and of the Python package
 
-test-rust: ## The tests of the crates
+test-rust: ## The tests and the examples of the crates
 	cargo test --workspace --no-fail-fast
+	@for example in $(EXAMPLES); do echo $$example; $(TARGET)/debug/examples/$$example >/dev/null || exit 1; done
 
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
@@ -126,6 +129,10 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 	cargo build --release --bin stylobate-bench-store
 	$(TARGET)/release/stylobate-bench-store
 	$(VENV)/bin/python bench/store/run.py
+
+# ONLY=snappy runs those whose names contain it.
+bench-micro: ## Inner loops beside the crates that could replace them, and lookups in nanoseconds; with ONLY=NAME, some
+	cargo bench --workspace --bench micro $(if $(ONLY),-- $(ONLY))
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored

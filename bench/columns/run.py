@@ -59,8 +59,6 @@ def main() -> int:
             rows.append(here | through)
     table(rows)
     memory(arguments, folder / "many.parquet")
-    hit = run(arguments, folder / "few.parquet", 1, "--hits")["four_columns_ns"]
-    print(f"four columns found in the chunk cache: {hit:,.0f} ns")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
     return 0

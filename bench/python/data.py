@@ -1,4 +1,4 @@
-"""The files that are read: columns of strings with more and fewer distinct values, and TPC-H lineitem."""
+"""The files that are read: columns of strings with more and fewer distinct values, TPC-H lineitem, and many columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ROWS = 10_000_000
 ROW_GROUP = 1_000_000
 # pyarrow gives up on a dictionary of more bytes than this, in the middle of a row group.
 SMALL_DICTIONARY = 1 << 20
+WIDE_COLUMNS = 20_000
 
 
 def write(folder: Path, scale: float) -> None:
@@ -32,3 +33,5 @@ def write(folder: Path, scale: float) -> None:
                 writer.write_table(pa.table({"s": values.take(codes)}), row_group_size=ROW_GROUP)
     lineitem = st.generate_tpch(scale, tables="lineitem")["lineitem"]
     st.write_parquet(lineitem, folder / "lineitem.parquet", dictionary=None)
+    wide = pa.table({f"column_{at}": pa.array([at, None, 1]) for at in range(WIDE_COLUMNS)})
+    pq.write_table(wide, folder / "wide.parquet")

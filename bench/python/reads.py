@@ -22,6 +22,9 @@ NAMES = [
     "Q6 cold",
     "Q6 warm",
     "Q6 without memory",
+    "schema of 20,000 columns",
+    "one of 20,000 columns",
+    "20,000 columns",
     "thousand as dictionary, without memory",
     "thousand as written, without memory",
 ]
@@ -35,10 +38,13 @@ BARS = [
     ("thousand as written", "pyarrow", 2.5),
     ("hundred-thousand as written", "pyarrow", 2.5),
     ("fell-back as written", "pyarrow", 2.5),
+    ("schema of 20,000 columns", "pyarrow", 1.0),
+    ("one of 20,000 columns", "pyarrow", 1.0),
+    ("20,000 columns", "pyarrow", 1.0),
     ("thousand as views", "polars", 1.0),
     ("hundred-thousand as views", "polars", 1.0),
 ]
-TWO_THREADS = [name for name in NAMES if name != "Q6 warm"]
+TWO_THREADS = [name for name in NAMES if name != "Q6 warm" and "columns" not in name]
 WITHOUT_MEMORY = {
     "thousand as dictionary": "thousand as dictionary, without memory",
     "thousand as written": "thousand as written, without memory",
@@ -75,8 +81,14 @@ def stylobate(threads: int, folder: Path) -> dict[str, Read]:
 
         return read
 
+    def wide(columns: list[str] | None = None) -> Any:
+        return st.scan(folder / "wide.parquet", columns=columns, threads=threads, cache=st.Cache(memory="2GiB"))
+
     pa.set_cpu_count(threads)
     return {
+        "schema of 20,000 columns": lambda: f"{len(wide().schema)} columns",
+        "one of 20,000 columns": lambda: shape(wide(["column_7"]).to_arrow()),
+        "20,000 columns": lambda: shape(wide().to_arrow()),
         **{f"{name} as dictionary": strings(name, dictionary=True) for name in STRINGS},
         **{f"{name} as written": strings(name) for name in STRINGS},
         **{f"{name} as views": strings(name, strings="view") for name in STRINGS},
@@ -114,7 +126,13 @@ def pyarrow(threads: int, folder: Path) -> dict[str, Read]:
         )
         return revenue(table)
 
+    def wide(columns: list[str] | None = None) -> Any:
+        return pq.ParquetFile(folder / "wide.parquet").read(columns, use_threads=threads > 1)
+
     return {
+        "schema of 20,000 columns": lambda: f"{len(pq.ParquetFile(folder / 'wide.parquet').schema_arrow)} columns",
+        "one of 20,000 columns": lambda: shape(wide(["column_7"])),
+        "20,000 columns": lambda: shape(wide()),
         **{f"{name} as dictionary": strings(name, read_dictionary=["s"]) for name in STRINGS},
         **{f"{name} as written": strings(name) for name in STRINGS},
         "Q6 cold": q6,
@@ -153,6 +171,10 @@ def duckdb(threads: int, folder: Path) -> dict[str, Read]:
         ).to_arrow_table())
 
     return {**{f"{name} as written": strings(name) for name in STRINGS}, "Q6 cold": q6, "Q6 warm": q6}
+
+
+def shape(table: Any) -> str:
+    return f"{table.num_rows} rows of {table.num_columns} columns"
 
 
 def revenue(table: Any) -> str:

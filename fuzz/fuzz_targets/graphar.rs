@@ -8,7 +8,7 @@ use std::{collections::HashSet, sync::OnceLock};
 use libfuzzer_sys::fuzz_target;
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_fuzz::{Bench, check};
-use stylobate_graph::{Graph, GraphFile, GraphInfo, GraphOptions, Strictness};
+use stylobate_graph::graphar::{Graph, GraphFile, GraphInfo, GraphOptions, Strictness};
 
 const FILE: &str = "fuzz.graph.yml";
 

@@ -8,7 +8,10 @@ use libfuzzer_sys::fuzz_target;
 use object_store::{ObjectStoreExt, path::Path};
 use serde_json::Value;
 use stylobate_fuzz::{Bench, check};
-use stylobate_graph::{GraphStore, Snapshot, StoreOptions, fuzzing::record_survives_rewrite};
+use stylobate_graph::{
+    fuzzing::record_survives_rewrite,
+    store::{GraphStore, Snapshot, StoreOptions},
+};
 
 /// Vertices and edges of a version above which its parts are not read: there may be a file for each.
 const MAX_READ: u64 = 1 << 12;

@@ -5,8 +5,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// mimalloc's option `purge_delay`: milliseconds until freed memory is returned to the system.
 const PURGE_DELAY: i32 = 15;
-/// Time between two reads of someone at a prompt. Memory that was returned meanwhile must be zeroed by the system
-/// again, which takes as long as decoding into it.
+/// Typical pause between two reads in an interactive session. Memory that was returned in the meantime must be zeroed by
+/// the system again, which takes as long as decoding into it.
 const KEPT_MS: std::ffi::c_long = 10_000;
 
 /// Keeps freed memory for the next read. The environment variable `MIMALLOC_PURGE_DELAY` takes precedence.

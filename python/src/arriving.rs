@@ -204,7 +204,7 @@ fn pulled(
         Ok(())
     };
 
-    let panicked = |_| UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended by an error");
+    let panicked = |_| UnraisedError::new(ErrorClass::Stylobate, "data: the stream ended with an error");
     let _runtime = process.runtime().enter();
     stream_from_thread(WAITING, pull, panicked)
 }

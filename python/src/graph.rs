@@ -18,7 +18,8 @@ use pyo3::{
 use pyo3_arrow::{PyArray, error::PyArrowResult};
 use stylobate_columnar::Source;
 use stylobate_graph::{
-    AdjacencyOrder, Direction, Edges, Error, Graph, GraphOptions, LabelFilter, Side, Strictness, Vertices,
+    Direction, Error,
+    graphar::{AdjacencyOrder, Edges, Graph, GraphOptions, LabelFilter, Side, Strictness, Vertices},
 };
 
 use crate::{

@@ -15,7 +15,7 @@ use pyo3::{
 };
 use pyo3_arrow::error::PyArrowResult;
 use serde_json::{Map, Value};
-use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, Strings};
+use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings, parquet::Decryption};
 use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
 use crate::{

@@ -103,7 +103,7 @@ fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResul
                 _ => Ok(Destination::File(path)),
             }
         }
-        object => Ok(object),
+        object @ Destination::Object { .. } => Ok(object),
     }
 }
 

@@ -9,7 +9,6 @@ use arrow::{
 };
 use clap::Parser;
 use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectStoreExt, local::LocalFileSystem, path::Path};
 use parquet::{
     arrow::{
         ArrowWriter, ProjectionMask,
@@ -18,8 +17,8 @@ use parquet::{
     basic::Compression,
     file::properties::WriterProperties,
 };
-use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, measure::four_column_hit_ns};
-use stylobate_storage::{ByteSize, CacheOptions, ObjectVersion};
+use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest};
+use stylobate_storage::{ByteSize, CacheOptions};
 use tpchgen::generators::LineItemGenerator;
 use tpchgen_arrow::LineItemArrow;
 
@@ -43,9 +42,6 @@ struct Arguments {
     /// Only rows for which this holds; the parquet crate's reader is left out then.
     #[arg(long = "where")]
     filter: Option<String>,
-    /// Only measure how long it takes to find four columns in the chunk cache.
-    #[arg(long)]
-    hits: bool,
     /// Keep what was decoded from one round to the next.
     #[arg(long)]
     warm: bool,
@@ -67,9 +63,6 @@ fn main() -> Result<()> {
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(arguments.threads).enable_all().build()?;
-    if arguments.hits {
-        return runtime.block_on(hits(&arguments.file));
-    }
     let cache = runtime.block_on(Cache::open(CacheOptions::new(ByteSize::gib(8))))?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut rows = (0, 0);
@@ -99,15 +92,6 @@ fn main() -> Result<()> {
         "stylobate_s": median(&mut ours), "parquet_rs_s": median(&mut theirs), "peak_kib": peak_kib()?,
     });
     println!("{report}");
-    Ok(())
-}
-
-async fn hits(file: &str) -> Result<()> {
-    let path = Path::from_absolute_path(std::path::absolute(file)?)?;
-    let meta = LocalFileSystem::new().head(&path).await?;
-    let version = ObjectVersion::of("bench", &meta).context("a local file has a version")?;
-    let nanoseconds = four_column_hit_ns(version.hash(), 1000).await;
-    println!("{}", serde_json::json!({ "four_columns_ns": nanoseconds }));
     Ok(())
 }
 

@@ -7,7 +7,10 @@ use clap::Parser;
 use futures::{FutureExt, TryStreamExt};
 use serde_json::{Map, Value, json};
 use stylobate_columnar::Cache;
-use stylobate_graph::{Direction, Graph, GraphOptions, Vertices};
+use stylobate_graph::{
+    Direction,
+    graphar::{Graph, GraphOptions, Vertices},
+};
 use stylobate_storage::{ByteSize, CacheOptions};
 
 #[global_allocator]
@@ -101,7 +104,7 @@ async fn vertices(arguments: &Arguments, graph: &Graph, found: &mut Map<String, 
     let reader = time(rounds, |_| drop(black_box(graph.vertices(&arguments.vertex))));
     found.insert("create a reader".to_owned(), reader);
     let selected = time(rounds, |_| {
-        drop(black_box(graph.vertices(&arguments.vertex).and_then(|all| all.select([first]))))
+        drop(black_box(graph.vertices(&arguments.vertex).and_then(|all| all.select([first]))));
     });
     found.insert("create a reader and select".to_owned(), selected);
     Ok(())

@@ -13,8 +13,10 @@ use object_store::memory::InMemory;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_columnar::{Cache, Source};
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, EdgeView, Ends, GraphStore, PropertyType, StoreOptions, StoreSchema,
-    VertexIds, VertexType,
+    Direction, PropertyType,
+    store::{
+        BulkLoad, EdgeType, EdgeView, Ends, GraphStore, StoreOptions, StoreSchema, VertexIds, VertexType,
+    },
 };
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,

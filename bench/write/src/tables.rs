@@ -11,7 +11,7 @@ use arrow::{
 use parquet::{arrow::ArrowWriter, basic, file::properties::WriterProperties};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
-use stylobate_columnar::{ColumnOptions, Compression, ParquetOptions, ParquetWriter};
+use stylobate_columnar::parquet::{ColumnOptions, Compression, ParquetOptions, ParquetWriter};
 use stylobate_storage::{Durability, Overwrite, SinkOptions, Sinks};
 
 use crate::median;

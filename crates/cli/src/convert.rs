@@ -7,6 +7,7 @@ use clap::Args;
 use stylobate_columnar::{DatasetMode, DatasetOptions, Dictionaries, WriteFormat};
 use stylobate_storage::{
     ByteSize, Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions,
+    without_credentials,
 };
 
 use crate::{
@@ -142,6 +143,14 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
     until_stopped(convert(&args)).await
 }
 
+#[tracing::instrument(
+    level = "debug",
+    skip_all,
+    fields(
+        source = without_credentials(&args.source),
+        destination = without_credentials(&args.destination.to_string_lossy()),
+    )
+)]
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
     be_lean();

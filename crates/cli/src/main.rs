@@ -1,5 +1,6 @@
 //! The command `stylobate`: one file per subcommand.
 
+mod cluster;
 mod convert;
 mod demo;
 mod failure;
@@ -52,6 +53,8 @@ enum CliCommand {
     /// Exit codes: 2 wrong command line or configuration, 3 address in use, 4 origin unreachable, 5 cache folder
     /// locked or not writable, 1 anything else.
     Serve(Box<serve::ServeArgs>),
+    /// Show the nodes of a cluster
+    Cluster(cluster::ClusterArgs),
     /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
     /// Convert Parquet and ORC files to Parquet, CSV, JSON or Arrow IPC
@@ -96,6 +99,7 @@ fn run(verb: CliCommand) -> anyhow::Result<()> {
             signal(SIGXFSZ).inspect_err(|error| tracing::debug!(%error, "SIGXFSZ ends the process"));
         match verb {
             CliCommand::Serve(args) => serve::run(*args).await,
+            CliCommand::Cluster(args) => cluster::run(args).await,
             CliCommand::Scan(args) => scan::run(*args).await,
             CliCommand::Convert(args) => convert::run(*args).await,
             CliCommand::Inspect(args) => inspect::run(args).await,

@@ -156,7 +156,7 @@ async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Op
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays")
+                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays");
             }
         }
 
@@ -186,6 +186,9 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
 
     writeln!(out, "s3      {http}://{s3}")?;
     writeln!(out, "admin   {http}://{admin}/")?;
+    if let Some(peer) = doors.peer_address() {
+        writeln!(out, "peer    {http}://{peer}")?;
+    }
     if let Some(flight) = doors.flight_address() {
         writeln!(out, "flight  {grpc}://{flight}")?;
         let client = reachable(flight);

@@ -238,7 +238,7 @@ fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
     let mut row = 0;
     for batch in reader.map(Result::unwrap) {
         let values = cast(batch.column(0), &DataType::Utf8).unwrap();
-        for value in values.as_string::<i32>().iter() {
+        for value in values.as_string::<i32>() {
             assert_eq!(value, Some(words[row].as_str()));
             row += 1;
         }

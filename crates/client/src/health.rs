@@ -41,7 +41,7 @@ impl PeerHealth {
     /// Good probes in a row after which a peer that was down is up.
     pub const UP_AFTER: u32 = 2;
 
-    /// Creates the health of a peer of which nothing is known: suspect, with a probe due.
+    /// Creates the health of an unprobed peer: suspect, with a probe due.
     pub fn new(now: Instant) -> Self {
         Self { liveness: Liveness::Suspect, since: now, good_probes: 0, next_probe: now }
     }

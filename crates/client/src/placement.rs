@@ -352,8 +352,9 @@ mod tests {
 
     #[test]
     fn a_range_is_divided_by_stripes() {
-        let parts = |range| stripe_parts(range).map(|part| (part.stripe, part.range)).collect::<Vec<_>>();
         const S: u64 = STRIPE_BYTES;
+        let parts = |range| stripe_parts(range).map(|part| (part.stripe, part.range)).collect::<Vec<_>>();
+
         assert_eq!(parts(0..0), []);
         assert_eq!(parts(S..S), []);
         assert_eq!(parts(5..6), [(0, 5..6)]);

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use arrow::error::ArrowError;
-use stylobate_storage::BlockingWorkError;
+use stylobate_storage::{BlockingWorkError, Corrupt};
 
 /// Maximum names that an error lists.
 const NAMED: usize = 30;
@@ -172,6 +172,13 @@ impl From<BlockingWorkError> for Error {
 }
 
 impl Error {
+    /// Returns the error of a corrupt object, without a row group and a column.
+    pub(crate) fn corrupt(object: impl Into<String>, corrupt: impl Into<Corrupt>) -> Self {
+        let Corrupt { offset, reason } = corrupt.into();
+        let reason = reason.into_owned();
+        Self::Corrupt { object: object.into(), row_group: None, column: None, offset, reason }
+    }
+
     /// Adds the operation to a kernel's error.
     pub(crate) fn arrow(context: impl Into<String>) -> impl FnOnce(ArrowError) -> Self {
         let context = context.into();

@@ -206,7 +206,7 @@ impl FileColumns {
                     ChunkLookup::Chunk(Chunk::Whole(array)) => loaded.push((at, array)),
                     ChunkLookup::Chunk(_) => missing.push(MissingColumn { at, promise: None }),
                     ChunkLookup::Missing(promise) => {
-                        missing.push(MissingColumn { at, promise: Some(promise) })
+                        missing.push(MissingColumn { at, promise: Some(promise) });
                     }
                 },
             }

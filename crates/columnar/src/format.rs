@@ -14,7 +14,7 @@ use crate::{
     chunk::{Chunk, ChunkRepresentation, ColumnBatch, SEGMENT_ROWS},
     file::{column_positions::ColumnPositions, schema::ProjectedColumn, statistics::PruningStatistics},
     orc::{self, OrcBytes, OrcFile},
-    parquet::{DecodeScratch, ParquetBytes, ParquetFile, RowGroupStatistics, decryption::Decryption},
+    parquet::{DecodeScratch, Decryption, ParquetBytes, ParquetFile, RowGroupStatistics},
     recent::RecentChunks,
 };
 
@@ -77,7 +77,7 @@ impl FileMetadata {
         };
 
         let reason = format!("it begins as {format} and its footer is missing");
-        Ok(Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason })
+        Ok(Error::corrupt(object.name(), reason))
     }
 
     /// Returns whether it was read with keys: then it may not be shared with readers that have none.

@@ -11,7 +11,8 @@ use arrow::{
 };
 use futures::TryStreamExt;
 use stylobate_columnar::{
-    Cache, Dictionaries, OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, ScanRequest, col,
+    Cache, Dictionaries, ScanRequest, col,
+    orc::{OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter},
 };
 use stylobate_storage::{ByteSize, CacheOptions, Overwrite, PageCache, SinkOptions, Sinks};
 use support::{Folder, cache, collect};

@@ -19,7 +19,8 @@ use object_store::{ObjectStoreExt, memory::InMemory};
 use origin::{Bench, bench, noise, quick};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use stylobate_columnar::{
-    Cache, OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, Predicate, ScanRequest, Source, col,
+    Cache, Predicate, ScanRequest, Source, col,
+    orc::{OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter},
 };
 use stylobate_storage::{ByteSize, CacheOptions, Consistency, Overwrite, SinkOptions, Sinks};
 use support::collect;

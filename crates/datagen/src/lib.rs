@@ -1,5 +1,8 @@
 //! Tables of TPC-H, of TPC-DS and of a social network as Arrow streams and as files.
 //!
+//! A [`Benchmark`] names the tables, [`Table::stream`] generates rows of one in memory, and a [`GenerateRequest`] writes
+//! the files of many to an [`Output`], with [`Checksums`] in their [`Manifest`].
+//!
 //! ```
 //! use stylobate_datagen::{Benchmark, Part, Scale};
 //!
@@ -19,6 +22,8 @@ mod columns;
 mod error;
 mod files;
 mod generate;
+#[doc(hidden)]
+pub mod measure;
 mod number_range;
 mod ordered;
 mod part;

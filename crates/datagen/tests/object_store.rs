@@ -1,7 +1,7 @@
 //! Runs whose files are objects of a store.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
-use stylobate_columnar::OrcCompression;
+use stylobate_columnar::orc::OrcCompression;
 use stylobate_datagen::{Benchmark, Error, Event, FileFormat, GenerateRequest, Output, Scale, verify};
 use stylobate_storage::SinkOptions;
 

@@ -1,27 +1,66 @@
 //! Graphs in object storage.
 //!
-//! [`Graph::open`] opens a graph in the GraphAr format, in a folder or an object store. Its chunks are read through the
-//! cache that scans use, as whole columns, so that every reader finds columns that were decoded once, whatever it
-//! selects.
+//! - [`graphar::Graph`] reads a graph in the GraphAr format, in a folder or an object store, and
+//!   [`graphar::GraphWriter`] writes one. Chunks are read through the cache that scans use, as whole columns, so that
+//!   every reader finds columns that were decoded once, whatever it selects.
+//! - [`store::GraphStore`] is a graph that changes: a [`store::StoreWriter`] commits, and each commit is a
+//!   [`store::Snapshot`] with lookups, scans and traversals.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+//! use stylobate_columnar::Cache;
+//! use stylobate_graph::{
+//!     PropertyType,
+//!     store::{EdgeType, Ends, GraphStore, StoreOptions, StoreSchema, VertexIds, VertexType},
+//! };
+//! use stylobate_storage::{ByteSize, CacheOptions};
+//!
+//! fn names(names: &[&str]) -> ArrayRef {
+//!     Arc::new(StringArray::from(names.to_vec()))
+//! }
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! let schema = StoreSchema::new()
+//!     .with_vertices(VertexType::new("Person", "name", PropertyType::String))
+//!     .with_edges(EdgeType::new("Person", "KNOWS", "Person"));
+//! let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
+//! let place = folder.path().to_string_lossy(); // or s3://, gs://, az://
+//! let store = GraphStore::create(&cache, place, schema, StoreOptions::default()).await?;
+//!
+//! let mut writer = store.writer().await?;
+//! let persons = RecordBatch::try_from_iter([("name", names(&["Ada", "Ben", "Eve"]))])?;
+//! writer.add_vertices("Person", &persons).await?;
+//! let known = RecordBatch::try_from_iter([("src", names(&["Ada", "Ada"])), ("dst", names(&["Ben", "Eve"]))])?;
+//! writer.add_edges("KNOWS", &known, Ends::Keys).await?;
+//! writer.commit().await?;
+//!
+//! let ada = VertexIds::Keys(names(&["Ada"]));
+//! let friends = store.latest().start("Person", ada).out("KNOWS", "Person").select(["name"]).collect().await?;
+//! let friends: Vec<_> = friends.column(0).as_string::<i32>().iter().flatten().collect();
+//! assert_eq!(friends, ["Ben", "Eve"]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
 
+#![deny(clippy::indexing_slicing)]
+
+mod direction;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
-mod graphar;
+pub mod graphar;
+#[doc(hidden)]
+pub mod measure;
+mod property_type;
 mod slice_bytes;
 mod sort;
-mod store;
+pub mod store;
+mod unknown_name;
 
+pub use direction::Direction;
 pub use error::{Error, Result};
-pub use graphar::{
-    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, EdgeWrite, Edges, FileType,
-    Graph, GraphFile, GraphInfo, GraphOptions, GraphWriteOptions, GraphWriter, LabelFilter, Property,
-    PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexChunk, VertexInfo, VertexWrite,
-    Vertices, WriteProgress, WrittenGraph,
-};
-pub use store::{
-    BulkLoad, CollectOptions, Collected, CompactOptions, Compacted, EdgeRows, EdgeType, EdgeView, Ends,
-    GraphStore, Loaded, LogEntry, OpenUse, PreparedTraversal, PrewarmOptions, Prewarmed, SchemaChange,
-    Snapshot, StoreOptions, StoreProperty, StoreSchema, StoreStats, StoreWriter, Traversal, Verification,
-    VertexIds, VertexType, VertexView,
-};
+pub use property_type::PropertyType;
+pub use unknown_name::UnknownNameError;

@@ -13,7 +13,10 @@ use mangle::mangle;
 use object_store::{ObjectStoreExt, memory::InMemory};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::{Direction, Graph, GraphOptions, Result};
+use stylobate_graph::{
+    Direction, Result,
+    graphar::{Graph, GraphOptions},
+};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
 };

@@ -9,7 +9,10 @@ use std::{collections::HashSet, path::Path};
 
 use origin::{Bench, bench, quick};
 use stylobate_columnar::{Cache, Source, col};
-use stylobate_graph::{Direction, Graph, GraphOptions, LabelFilter, Vertices};
+use stylobate_graph::{
+    Direction,
+    graphar::{Graph, GraphOptions, LabelFilter, Vertices},
+};
 use stylobate_storage::{ByteSize, CacheOptions, Consistency};
 use support::{collect, ints, sample};
 

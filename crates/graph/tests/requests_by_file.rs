@@ -22,7 +22,10 @@ use object_store::{
 use origin::quick;
 use parking_lot::Mutex;
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::{AdjacencyOrder, Direction, Edges, Graph, GraphOptions};
+use stylobate_graph::{
+    Direction,
+    graphar::{AdjacencyOrder, Edges, Graph, GraphOptions},
+};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadThrough,
 };

@@ -11,7 +11,8 @@ use arrow::{
 };
 use stylobate_columnar::col;
 use stylobate_graph::{
-    AdjacencyOrder, Direction, Edges, Error, Graph, GraphOptions, LabelFilter, Strictness,
+    Direction, Error,
+    graphar::{AdjacencyOrder, Edges, Graph, GraphOptions, LabelFilter, Strictness},
 };
 use support::{cache, collect, ints, open_sample, positions, sample, strings};
 

@@ -8,8 +8,10 @@
 //! | `GET /` | a page that shows the statistics | a key for all buckets |
 //! | `GET /metrics` | counters for Prometheus, as OpenMetrics if that is accepted | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |
+//! | `GET /api/cluster` | the nodes of the cluster as JSON, or 404 | a key for all buckets |
 //! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
 //! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
+//! | `POST /api/drain` | takes the node out of its cluster's placement, or back; the cluster | a key that writes to all buckets |
 //!
 //! A key is sent as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node without
 //! keys needs none, and listens on loopback only. Posts must be `application/json`, which no page of another site can
@@ -30,6 +32,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::{get, post},
 };
+use serde::Deserialize;
 use serde_json::json;
 use stylobate_storage::redacted;
 
@@ -65,6 +68,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/", get(page))
         .route("/metrics", get(prometheus))
         .route("/api/stats", get(statistics))
+        .route("/api/cluster", get(cluster))
         .layer(middleware::from_fn_with_state(admin.clone(), require_sight));
 
     Router::new()
@@ -72,6 +76,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/readyz", get(readyz))
         .route("/api/warm", post(warm_prefix))
         .route("/api/evict", post(evict_prefix))
+        .route("/api/drain", post(drain))
         .merge(seeing)
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "no such page") })
         .layer(middleware::from_fn_with_state(admin.clone(), require_local_name))
@@ -118,6 +123,41 @@ async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
 
 async fn statistics(State(admin): AdminState) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], Json(statistics_of(&admin.node)))
+}
+
+const NO_CLUSTER: &str = "this node is in no cluster";
+
+async fn cluster(State(admin): AdminState) -> Response {
+    match admin.node.cluster_status() {
+        Some(cluster) => ([(header::CACHE_CONTROL, "no-store")], Json(cluster)).into_response(),
+        None => refusal(StatusCode::NOT_FOUND, NO_CLUSTER),
+    }
+}
+
+/// Body of `POST /api/drain`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DrainTarget {
+    /// False takes the node back into placement.
+    #[serde(default = "drains")]
+    draining: bool,
+}
+
+fn drains() -> bool {
+    true
+}
+
+async fn drain(State(admin): AdminState, headers: HeaderMap, Json(target): Json<DrainTarget>) -> Response {
+    if let Err(refused) = admin.node.admin_keys().may_drain(&headers) {
+        return refusal(refused.status(), refused.reason());
+    }
+    let Some(cluster) = admin.node.cluster() else { return refusal(StatusCode::NOT_FOUND, NO_CLUSTER) };
+    cluster.set_draining(target.draining).await;
+    tracing::info!(
+        draining = target.draining,
+        "the admin door changed the place of this node in the cluster"
+    );
+    Json(cluster.status(admin.node.traffic())).into_response()
 }
 
 async fn readyz(State(admin): AdminState, RawQuery(query): RawQuery) -> Response {

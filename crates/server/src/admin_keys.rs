@@ -66,6 +66,13 @@ impl AdminKeys {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
 
+    /// Checks the right to take the node out of its cluster's placement: the key must write to all buckets.
+    pub(crate) fn may_drain(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
+        self.check(headers, |key| {
+            key.write && key.prefixes.is_empty() && key.buckets.iter().any(|name| name == "*")
+        })
+    }
+
     fn check(
         &self,
         headers: &HeaderMap,
@@ -137,6 +144,10 @@ mod tests {
         assert_eq!(keys().may_change(&shown("Bearer w"), "lake"), Ok(()));
         assert_eq!(keys().may_change(&shown("Bearer w"), "other"), Err(AdminAuthError::Forbidden));
         assert_eq!(keys().may_change(&shown("Bearer v"), "lake"), Err(AdminAuthError::Forbidden));
+        assert_eq!(keys().may_drain(&shown("Bearer a")), Ok(()));
+        for key in ["Bearer v", "Bearer w"] {
+            assert_eq!(keys().may_drain(&shown(key)), Err(AdminAuthError::Forbidden), "{key}");
+        }
     }
 
     #[test]

@@ -45,27 +45,27 @@ pub enum ServerError {
          give --access-key ID:SECRET or an [[access_key]], or listen on 127.0.0.1"
     )]
     Exposed {
-        /// The door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight`, `admin` or `peer`.
         door: &'static str,
         /// The address to listen on.
         address: SocketAddr,
     },
 
     /// Another process listens there. Stop it, or choose another port.
-    #[error("the {door} door cannot use {address}: the port is in use; choose another with --{flag}")]
+    #[error("the {door} door cannot use {address}: the port is in use; choose another with {setting}")]
     PortInUse {
-        /// The door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight`, `admin` or `peer`.
         door: &'static str,
         /// The address to listen on.
         address: SocketAddr,
-        /// The flag that sets another.
-        flag: &'static str,
+        /// The flag or key that sets another.
+        setting: &'static str,
     },
 
     /// The address cannot be bound. Choose one of this machine's addresses, and a port that the process may use.
     #[error("the {door} door cannot listen on {address}: {source}")]
     Bind {
-        /// The door: `s3`, `flight` or `admin`.
+        /// The door: `s3`, `flight`, `admin` or `peer`.
         door: &'static str,
         /// The address to listen on.
         address: SocketAddr,
@@ -85,6 +85,15 @@ pub enum ServerError {
         endpoint: String,
         /// The option, environment variable or origin URL that names it.
         place: String,
+    },
+
+    /// The admin door of a node does not say what its cluster is. Check the URL, the secret, and that the node runs.
+    #[error("{url}: {reason}")]
+    ClusterStatus {
+        /// The URL of the admin door, without credentials.
+        url: String,
+        /// The problem.
+        reason: String,
     },
 
     /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
@@ -134,6 +143,7 @@ impl ServerError {
             Self::PortInUse { .. } | Self::Bind { .. } => 3,
             Self::OriginUnreachable { .. } => 4,
             Self::Cache { .. } => 5,
+            Self::ClusterStatus { .. } => 1,
             Self::Storage { source } => match source {
                 stylobate_storage::Error::OriginConfig { .. } => 2,
                 _ => 1,

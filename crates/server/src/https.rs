@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::pki_types::ServerName;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without an acknowledgement after which a server is considered gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works.
-pub(crate) fn connector() -> HttpsConnector<HttpConnector> {
+/// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works. Certificates
+/// must be for `name` if it is given, else for the host of the URL.
+pub(crate) fn connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
     http.enforce_http(false);
@@ -25,5 +27,11 @@ pub(crate) fn connector() -> HttpsConnector<HttpConnector> {
         HttpsConnectorBuilder::new().with_tls_config(none)
     });
 
-    builder.https_or_http().enable_http1().wrap_connector(http)
+    let builder = builder.https_or_http();
+    let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
+    let builder = match name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+        None => builder,
+    };
+    builder.enable_http1().wrap_connector(http)
 }

@@ -1,7 +1,8 @@
 //! The storage node: buckets of object storage read through a cache, served over S3 and Arrow Flight.
 //!
 //! A [`Node`] holds the buckets and the cache. [`Doors`] accept clients: one speaks S3, one Arrow Flight, and the
-//! third (admin) answers health checks, metrics, statistics, warming and eviction. A
+//! third (admin) answers health checks, metrics, statistics, warming and eviction. A fourth is for the other nodes of
+//! a cluster, if the node is in one. A
 //! [`NodeConfig`](config::NodeConfig) is built in code or from a file, the environment and flags.
 //!
 //! ```
@@ -23,9 +24,12 @@
 //! # }
 //! ```
 
+#![deny(clippy::indexing_slicing)]
+
 mod access;
 mod admin;
 mod admin_keys;
+mod cluster;
 pub mod config;
 mod error;
 mod flight;
@@ -33,6 +37,7 @@ mod https;
 mod local_names;
 mod metrics;
 mod node;
+mod peer_door;
 mod provenance;
 pub mod s3;
 mod serve;
@@ -43,6 +48,7 @@ pub use self::s3::fuzzing;
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
+    cluster::{ClusterNodeStatus, ClusterStatus, NodeTraffic, fetch_cluster_status},
     error::{Result, ServerError},
     metrics::{
         BucketRequestStats, BucketRequests, FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats,

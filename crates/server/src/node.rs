@@ -15,10 +15,11 @@ use stylobate_columnar::Cache;
 use stylobate_storage::{Origin, PageCache, ReadThrough};
 
 use crate::{
-    Metrics, Result,
+    Metrics, Result, ServerError,
     access::AccessKeys,
     admin_keys::AdminKeys,
-    config::{BucketConfig, CorsRule, NodeConfig},
+    cluster::{Cluster, ClusterStatus, NodeTraffic, SharedSettings, origin_hash},
+    config::{BucketConfig, CorsRule, NodeConfig, Provenance},
     traces::Traces,
 };
 
@@ -69,6 +70,22 @@ impl Bucket {
     }
 }
 
+/// Creates the node's part in the configured cluster.
+fn join_cluster(config: &NodeConfig, origins: &[Origin]) -> Result<Option<Arc<Cluster>>> {
+    let Some(cluster) = &config.cluster else { return Ok(None) };
+    let buckets = config.buckets.iter().zip(origins);
+    let shared = SharedSettings {
+        page_size: config.settings.page_size,
+        buckets: buckets.filter_map(|(it, origin)| Some((it.name.clone(), origin_hash(origin)?))).collect(),
+        drain_timeout: config.settings.drain_timeout,
+        has_tls: config.tls.is_some(),
+    };
+
+    let joined = Cluster::new(cluster, shared)
+        .map_err(|error| ServerError::Config { at: Provenance::Default, what: format!("cluster: {error}") });
+    joined.map(|cluster| Some(Arc::new(cluster)))
+}
+
 /// A storage node. Its doors share one; it is independent of the sockets that listen.
 #[derive(Debug)]
 pub struct Node {
@@ -83,6 +100,7 @@ pub struct Node {
     /// True if any bucket has CORS rules.
     has_cors: AtomicBool,
     traces: Option<Traces>,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl Node {
@@ -105,6 +123,7 @@ impl Node {
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
         let pages = PageCache::open(config.settings.cache_options()).await?;
         let created = Utc::now();
+        let cluster = join_cluster(config, &origins)?;
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
             let rules = bucket.consistency_rules();
             let options = config.settings.read_options();
@@ -135,6 +154,7 @@ impl Node {
             logs_access: config.settings.access_log,
             has_cors: AtomicBool::new(config.buckets.iter().any(|bucket| !bucket.cors.is_empty())),
             traces: Traces::open(config),
+            cluster,
         }))
     }
 
@@ -179,6 +199,12 @@ impl Node {
         let is_gone = |name: &&String| !config.buckets.iter().any(|bucket| bucket.name == **name);
         left.extend(self.buckets.keys().filter(is_gone).map(|name| format!("bucket {name} is gone")));
 
+        let is_same_cluster = match (&self.cluster, &config.cluster) {
+            (Some(joined), Some(cluster)) => joined.is_of(cluster),
+            (joined, cluster) => joined.is_none() && cluster.is_none(),
+        };
+        left.extend((!is_same_cluster).then(|| "the cluster is another one".to_owned()));
+
         // The doors are already bound, possibly beyond loopback.
         if config.access_keys.is_empty() && !self.keys().is_empty() {
             left.push("there are no access keys any more: the former ones stay".to_owned());
@@ -218,6 +244,27 @@ impl Node {
     /// Returns the counters of the doors.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns the node's part in its cluster, if it is in one.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
+    }
+
+    /// Returns the cluster as this node sees it, if it is in one.
+    pub fn cluster_status(&self) -> Option<ClusterStatus> {
+        self.cluster.as_ref().map(|cluster| cluster.status(self.traffic()))
+    }
+
+    /// Returns the bytes that the readers of all buckets got.
+    pub(crate) fn traffic(&self) -> NodeTraffic {
+        let mut traffic = NodeTraffic::default();
+        for reads in self.buckets().map(|bucket| bucket.reader.stats()) {
+            let cached = reads.bytes_memory + reads.bytes_disk;
+            traffic.bytes_cached += cached;
+            traffic.bytes_read += cached + reads.bytes_origin + reads.bytes_passed_through;
+        }
+        traffic
     }
 
     /// Returns the region that the node reports.

@@ -13,6 +13,7 @@ mod tls;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
+use axum::Router;
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response};
 use hyper::{
@@ -27,9 +28,13 @@ use tokio::{
     io::split,
     net::{TcpListener, TcpStream},
     sync::Semaphore,
-    time::{sleep, timeout},
+    task::JoinHandle,
+    time::{Instant, sleep, sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::AbortOnDropHandle,
+};
 
 pub use self::tls::Tls;
 use self::{
@@ -38,12 +43,15 @@ use self::{
 };
 use crate::{
     Node, Result, ServerError, admin,
+    cluster::Cluster,
     config::{NodeConfig, Secret},
-    flight, s3,
+    flight, peer_door, s3,
 };
 
 /// Pause after an error of `accept` that would recur at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time that requests of peers have to finish when the peer door closes, after the other doors.
+const PEER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The doors of a node, bound but not serving: clients that connect already wait.
 #[derive(Debug)]
@@ -51,6 +59,7 @@ pub struct Doors {
     s3: DoorListener,
     admin: DoorListener,
     flight: Option<DoorListener>,
+    peer: Option<DoorListener>,
     ticket_secret: Option<Secret>,
     ticket_lifetime: Duration,
     tls: Option<Arc<Tls>>,
@@ -76,19 +85,25 @@ impl Doors {
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;
         let settings = &config.settings;
-        let s3 = DoorListener::bind("s3", "listen", settings.listen, settings.max_connections).await?;
+        let bind = async |name, setting, address| {
+            DoorListener::bind(name, setting, address, settings.max_connections).await
+        };
+        let s3 = bind("s3", "--listen", settings.listen).await?;
         config.check_endpoints(s3.address, &|name| std::env::var(name).ok())?;
         let flight = match settings.flight {
-            Some(address) => {
-                Some(DoorListener::bind("flight", "flight", address, settings.max_connections).await?)
-            }
+            Some(address) => Some(bind("flight", "--flight", address).await?),
+            None => None,
+        };
+        let peer = match &config.cluster {
+            Some(cluster) => Some(bind("peer", "`listen` of [cluster]", cluster.listen).await?),
             None => None,
         };
 
         Ok(Self {
             s3,
-            admin: DoorListener::bind("admin", "admin", settings.admin, settings.max_connections).await?,
+            admin: bind("admin", "--admin", settings.admin).await?,
             flight,
+            peer,
             ticket_secret: config.ticket_secret.clone(),
             ticket_lifetime: settings.ticket_lifetime,
             tls: config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new),
@@ -111,13 +126,19 @@ impl Doors {
         self.flight.as_ref().map(|door| door.address)
     }
 
+    /// Returns the address of the peer door, if the node is in a cluster.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer.as_ref().map(|door| door.address)
+    }
+
     /// Returns the TLS of the doors, to have its files reloaded.
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
     /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests in progress have the drain
-    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier.
+    /// timeout to finish, and the node is closed, which writes memory-only data to the disk tier. A node whose peers
+    /// answer tells them that it drains, and its peer door stays open for the drain timeout.
     pub fn serve<'a>(
         self,
         node: Arc<Node>,
@@ -134,6 +155,13 @@ impl Doors {
         let tls = self.tls;
         let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
         let s3_tls = tls.clone();
+        let peers = match (self.peer, node.cluster()) {
+            (Some(door), Some(cluster)) => {
+                let service = peer_door::router(node.clone(), cluster.clone());
+                Some(PeerServing::start(door, service, tls.clone(), node.clone(), cluster.clone()))
+            }
+            _ => None,
+        };
 
         let s3 = move |stream: TcpStream, watcher| {
             let door = s3.for_peer(stream.peer_addr().ok());
@@ -174,6 +202,10 @@ impl Doors {
         // Dropping this future closes the doors, too.
         let _closed_at_the_latest = stop.clone().drop_guard();
         shutdown.await;
+        let closed_by = Instant::now() + self.drain_timeout;
+        if let Some(peers) = &peers {
+            peers.cluster.set_draining(true).await;
+        }
         tracing::info!(timeout_s = self.drain_timeout.as_secs(), "stopping: requests under way may finish");
         stop.cancel();
         for door in doors {
@@ -182,12 +214,54 @@ impl Doors {
             }
         }
 
+        if let Some(peers) = peers {
+            peers.stop(closed_by).await;
+        }
         if let Some(watching) = watching {
             watching.abort();
         }
         node.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// The peer door and the probes of other nodes. Both end when it is dropped.
+struct PeerServing {
+    cluster: Arc<Cluster>,
+    door: JoinHandle<()>,
+    stop: CancellationToken,
+    _stops_when_dropped: DropGuard,
+    _probing: AbortOnDropHandle<()>,
+}
+
+impl PeerServing {
+    fn start(
+        door: DoorListener,
+        service: Router,
+        tls: Option<Arc<Tls>>,
+        node: Arc<Node>,
+        cluster: Arc<Cluster>,
+    ) -> Self {
+        let service = TowerToHyperService::new(service);
+        let accept =
+            move |stream: TcpStream, watcher| accept_http1(tls.clone(), stream, service.clone(), watcher);
+        let stop = CancellationToken::new();
+        let door = tokio::spawn(door.serve(accept, node, stop.clone(), PEER_PATIENCE));
+        let _probing = AbortOnDropHandle::new(tokio::spawn(cluster.clone().watch()));
+        Self { cluster, door, _stops_when_dropped: stop.clone().drop_guard(), stop, _probing }
+    }
+
+    /// Keeps the door open until `closed_by` if other nodes are there, which may ask this one for its pages.
+    async fn stop(self, closed_by: Instant) {
+        if self.cluster.has_company() {
+            tracing::info!("the peer door stays open for the other nodes");
+            sleep_until(closed_by).await;
+        }
+        self.stop.cancel();
+        if let Err(error) = self.door.await {
+            tracing::error!(%error, "the peer door failed");
+        }
     }
 }
 
@@ -225,12 +299,12 @@ pub async fn serve(
 impl DoorListener {
     async fn bind(
         name: &'static str,
-        flag: &'static str,
+        setting: &'static str,
         address: SocketAddr,
         max_connections: usize,
     ) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AddrInUse => ServerError::PortInUse { door: name, address, flag },
+            io::ErrorKind::AddrInUse => ServerError::PortInUse { door: name, address, setting },
             _ => ServerError::Bind { door: name, address, source },
         };
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -3,7 +3,7 @@
 
 use stylobate_server::{
     ServerError,
-    config::{Layer, Layers, Resolved, Setting},
+    config::{Layer, Layers, NodeListSource, Resolved, Setting},
 };
 use stylobate_storage::{ByteSize, Consistency};
 
@@ -177,6 +177,97 @@ fn what_the_flight_door_cannot_be_told_is_an_error() {
     }
 }
 
+/// The secrets that a cluster needs.
+const CLUSTER_SECRETS: &str =
+    "secret = 'the secret hunter2'\n[flight]\nticket_secret = 'a secret of tickets'\n";
+
+#[test]
+fn a_cluster_has_nodes_and_one_secret() {
+    let alone = resolve("", &[], Layer::default()).unwrap();
+    assert!(alone.config.cluster.is_none() && !alone.to_string().contains("[cluster]"));
+
+    let file = format!(
+        "[[bucket]]\nurl = './a'\n[cluster]\nid = 'b'\nnodes = ['a=h:1', 'b=h:2,2']\n{CLUSTER_SECRETS}"
+    );
+    let resolved = resolve(&file, &[], Layer::default()).unwrap();
+    let cluster = resolved.config.cluster.as_ref().unwrap();
+    assert_eq!((cluster.id.as_str(), cluster.listen.to_string().as_str()), ("b", "127.0.0.1:9003"));
+    let NodeListSource::Fixed(nodes) = &cluster.nodes else { panic!("{:?}", cluster.nodes) };
+    let nodes: Vec<_> = nodes.iter().map(|node| (node.id().as_str(), node.weight().get())).collect();
+    assert_eq!(nodes, [("a", 1), ("b", 2)]);
+
+    assert_eq!(line(&resolved, "id"), "id = \"b\" # node.toml:4");
+    assert_eq!(line(&resolved, "nodes"), "nodes = [\"a=h:1\", \"b=h:2,2\"] # node.toml:5");
+    assert_eq!(line(&resolved, "secret"), "secret = \"***\" # node.toml:6");
+    assert!(!format!("{resolved} {:?}", resolved.config).contains("hunter2"));
+
+    let env = [
+        ("STYLOBATE_CLUSTER_ID", "a"),
+        ("STYLOBATE_CLUSTER_NODES", "a=h:1,2; c=h:3"),
+        ("STYLOBATE_CLUSTER_LISTEN", "127.0.0.1:7"),
+        ("STYLOBATE_CLUSTER_SECRET", "another secret of 16"),
+    ];
+    let cluster = resolve(&file, &env, Layer::default()).unwrap().config.cluster.unwrap();
+    assert_eq!((cluster.id.as_str(), cluster.listen.port()), ("a", 7));
+    assert_eq!(cluster.secret.expose(), "another secret of 16");
+    let NodeListSource::Fixed(nodes) = &cluster.nodes else { panic!("{:?}", cluster.nodes) };
+    assert_eq!(nodes[1].id().as_str(), "c");
+}
+
+#[test]
+fn the_nodes_of_a_cluster_come_from_a_file_or_from_dns_too() {
+    let nodes = |line: &str| {
+        let file = format!("[[bucket]]\nurl = './a'\n[cluster]\nid = 'a'\n{line}\n{CLUSTER_SECRETS}");
+        resolve(&file, &[], Layer::default()).unwrap().config.cluster.unwrap().nodes
+    };
+    assert_eq!(nodes("nodes_file = '/etc/nodes'"), NodeListSource::File("/etc/nodes".into()));
+    let name = "stylobate.lake.svc:9003".parse().unwrap();
+    assert_eq!(nodes("nodes_dns = 'stylobate.lake.svc:9003'"), NodeListSource::Dns(name));
+
+    let file = "[server]\nflight = 'off'\n[cluster]\nid = 'a'\nnodes = ['a=h:1']\n\
+                secret = 'the secret of it'\n[[bucket]]\nurl = './a'\n";
+    assert!(resolve(file, &[], Layer::default()).is_ok(), "without a Flight door there are no tickets");
+}
+
+#[test]
+fn what_cannot_be_a_cluster_is_an_error() {
+    for (cluster, said) in [
+        (
+            "id = 'a'\nsecret = 'hunter2'",
+            "node.toml:2: a cluster needs a list of its nodes: give one of `nodes`",
+        ),
+        ("nodes = []", "node.toml:2: a cluster needs a list of its nodes"),
+        ("nodes = ['a=h:1']", "node.toml:2: a cluster needs a secret that all its nodes share"),
+        ("nodes = ['a=h:1']\nsecret = 'hunter2'", "node.toml:3: secret: give at least 16 characters"),
+        ("nodes = ['a=h:1']\nsecret_env = 'NOT_SET'", "node.toml:3: secret_env: the variable NOT_SET"),
+        (
+            "nodes = ['a=h:1']\nnodes_file = 'x'",
+            "node.toml:3: give one of `nodes`, `nodes_file` and `nodes_dns`",
+        ),
+        (
+            "nodes = ['a=h:1']\nsecret = 'a hunter2 of many letters'",
+            "node.toml:3: a cluster needs one secret for the tickets of all its nodes",
+        ),
+        ("nodes = ['a=h:1', 'a=h:2']", "node.toml:2: nodes: two nodes have the id \"a\""),
+        ("nodes = ['a=h']", "node.toml:2: nodes: \"h\" is not the address of a node: the port is missing"),
+        ("nodes_dns = 'name'", "node.toml:2: nodes_dns: \"name\" is not the address of a node"),
+        ("id = 'a b'", "node.toml:2: id: \"a b\" is not a node id"),
+        ("nods = []", "node.toml:2: unknown key `nods` in [cluster]; did you mean `nodes`?"),
+        (
+            "nodes = ['a=h:1']\nlisten = '127.0.0.1:9001'",
+            "node.toml:3: admin and listen of [cluster] are both 127.0.0.1:9001",
+        ),
+    ] {
+        let error = error_of(&format!("[cluster]\n{cluster}\n[[bucket]]\nurl = './a'\n"));
+        assert!(error.starts_with(said) && !error.contains("hunter2"), "{error}");
+    }
+
+    let file = format!(
+        "[[bucket]]\nurl = './a'\n[cluster]\nid = 'a'\nnodes = ['a=h:1']\nlisten = '0.0.0.0:9003'\n{CLUSTER_SECRETS}"
+    );
+    assert!(error_of(&file).starts_with("the peer door refuses 0.0.0.0:9003: without access keys"));
+}
+
 #[test]
 fn an_access_key_may_have_a_token_of_its_own() {
     let key = |id: &str, more: &str| format!("[[access_key]]\nid = '{id}'\nsecret = 'secret-{id}'\n{more}\n");
@@ -315,7 +406,8 @@ fn reference_row(setting: Setting) -> String {
         "" => setting.help().to_owned(),
         note => format!("{}. {note}", setting.help()),
     };
-    format!("| `{setting}` | `{}` | `{}` | {default} | {meaning} |", setting.flag(), setting.env())
+    let flag = if setting.has_flag() { format!(" `{}` |", setting.flag()) } else { String::new() };
+    format!("| `{}` |{flag} `{}` | {default} | {meaning} |", setting.key(), setting.env())
 }
 
 #[test]
@@ -324,16 +416,18 @@ fn the_reference_lists_the_settings_as_they_are_declared() {
     let example = reference.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     Layer::toml("the example", example).unwrap();
 
-    for section in ["server", "cache", "flight"] {
+    for section in ["server", "cache", "flight", "cluster"] {
         let of_section = || Setting::ALL.into_iter().filter(|setting| setting.section() == section);
         let heading = format!("## `[{section}]`\n");
         let text = reference.split(&heading).nth(1).unwrap().split("\n## ").next().unwrap();
-        let rows = text.lines().filter(|line| line.starts_with("| `") && !line.contains("ticket_secret"));
+        let rows = text.lines().filter(|line| line.starts_with("| `") && !line.contains("secret_file"));
         assert_eq!(rows.collect::<Vec<_>>(), of_section().map(reference_row).collect::<Vec<_>>());
 
         for setting in of_section() {
-            let begins = format!("{setting} = ");
-            assert!(example.lines().any(|line| line.starts_with(&begins)), "no {setting} in the example");
+            let begins = format!("{} = ", setting.key());
+            // What excludes another setting is shown as a comment.
+            let mut lines = example.lines().map(|line| line.trim_start_matches("# "));
+            assert!(lines.any(|line| line.starts_with(&begins)), "no {setting} in the example");
         }
     }
 }

@@ -2,16 +2,27 @@
 
 use std::time::Duration;
 
-/// The error of a text that is not a duration.
+/// The error of a text that is not a duration, or not one that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a time: write a whole number with a unit, such as 500ms, 30s, 5m, 12h or 7d")]
-pub struct ParseDurationError {
-    text: String,
+#[non_exhaustive]
+pub enum ParseDurationError {
+    /// Not a whole number with a unit.
+    #[error("{text:?} is not a time: write a whole number with a unit, such as 500ms, 30s, 5m, 12h or 7d")]
+    Malformed {
+        /// The text.
+        text: String,
+    },
+    /// Zero where a positive duration is required.
+    #[error("{text:?} is too short: write a time above zero, such as 500ms or 30s")]
+    Zero {
+        /// The text.
+        text: String,
+    },
 }
 
 /// Parses a whole number with one of the units `ms`, `s`, `m`, `h` and `d`.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
-    let error = || ParseDurationError { text: text.to_owned() };
+    let error = || ParseDurationError::Malformed { text: text.to_owned() };
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
     let (number, unit) = text.split_at(digits);
 
@@ -31,7 +42,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
 /// Parses a duration as [`parse_duration`] does, but not zero.
 pub fn parse_positive_duration(text: &str) -> Result<Duration, ParseDurationError> {
     match parse_duration(text)? {
-        Duration::ZERO => Err(ParseDurationError { text: text.to_owned() }),
+        Duration::ZERO => Err(ParseDurationError::Zero { text: text.to_owned() }),
         duration => Ok(duration),
     }
 }
@@ -81,9 +92,11 @@ mod tests {
     #[test]
     fn zero_is_not_positive() {
         assert_eq!(parse_positive_duration("30s"), Ok(Duration::from_secs(30)));
-        for text in ["0ms", "0d", "soon"] {
-            assert!(parse_positive_duration(text).is_err(), "{text}");
+        for text in ["0ms", "0d"] {
+            let error = parse_positive_duration(text).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("{text:?} is too short")), "{error}");
         }
+        assert!(matches!(parse_positive_duration("soon"), Err(ParseDurationError::Malformed { .. })));
     }
 
     proptest! {

@@ -74,7 +74,7 @@ impl LatencyCounts {
         for (upper, count) in self.buckets() {
             let count = count as f64;
             if count > 0.0 && before + count >= wanted {
-                let slowest = BOUNDS[BOUNDS.len() - 1];
+                let [.., slowest] = BOUNDS;
                 return lower + (upper.min(slowest) - lower) * ((wanted - before) / count).clamp(0.0, 1.0);
             }
             before += count;

@@ -2,7 +2,8 @@
 //!
 //! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it in the place of the bucket, and
 //! repeated reads come from memory or disk. Nothing is ever cached under a path, only under one version of an object
-//! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes.
+//! ([`ObjectVersion`]), so a replaced object is never answered with its old bytes. Pages, fetches and the caches above
+//! share the [`Budget`] of the [`PageCache`]. [`Sinks`] write files and objects that appear only once complete.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,8 +28,12 @@
 //!
 //! This crate depends on neither Arrow nor a file format, and listens on no socket.
 
+#![deny(clippy::indexing_slicing)]
+
 mod attribute_record;
 mod budget;
+mod byte_reader;
+mod corrupt;
 mod duration;
 mod error;
 mod folder;
@@ -43,6 +48,7 @@ mod object_headers;
 mod origin;
 mod page_cache;
 mod peers;
+#[expect(clippy::indexing_slicing, reason = "slots and links are the policy's own")]
 mod policy;
 mod read;
 mod redacted;
@@ -56,6 +62,8 @@ mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
+pub use byte_reader::{ByteReader, unzigzag};
+pub use corrupt::Corrupt;
 pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};

@@ -114,18 +114,18 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     };
 
     let folder = request.prefix.rsplit_once('/').map(|(folder, _)| Path::parse(folder)).transpose()?;
-    if !request.delimiter.is_empty() {
+    if request.delimiter.is_empty() {
+        let mut listed = origin.store().list(folder.as_ref());
+        while let Some(meta) = listed.try_next().await? {
+            take(meta.location.to_string(), ListingEntry::Object(meta));
+        }
+    } else {
         let listed = origin.store().list_with_delimiter(folder.as_ref()).await?;
         for meta in listed.objects {
             take(meta.location.to_string(), ListingEntry::Object(meta));
         }
         for prefix in listed.common_prefixes {
             take(format!("{prefix}/"), ListingEntry::Prefix);
-        }
-    } else {
-        let mut listed = origin.store().list(folder.as_ref());
-        while let Some(meta) = listed.try_next().await? {
-            take(meta.location.to_string(), ListingEntry::Object(meta));
         }
     }
 

@@ -128,9 +128,8 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        if tokio::time::timeout(UNTIL_IDLE, at_rest).await.is_err() {
-            panic!("{:?}: {:?}, {} used", self.case, cache.stats(), cache.budget().used());
-        }
+        let reached = tokio::time::timeout(UNTIL_IDLE, at_rest).await.is_ok();
+        assert!(reached, "{:?}: {:?}, {} used", self.case, cache.stats(), cache.budget().used());
     }
 }
 

@@ -10,8 +10,11 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_graph::{
-    AdjacencyOrder, EdgeWrite, Error, FileType, GraphWriteOptions, GraphWriter, Result, VertexWrite,
-    WriteProgress, WrittenGraph,
+    Error, Result,
+    graphar::{
+        AdjacencyOrder, EdgeWrite, FileType, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress,
+        WrittenGraph,
+    },
 };
 use stylobate_storage::{Destination, Durability, Overwrite};
 

@@ -81,12 +81,13 @@ impl ImportedStreamReader {
 
 /// Returns the last error of the stream.
 fn last_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
-    // SAFETY: the stream is not released; the text belongs to it, lives until its next call and is NUL-terminated.
-    let text =
-        stream.get_last_error.map(|get| unsafe { get(stream) }).filter(|text| !text.is_null()).map(|text| {
-            let text = unsafe { CStr::from_ptr(text) };
-            text.to_string_lossy().into_owned()
-        });
+    // SAFETY: the stream is not released.
+    let text = stream.get_last_error.map(|get| unsafe { get(stream) });
+    let text = text.filter(|text| !text.is_null()).map(|text| {
+        // SAFETY: the text belongs to the stream, lives until its next call and is NUL-terminated.
+        let text = unsafe { CStr::from_ptr(text) };
+        text.to_string_lossy().into_owned()
+    });
     ArrowError::CDataInterface(text.unwrap_or_else(|| format!("the stream ended by error {code}")))
 }
 

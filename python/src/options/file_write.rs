@@ -1,7 +1,9 @@
 //! Options of `write_parquet` and `write_orc`.
 
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{DatasetMode, DatasetOptions, FileOptions, OrcOptions, ParquetOptions};
+use stylobate_columnar::{
+    DatasetMode, DatasetOptions, FileOptions, orc::OrcOptions, parquet::ParquetOptions,
+};
 use stylobate_storage::{Durability, Overwrite, SinkKind, SinkOptions};
 
 use super::{

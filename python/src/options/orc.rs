@@ -1,7 +1,7 @@
 //! Options of ORC files.
 
 use pyo3::prelude::*;
-use stylobate_columnar::{OrcColumnOptions, OrcCompression, OrcOptions};
+use stylobate_columnar::orc::{OrcColumnOptions, OrcCompression, OrcOptions};
 
 use crate::{
     errors::ErrorClass,

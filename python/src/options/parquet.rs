@@ -1,7 +1,7 @@
 //! Options of Parquet files.
 
 use pyo3::prelude::*;
-use stylobate_columnar::{
+use stylobate_columnar::parquet::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, SortedBy, StatisticsLevel,
 };
 

@@ -1,6 +1,6 @@
 //! Log entries of a store as Python tuples.
 
-use stylobate_graph::LogEntry;
+use stylobate_graph::store::LogEntry;
 
 /// Version, epoch, commit, milliseconds since 1970, operation, vertices, edges.
 pub(super) type LogEntryTuple = (u64, u64, String, i64, String, u64, u64);

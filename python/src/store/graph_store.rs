@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::Source;
-use stylobate_graph::{CollectOptions, CompactOptions, GraphStore, PrewarmOptions, StoreOptions};
+use stylobate_graph::store::{CollectOptions, CompactOptions, GraphStore, PrewarmOptions, StoreOptions};
 use stylobate_storage::Durability;
 use tokio::sync::Mutex;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use pyo3::{exceptions::PyTypeError, prelude::*};
 use pyo3_arrow::PyArray;
-use stylobate_graph::VertexIds;
+use stylobate_graph::store::VertexIds;
 
 use crate::graph::numbers;
 

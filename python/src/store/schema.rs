@@ -1,7 +1,10 @@
 //! Conversion of store schemas between Rust types and Python tuples.
 
 use pyo3::prelude::*;
-use stylobate_graph::{EdgeType, PropertyType, StoreProperty, StoreSchema, VertexType};
+use stylobate_graph::{
+    PropertyType,
+    store::{EdgeType, StoreProperty, StoreSchema, VertexType},
+};
 
 use crate::errors::ErrorClass;
 

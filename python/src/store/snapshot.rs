@@ -8,7 +8,7 @@ use pyo3::{
 };
 use pyo3_arrow::error::PyArrowResult;
 use stylobate_columnar::Predicate;
-use stylobate_graph::{Error, GraphWriteOptions, Snapshot};
+use stylobate_graph::{Error, graphar::GraphWriteOptions, store::Snapshot};
 use stylobate_storage::{Destination, Overwrite};
 
 use super::{

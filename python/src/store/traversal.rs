@@ -1,7 +1,7 @@
 //! `LocalTraversal`: a prepared traversal, run from any start vertices.
 
 use pyo3::prelude::*;
-use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
+use stylobate_graph::store::{PreparedTraversal, Traversal, VertexIds};
 
 use super::{ids::vertex_ids, snapshot::PyLocalSnapshot, views::answered};
 use crate::{

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use pyo3::prelude::*;
-use stylobate_graph::{EdgeView, Result, VertexView};
+use stylobate_graph::{
+    Result,
+    store::{EdgeView, VertexView},
+};
 
 use super::ids::keys;
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_graph::{BulkLoad, EdgeType, Ends, SchemaChange, StoreSchema, StoreWriter, VertexType};
+use stylobate_graph::store::{BulkLoad, EdgeType, Ends, SchemaChange, StoreSchema, StoreWriter, VertexType};
 use tokio::sync::Mutex;
 
 use super::{

@@ -11,7 +11,7 @@ use arrow::{
 };
 use futures::StreamExt;
 use stylobate_columnar::{Literal, col};
-use stylobate_graph::{Graph, Vertices};
+use stylobate_graph::graphar::{Graph, Vertices};
 
 use crate::failure::usage;
 

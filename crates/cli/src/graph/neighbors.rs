@@ -10,7 +10,10 @@ use arrow::{
 };
 use clap::{Args, ValueEnum};
 use futures::{StreamExt, stream};
-use stylobate_graph::{Direction, Edges, Graph, Vertices};
+use stylobate_graph::{
+    Direction,
+    graphar::{Edges, Graph, Vertices},
+};
 
 use super::{
     free_name::free_name,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::Source;
-use stylobate_graph::{Graph, GraphOptions, Strictness};
+use stylobate_graph::graphar::{Graph, GraphOptions, Strictness};
 use stylobate_storage::ByteSize;
 
 use crate::rows::{open_cache, option};

@@ -10,6 +10,8 @@
 //! In both, the header line is optional, and blank lines and lines that begin with `#` are skipped. In the
 //! objects file the size in bytes may be missing; index 0 is the first object.
 
+#![deny(clippy::indexing_slicing)]
+
 use std::{fmt::Write, fs, path::Path as FilePath, time::Duration};
 
 use anyhow::{Context, Result, bail};
@@ -60,7 +62,11 @@ impl ReplayTrace {
     /// Returns the bytes of the distinct objects requested, as far as their sizes are known.
     pub(super) fn working_set_bytes(&self) -> u64 {
         let mut asked = vec![false; self.objects.len()];
-        self.requests.iter().for_each(|request| asked[request.object] = true);
+        for request in &self.requests {
+            if let Some(asked) = asked.get_mut(request.object) {
+                *asked = true;
+            }
+        }
         let sizes = self.objects.iter().zip(asked).filter(|(_, asked)| *asked);
         sizes.filter_map(|(object, _)| object.size).sum()
     }

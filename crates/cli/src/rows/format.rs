@@ -62,9 +62,10 @@ mod tests {
 
     #[test]
     fn the_extension_tells_the_format_in_any_case() {
+        use WriteFormat::*;
+
         let formats = ["a.CSV", "b/a.jsonl", "a.b.json", "a.feather", "a.arrows"];
         let formats = formats.map(|path| printed_format(Path::new(path)).unwrap());
-        use WriteFormat::*;
         assert_eq!(formats, [Csv, Json, Json, ArrowFile, ArrowStream]);
     }
 

@@ -9,7 +9,7 @@ pub(super) struct SettingFlags(pub(super) Vec<(Setting, String)>);
 
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
-        command.args(Setting::ALL.map(flag))
+        command.args(settings_with_flags().map(flag))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -19,7 +19,7 @@ impl Args for SettingFlags {
 
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = Setting::ALL.into_iter().filter_map(|setting| Some((setting, text(setting, matches)?)));
+        let given = settings_with_flags().filter_map(|setting| Some((setting, text(setting, matches)?)));
         Ok(Self(given.collect()))
     }
 
@@ -27,6 +27,10 @@ impl FromArgMatches for SettingFlags {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+fn settings_with_flags() -> impl Iterator<Item = Setting> {
+    Setting::ALL.into_iter().filter(|setting| setting.has_flag())
 }
 
 fn flag(setting: Setting) -> Arg {

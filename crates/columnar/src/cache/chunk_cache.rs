@@ -179,8 +179,12 @@ impl ChunkCache {
 
         Self {
             chunks: GrantedCache::new(budget, Holder::Chunks, limit, 1 << 20, leaving),
-            files: GrantedCache::new(budget, Holder::Metadata, files, 16 << 10, |_| Default::default()),
-            indexes: GrantedCache::new(budget, Holder::Metadata, indexes, 4 << 10, |_| Default::default()),
+            files: GrantedCache::new(budget, Holder::Metadata, files, 16 << 10, |_| {
+                DefaultLifecycle::default()
+            }),
+            indexes: GrantedCache::new(budget, Holder::Metadata, indexes, 4 << 10, |_| {
+                DefaultLifecycle::default()
+            }),
             limit,
             columns: Mutex::default(),
             state,

@@ -1,55 +1,61 @@
 //! Blocking work of one scan: no more at a time than it has threads, with scratch memory that is reused.
 
-use std::sync::Arc;
+use std::{
+    any::Any,
+    collections::{HashMap, VecDeque},
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use stylobate_storage::run_blocking;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{
+    runtime::{self, Handle},
+    sync::oneshot,
+};
 
 use crate::{Error, Result, parquet::DecodeScratch};
 
-/// Permits for blocking work, and the scratch memory that one decode leaves for the next. Cheap to clone.
+/// A queue of blocking work, and the threads that take it. A thread keeps taking work until none is left: a scan then
+/// costs few wake-ups, and its threads stay on processors of their own. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DecodeWorkers {
-    turns: Arc<Semaphore>,
-    /// At most one for each permit.
-    scratches: Arc<Mutex<Vec<DecodeScratch>>>,
+    threads: usize,
+    state: Arc<Mutex<DecodeWorkersState>>,
+}
+
+/// Work that neither awaits nor waits for other work of the queue.
+type DecodeJob = Box<dyn FnOnce(&mut DecodeScratch) + Send>;
+
+#[derive(Default)]
+struct DecodeWorkersState {
+    /// One per runtime: the threads of a runtime that shuts down leave the work of others alone.
+    queues: HashMap<runtime::Id, DecodeQueue>,
+    /// Scratch memory that threads leave for the next; at most one per thread.
+    scratches: Vec<DecodeScratch>,
+}
+
+#[derive(Default)]
+struct DecodeQueue {
+    jobs: VecDeque<DecodeJob>,
+    /// Number of threads that take jobs.
+    running: usize,
 }
 
 impl DecodeWorkers {
     /// Allows `threads` pieces of work at the same time.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(threads)), scratches: Arc::default() }
+        Self { threads: threads.max(1), state: Arc::default() }
     }
 
-    /// Runs work on a blocking thread as soon as a permit is free. If the future is dropped, work that waits for its
-    /// permit never begins, and other work runs to its end.
+    /// Runs work on a blocking thread of the current runtime, in the order of calls. If the future is dropped, work that
+    /// has not begun is dropped with it, and other work runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let turns = self.turns.clone();
-        let begin = |turn: OwnedSemaphorePermit| {
-            run_blocking(move || {
-                let _until_done = turn;
-                work()
-            })
-        };
-
-        match turns.clone().try_acquire_owned() {
-            Ok(turn) => Ok(begin(turn).await?),
-            // The permit goes to a task rather than to the caller, which may not be polled while others wait.
-            Err(_) => {
-                let waits = tokio::spawn(async move {
-                    let turn = turns.acquire_owned().await;
-                    let turn = turn.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
-                    Ok::<_, Error>(begin(turn).await?)
-                });
-                let done = AbortOnDropHandle::new(waits).await;
-                done.unwrap_or_else(|error| Err(Error::Ended { reason: error.to_string() }))
-            }
-        }
+        self.decode(|_| work()).await
     }
 
     /// Runs work with scratch memory to decode in.
@@ -57,61 +63,231 @@ impl DecodeWorkers {
         &self,
         work: impl FnOnce(&mut DecodeScratch) -> T + Send + 'static,
     ) -> Result<T> {
-        let scratches = self.scratches.clone();
-        self.run(move || {
-            let mut scratch = scratches.lock().pop().unwrap_or_default();
-            let done = work(&mut scratch);
-            scratches.lock().push(scratch);
-            done
-        })
-        .await
+        let (tell, told) = oneshot::channel();
+        let work = Arc::new(Mutex::new(Some(work)));
+        let _withdraw = WithdrawOnDrop(work.clone());
+        self.submit(Box::new(move |scratch| {
+            let Some(work) = take(&work) else { return };
+            let done = catch_unwind(AssertUnwindSafe(|| work(scratch)));
+            if done.is_err() {
+                *scratch = DecodeScratch::default();
+            }
+            // The caller may be gone.
+            let _ = tell.send(done.map_err(|panic| panic_reason(panic.as_ref())));
+        }));
+
+        let ended = |reason| Error::Ended { reason };
+        let done = told.await.map_err(|_| ended("the runtime is shutting down".to_owned()))?;
+        done.map_err(ended)
+    }
+
+    /// Queues a job, and starts a thread for it unless all are running.
+    fn submit(&self, job: DecodeJob) {
+        let runtime = Handle::current().id();
+        let mut state = self.state.lock();
+        let queue = state.queues.entry(runtime).or_default();
+        queue.jobs.push_back(job);
+        if queue.running == self.threads {
+            return;
+        }
+
+        queue.running += 1;
+        drop(state);
+        let thread = DecodeThread { state: self.state.clone(), runtime, is_done: false };
+        drop(run_blocking(move || thread.run()));
     }
 }
 
-impl std::fmt::Debug for DecodeWorkers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DecodeWorkers").field("free", &self.turns.available_permits()).finish_non_exhaustive()
+impl fmt::Debug for DecodeWorkers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodeWorkers").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// Drops work that has not begun together with the future that waits for it: it may hold the bytes of a file.
+struct WithdrawOnDrop<W>(Arc<Mutex<Option<W>>>);
+
+impl<W> Drop for WithdrawOnDrop<W> {
+    fn drop(&mut self) {
+        drop(take(&self.0));
+    }
+}
+
+/// Takes work, which is dropped or run outside of the lock.
+fn take<W>(work: &Mutex<Option<W>>) -> Option<W> {
+    work.lock().take()
+}
+
+fn panic_reason(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a thread that decodes panicked: {}", said.unwrap_or("no reason given"))
+}
+
+/// One of the threads that take jobs.
+struct DecodeThread {
+    state: Arc<Mutex<DecodeWorkersState>>,
+    runtime: runtime::Id,
+    is_done: bool,
+}
+
+impl DecodeThread {
+    fn run(mut self) {
+        let mut scratch = self.state.lock().scratches.pop().unwrap_or_default();
+        loop {
+            let mut state = self.state.lock();
+            let job = state.queues.get_mut(&self.runtime).and_then(|queue| queue.jobs.pop_front());
+            let Some(job) = job else {
+                state.scratches.push(scratch);
+                // Within the same lock, so that a job that arrives from now on starts a thread.
+                state.end_thread(self.runtime);
+                drop(state);
+                self.is_done = true;
+                return;
+            };
+
+            drop(state);
+            job(&mut scratch);
+        }
+    }
+}
+
+impl Drop for DecodeThread {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+
+        // It never ran, since its runtime is shutting down. Callers learn it from their dropped jobs.
+        let lost = self.state.lock().end_thread(self.runtime);
+        drop(lost);
+    }
+}
+
+impl DecodeWorkersState {
+    /// Counts a thread as ended. Returns the jobs that have no thread left.
+    fn end_thread(&mut self, runtime: runtime::Id) -> Option<DecodeQueue> {
+        let queue = self.queues.get_mut(&runtime)?;
+        queue.running = queue.running.saturating_sub(1);
+        if queue.running > 0 { None } else { self.queues.remove(&runtime) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, task::Poll, time::Duration};
+    use std::{
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        task::Poll,
+        time::Duration,
+    };
+
+    use futures::future::join_all;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_waiter_that_is_not_polled_does_not_keep_others_from_a_permit() {
+    /// Occupies the only thread until the sender is used or dropped.
+    async fn occupied() -> (DecodeWorkers, mpsc::Sender<()>) {
         let workers = DecodeWorkers::new(1);
         let (go, gone) = mpsc::channel::<()>();
-        let first = tokio::spawn({
+        let (tell, told) = oneshot::channel();
+        tokio::spawn({
             let workers = workers.clone();
-            async move { workers.run(move || gone.recv().is_ok()).await }
+            async move {
+                let work = move || {
+                    tell.send(()).unwrap();
+                    gone.recv().is_ok()
+                };
+                workers.run(work).await
+            }
         });
-        while workers.turns.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        // It waits for its turn and isn't polled again.
-        let mut second = Box::pin(workers.run(|| 2));
-        assert!(matches!(futures::poll!(&mut second), Poll::Pending));
-        tokio::task::yield_now().await;
-        go.send(()).unwrap();
-        assert!(first.await.unwrap().unwrap());
-        let third = tokio::time::timeout(Duration::from_secs(30), workers.run(|| 3)).await;
-        assert_eq!(third.unwrap().unwrap(), 3);
-        assert_eq!(second.await.unwrap(), 2);
+
+        told.await.unwrap();
+        (workers, go)
+    }
+
+    async fn soon<T>(work: impl Future<Output = Result<T>>) -> T {
+        tokio::time::timeout(Duration::from_secs(30), work).await.unwrap().unwrap()
     }
 
     #[tokio::test]
-    async fn a_dropped_waiter_leaves_the_queue() {
-        let workers = DecodeWorkers::new(1);
-        let turn = workers.turns.clone().acquire_owned().await.unwrap();
-        let mut given_up = Box::pin(workers.run(|| 1));
+    async fn a_waiter_that_is_not_polled_does_not_keep_others_from_a_thread() {
+        let (workers, go) = occupied().await;
+        let mut second = Box::pin(workers.run(|| 2));
+        assert!(matches!(futures::poll!(&mut second), Poll::Pending));
+        go.send(()).unwrap();
+        assert_eq!(soon(workers.run(|| 3)).await, 3);
+        assert_eq!(soon(second).await, 2);
+    }
+
+    #[tokio::test]
+    async fn work_of_a_dropped_waiter_is_dropped_and_never_begins() {
+        let (workers, go) = occupied().await;
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = begun.clone();
+        let mut given_up = Box::pin(workers.run(move || count.fetch_add(1, Ordering::Relaxed)));
         assert!(futures::poll!(&mut given_up).is_pending());
-        tokio::task::yield_now().await;
         drop(given_up);
-        drop(turn);
-        let next = tokio::time::timeout(Duration::from_secs(30), workers.run(|| 2)).await;
-        assert_eq!(next.unwrap().unwrap(), 2);
+        assert_eq!(Arc::strong_count(&begun), 1, "while the only thread is busy");
+
+        drop(go);
+        assert_eq!(soon(workers.run(|| 2)).await, 2);
+        assert_eq!(begun.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_more_work_runs_at_a_time_than_there_are_threads() {
+        let workers = DecodeWorkers::new(3);
+        let running = Arc::new(AtomicUsize::new(0));
+        let works = (0..200).map(|number| {
+            let (workers, running) = (workers.clone(), running.clone());
+            async move {
+                let work = move || {
+                    let at_once = running.fetch_add(1, Ordering::SeqCst) + 1;
+                    std::thread::yield_now();
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    (number, at_once)
+                };
+                soon(workers.run(work)).await
+            }
+        });
+
+        for (expected, (number, at_once)) in join_all(works).await.into_iter().enumerate() {
+            assert_eq!(number, expected);
+            assert!(at_once <= 3, "{at_once} at once");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_the_error_of_its_caller_alone() {
+        let workers = DecodeWorkers::new(1);
+        let error = workers.run(|| panic!("half-way")).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Ended { reason } if reason.ends_with("panicked: half-way")),
+            "{error}"
+        );
+        assert_eq!(soon(workers.run(|| 4)).await, 4);
+    }
+
+    #[test]
+    fn work_of_a_runtime_that_ends_is_answered_and_that_of_another_runs() {
+        let workers = DecodeWorkers::new(1);
+        let others = workers.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (go, gone) = mpsc::channel::<()>();
+        // The only blocking thread of the runtime is busy, so the thread of the queue never starts.
+        runtime.spawn_blocking(move || gone.recv().is_ok());
+        let mut waiting = Box::pin(workers.run(|| 5));
+        runtime.block_on(async { assert!(futures::poll!(&mut waiting).is_pending()) });
+
+        let other = tokio::runtime::Runtime::new().unwrap();
+        assert_eq!(other.block_on(soon(others.run(|| 6))), 6);
+        runtime.shutdown_background();
+        drop(go);
+        let answer = futures::executor::block_on(waiting);
+        // A runtime may run what its blocking threads have queued, or drop it.
+        assert!(matches!(answer, Ok(5) | Err(Error::Ended { .. })), "{answer:?}");
     }
 }

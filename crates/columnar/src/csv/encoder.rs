@@ -39,9 +39,15 @@ impl<W: Write> CsvEncoder<W> {
         Self::with_delimiter(out, schema, b',')
     }
 
-    /// Creates an encoder of fields separated by `delimiter`, and writes a header. The delimiter is an ASCII character,
-    /// neither a quote nor a line end.
+    /// Creates an encoder of fields separated by `delimiter`, and writes a header. The delimiter is a tab or an ASCII
+    /// punctuation mark that occurs in no number, date or time, and is not a quote.
     pub fn with_delimiter(mut out: W, schema: &SchemaRef, delimiter: u8) -> Result<Self> {
+        let is_punctuation = delimiter.is_ascii_punctuation() && !b"\"+-.:".contains(&delimiter);
+        if delimiter != b'\t' && !is_punctuation {
+            let reason = format!("{:?} cannot separate the fields of a CSV file", char::from(delimiter));
+            return Err(Error::Option { column: None, reason });
+        }
+
         let mut text = String::new();
         for (index, field) in schema.fields().iter().enumerate() {
             if index > 0 {
@@ -235,7 +241,7 @@ mod tests {
 
     use arrow::{
         array::{DictionaryArray, Int64Array, ListArray, StringArray},
-        datatypes::{Int8Type, Int32Type},
+        datatypes::{Int8Type, Int32Type, Schema},
     };
 
     use super::*;
@@ -256,6 +262,18 @@ mod tests {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(-3), Some(4)]));
         let written = csv(vec![("text", text), ("a,b", numbers)]);
         assert_eq!(written, "text,\"a,b\"\na,1\n,\n\"\",-3\n\"x, \"\"y\"\"\n\",4\n");
+    }
+
+    #[test]
+    fn a_delimiter_that_values_may_contain_unquoted_is_an_error() {
+        let schema = Arc::new(Schema::empty());
+        for delimiter in [b',', b'\t', b'|', b';'] {
+            assert!(CsvEncoder::with_delimiter(Vec::new(), &schema, delimiter).is_ok());
+        }
+        for delimiter in [b'-', b':', b'.', b'+', b'"', b'\n', b'0', b'a', b' ', 0xe9] {
+            let error = CsvEncoder::with_delimiter(Vec::new(), &schema, delimiter).unwrap_err();
+            assert!(error.to_string().contains("cannot separate the fields"), "{error}");
+        }
     }
 
     #[test]

@@ -148,7 +148,9 @@ impl<R: Read> CsvRecords<R> {
         }
 
         let mut count = read(&mut self.input, &mut self.buffer)?;
-        if !self.has_begun {
+        if self.has_begun {
+            self.unread = 0..count;
+        } else {
             self.has_begun = true;
             while count > 0 && count < BYTE_ORDER_MARK.len() {
                 match read(&mut self.input, self.buffer.get_mut(count..).unwrap_or_default())? {
@@ -160,8 +162,6 @@ impl<R: Read> CsvRecords<R> {
             let has_mark = self.buffer.get(..count).is_some_and(|bytes| bytes.starts_with(BYTE_ORDER_MARK));
             let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
             self.unread = start..count;
-        } else {
-            self.unread = 0..count;
         }
 
         self.bytes_read += count as u64;

@@ -61,13 +61,7 @@ pub(crate) async fn read(
         // A failed read takes precedence over the parser's error, which would be an early end of the text.
         match text.failed.take() {
             Some(failed) => Err(failed.into()),
-            None => parsed.map_err(|reason| Error::Corrupt {
-                object: name,
-                row_group: None,
-                column: None,
-                offset: None,
-                reason,
-            }),
+            None => parsed.map_err(|reason| Error::corrupt(name, reason)),
         }
     };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{FileOptions, Result, TableWriter};
 
-/// Writer of record batches to one file or to a data set. Dropped before it is finished, it leaves no files.
+/// Writer of record batches to one file or to a data set. If it is dropped before it is finished, no files are left.
 #[derive(Debug)]
 pub enum TableOutput {
     /// One file.
@@ -20,9 +20,8 @@ pub enum TableOutput {
 }
 
 impl TableOutput {
-    /// Opens `place`: as the folder of a data set if `dataset` has options of one, which decide about existing files;
-    /// otherwise as one file, which `overwrite` decides about. `name` is used in errors. Must be used within a tokio
-    /// runtime.
+    /// Opens `place`. With `dataset` it is a folder, and the mode of the data set governs existing files; otherwise it is
+    /// one file, governed by `overwrite`. `name` is used in errors. Must be used within a tokio runtime.
     #[boxed]
     pub async fn create(
         sinks: Sinks,

@@ -11,7 +11,11 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use stylobate_storage::{ByteSize, Destination, SinkOptions, Sinks};
 
 use super::*;
-use crate::{ColumnOptions, Error, FileOptions, OrcOptions, ParquetOptions, Result, WriteFormat};
+use crate::{
+    Error, FileOptions, Result, WriteFormat,
+    orc::OrcOptions,
+    parquet::{ColumnOptions, ParquetOptions},
+};
 
 async fn new(
     folder: &Path,
@@ -230,7 +234,8 @@ async fn a_file_of_a_single_write_is_no_part_of_a_data_set() {
 
     let sink = sinks.file(&name, stylobate_storage::Overwrite::Refuse).await.unwrap();
     // The schema of rows from a data set carries its mark.
-    let mut single = crate::ParquetWriter::new(sink, "x", schema, ParquetOptions::default()).unwrap();
+    let mut single =
+        crate::parquet::ParquetWriter::new(sink, "x", schema, ParquetOptions::default()).unwrap();
     single.write(&batch).await.unwrap();
     single.finish().await.unwrap();
     let files = ParquetOptions::default();

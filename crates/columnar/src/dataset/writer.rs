@@ -10,7 +10,8 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_recursion::async_recursion as boxed;
-use stylobate_storage::{ByteSize, Destination, FileSet, Overwrite, Sinks};
+use stylobate_storage::{ByteSize, Destination, FileSet, Overwrite, Sinks, without_credentials};
+use tracing::{Instrument, Span, field::Empty};
 
 use super::{
     options::{DatasetMode, DatasetOptions},
@@ -33,7 +34,7 @@ const SHARE: u64 = 8;
 /// use std::sync::Arc;
 ///
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-/// use stylobate_columnar::{DatasetMode, DatasetOptions, DatasetWriter, ParquetOptions};
+/// use stylobate_columnar::{DatasetMode, DatasetOptions, DatasetWriter, parquet::ParquetOptions};
 /// use stylobate_storage::{Destination, SinkOptions, Sinks};
 ///
 /// # #[tokio::main]
@@ -82,6 +83,7 @@ pub struct DatasetWriter {
     written: Written,
     /// Set if rows may be lost: a write failed, or was dropped before its end.
     is_broken: bool,
+    span: Span,
 }
 
 /// A file that is being written.
@@ -126,7 +128,15 @@ impl DatasetWriter {
         // Unsupported types and options fail early.
         files.check(&name, partitions.schema())?;
 
-        let (set, unique) = open_set(sinks, base, *mode).await?;
+        let span = tracing::debug_span!(
+            "write_dataset",
+            folder = without_credentials(&name),
+            columns = schema.fields().len(),
+            files = Empty,
+            rows = Empty,
+            bytes = Empty,
+        );
+        let (set, unique) = open_set(sinks, base, *mode).instrument(span.clone()).await?;
         Ok(Self {
             set,
             name,
@@ -143,6 +153,7 @@ impl DatasetWriter {
             rows: 0,
             written: Written::default(),
             is_broken: false,
+            span,
         })
     }
 
@@ -165,10 +176,8 @@ impl DatasetWriter {
         promised::check(batch, &self.schema)
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), &reason))?;
 
-        for (folder, rows) in self.partitions.split(batch)? {
-            self.append(&folder, &rows).await?;
-            self.fit_memory().await?;
-        }
+        let span = self.span.clone();
+        self.append_all(batch).instrument(span).await?;
         self.rows += batch.num_rows() as u64;
         self.is_broken = false;
         Ok(())
@@ -177,7 +186,12 @@ impl DatasetWriter {
     /// Completes and publishes all files. Without any row, there is one file without rows, or none if there are
     /// folders. Then the files of earlier writes are removed, depending on the mode.
     #[boxed]
-    pub async fn finish(mut self) -> Result<WrittenDataset> {
+    pub async fn finish(self) -> Result<WrittenDataset> {
+        let span = self.span.clone();
+        self.publish().instrument(span).await
+    }
+
+    async fn publish(mut self) -> Result<WrittenDataset> {
         self.check()?;
         let has_folders = self.partitions.schema().fields().len() < self.schema.fields().len();
         if !has_folders && self.numbers.is_empty() {
@@ -194,7 +208,9 @@ impl DatasetWriter {
         let old = replaced_files(&self.set, self.mode, &folders).await?;
         let mut files = self.set.publish_instead_of(old).await?;
         files.sort_unstable();
-        Ok(WrittenDataset { written: self.written, files })
+        let written = self.written;
+        self.span.record("files", files.len()).record("rows", written.rows).record("bytes", written.bytes);
+        Ok(WrittenDataset { written, files })
     }
 
     fn check(&self) -> Result<()> {
@@ -208,6 +224,14 @@ impl DatasetWriter {
     fn unwritable(&self, column: Option<&str>, reason: &str) -> Error {
         let column = column.map(str::to_owned);
         Error::Unwritable { object: self.name.clone(), column, reason: reason.to_owned() }
+    }
+
+    async fn append_all(&mut self, batch: &RecordBatch) -> Result<()> {
+        for (folder, rows) in self.partitions.split(batch)? {
+            self.append(&folder, &rows).await?;
+            self.fit_memory().await?;
+        }
+        Ok(())
     }
 
     async fn append(&mut self, folder: &Arc<str>, batch: &RecordBatch) -> Result<()> {

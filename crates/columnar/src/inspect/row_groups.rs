@@ -32,7 +32,7 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         tail.len().checked_sub(FOOTER_SIZE).and_then(|start| FooterTail::try_from(tail.get(start..)?).ok());
     let footer_size = footer.map(|footer| (footer.metadata_length() + FOOTER_SIZE) as u64);
     let Some(footer_size) = footer_size.filter(|footer| *footer <= object.meta().size) else {
-        return Err(corrupt(&name, "the footer is longer than the file"));
+        return Err(Error::corrupt(&name, "the footer is longer than the file"));
     };
 
     let metadata = match read(object, tail.clone()).await {
@@ -44,13 +44,13 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
 
     // The parquet crate may panic over values that no writer would have written.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
-        .unwrap_or_else(|reason| Err(corrupt(&name, reason)))
+        .unwrap_or_else(|reason| Err(Error::corrupt(&name, reason)))
 }
 
 async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
     let name = object.name();
     let size = object.meta().size;
-    let wrong = |error: ParquetError| corrupt(&name, error);
+    let wrong = |error: ParquetError| Error::corrupt(&name, error.to_string());
     let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
     let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
     let decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
@@ -58,14 +58,14 @@ async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
     decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
 
     loop {
-        let decoded = guarded(|| decoder.try_decode()).map_err(|reason| corrupt(&name, reason))?;
+        let decoded = guarded(|| decoder.try_decode()).map_err(|reason| Error::corrupt(&name, reason))?;
         match decoded.map_err(wrong)? {
             DecodeResult::Data(metadata) => return Ok(metadata),
             DecodeResult::NeedsData(ranges) => {
                 let bytes = object.read(&ranges).await?;
                 decoder.push_ranges(ranges, bytes).map_err(wrong)?;
             }
-            DecodeResult::Finished => return Err(corrupt(&name, "the footer has no end")),
+            DecodeResult::Finished => return Err(Error::corrupt(&name, "the footer has no end")),
         }
     }
 }
@@ -82,7 +82,7 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
 
     for (number, group) in metadata.row_groups().iter().enumerate() {
         if group.num_columns() != leaves.len() {
-            return Err(corrupt(object, format!("row group {number} does not fit the schema")));
+            return Err(Error::corrupt(object, format!("row group {number} does not fit the schema")));
         }
 
         let mut chunks = Vec::with_capacity(leaves.len());
@@ -245,9 +245,4 @@ fn codec(chunk: &ColumnChunkMetaData) -> String {
 
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
-}
-
-fn corrupt(object: &str, reason: impl ToString) -> Error {
-    let reason = reason.to_string();
-    Error::Corrupt { object: object.to_owned(), row_group: None, column: None, offset: None, reason }
 }

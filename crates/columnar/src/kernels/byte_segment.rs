@@ -7,6 +7,7 @@ use arrow::{
     buffer::{BooleanBuffer, NullBuffer},
     datatypes::DataType,
 };
+use stylobate_storage::Corrupt;
 
 use crate::kernels::utf8::{Utf8Offsets, Utf8Values};
 
@@ -36,10 +37,6 @@ pub(crate) fn split_plain<'v>(plain: &mut &'v [u8]) -> Option<(&'v [u8], usize)>
     Some((behind, length))
 }
 
-pub(crate) fn ends_early() -> String {
-    "a page of values ends early".to_owned()
-}
-
 impl ByteSegment {
     /// Placeholder of a null among the appended values.
     pub(crate) const NULL: (&'static [u8], usize) = (&[0; SHORT], 0);
@@ -61,8 +58,8 @@ impl ByteSegment {
     pub(crate) fn append<'v>(
         &mut self,
         count: usize,
-        mut next: impl FnMut() -> Result<Option<(&'v [u8], usize)>, String>,
-    ) -> Result<usize, String> {
+        mut next: impl FnMut() -> Result<Option<(&'v [u8], usize)>, Corrupt>,
+    ) -> Result<usize, Corrupt> {
         let mut ends = [0; TOGETHER];
         let mut left = count;
         let mut is_last = false;
@@ -99,9 +96,9 @@ impl ByteSegment {
     }
 
     /// Returns the end offset of the values after `more` bytes.
-    fn end(&self, more: usize) -> Result<i32, String> {
+    fn end(&self, more: usize) -> Result<i32, Corrupt> {
         let end = self.text.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
-        end.ok_or_else(|| "more than 2 GiB of values in one array".to_owned())
+        Ok(end.ok_or("more than 2 GiB of values in one array")?)
     }
 
     /// Marks the next rows as valid or null. Must be called before they are appended.
@@ -122,7 +119,7 @@ impl ByteSegment {
     }
 
     /// Returns the rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8.
-    pub(crate) fn into_array(self, data_type: &DataType) -> Result<ArrayRef, String> {
+    pub(crate) fn into_array(self, data_type: &DataType) -> Result<ArrayRef, Corrupt> {
         let offsets = self.offsets.into_buffer();
         let nulls = self.validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);

@@ -17,15 +17,13 @@ use arrow::{
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, UInt8Type, UInt16Type, UInt32Type},
     util::bit_iterator::BitSliceIterator,
 };
+use stylobate_storage::{ByteReader, Corrupt};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod views;
 
 pub(crate) use self::views::{ViewTables, string_views};
-
-/// Reason why codes are invalid; the caller adds their origin.
-pub(crate) type InvalidCodeReason = &'static str;
 
 /// Integer type of codes.
 pub(crate) trait DictionaryCode: ArrowNativeType + Ord + From<u8> {
@@ -120,8 +118,8 @@ impl<T: DictionaryCode> Codes<T> {
     fn append_checked(
         &mut self,
         values: usize,
-        append: impl FnOnce(&mut Vec<T>) -> Result<(), InvalidCodeReason>,
-    ) -> Result<(), InvalidCodeReason> {
+        append: impl FnOnce(&mut Vec<T>) -> Result<(), Corrupt>,
+    ) -> Result<(), Corrupt> {
         struct UncheckedCodes<'a, T> {
             codes: &'a mut Vec<T>,
             before: usize,
@@ -176,19 +174,15 @@ impl<T: DictionaryCode> Codes<T> {
     }
 
     /// Returns a dictionary array. Fails if there are too few values.
-    pub(crate) fn into_array(
-        self,
-        nulls: Option<NullBuffer>,
-        values: ArrayRef,
-    ) -> Result<ArrayRef, InvalidCodeReason> {
+    pub(crate) fn into_array(self, nulls: Option<NullBuffer>, values: ArrayRef) -> Result<ArrayRef, Corrupt> {
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != self.codes.len()) {
-            return Err("as many codes as rows are needed");
+            return Err("as many codes as rows are needed".into());
         }
 
         let all_null =
             nulls.as_ref().map_or(self.codes.is_empty(), |nulls| nulls.null_count() == nulls.len());
         if !all_null && self.limit.max(1) > values.len() {
-            return Err("a code beyond the dictionary");
+            return Err("a code beyond the dictionary".into());
         }
         let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(self.codes), nulls);
         // SAFETY: every code is less than the number of values, or every row is null.
@@ -204,9 +198,9 @@ pub(crate) fn append_hybrid<T: DictionaryCode>(
     count: usize,
     values: usize,
     codes: &mut Codes<T>,
-) -> Result<(), InvalidCodeReason> {
+) -> Result<(), Corrupt> {
     if width > 32 {
-        return Err("codes of more than 32 bits");
+        return Err("codes of more than 32 bits".into());
     }
     // A code that is wider than `T` would lose bits.
     let values = values.min(1_usize.checked_shl(u32::from(T::BITS)).unwrap_or(usize::MAX));
@@ -215,26 +209,26 @@ pub(crate) fn append_hybrid<T: DictionaryCode>(
 
 /// Appends codes. After an error, the appended codes are unspecified.
 fn append_runs<T: DictionaryCode>(
-    mut data: &[u8],
+    data: &[u8],
     width: u8,
     count: usize,
     values: usize,
     out: &mut Vec<T>,
-) -> Result<(), InvalidCodeReason> {
+) -> Result<(), Corrupt> {
+    let mut data = ByteReader::new(data);
     let mut left = count;
     while left > 0 {
-        let header = read_varint(&mut data).ok_or("a run of codes has no header")?;
+        let header = data.varint()?.ok_or("a run of codes has no header")?;
         let length = (header >> 1) as usize;
         if header & 1 == 0 {
             let bytes = usize::from(width).div_ceil(8);
-            let (value, rest) = data.split_at_checked(bytes).ok_or("a run of codes has no value")?;
-            data = rest;
+            let value = data.take(bytes).ok_or("a run of codes has no value")?;
             let value = value.iter().rev().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
             if length == 0 {
-                return Err("a run of no codes");
+                return Err("a run of no codes".into());
             }
             if value as usize >= values {
-                return Err("a code beyond the dictionary");
+                return Err("a code beyond the dictionary".into());
             }
 
             let taken = length.min(left);
@@ -243,34 +237,19 @@ fn append_runs<T: DictionaryCode>(
         } else {
             let taken = length.checked_mul(8).ok_or("a run of codes is too long")?.min(left);
             let needed = (taken * usize::from(width)).div_ceil(8);
-            if taken == 0 || data.len() < needed {
-                return Err("packed codes end early");
+            if taken == 0 || data.rest().len() < needed {
+                return Err("packed codes end early".into());
             }
 
             // The bytes after the run are passed as well: vectors may load them, but do not use them.
-            append_packed(data, width, taken, values, out)?;
-            let bytes = length.saturating_mul(usize::from(width)).min(data.len());
-            data = data.get(bytes..).unwrap_or_default();
+            append_packed(data.rest(), width, taken, values, out)?;
+            // The last run may lack the bytes of its unused codes.
+            data.take(length.saturating_mul(usize::from(width)).min(data.rest().len()));
             left -= taken;
         }
     }
 
     Ok(())
-}
-
-/// Reads a number of seven bits a byte, the lowest first.
-pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
-    let mut value = 0_u32;
-    for shift in (0..35).step_by(7) {
-        let (byte, rest) = data.split_first()?;
-        *data = rest;
-        value |= u32::from(byte & 0x7f).checked_shl(shift)?;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-
-    None
 }
 
 fn append_packed<T: DictionaryCode>(
@@ -279,7 +258,7 @@ fn append_packed<T: DictionaryCode>(
     count: usize,
     values: usize,
     out: &mut Vec<T>,
-) -> Result<(), InvalidCodeReason> {
+) -> Result<(), Corrupt> {
     let most = if width == 0 {
         out.resize(out.len() + count, T::from(0));
         0
@@ -293,7 +272,7 @@ fn append_packed<T: DictionaryCode>(
         most as usize
     };
 
-    if most < values { Ok(()) } else { Err("a code beyond the dictionary") }
+    if most < values { Ok(()) } else { Err("a code beyond the dictionary".into()) }
 }
 
 #[cfg(target_arch = "x86_64")]

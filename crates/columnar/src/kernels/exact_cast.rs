@@ -286,7 +286,7 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
             let at = start as usize + at;
             Inexact::Row(offsets.partition_point(|offset| *offset as usize <= at).saturating_sub(1))
         }
-        other => other,
+        inexact @ Inexact::Type(_) => inexact,
     })?;
 
     let offsets = OffsetBuffer::from_lengths(lists.offsets().lengths());

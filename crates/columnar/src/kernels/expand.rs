@@ -6,6 +6,7 @@ use arrow::{
     compute::{CastOptions, cast, cast_with_options, take},
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type},
 };
+use stylobate_storage::Corrupt;
 
 use crate::{Error, Result, kernels::byte_segment::ByteSegment};
 
@@ -120,7 +121,7 @@ fn expanded<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     let average = bytes.len() as f64 / values.len().max(1) as f64;
     let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
     segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
-    let lost = || "a code beyond the dictionary".to_owned();
+    let lost = || Corrupt::from("a code beyond the dictionary");
     let value = |key: &K::Native| {
         let at = key.as_usize();
         let start = offsets.get(at)?.as_usize();

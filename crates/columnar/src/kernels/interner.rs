@@ -38,7 +38,7 @@ thread_local! {
 
 /// Distinct values, and their codes: the positions in the order of first appearance.
 ///
-/// It holds less than 2^32 values of less than 4 GiB in all.
+/// It holds fewer than 2^32 values, of less than 4 GiB in total.
 #[derive(Debug, Default)]
 pub struct ValueInterner {
     /// Bytes of the values, with gaps so that none spans more cache lines than it must.

@@ -4,6 +4,8 @@
 //! little longer than the output. The speed depends on how soon the processor knows the position of the next tag: a
 //! copy and the literal after it are decoded as one while most tags come in such pairs.
 
+use stylobate_storage::{ByteReader, Corrupt};
+
 /// Bytes of the buffer after the output.
 pub(crate) const SLACK: usize = PAIR;
 /// Bytes copied at once: the longest copy of a tag, and the longest literal whose length is in the tag.
@@ -19,6 +21,11 @@ const WORTH_IT: usize = 3;
 const PIECE: usize = 128 << 10;
 /// Maximum bytes of a decompressed block.
 const MAX_BYTES: u64 = u32::MAX as u64;
+/// Maximum bytes of the length before a block.
+const MAX_LENGTH: usize = 5;
+
+const LONGER: &str = "a snappy block that is longer than it says";
+const EARLY: &str = "a snappy block ends early";
 
 /// Decoded tag of a copy. It is looked up, since the processor cannot predict the form of a copy.
 #[derive(Clone, Copy, Default)]
@@ -51,7 +58,7 @@ const fn copies() -> [SnappyCopy; 256] {
 }
 
 /// Returns the decompressed length of a block.
-pub(crate) fn length(from: &[u8]) -> Result<usize, String> {
+pub(crate) fn length(from: &[u8]) -> Result<usize, Corrupt> {
     Ok(header(from)?.0)
 }
 
@@ -64,19 +71,11 @@ pub(crate) fn stored(from: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the decompressed length, and the tags after it.
-fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
-    let wrong = || "a snappy block without a length".to_owned();
-    let mut length = 0_u64;
-    for (at, byte) in from.iter().take(5).enumerate() {
-        length |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            let tags = from.get(at + 1..).unwrap_or_default();
-            let length = usize::try_from(length).ok().filter(|_| length <= MAX_BYTES);
-            return length.map(|length| (length, tags)).ok_or_else(wrong);
-        }
-    }
-
-    Err(wrong())
+fn header(from: &[u8]) -> Result<(usize, &[u8]), Corrupt> {
+    let mut block = ByteReader::new(from);
+    let length = block.varint()?.filter(|length| *length <= MAX_BYTES && block.offset() <= MAX_LENGTH);
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    Ok((length.ok_or("a snappy block without a length")?, block.rest()))
 }
 
 /// Decompresses a block and returns the length of the output. `into` has [`SLACK`] bytes more. `made` gets all output
@@ -84,30 +83,23 @@ fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
 pub(crate) fn decompress(
     from: &[u8],
     into: &mut [u8],
-    mut made: impl FnMut(&[u8]) -> Result<(), String>,
-) -> Result<usize, String> {
+    mut made: impl FnMut(&[u8]) -> Result<(), Corrupt>,
+) -> Result<usize, Corrupt> {
     let (length, tags) = header(from)?;
     if into.len() < length.saturating_add(SLACK) {
-        return Err(longer());
+        return Err(LONGER.into());
     }
 
     let mut at = SnappyCursor { tags, done: 0 };
     while !at.tags.is_empty() {
         // Every copy may write a whole block: this keeps the next one within the buffer.
-        at = take(at, into, length.min(at.done + PIECE))?;
+        let piece = take(at, into, length.min(at.done + PIECE));
+        at = piece.map_err(|corrupt| corrupt.within((from.len() - at.tags.len()) as u64))?;
         let done = into.get(..at.done).filter(|done| done.len() <= length);
-        made(done.ok_or_else(longer)?)?;
+        made(done.ok_or(LONGER)?)?;
     }
 
-    if at.done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
-}
-
-fn longer() -> String {
-    "a snappy block that is longer than it says".to_owned()
-}
-
-fn early() -> String {
-    "a snappy block ends early".to_owned()
+    if at.done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".into()) }
 }
 
 /// Position in a block.
@@ -119,20 +111,26 @@ struct SnappyCursor<'f> {
     done: usize,
 }
 
-/// Decodes tags until the output exceeds `until` bytes or no tag is left.
-fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<SnappyCursor<'f>, String> {
+/// Decodes tags until the output exceeds `until` bytes or no tag is left. The offset of an error is counted from the
+/// first of them.
+fn take<'f>(mut at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> Result<SnappyCursor<'f>, Corrupt> {
+    let start = at.tags.len();
+    let located = |at: SnappyCursor<'_>| {
+        let offset = (start - at.tags.len()) as u64;
+        move |reason: &'static str| Corrupt::new(reason).at(offset)
+    };
     let mut tries = TRIES * WORTH_IT;
     while tries > 0 && at.done <= until && !at.tags.is_empty() {
         let taken;
         (at, taken) = pairs(at, into, until);
         tries = (tries + taken).min(TRIES * WORTH_IT).saturating_sub(WORTH_IT);
         if at.done <= until {
-            at = tag(at, into)?;
+            at = tag(at, into).map_err(located(at))?;
         }
     }
 
     while at.done <= until && !at.tags.is_empty() {
-        at = tag(at, into)?;
+        at = tag(at, into).map_err(located(at))?;
     }
 
     Ok(at)
@@ -179,9 +177,9 @@ fn pairs<'f>(at: SnappyCursor<'f>, into: &mut [u8], until: usize) -> (SnappyCurs
     (SnappyCursor { tags, done }, pairs)
 }
 
-/// Decodes one tag.
+/// Decodes one tag. The error is the reason alone, to keep the result small.
 #[inline(always)]
-fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, String> {
+fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, &'static str> {
     let SnappyCursor { tags, done } = at;
     let Some((tag, behind)) = tags.split_first() else { return Ok(at) };
 
@@ -192,12 +190,12 @@ fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, St
             && let Some(to) = into.get_mut(done..).and_then(|to| to.first_chunk_mut::<BLOCK>()) =>
         {
             *to = *block;
-            (behind.get(bits + 1..).ok_or_else(early)?, bits + 1)
+            (behind.get(bits + 1..).ok_or(EARLY)?, bits + 1)
         }
         0 => {
-            let (literal, behind) = long_literal(bits, behind).ok_or_else(early)?;
+            let (literal, behind) = long_literal(bits, behind).ok_or(EARLY)?;
             let to = into.get_mut(done..).and_then(|to| to.get_mut(..literal.len()));
-            to.ok_or_else(early)?.copy_from_slice(literal);
+            to.ok_or(EARLY)?.copy_from_slice(literal);
             (behind, literal.len())
         }
         kind => {
@@ -207,7 +205,7 @@ fn tag<'f>(at: SnappyCursor<'f>, into: &mut [u8]) -> Result<SnappyCursor<'f>, St
                 None => behind.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
             };
 
-            let behind = behind.get(1 << kind >> 1..).ok_or_else(early)?;
+            let behind = behind.get(1 << kind >> 1..).ok_or(EARLY)?;
             let offset = (word & copy.mask | u32::from(copy.high) << 8) as usize;
             let source = done.checked_sub(offset).filter(|_| offset > 0);
             let source = source.ok_or("a snappy block that copies what is not there")?;
@@ -271,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    fn decompressed(from: &[u8], room: usize) -> Result<Vec<u8>, String> {
+    fn decompressed(from: &[u8], room: usize) -> Result<Vec<u8>, Corrupt> {
         let mut into = vec![0; room + SLACK];
         let made = decompress(from, &mut into, |_| Ok(()))?;
         into.truncate(made);
@@ -347,6 +345,8 @@ mod tests {
         }
 
         assert_eq!(decompressed(&[0], 0).unwrap(), b"");
+        assert_eq!(decompressed(&[4, 1, 1], 64).unwrap_err().offset, Some(1));
+        assert_eq!(decompressed(&[8, 3 << 2, 1, 2, 3, 4, 1, 0], 64).unwrap_err().offset, Some(6));
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use arrow::{
     array::StringArray,
     buffer::{Buffer, NullBuffer, OffsetBuffer},
 };
+use stylobate_storage::Corrupt;
 
 /// Offsets of strings. Added offsets are checked at once, while they are in the processor's cache.
 pub(crate) struct Utf8Offsets {
@@ -37,12 +38,12 @@ impl Utf8Offsets {
     /// # Errors
     ///
     /// Fails, and appends nothing, if a string ends before it begins.
-    pub(crate) fn extend(&mut self, ends: &[i32]) -> Result<(), String> {
+    pub(crate) fn extend(&mut self, ends: &[i32]) -> Result<(), Corrupt> {
         let last = self.offsets.last().copied().unwrap_or_default();
         let later = ends.get(1..).unwrap_or_default();
         let ascend = ends.iter().zip(later).fold(true, |all, (before, end)| all & (before <= end));
         if !ascend || ends.first().is_some_and(|first| *first < last) {
-            return Err("a string that ends before it begins".to_owned());
+            return Err("a string that ends before it begins".into());
         }
         self.offsets.extend_from_slice(ends);
         Ok(())
@@ -89,8 +90,8 @@ impl Utf8Values {
     pub(crate) fn extend_blocks<'b, const BLOCK: usize>(
         &mut self,
         ends: &mut [i32],
-        mut next: impl FnMut() -> Result<Option<(&'b [u8; BLOCK], usize)>, String>,
-    ) -> Result<usize, String> {
+        mut next: impl FnMut() -> Result<Option<(&'b [u8; BLOCK], usize)>, Corrupt>,
+    ) -> Result<usize, Corrupt> {
         let start = self.bytes.len();
         self.bytes.reserve(ends.len() * BLOCK);
         let mut length = start;
@@ -126,7 +127,7 @@ impl Utf8Values {
         self,
         offsets: OffsetBuffer<i32>,
         nulls: Option<NullBuffer>,
-    ) -> Result<StringArray, String> {
+    ) -> Result<StringArray, Corrupt> {
         let end = offsets.last().map(|end| usize::try_from(*end));
         let within = end.is_some_and(|end| end.is_ok_and(|end| end <= self.bytes.len()));
         let nulls_fit = nulls.as_ref().is_none_or(|nulls| nulls.len() + 1 == offsets.len());
@@ -136,7 +137,7 @@ impl Utf8Values {
             return Ok(unsafe { StringArray::new_unchecked(offsets, self.into_bytes(), nulls) });
         }
 
-        StringArray::try_new(offsets, self.into_bytes(), nulls).map_err(|error| error.to_string())
+        Ok(StringArray::try_new(offsets, self.into_bytes(), nulls).map_err(|error| error.to_string())?)
     }
 }
 
@@ -144,7 +145,7 @@ impl Utf8Values {
 mod tests {
     use super::*;
 
-    fn strings(offsets: &[i32], parts: &[&[u8]], nulls: Option<NullBuffer>) -> Result<StringArray, String> {
+    fn strings(offsets: &[i32], parts: &[&[u8]], nulls: Option<NullBuffer>) -> Result<StringArray, Corrupt> {
         let mut text = Utf8Values::default();
         parts.iter().for_each(|part| text.extend(part));
         text.into_strings(OffsetBuffer::new(offsets.to_vec().into()), nulls)
@@ -175,7 +176,7 @@ mod tests {
         assert!(
             text.extend_blocks(&mut ends, || Ok(None::<(&[u8; 4], usize)>)).is_ok_and(|blocks| blocks == 0)
         );
-        assert!(text.extend_blocks::<4>(&mut ends, || Err("no more".to_owned())).is_err());
+        assert!(text.extend_blocks::<4>(&mut ends, || Err("no more".into())).is_err());
         assert!(text.is_ascii);
         assert_eq!(text.extend_blocks(&mut ends, || Ok(Some((b"\xffbcd", 1)))).unwrap(), 3);
         assert!(!text.is_ascii);

@@ -63,7 +63,7 @@ pub(super) fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<
     for range in ranges {
         match merged.last_mut() {
             Some(last) if range.start <= last.end.saturating_add(MERGE_GAP) => {
-                last.end = last.end.max(range.end)
+                last.end = last.end.max(range.end);
             }
             _ => merged.push(range),
         }

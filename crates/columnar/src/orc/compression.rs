@@ -1,6 +1,6 @@
 //! Decompresses single chunks, into no more bytes than the file allows a chunk to have.
 
-pub(super) mod lzo;
+pub(crate) mod lzo;
 
 use std::{
     cell::RefCell,
@@ -9,6 +9,7 @@ use std::{
 
 use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
+use stylobate_storage::Corrupt;
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
 use super::fault::OrcReadError;
@@ -80,11 +81,11 @@ impl OrcCodec {
         }
         // A panic of a codec on unforeseen bytes must not end the process.
         catch_unwind(AssertUnwindSafe(|| self.run(chunk, room, at)))
-            .unwrap_or_else(|_| Err("the decompressor failed".to_owned()))
+            .unwrap_or_else(|_| Err("the decompressor failed".into()))
             .map_err(|reason| OrcReadError::corrupt(format!("{:?}: {reason}", self.kind)))
     }
 
-    fn run(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, String> {
+    fn run(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, Corrupt> {
         match self.kind {
             OrcCodecKind::Zlib => {
                 let most = self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64);
@@ -97,7 +98,7 @@ impl OrcCodec {
             OrcCodecKind::Lzo => lzo::decompress(chunk, space(room, at, self.block)),
             OrcCodecKind::Lz4 => {
                 let out = space(room, at, self.block);
-                lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())
+                Ok(lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())?)
             }
             OrcCodecKind::Zstd => {
                 // A frame usually states its length.
@@ -112,8 +113,12 @@ impl OrcCodec {
         }
     }
 
-    fn fits(self, len: usize) -> Result<usize, String> {
-        if len <= self.block { Ok(len) } else { Err(format!("{len} bytes where {} is the most", self.block)) }
+    fn fits(self, len: usize) -> Result<usize, Corrupt> {
+        if len <= self.block {
+            Ok(len)
+        } else {
+            Err(format!("{len} bytes where {} is the most", self.block).into())
+        }
     }
 }
 
@@ -139,22 +144,22 @@ struct OrcDecompressorCache {
 }
 
 impl OrcDecompressorCache {
-    fn unpack(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    fn unpack(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
         let decompressor = match self.zstd.take() {
             Some(known) => known,
             None => zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?,
         };
         let decompressor = self.zstd.insert(decompressor);
-        decompressor.decompress_to_buffer(chunk, out).map_err(|error| error.to_string())
+        Ok(decompressor.decompress_to_buffer(chunk, out).map_err(|error| error.to_string())?)
     }
 
-    fn inflate(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    fn inflate(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
         let inflate = self.inflate.get_or_insert_with(|| Decompress::new(false));
         inflate.reset(false);
         match inflate.decompress(chunk, out, FlushDecompress::Finish) {
             Ok(Status::StreamEnd) => Ok(inflate.total_out() as usize),
-            Ok(_) => Err("the chunk does not end, or is too long".to_owned()),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => Err("the chunk does not end, or is too long".into()),
+            Err(error) => Err(error.to_string().into()),
         }
     }
 }

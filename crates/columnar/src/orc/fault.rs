@@ -1,16 +1,17 @@
 //! Errors of corrupt bytes: raised by decoders, and located by callers that know the column and offset.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
+
+use stylobate_storage::Corrupt;
 
 use crate::Error;
 
-/// Reason without its object and stripe.
+/// Corrupt bytes, or bytes of a feature that cannot be read, without their object and stripe.
 #[derive(Debug)]
 pub(super) struct OrcReadError {
     kind: OrcReadErrorKind,
-    reason: String,
+    corrupt: Corrupt,
     column: Option<Arc<str>>,
-    offset: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +21,12 @@ enum OrcReadErrorKind {
 }
 
 impl OrcReadError {
-    pub(super) fn corrupt(reason: impl Into<String>) -> Self {
-        Self { kind: OrcReadErrorKind::Corrupt, reason: reason.into(), column: None, offset: None }
+    pub(super) fn corrupt(corrupt: impl Into<Corrupt>) -> Self {
+        Self { kind: OrcReadErrorKind::Corrupt, corrupt: corrupt.into(), column: None }
     }
 
-    pub(super) fn unsupported(reason: impl Into<String>) -> Self {
-        Self { kind: OrcReadErrorKind::Unsupported, reason: reason.into(), column: None, offset: None }
+    pub(super) fn unsupported(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: OrcReadErrorKind::Unsupported, corrupt: Corrupt::new(reason), column: None }
     }
 
     pub(super) fn encrypted() -> Self {
@@ -40,14 +41,13 @@ impl OrcReadError {
 
     /// Prefixes the reason with the part of the file.
     pub(super) fn prefixed(mut self, part: &str) -> Self {
-        self.reason.insert_str(0, ": ");
-        self.reason.insert_str(0, part);
+        self.corrupt.reason = format!("{part}: {}", self.corrupt.reason).into();
         self
     }
 
     /// Sets the offset of the bytes in the object, unless it is set already.
     pub(super) fn at(mut self, offset: Option<u64>) -> Self {
-        self.offset = self.offset.or(offset);
+        self.corrupt.offset = self.corrupt.offset.or(offset);
         self
     }
 
@@ -55,11 +55,17 @@ impl OrcReadError {
     pub(super) fn into_error(self, object: &str, stripe: Option<usize>) -> Error {
         let object = object.to_owned();
         let column = self.column.map(|column| column.to_string());
+        let Corrupt { offset, reason } = self.corrupt;
+        let reason = reason.into_owned();
         match self.kind {
-            OrcReadErrorKind::Corrupt => {
-                Error::Corrupt { object, row_group: stripe, column, offset: self.offset, reason: self.reason }
-            }
-            OrcReadErrorKind::Unsupported => Error::Unsupported { object, column, reason: self.reason },
+            OrcReadErrorKind::Corrupt => Error::Corrupt { object, row_group: stripe, column, offset, reason },
+            OrcReadErrorKind::Unsupported => Error::Unsupported { object, column, reason },
         }
+    }
+}
+
+impl From<Corrupt> for OrcReadError {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::corrupt(corrupt)
     }
 }

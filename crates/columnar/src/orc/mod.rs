@@ -1,12 +1,10 @@
-//! ORC files: tails, stripe footers, and the decoding of stripes into Arrow arrays.
+//! ORC files: their writer with its options, and the decoding of stripes into Arrow arrays that scans use.
 //!
 //! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are decoded
-//! here, see [`decode`].
+//! here.
 //!
 //! No claim of a file is trusted before its bytes have arrived: lengths are checked against the file's, and arrays grow
 //! with the values that are decoded into them.
-
-#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod bytes;
 mod calendar;
@@ -38,8 +36,8 @@ pub use self::write::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub(crate) use self::{
-    bytes::OrcBytes, index::row_index::OrcColumnIndex, messages::OrcMessages, selected::SelectedRowGroups,
-    statistics::OrcStatistics, tail::is_orc, write::origin,
+    bytes::OrcBytes, compression::lzo, index::row_index::OrcColumnIndex, messages::OrcMessages,
+    selected::SelectedRowGroups, statistics::OrcStatistics, tail::is_orc, write::origin,
 };
 use self::{
     bytes::StripeReadPlan,

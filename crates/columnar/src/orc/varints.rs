@@ -3,6 +3,8 @@
 //! Eight bytes are processed together: their highest bits mark the last byte of each number, and three shifts join the
 //! other bits. The lengths are unpredictable, so nothing branches on them.
 
+use stylobate_storage::unzigzag;
+
 /// Continuation bit of each byte.
 const GOES_ON: u64 = 0x8080_8080_8080_8080;
 
@@ -48,12 +50,7 @@ fn joined(word: u64) -> u64 {
     word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// Decodes a zigzag number: the sign is its lowest bit.
-pub(super) fn unzigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
-}
-
-/// Decodes a zigzag number of 128 bits.
+/// Decodes a zigzag number of 128 bits: the sign is its lowest bit.
 pub(super) fn unzigzag_wide(number: u128) -> i128 {
     (number >> 1) as i128 ^ -((number & 1) as i128)
 }
@@ -112,7 +109,6 @@ mod tests {
 
     #[test]
     fn signs_are_the_lowest_bits() {
-        assert_eq!([0, 1, 2, 3, u64::MAX].map(unzigzag), [0, -1, 1, -2, i64::MIN]);
         assert_eq!([0, 1, 2, 3, u128::MAX].map(unzigzag_wide), [0, -1, 1, -2, i128::MIN]);
     }
 }

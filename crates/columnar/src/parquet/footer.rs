@@ -57,7 +57,8 @@ pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetM
         let columns = group.take_columns().into_iter().map(mended).collect::<Result<Vec<_>, _>>()?;
         group.set_column_metadata(columns).build()
     });
-    let groups = groups.collect::<Result<Vec<_>, _>>().map_err(|error| corrupt(object, error))?;
+    let groups =
+        groups.collect::<Result<Vec<_>, _>>().map_err(|error| Error::corrupt(object, error.to_string()))?;
 
     Ok(builder.set_row_groups(groups).build())
 }
@@ -67,7 +68,7 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
     let columns = metadata.file_metadata().schema_descr().num_columns();
     for (unit, group) in metadata.row_groups().iter().enumerate() {
         if group.num_rows() < 0 || group.num_columns() != columns {
-            return Err(corrupt(object, format!("row group {unit} does not fit the schema")));
+            return Err(Error::corrupt(object, format!("row group {unit} does not fit the schema")));
         }
 
         for chunk in group.columns() {
@@ -216,12 +217,6 @@ pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
     if words.iter().any(|word| reason.contains(word)) {
         Error::Decryption { object, column: None, reason }
     } else {
-        corrupt(&object, reason)
+        Error::corrupt(object, reason)
     }
-}
-
-/// Returns the error of a corrupt footer.
-pub(super) fn corrupt(object: &str, reason: impl ToString) -> Error {
-    let reason = reason.to_string();
-    Error::Corrupt { object: object.to_owned(), row_group: None, column: None, offset: None, reason }
 }

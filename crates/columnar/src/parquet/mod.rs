@@ -1,7 +1,7 @@
-//! Reads Parquet files: the footer, the byte ranges of columns, and the decoding into chunks.
+//! Parquet files: their writer with its options, keys of encrypted files, and the decoding into chunks that scans use.
 
 mod decode;
-pub(super) mod decryption;
+mod decryption;
 mod footer;
 mod index;
 mod intervals;
@@ -25,17 +25,20 @@ use parquet::{
     },
     schema::types::{ColumnDescPtr, SchemaDescPtr},
 };
-use stylobate_storage::OpenObject;
+use stylobate_storage::{Corrupt, OpenObject};
 
-pub use self::write::{
-    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+pub use self::{
+    decryption::Decryption,
+    write::{
+        ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+        StatisticsLevel, UnknownCompressionError, UnknownOptionError,
+    },
 };
 use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     footer::statistics::RowGroupStatistics,
     index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
-    pages::{DecodeScratch, chunk_bytes::ParquetBytes},
+    pages::{DecodeScratch, chunk_bytes::ParquetBytes, header::PageHeader},
     write::origin,
 };
 use crate::{
@@ -43,7 +46,6 @@ use crate::{
     chunk::{Chunk, ChunkRepresentation, is_worth_a_dictionary},
     file::schema::ProjectedColumn,
     parallel::guarded::guarded,
-    parquet::decryption::Decryption,
 };
 
 /// A Parquet file, as its footer describes it.
@@ -79,7 +81,7 @@ impl ParquetFile {
         // The tail is four bytes of length and four of magic; the head has four of magic.
         let length = tail.len().checked_sub(8).and_then(|at| tail.get(at..)?.first_chunk::<4>());
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
-            return Err(footer::corrupt(&name, "the footer lies outside the file"));
+            return Err(Error::corrupt(&name, "the footer lies outside the file"));
         }
 
         let has_encrypted_footer = tail.ends_with(b"PARE");
@@ -152,7 +154,7 @@ impl ParquetFile {
         let size = object.meta().size;
         let wrong = |error: ParquetError| match decryption {
             Some(_) => footer::undecrypted(&name, error),
-            None => footer::corrupt(&name, error),
+            None => Error::corrupt(&name, error.to_string()),
         };
         let keys = decryption.map(Decryption::properties).transpose().map_err(wrong)?;
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
@@ -163,18 +165,17 @@ impl ParquetFile {
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
 
         loop {
-            let decoded =
-                guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
+            let decoded = guarded(|| decoder.try_decode()).map_err(|reason| Error::corrupt(&name, reason))?;
             match decoded.map_err(wrong)? {
                 DecodeResult::Data(metadata) => return Ok(metadata),
                 DecodeResult::NeedsData(ranges) => {
                     if ranges.iter().any(|range| range.start > range.end || range.end > size) {
-                        return Err(footer::corrupt(&name, "the footer lies outside the file"));
+                        return Err(Error::corrupt(&name, "the footer lies outside the file"));
                     }
                     let buffers = object.read(&ranges).await?;
                     decoder.push_ranges(ranges, buffers).map_err(wrong)?;
                 }
-                DecodeResult::Finished => return Err(footer::corrupt(&name, "there is no footer")),
+                DecodeResult::Finished => return Err(Error::corrupt(&name, "there is no footer")),
             }
         }
     }
@@ -182,9 +183,9 @@ impl ParquetFile {
     fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
         let metadata = Arc::new(footer::mended(&object, metadata)?);
         footer::check(&object, &metadata, size)?;
-        let columns = ArrowColumns::of(&metadata).map_err(|reason| footer::corrupt(&object, reason))?;
+        let columns = ArrowColumns::of(&metadata).map_err(|reason| Error::corrupt(&object, reason))?;
         let decoded = intervals::without_intervals(&metadata.file_metadata().schema_descr_ptr())
-            .map_err(|error| footer::corrupt(&object, error))?;
+            .map_err(|error| Error::corrupt(&object, error.to_string()))?;
         let fields: Vec<Field> =
             columns.fields.iter().map(|field| footer::without_dictionaries(field)).collect();
         let written = columns.fields.iter().map(|field| footer::with_dictionaries(field)).collect();
@@ -258,7 +259,7 @@ impl ParquetFile {
 
     fn column_chunk(&self, unit: usize, leaf: usize) -> Result<&ColumnChunkMetaData> {
         let chunk = self.metadata.row_groups().get(unit).and_then(|group| group.columns().get(leaf));
-        chunk.ok_or_else(|| footer::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
+        chunk.ok_or_else(|| Error::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
     }
 
     /// Returns the projected leaves of a top-level column, counted from the file's first leaf.
@@ -442,8 +443,10 @@ impl ParquetFile {
         !Arc::ptr_eq(&self.decoded, &self.metadata.file_metadata().schema_descr_ptr())
     }
 
-    /// Returns the error of a corrupt column.
-    fn corrupt(&self, unit: usize, column: &ProjectedColumn, reason: impl ToString) -> Error {
+    /// Returns the error of a corrupt column, at the start of its chunk unless the offset is known.
+    fn corrupt(&self, unit: usize, column: &ProjectedColumn, corrupt: impl Into<Corrupt>) -> Error {
+        let Corrupt { offset, reason } = corrupt.into();
+        let reason = reason.into_owned();
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
         if self.has_encrypted(unit, std::slice::from_ref(column)) {
@@ -452,15 +455,15 @@ impl ParquetFile {
                 return Error::Encrypted { object };
             }
             let column = self.schema.fields().get(column.root).map(|field| field.name().clone());
-            return Error::Decryption { object, column, reason: reason.to_string() };
+            return Error::Decryption { object, column, reason };
         }
 
         classified(Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),
             column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
-            offset: chunk.map(|chunk| footer::range(chunk).start),
-            reason: reason.to_string(),
+            offset: offset.or_else(|| chunk.map(|chunk| footer::range(chunk).start)),
+            reason,
         })
     }
 }

@@ -20,7 +20,7 @@ use parquet::{
     compression::{Codec, CodecOptionsBuilder, create_codec},
     file::metadata::ColumnChunkMetaData,
 };
-use stylobate_storage::LocalFile;
+use stylobate_storage::{ByteReader, Corrupt, LocalFile};
 
 use self::{
     header::{PageHeader, PageKind},
@@ -75,6 +75,8 @@ pub(super) enum FlatPage<'a> {
 /// Values of a dictionary, PLAIN-encoded.
 #[derive(Debug, Default)]
 pub(super) struct DictionaryPage<'a> {
+    /// Offset of the page's bytes, after its header, in the file.
+    pub(super) offset: u64,
     /// Bytes of the values, or a prefix of them.
     pub(super) values: &'a [u8],
     /// Number of all values.
@@ -86,6 +88,8 @@ pub(super) struct DictionaryPage<'a> {
 /// Values of one data page.
 #[derive(Debug)]
 pub(super) struct DataPage<'a> {
+    /// Offset of the page's bytes, after its header, in the file.
+    pub(super) offset: u64,
     pub(super) encoding: Encoding,
     pub(super) rows: usize,
     /// Definition levels of the rows; `None` if every row has a value.
@@ -123,7 +127,7 @@ impl<'a> FlatPageReader<'a> {
         source: FlatPageSource,
         chunk: &ColumnChunkMetaData,
         scratch: &'a mut DecodeScratch,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Corrupt> {
         let range = footer::range(chunk);
         let codec = match chunk.compression() {
             Compression::UNCOMPRESSED => PageCodec::None,
@@ -157,8 +161,8 @@ impl<'a> FlatPageReader<'a> {
     /// in the CPU cache.
     pub(super) fn dictionary(
         &mut self,
-        mut made: impl FnMut(&DictionaryPage<'_>) -> Result<(), String>,
-    ) -> Result<Option<DictionaryPage<'_>>, String> {
+        mut made: impl FnMut(&DictionaryPage<'_>) -> Result<(), Corrupt>,
+    ) -> Result<Option<DictionaryPage<'_>>, Corrupt> {
         let before = self.left.start;
         if self.left.is_empty() || !matches!(self.header()?.kind, PageKind::Dictionary { .. }) {
             self.left.start = before;
@@ -172,15 +176,15 @@ impl<'a> FlatPageReader<'a> {
         }
     }
 
-    /// Returns the next page, or `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<FlatPage<'_>>, String> {
+    /// Returns the next page, or `None` after the last. The offset of an error is that in the file.
+    pub(super) fn next(&mut self) -> Result<Option<FlatPage<'_>>, Corrupt> {
         self.read(&mut |_| Ok(()))
     }
 
     fn read(
         &mut self,
-        made: &mut dyn FnMut(&DictionaryPage<'_>) -> Result<(), String>,
-    ) -> Result<Option<FlatPage<'_>>, String> {
+        made: &mut dyn FnMut(&DictionaryPage<'_>) -> Result<(), Corrupt>,
+    ) -> Result<Option<FlatPage<'_>>, Corrupt> {
         let header = loop {
             if self.left.is_empty() || self.rows_left == 0 {
                 return Ok(None);
@@ -195,83 +199,33 @@ impl<'a> FlatPageReader<'a> {
         let from = self.left.start;
         let end = from.saturating_add(header.compressed as u64);
         if end > self.left.end {
-            return Err("a page that ends outside its column chunk".to_owned());
+            return Err(Corrupt::new("a page that ends outside its column chunk").at(from));
         }
 
         self.left.start = end;
         let body = self.input.at(from, header.compressed)?;
-        let body = body.get(..header.compressed).ok_or("a page that ends outside its column chunk")?;
-        if let Some(crc) = header.crc
-            && crc32fast::hash(body) != crc
-        {
-            return Err("a page whose checksum is wrong".to_owned());
-        }
         if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = header.kind {
             self.rows_left = self.rows_left.saturating_sub(rows as u64);
         }
 
-        let page = match header.kind {
-            PageKind::Dictionary { values: count, encoding } => {
-                if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
-                    return Err(format!("a dictionary in the encoding {encoding}"));
-                }
-                let length = header.uncompressed;
-                let mut some = |values: &[u8]| made(&DictionaryPage { values, count, length });
-                let values = self.decompressor.run(body, length, &mut some)?;
-                FlatPage::Dictionary(DictionaryPage { values, count, length })
-            }
-            // Levels that only the general reader knows are reported as an unknown encoding of values.
-            PageKind::Data { rows, levels, .. } if self.nullable && levels != Encoding::RLE => {
-                FlatPage::Data(DataPage { encoding: levels, rows, levels: None, values: &[] })
-            }
-            PageKind::Data { rows, encoding, .. } => {
-                let values = self.decompressor.run(body, header.uncompressed, &mut |_| Ok(()))?;
-                let (levels, values) = if self.nullable {
-                    let split = values.split_first_chunk::<4>().and_then(|(length, rest)| {
-                        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-                    });
-                    let (levels, values) = split.ok_or("a page ends within its levels")?;
-                    (Some(levels), values)
-                } else {
-                    (None, values)
-                };
-
-                FlatPage::Data(DataPage { encoding, rows, levels, values })
-            }
-            PageKind::DataV2 { rows, encoding, definition, repetition, compressed, .. } => {
-                let before = definition.saturating_add(repetition);
-                let (levels, values) =
-                    body.split_at_checked(before).ok_or("a page ends within its levels")?;
-                let levels = levels.get(repetition..).filter(|_| self.nullable);
-                let length =
-                    header.uncompressed.checked_sub(before).ok_or("a page shorter than its levels")?;
-                // Some writers mark an empty page as compressed.
-                let values = if compressed && !values.is_empty() {
-                    self.decompressor.run(values, length, &mut |_| Ok(()))?
-                } else {
-                    values
-                };
-
-                FlatPage::Data(DataPage { encoding, rows, levels, values })
-            }
-            PageKind::Other => return Err("a page of no known kind".to_owned()),
-        };
-
-        Ok(Some(page))
+        let page = self.decompressor.page(from, &header, body, self.nullable, made);
+        page.map(Some).map_err(|corrupt| corrupt.at(from))
     }
 
     /// Reads the next header, and moves past it.
-    fn header(&mut self) -> Result<PageHeader, String> {
+    fn header(&mut self) -> Result<PageHeader, Corrupt> {
         let left = (self.left.end - self.left.start) as usize;
         let mut wanted = left.min(1 << 10);
         loop {
-            let bytes = self.input.at(self.left.start, wanted)?;
-            if let Some((header, length)) = PageHeader::read(bytes)? {
-                self.left.start = self.left.start.saturating_add(length as u64).min(self.left.end);
+            let start = self.left.start;
+            let bytes = self.input.at(start, wanted)?;
+            let header = PageHeader::read(bytes).map_err(|corrupt| corrupt.within(start))?;
+            if let Some((header, length)) = header {
+                self.left.start = start.saturating_add(length as u64).min(self.left.end);
                 return Ok(header);
             }
             if wanted >= left.min(MAX_HEADER) {
-                return Err("a page's header ends early".to_owned());
+                return Err(Corrupt::new("a page's header ends early").at(start));
             }
 
             wanted = wanted.saturating_mul(8).min(left);
@@ -281,12 +235,13 @@ impl<'a> FlatPageReader<'a> {
 
 impl FlatPageInput<'_> {
     /// Returns at least `length` bytes from `start`, if the chunk has as many.
-    fn at(&mut self, start: u64, length: usize) -> Result<&[u8], String> {
+    fn at(&mut self, start: u64, length: usize) -> Result<&[u8], Corrupt> {
+        let outside = || Corrupt::new("a page outside its column chunk").at(start);
         let file = match &self.source {
             FlatPageSource::Held(bytes) => {
                 let skip = start.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
                 let bytes = skip.and_then(|skip| bytes.get(skip..));
-                return bytes.ok_or_else(|| "a page outside its column chunk".to_owned());
+                return bytes.ok_or_else(outside);
             }
             FlatPageSource::File(file) => file,
         };
@@ -316,20 +271,84 @@ impl FlatPageInput<'_> {
         }
 
         let skip = (start - self.window_start) as usize;
-        self.window.get(skip..self.window_used).ok_or_else(|| "a page outside its column chunk".to_owned())
+        self.window.get(skip..self.window_used).ok_or_else(outside)
     }
 }
 
 impl PageDecompressor<'_> {
-    /// Returns the bytes of a page, which has `length` bytes decompressed. `made` is called with those available so
-    /// far.
+    /// Returns the page whose bytes after the header begin at `offset` in the file; `body` may continue after them.
+    /// Pages of `nullable` columns begin with levels.
+    fn page<'b>(
+        &'b mut self,
+        offset: u64,
+        header: &PageHeader,
+        body: &'b [u8],
+        nullable: bool,
+        made: &mut dyn FnMut(&DictionaryPage<'_>) -> Result<(), Corrupt>,
+    ) -> Result<FlatPage<'b>, Corrupt> {
+        let body = body.get(..header.compressed).ok_or("a page that ends outside its column chunk")?;
+        if let Some(crc) = header.crc
+            && crc32fast::hash(body) != crc
+        {
+            return Err("a page whose checksum is wrong".into());
+        }
+
+        Ok(match header.kind {
+            PageKind::Dictionary { values: count, encoding } => {
+                if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+                    return Err(format!("a dictionary in the encoding {encoding}").into());
+                }
+                let length = header.uncompressed;
+                let mut some = |values: &[u8]| made(&DictionaryPage { offset, values, count, length });
+                let values = self.run(offset, body, length, &mut some)?;
+                FlatPage::Dictionary(DictionaryPage { offset, values, count, length })
+            }
+            // Levels that only the general reader knows are reported as an unknown encoding of values.
+            PageKind::Data { rows, levels, .. } if nullable && levels != Encoding::RLE => {
+                FlatPage::Data(DataPage { offset, encoding: levels, rows, levels: None, values: &[] })
+            }
+            PageKind::Data { rows, encoding, .. } => {
+                let values = self.run(offset, body, header.uncompressed, &mut |_| Ok(()))?;
+                let mut values = ByteReader::new(values);
+                let levels = if nullable {
+                    let levels = values.u32_le().and_then(|length| values.take(length as usize));
+                    Some(levels.ok_or("a page ends within its levels")?)
+                } else {
+                    None
+                };
+
+                FlatPage::Data(DataPage { offset, encoding, rows, levels, values: values.rest() })
+            }
+            PageKind::DataV2 { rows, encoding, definition, repetition, compressed, .. } => {
+                let before = definition.saturating_add(repetition);
+                let (levels, values) =
+                    body.split_at_checked(before).ok_or("a page ends within its levels")?;
+                let levels = levels.get(repetition..).filter(|_| nullable);
+                let length =
+                    header.uncompressed.checked_sub(before).ok_or("a page shorter than its levels")?;
+                // Some writers mark an empty page as compressed.
+                let values = if compressed && !values.is_empty() {
+                    self.run(offset.saturating_add(before as u64), values, length, &mut |_| Ok(()))?
+                } else {
+                    values
+                };
+
+                FlatPage::Data(DataPage { offset, encoding, rows, levels, values })
+            }
+            PageKind::Other => return Err("a page of no known kind".into()),
+        })
+    }
+
+    /// Decompresses a page of `length` bytes, whose compressed bytes begin at `offset` in the file. `made` is called with
+    /// the bytes available so far.
     fn run<'b>(
         &'b mut self,
+        offset: u64,
         from: &'b [u8],
         length: usize,
-        made: &mut dyn FnMut(&[u8]) -> Result<(), String>,
-    ) -> Result<&'b [u8], String> {
-        let wrong = || "a page that is longer or shorter than it says".to_owned();
+        made: &mut dyn FnMut(&[u8]) -> Result<(), Corrupt>,
+    ) -> Result<&'b [u8], Corrupt> {
+        let wrong = || Corrupt::from("a page that is longer or shorter than it says");
         if matches!(self.codec, PageCodec::None) {
             return Ok(from);
         }
@@ -347,7 +366,10 @@ impl PageDecompressor<'_> {
         let into = &mut *self.page;
         let made = match &mut self.codec {
             PageCodec::None => 0,
-            PageCodec::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default(), made)?,
+            PageCodec::Snappy => {
+                let made = snappy::decompress(from, into.get_mut(..room).unwrap_or_default(), made);
+                made.map_err(|corrupt| corrupt.within(offset))?
+            }
             PageCodec::Zstd(decoder) => {
                 let into = into.get_mut(..length).unwrap_or_default();
                 decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?

@@ -181,7 +181,7 @@ impl IntegerVisitor for KeepRange<'_> {
         let Self { low, high, negated, words } = self;
         match (T::narrow(low.max(T::LOWEST.wide())), T::narrow(high.min(T::HIGHEST.wide()))) {
             (Some(low), Some(high)) if negated => {
-                keep_values(words, values, |value| (value < low) | (value > high))
+                keep_values(words, values, |value| (value < low) | (value > high));
             }
             (Some(low), Some(high)) => keep_values(words, values, |value| (value >= low) & (value <= high)),
             _ if negated => {}

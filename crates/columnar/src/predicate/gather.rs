@@ -54,6 +54,7 @@ impl PassingCodes {
     }
 
     /// Clears the rows whose code does not pass; `None` if `keys` is not of a key type.
+    #[expect(clippy::indexing_slicing, reason = "a table has an entry for each code of its type")]
     pub(super) fn keep(&self, keys: &dyn Array, words: &mut [u64]) -> Option<()> {
         match (self, keys.data_type()) {
             (Self::None, _) => words.fill(0),
@@ -95,10 +96,10 @@ impl PassingCodes {
                 (None, _) => words.fill(0),
             },
             Self::U8(table) => {
-                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0))
+                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0));
             }
             Self::U16(table) => {
-                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0))
+                keep_listed::<K>(words, codes, |code| table.get(code).is_some_and(|pass| *pass != 0));
             }
             Self::Bits(bits) => {
                 keep_listed::<K>(words, codes, |code| {

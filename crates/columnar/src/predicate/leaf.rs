@@ -110,7 +110,7 @@ impl ColumnTest {
         {
             match test {
                 Self::Holds { check: ValuePredicate::Range { low, high }, negated: false } if low == high => {
-                    wholes.push(low)
+                    wholes.push(low);
                 }
                 Self::Holds { check: ValuePredicate::Set(set), negated: false } => wholes.extend(set),
                 Self::Holds {
@@ -120,7 +120,7 @@ impl ColumnTest {
                     strings.push(value);
                 }
                 Self::Holds { check: ValuePredicate::BytesSet(set), negated: false } => {
-                    strings.extend(set.into_sorted())
+                    strings.extend(set.into_sorted());
                 }
                 test => rest.push(test),
             }

@@ -110,10 +110,10 @@ impl<'a> ComparisonTarget<'a> {
             match self.compare(CompareOp::Equal, literal)? {
                 ComparisonOutcome::Holds { check: ValuePredicate::Range { low, .. }, .. } => wholes.push(low),
                 ComparisonOutcome::Holds { check: ValuePredicate::Float { value, .. }, .. } => {
-                    floats.push(value)
+                    floats.push(value);
                 }
                 ComparisonOutcome::Holds { check: ValuePredicate::Bytes { value, .. }, .. } => {
-                    bytes.push(value)
+                    bytes.push(value);
                 }
                 ComparisonOutcome::Always => wholes.extend(whole_range(self.data_type).map(|(low, _)| low)),
                 ComparisonOutcome::Unknown => has_unknown = true,

@@ -7,7 +7,7 @@ use arrow::{
         Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int32Array, StringArray,
         UInt64Array, new_null_array,
     },
-    compute::{concat, interleave},
+    compute::{SortOptions, concat, interleave},
     datatypes::{DataType, Field, Schema},
 };
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn extreme(array: &ArrayRef, rows: &[usize], is_max: bool) -> Option<usize> {
         _ => false,
     };
 
-    let order = arrow::array::make_comparator(array, array, Default::default()).unwrap();
+    let order = arrow::array::make_comparator(array, array, SortOptions::default()).unwrap();
     let rows = rows.iter().copied().filter(|row| !is_nan(*row));
     if is_max { rows.max_by(|a, b| order(*a, *b)) } else { rows.min_by(|a, b| order(*a, *b)) }
 }

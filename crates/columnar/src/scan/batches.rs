@@ -146,7 +146,7 @@ pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Resu
         (0..rows).for_each(|_| codes.push(0));
         return codes
             .into_array(None, value.clone())
-            .map_err(|reason| Error::Ended { reason: reason.to_owned() });
+            .map_err(|reason| Error::Ended { reason: reason.to_string() });
     }
 
     let zeros = UInt32Array::from(vec![0_u32; rows]);
@@ -219,7 +219,7 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
     let values =
         take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
     let compact = compact.into_array(keys.nulls().cloned(), values);
-    compact.map_err(|reason| Error::Ended { reason: reason.to_owned() })
+    compact.map_err(|reason| Error::Ended { reason: reason.to_string() })
 }
 
 /// Marks a code that has not occurred yet.

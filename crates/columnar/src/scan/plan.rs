@@ -86,6 +86,12 @@ impl ScanRequest {
     ///
     /// Fails if there is no file, a column is unknown, the filter does not fit, or files have no common type for a
     /// column.
+    #[tracing::instrument(
+        name = "plan_scan",
+        level = "debug",
+        skip_all,
+        fields(source = self.sources.first().map(tracing::field::display), sources = self.sources.len())
+    )]
     #[boxed]
     pub async fn plan(self, cache: &Cache) -> Result<Scan> {
         plan(self, cache.clone()).await

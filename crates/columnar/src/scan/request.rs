@@ -4,7 +4,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::part::ScanPart;
 use crate::{
-    Decryption, Predicate,
+    Predicate,
+    parquet::Decryption,
     table::{
         Dictionaries, Strings,
         locate::{PathOptions, Source},

@@ -15,6 +15,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
 };
+use tracing::{Span, field::Empty};
 
 use super::{
     plan::{PlannedRowGroup, Scan},
@@ -30,6 +31,8 @@ const READY: usize = 1;
 pub struct ScanStream {
     schema: SchemaRef,
     batches: BoxStream<'static, Result<RecordBatch>>,
+    rows: u64,
+    span: Span,
 }
 
 impl ScanStream {
@@ -57,7 +60,17 @@ impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.batches.poll_next_unpin(context)
+        let Self { batches, rows, span, .. } = &mut *self;
+        let polled = span.in_scope(|| batches.poll_next_unpin(context));
+
+        match &polled {
+            Poll::Ready(Some(Ok(batch))) => *rows += batch.num_rows() as u64,
+            Poll::Ready(None) => {
+                span.record("rows", *rows);
+            }
+            _ => {}
+        }
+        polled
     }
 }
 
@@ -106,7 +119,16 @@ pub(super) fn start(scan: Scan) -> ScanStream {
     let batches = futures::stream::try_unfold(running, |mut running| async move {
         Ok(running.next().await?.map(|batch| (batch, running)))
     });
-    ScanStream { schema: scan.inner.schema.clone(), batches: batches.fuse().boxed() }
+
+    let planned = &scan.inner;
+    let span = tracing::debug_span!(
+        "scan",
+        files = planned.files.len(),
+        row_groups = planned.units.len(),
+        columns = planned.schema.fields().len(),
+        rows = Empty,
+    );
+    ScanStream { schema: planned.schema.clone(), batches: batches.fuse().boxed(), rows: 0, span }
 }
 
 impl ScanStreamState {

@@ -120,13 +120,12 @@ async fn read(
         if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
             return Ok(());
         }
-        let done = match reached < end {
-            true => build(reached..end).await,
-            false => {
-                let Some((range, done)) = ahead.next().await else { return Ok(()) };
-                end = range.end;
-                done
-            }
+        let done = if reached < end {
+            build(reached..end).await
+        } else {
+            let Some((range, done)) = ahead.next().await else { return Ok(()) };
+            end = range.end;
+            done
         };
         (built, reached) = done??;
     }

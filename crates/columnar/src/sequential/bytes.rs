@@ -150,5 +150,5 @@ pub(super) fn read_error(object: &OpenObject, error: &io::Error) -> Error {
         io::ErrorKind::UnexpectedEof => "the compressed bytes end too early".to_owned(),
         _ => error.to_string(),
     };
-    Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason }
+    Error::corrupt(object.name(), reason)
 }

@@ -6,9 +6,7 @@ use crate::{Error, Result, parallel::guarded::guarded};
 
 /// Reads an object. Returns [`Error::Corrupt`] if a reader of another crate panics over its bytes.
 pub(super) fn guard_object<T>(object: &OpenObject, read: impl FnOnce() -> Result<T>) -> Result<T> {
-    guarded(read).unwrap_or_else(|reason| {
-        Err(Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason })
-    })
+    guarded(read).unwrap_or_else(|reason| Err(Error::corrupt(object.name(), reason)))
 }
 
 #[cfg(test)]

@@ -234,19 +234,12 @@ fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
 }
 
 fn corrupt(object: &OpenObject, reason: &str) -> Error {
-    let reason = format!("it is no Arrow IPC file or stream: {reason}");
-    Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason }
+    Error::corrupt(object.name(), format!("it is no Arrow IPC file or stream: {reason}"))
 }
 
 fn failed(object: &OpenObject, error: &ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) if error.get_ref().is_some() => read_error(object, error),
-        error => Error::Corrupt {
-            object: object.name(),
-            row_group: None,
-            column: None,
-            offset: None,
-            reason: format!("it is no Arrow IPC file or stream: {error}"),
-        },
+        error => corrupt(object, &error.to_string()),
     }
 }

@@ -71,6 +71,12 @@ impl SequentialRequest {
     /// [`Error::NoFiles`] if there is no file, [`Error::Pattern`] if none has the format, [`Error::NoSuchColumn`],
     /// [`Error::Option`], [`Error::Text`] if a text is malformed, [`Error::Schema`] if a column of several Arrow IPC
     /// files has no common type, and errors of storage.
+    #[tracing::instrument(
+        name = "plan_sequential",
+        level = "debug",
+        skip_all,
+        fields(source = self.sources.first().map(tracing::field::display), sources = self.sources.len())
+    )]
     pub async fn plan(&self, cache: &Cache) -> Result<SequentialScan> {
         let mut files = Vec::new();
         for source in &self.sources {
@@ -125,9 +131,10 @@ impl SequentialScan {
     pub fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
         let scan = self.clone();
         let runtime = Handle::current();
+        let span = tracing::debug_span!("scan_sequential", columns = self.schema().fields().len());
         let produce = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
             let emit = |batch| if give(batch) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-            scan.read(&runtime, emit)
+            span.in_scope(|| scan.read(&runtime, emit))
         };
         stream_from_thread(BATCHES_AHEAD, produce, |reason| Error::Ended { reason })
     }

@@ -1,5 +1,7 @@
 //! Finds the files of a scan (one file, a folder, or the matches of a pattern) and the partition values of their paths.
 
+use std::fmt;
+
 use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
@@ -59,6 +61,16 @@ impl Source {
 impl<U: Into<String>> From<U> for Source {
     fn from(url: U) -> Self {
         Self::Url { url: url.into(), options: Vec::new() }
+    }
+}
+
+/// Writes the path or URL without credentials.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, .. } => f.write_str(&without_credentials(url)),
+            Self::Store { store, pattern } => write!(f, "{}/{pattern}", store.origin().name()),
+        }
     }
 }
 

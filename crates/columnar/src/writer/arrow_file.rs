@@ -93,7 +93,8 @@ impl GrowingDictionary {
     fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let too_many_values = || ArrowError::InvalidArgumentError("too many distinct values".to_owned());
         let too_many = |_| too_many_values();
-        let column = column.as_any_dictionary();
+        let no_dictionary = || ArrowError::InvalidArgumentError("a column without its dictionary".to_owned());
+        let column = column.as_any_dictionary_opt().ok_or_else(no_dictionary)?;
         let values = cast(column.values(), self.values.data_type())?;
         let rows = self.rows.convert_columns(std::slice::from_ref(&values))?;
         let mut known = self.interned.values().len();

@@ -5,8 +5,10 @@ use stylobate_storage::ByteSize;
 
 use super::WriteFormat;
 use crate::{
-    Compression, Error, OrcCompression, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter, Result,
+    Error, Result,
     file::dataset_mark::{DATASET_KEY, DATASET_VALUE},
+    orc::{OrcCompression, OrcOptions, OrcWriter},
+    parquet::{Compression, ParquetOptions, ParquetWriter},
 };
 
 /// The format of files, with its options.
@@ -18,7 +20,7 @@ pub enum FileOptions {
     Orc(Box<OrcOptions>),
     /// Values separated by a delimiter, with a header.
     Csv {
-        /// An ASCII character, neither a quote nor a line end.
+        /// A tab, or an ASCII punctuation mark that occurs in no number, date or time and is not a quote.
         delimiter: u8,
     },
     /// JSON lines.
@@ -69,7 +71,7 @@ impl FileOptions {
     }
 
     /// Sets the codec of all columns, by its name in the format: `zstd(3)`. Fails with [`Error::Option`] if the format
-    /// has no such codec, or none at all. Default: snappy in Parquet, zstd(3) in ORC.
+    /// has no such codec or does not support compression. Default: snappy in Parquet, zstd(3) in ORC.
     pub fn with_compression(self, codec: &str) -> Result<Self> {
         let unknown = |reason: String| Error::Option { column: None, reason };
         match self {

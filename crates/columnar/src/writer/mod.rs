@@ -6,8 +6,8 @@
 //!                               RowEncoder                                           -> any io::Write
 //! ```
 //!
-//! CSV, JSON lines and Arrow IPC are encoded batch by batch by [`RowEncoder`], which outputs that are no sinks use
-//! without the rest.
+//! CSV, JSON lines and Arrow IPC are encoded batch by batch by [`RowEncoder`], which can also be used
+//! alone, for outputs other than sinks.
 
 mod arrow_file;
 mod arrow_stream;

@@ -44,7 +44,8 @@ impl<W: Write> RowEncoder<W> {
                 EncoderByFormat::ArrowStream(Box::new(ArrowStreamEncoder::new(out, schema)?))
             }
             FileOptions::Parquet(_) | FileOptions::Orc(_) => {
-                let reason = format!("{} is not written batch by batch", options.format());
+                let reason =
+                    format!("{} files cannot be encoded batch by batch: use TableWriter", options.format());
                 return Err(Error::Option { column: None, reason });
             }
         }))

@@ -1,14 +1,10 @@
 //! Writes a file of a format that is encoded batch by batch.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use stylobate_storage::Sink;
+use stylobate_storage::{Sink, run_blocking};
 
 use super::{FileOptions, RowEncoder};
-use crate::{
-    Error, Result, Written,
-    file::promised,
-    parallel::side_by_side::{ParallelError, side_by_side},
-};
+use crate::{Error, Result, Written, file::promised};
 
 /// Encodes batches in memory, one at a time, and passes the bytes on.
 pub(super) struct RowFileWriter {
@@ -51,22 +47,17 @@ impl RowFileWriter {
             reason,
         })?;
 
-        let encoder = self.take_encoder()?;
-        let work = vec![(encoder, batch.clone())];
-        let encode = |(mut encoder, batch): (RowEncoder<Vec<u8>>, RecordBatch)| {
-            encoder.write(&batch).map(|()| encoder)
-        };
-        let encoded = side_by_side(1, work, |_| 0, encode).await.map_err(|failed| match failed {
-            ParallelError::Wrong(error) => unwritable(&self.name, error),
-            ParallelError::Panicked => unwritable(&self.name, "the encoder gave up"),
-            ParallelError::Ended(reason) => Error::Ended { reason },
-        })?;
+        let mut encoder = self.take_encoder()?;
+        let rows = batch.num_rows();
+        let batch = batch.clone();
+        let (encoder, encoded) = run_blocking(move || {
+            let encoded = encoder.write(&batch);
+            (encoder, encoded)
+        })
+        .await?;
+        encoded.map_err(|error| unwritable(&self.name, error))?;
 
-        for encoder in encoded {
-            self.pass_on(encoder, &[], batch.num_rows()).await?;
-        }
-
-        Ok(())
+        self.pass_on(encoder, &[], rows).await
     }
 
     pub(super) async fn write_encoded(&mut self, bytes: &[u8], rows: usize) -> Result<()> {

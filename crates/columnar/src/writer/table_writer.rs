@@ -7,9 +7,9 @@ use async_recursion::async_recursion as boxed;
 use stylobate_storage::{Sealed, Sink};
 
 use super::{FileOptions, WriteFormat, row_file_writer::RowFileWriter};
-use crate::{Error, OrcWriter, ParquetWriter, Result, Written};
+use crate::{Error, Result, Written, orc::OrcWriter, parquet::ParquetWriter};
 
-/// Writer of record batches to a file of any format. Dropped before it is finished, it leaves no file.
+/// Writer of record batches to a file of any format. If it is dropped before [`Self::finish`], no file is left.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -116,7 +116,7 @@ impl TableWriter {
             _ => Err(Error::Unwritable {
                 object: self.name.clone(),
                 column: None,
-                reason: format!("rows of {} files are not encoded apart", self.format),
+                reason: format!("rows of {} files cannot be encoded separately", self.format),
             }),
         }
     }

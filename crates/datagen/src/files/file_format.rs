@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use stylobate_columnar::{Compression, Error as ColumnarError, OrcCompression, WriteFormat};
+use stylobate_columnar::{Error as ColumnarError, WriteFormat, orc::OrcCompression, parquet::Compression};
 
 use crate::Result;
 
@@ -44,14 +44,18 @@ impl FileFormat {
     pub const PARQUET: Self =
         Self::Parquet { compression: Compression::Snappy, row_group_rows: ROW_GROUP_ROWS };
 
-    /// Creates a format with the settings that it has; it ignores others. `compression` is the name of a codec, by
-    /// default snappy in Parquet and zstd(3) in ORC. Fails for an unknown codec, and for JSON lines and Arrow IPC
+    /// Creates a format with the settings that it has; it ignores `row_group_rows` otherwise. `compression` is the name of a codec, by
+    /// default snappy in Parquet and zstd(3) in ORC. Fails for an unknown codec, for a codec of a format without compression, and for JSON lines and Arrow IPC
     /// streams, which tables are not generated in.
     pub fn new(
         format: WriteFormat,
         compression: Option<&str>,
         row_group_rows: Option<usize>,
     ) -> Result<Self> {
+        if let (Some(codec), WriteFormat::Csv | WriteFormat::ArrowFile) = (compression, format) {
+            return Err(wrong(format!("{format} files are not compressed: {codec:?} has no effect")));
+        }
+
         match format {
             WriteFormat::Parquet => Ok(Self::Parquet {
                 compression: codec(compression)?,

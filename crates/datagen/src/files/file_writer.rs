@@ -9,7 +9,7 @@ use arrow::{
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use stylobate_columnar::{CsvEncoder, FileOptions, OrcOptions, ParquetOptions, TableWriter};
+use stylobate_columnar::{CsvEncoder, FileOptions, TableWriter, orc::OrcOptions, parquet::ParquetOptions};
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
 use crate::{

@@ -19,12 +19,12 @@ const MODULUS: i64 = (1 << BITS) - 1;
 
 /// Returns the text, which is ASCII. The first call makes it.
 pub(crate) fn text_pool() -> &'static [u8] {
-    static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| made(SIZE));
+    static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| make_text(SIZE));
     &TEXT
 }
 
 /// Makes the first `size` bytes of the text.
-fn made(size: usize) -> Vec<u8> {
+pub(crate) fn make_text(size: usize) -> Vec<u8> {
     let grammar = TextGrammar::new(Distributions::static_default());
     let mut text = TextPoolWriter { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
     while text.len < size {
@@ -225,7 +225,7 @@ mod tests {
     fn it_is_the_text_of_the_generators() {
         for size in [0, 1, 1000, 20 << 20] {
             let theirs = TextPool::new(size, Distributions::static_default());
-            assert!(made(size as usize) == theirs.text(0, size).as_bytes(), "{size} bytes");
+            assert!(make_text(size as usize) == theirs.text(0, size).as_bytes(), "{size} bytes");
         }
     }
 }

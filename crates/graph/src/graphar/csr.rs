@@ -9,11 +9,8 @@ use arrow::{
 use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 
-use super::{
-    chunk_files::ExpectedRowCount, columns::gathering, direction::Direction, edge_list::EdgeColumn,
-    edges::Edges,
-};
-use crate::{Error, Result};
+use super::{chunk_files::ExpectedRowCount, columns::gathering, edge_list::EdgeColumn, edges::Edges};
+use crate::{Direction, Error, Result};
 
 /// Chunks read concurrently.
 const CHUNKS_AT_ONCE: usize = 4;

@@ -1,15 +1,7 @@
-//! Directions in which edges are followed.
+//! Sides of an edge by the direction in which it is followed.
 
 use super::info::Side;
-
-/// Direction in which edges are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From source to destination.
-    Out,
-    /// From destination to source.
-    In,
-}
+use crate::Direction;
 
 impl Direction {
     /// Returns the side of the vertices whose neighbours are requested.

@@ -73,6 +73,7 @@ impl Graph {
         Self::open_source(cache, file.into(), options)
     }
 
+    #[tracing::instrument(name = "graph_open", level = "debug", skip_all, fields(source = %file))]
     #[boxed]
     async fn open_source(cache: &Cache, file: Source, options: GraphOptions) -> Result<Self> {
         let (store, path) = file.literal(cache)?;

@@ -32,12 +32,11 @@ pub(crate) use self::{
 };
 pub use self::{
     csr::Csr,
-    direction::Direction,
     edges::{EdgeChunk, Edges},
     graph::{Graph, GraphOptions},
     info::{
         Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
-        PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
+        PropertyGroup, Side, Strictness, VertexInfo,
     },
     vertices::{LabelFilter, VertexChunk, Vertices},
     write::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress, WrittenGraph},

@@ -24,13 +24,12 @@ use stylobate_columnar::Columns;
 use super::{
     chunk_files::ExpectedRowCount,
     columns::gathering,
-    direction::Direction,
     distinct::InsertionOrderSet,
     edge_list::{EdgeColumn, EdgeList},
     edges::Edges,
     offsets::PartOffsets,
 };
-use crate::{Error, Result};
+use crate::{Direction, Error, Result};
 
 /// Chunks whose rows are gathered at a time: bounds the memory beyond the cache.
 const GATHERED_AT_ONCE: usize = 64;

@@ -62,7 +62,7 @@ impl<O: RunOrder> SpilledRuns<O> {
     }
 
     /// Merges runs until at most [`FAN_IN`] are left.
-    pub(super) fn reduce(&mut self) -> Result<()> {
+    pub(crate) fn reduce(&mut self) -> Result<()> {
         let mut level = 0;
         while let Some(runs) = self.levels.get(level).map(Vec::len) {
             let left: usize = self.levels().sum();

@@ -26,10 +26,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use self::keys::KeysInfo;
-use crate::{
-    FileType,
-    graphar::{ChunkFiles, GraphFolder},
-};
+use crate::graphar::{ChunkFiles, FileType, GraphFolder};
 
 /// Vertices of one type with the indexes from `first` on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,10 @@ use super::{
     schema::{SchemaChange, StoreSchema},
     snapshot::Snapshot,
 };
-use crate::{Error, Result, Strictness, graphar::GraphFolder};
+use crate::{
+    Error, Result,
+    graphar::{GraphFolder, Strictness},
+};
 
 /// Attempts of a commit that other commits keep overtaking.
 pub(super) const ATTEMPTS: u32 = 32;
@@ -57,6 +60,7 @@ impl GraphStore {
         }
     }
 
+    #[tracing::instrument(name = "store_create", level = "debug", skip_all, fields(store = place.name("")))]
     #[boxed]
     async fn create_at(place: GraphFolder, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
         let core = Arc::new(StoreCore::new(place, options)?);
@@ -104,6 +108,7 @@ impl GraphStore {
         }
     }
 
+    #[tracing::instrument(name = "store_open", level = "debug", skip_all, fields(store = place.name("")))]
     #[boxed]
     async fn open_at(place: GraphFolder, options: StoreOptions) -> Result<Self> {
         let core = Arc::new(StoreCore::new(place, options)?);
@@ -148,6 +153,7 @@ impl GraphStore {
     }
 
     /// Looks for newer versions: a listing, and a read if there is one.
+    #[tracing::instrument(name = "store_refresh", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn refresh(&self) -> Result<Snapshot> {
         let known = self.latest();

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
-use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
+use stylobate_storage::{
+    Corrupt, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks,
+};
 
 use self::record::{VersionRecord, file_name};
 use super::segments::OpenSegments;
@@ -100,7 +102,8 @@ impl VersionLog {
 
     async fn read_anew(&self, version: u64) -> Result<VersionRecord> {
         let bytes = self.place.read(&file_name(version)).await?;
-        parse(&bytes, version).map_err(|reason| Error::Data { file: self.name(version), reason })
+        let record = parse(&bytes, version);
+        record.map_err(|corrupt| Error::Data { file: self.name(version), reason: corrupt.to_string() })
     }
 
     /// Puts a record if its version has none yet: one request. If the outcome is unknown, the existing record decides.
@@ -185,15 +188,16 @@ fn to_bytes(record: &VersionRecord) -> std::result::Result<Vec<u8>, String> {
 }
 
 /// Parses and checks a record.
-pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRecord, String> {
+pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRecord, Corrupt> {
     let (before, last) = bytes.split_at(bytes.len().saturating_sub(end(&[]).len()));
     if last != end(before).as_bytes() {
-        return Err("not a record: its checksum is not that of its bytes".to_owned());
+        let corrupt = Corrupt::from("not a record: its checksum is not that of its bytes");
+        return Err(corrupt.at(before.len() as u64));
     }
     let record: VersionRecord =
         serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
     match record.flaw(version) {
-        Some(flaw) => Err(flaw),
+        Some(flaw) => Err(flaw.into()),
         None => Ok(record),
     }
 }
@@ -201,8 +205,8 @@ pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<VersionRe
 /// Returns whether a record is unchanged by writing and reading it again; `None` if the bytes are no record.
 pub(crate) fn record_survives_rewrite(bytes: &[u8], version: u64) -> Option<bool> {
     let record = parse(bytes, version).ok()?;
-    let again = to_bytes(&record).and_then(|bytes| parse(&bytes, version));
-    Some(again.is_ok_and(|again| again == record))
+    let again = to_bytes(&record).ok().and_then(|bytes| parse(&bytes, version).ok());
+    Some(again.is_some_and(|again| again == record))
 }
 
 #[cfg(test)]
@@ -227,13 +231,13 @@ mod tests {
         }
         let rest = r#""epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]"#;
         let newer = signed(&format!(r#"{{"format":2,"version":1,{rest}"#));
-        assert!(parse(&newer, 1).unwrap_err().contains("newer"));
+        assert!(parse(&newer, 1).unwrap_err().reason.contains("newer"));
 
         let other = signed(&format!(r#"{{"format":1,"version":7,{rest}"#));
-        assert!(parse(&other, 1).unwrap_err().contains("version 7"));
+        assert!(parse(&other, 1).unwrap_err().reason.contains("version 7"));
         let record = parse(&other, 7).unwrap();
         assert_eq!(to_bytes(&record).unwrap(), other);
         let changed = String::from_utf8(other).unwrap().replace(":7,", ":8,");
-        assert!(parse(changed.as_bytes(), 8).unwrap_err().contains("checksum"));
+        assert!(parse(changed.as_bytes(), 8).unwrap_err().reason.contains("checksum"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::{array::ArrayRef, datatypes::FieldRef};
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
-use stylobate_storage::Error as StorageError;
+use stylobate_storage::{Corrupt, Error as StorageError};
 
 use super::{
     base::{EdgeBaseInfo, VertexBaseInfo, edges::EdgeBase, vertices::VertexBase},
@@ -77,14 +77,14 @@ impl StoreCore {
         Budgeted::new(&self.place.cache, open)
     }
 
-    fn wrong(&self, at: &DataLocation, reason: impl Into<String>) -> Error {
+    fn wrong(&self, at: &DataLocation, corrupt: impl Into<Corrupt>) -> Error {
         let (file, slot) = match at {
             DataLocation::Inline { version, slot } => {
                 (self.log.name(*version), format!("inline data {slot}: "))
             }
             DataLocation::File { path } => (self.place.name(path), String::new()),
         };
-        Error::Data { file, reason: format!("{slot}{}", reason.into()) }
+        Error::Data { file, reason: format!("{slot}{}", corrupt.into()) }
     }
 
     /// Lists all files in a folder.
@@ -98,14 +98,14 @@ impl StoreCore {
     async fn inline<T>(
         &self,
         at: &DataLocation,
-        make: impl FnOnce(&str) -> std::result::Result<T, String>,
+        make: impl FnOnce(&str) -> std::result::Result<T, Corrupt>,
     ) -> Result<T> {
         let DataLocation::Inline { version, slot } = at else {
             return Err(self.wrong(at, "it is no inline data"));
         };
         let record = self.log.read(*version).await?;
         let text = record.inline.get(*slot as usize).ok_or_else(|| self.wrong(at, "it is not there"))?;
-        make(text).map_err(|reason| self.wrong(at, reason))
+        make(text).map_err(|corrupt| self.wrong(at, corrupt))
     }
 
     async fn rows(&self, at: &DataLocation, rows: u64, fields: &Arc<[FieldRef]>) -> Result<DeltaRows> {
@@ -133,7 +133,7 @@ impl StoreCore {
                 DataLocation::Inline { .. } => self.inline(at, DeletionSet::from_text).await,
                 DataLocation::File { path } => {
                     let bytes = self.place.read(path).await?;
-                    DeletionSet::from_bytes(&bytes).map_err(|reason| self.wrong(at, reason))
+                    DeletionSet::from_bytes(&bytes).map_err(|corrupt| self.wrong(at, corrupt))
                 }
             }
         };
@@ -159,7 +159,7 @@ impl StoreCore {
             let rows = self.rows(&info.at, info.rows, &of.fields().into()).await?;
             let keys = self.column(&info.at, &rows, &of.key).await?;
             let delta = VertexDelta::new(info.first, rows, &keys);
-            delta.map(|delta| self.budgeted(delta)).map_err(|reason| self.wrong(&info.at, reason))
+            delta.map(|delta| self.budgeted(delta)).map_err(|corrupt| self.wrong(&info.at, corrupt))
         };
         self.vertex_deltas.get(info.at.clone(), open).await
     }
@@ -169,7 +169,7 @@ impl StoreCore {
             let rows = self.rows(&info.at, info.rows, &patch_fields(&of.fields())).await?;
             let indexes = self.column(&info.at, &rows, INDEX).await?;
             let patch = VertexPatch::new(rows, &indexes);
-            patch.map(|patch| self.budgeted(patch)).map_err(|reason| self.wrong(&info.at, reason))
+            patch.map(|patch| self.budgeted(patch)).map_err(|corrupt| self.wrong(&info.at, corrupt))
         };
         self.patches.get(info.at.clone(), open).await
     }
@@ -180,7 +180,7 @@ impl StoreCore {
             let sources = self.column(&info.at, &rows, SOURCE).await?;
             let destinations = self.column(&info.at, &rows, DESTINATION).await?;
             let delta = EdgeDelta::new(rows, &sources, &destinations);
-            delta.map(|delta| self.budgeted(delta)).map_err(|reason| self.wrong(&info.at, reason))
+            delta.map(|delta| self.budgeted(delta)).map_err(|corrupt| self.wrong(&info.at, corrupt))
         };
         self.edge_deltas.get(info.at.clone(), open).await
     }

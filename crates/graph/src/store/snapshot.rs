@@ -15,7 +15,7 @@ use super::{
 use crate::{Error, Result};
 
 /// Version of a store. Cheap to make and to clone; later commits do not change its results. As long as it is held,
-/// garbage collection of the same [`GraphStore`](crate::GraphStore) removes nothing that it needs.
+/// garbage collection of the same [`GraphStore`](crate::store::GraphStore) removes nothing that it needs.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,

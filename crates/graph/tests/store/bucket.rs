@@ -16,7 +16,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, memory::InMemory, path::Path,
 };
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::{GraphStore, StoreOptions, StoreSchema};
+use stylobate_graph::store::{GraphStore, StoreOptions, StoreSchema};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
     RequestOptions,

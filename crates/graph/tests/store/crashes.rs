@@ -3,7 +3,10 @@
 use object_store::memory::InMemory;
 use rand::{SeedableRng, rngs::StdRng};
 use std::sync::Arc;
-use stylobate_graph::{Result, StoreOptions, StoreWriter};
+use stylobate_graph::{
+    Result,
+    store::{StoreOptions, StoreWriter},
+};
 use stylobate_storage::ByteSize;
 
 use crate::{

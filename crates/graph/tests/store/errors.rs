@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_graph::{
-    Ends, Error, PropertyType, SchemaChange, StoreOptions, StoreProperty, StoreSchema, VertexIds, VertexType,
+    Error, PropertyType,
+    store::{Ends, SchemaChange, StoreOptions, StoreProperty, StoreSchema, VertexIds, VertexType},
 };
 
 use crate::{
@@ -99,7 +100,7 @@ async fn schemas_that_cannot_be_are_refused() {
         StoreSchema::new().with_vertices(VertexType::new("A", "id", PropertyType::Double)),
         StoreSchema::new().with_vertices(person()).with_vertices(person()),
         StoreSchema::new().with_vertices(person().with_property("id", PropertyType::Int64)),
-        StoreSchema::new().with_edges(stylobate_graph::EdgeType::new("Person", "KNOWS", "Person")),
+        StoreSchema::new().with_edges(stylobate_graph::store::EdgeType::new("Person", "KNOWS", "Person")),
     ];
 
     for schema in wrong {

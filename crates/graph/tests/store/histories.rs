@@ -5,7 +5,10 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use object_store::memory::InMemory;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
-use stylobate_graph::{Ends, Result, Snapshot, StoreOptions, StoreWriter, VertexIds};
+use stylobate_graph::{
+    Result,
+    store::{Ends, Snapshot, StoreOptions, StoreWriter, VertexIds},
+};
 use stylobate_storage::ByteSize;
 
 use crate::{

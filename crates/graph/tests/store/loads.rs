@@ -4,8 +4,8 @@ use arrow::array::AsArray;
 use futures::{TryStreamExt, stream};
 use object_store::ObjectStore;
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, Ends, Error, PropertyType, SchemaChange, StoreOptions, StoreProperty,
-    VertexType,
+    Direction, Error, PropertyType,
+    store::{BulkLoad, EdgeType, Ends, SchemaChange, StoreOptions, StoreProperty, VertexType},
 };
 
 use crate::{
@@ -27,7 +27,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
 
     let edge = |to: i64| stream::iter([Ok(batch([("src", ints([1_000])), ("dst", ints([to]))]))]);
     let failed = |error: std::result::Result<_, Error>| {
-        error.map(|_: stylobate_graph::Loaded| ()).unwrap_err().to_string()
+        error.map(|_: stylobate_graph::store::Loaded| ()).unwrap_err().to_string()
     };
     let said = failed(writer.bulk_load(vertices(vec![5, 6, 5])).await);
     assert!(said.contains("Person") && said.contains("row 2: the key 5 is that of row 0 too"), "{said}");

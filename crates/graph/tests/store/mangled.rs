@@ -5,7 +5,10 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use stylobate_graph::{Direction, Ends, Result, StoreOptions, VertexIds};
+use stylobate_graph::{
+    Direction, Result,
+    store::{Ends, StoreOptions, VertexIds},
+};
 use stylobate_storage::ByteSize;
 
 use crate::{
@@ -67,7 +70,7 @@ async fn survives(inline: u64, seeds: std::ops::Range<u64>) {
         writer.commit().await.unwrap();
 
         if round == 1 {
-            let force = stylobate_graph::CompactOptions::default().with_force(true);
+            let force = stylobate_graph::store::CompactOptions::default().with_force(true);
             store.compact(&force).await.unwrap();
         }
     }

@@ -6,7 +6,10 @@ use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
     datatypes::{Int64Type, UInt32Type},
 };
-use stylobate_graph::{Direction, EdgeType, Error, PropertyType, Snapshot, StoreSchema, VertexType};
+use stylobate_graph::{
+    Direction, Error, PropertyType,
+    store::{EdgeType, Snapshot, StoreSchema, VertexType},
+};
 
 /// Returns a schema of persons who know one another and like posts.
 pub fn schema() -> StoreSchema {
@@ -94,9 +97,9 @@ impl Model {
 
     async fn check_persons(&self, snapshot: &Snapshot) {
         let view = snapshot.vertices("Person", Some(&["age", "name", "id"])).await.unwrap();
-        let found = view.indexes_of(&ints(-1..KEYS + 1)).await.unwrap();
+        let found = view.indexes_of(&ints(-1..=KEYS)).await.unwrap();
         let expected: Vec<Option<i64>> =
-            (-1..KEYS + 1).map(|key| self.persons.get(&key).map(|person| person.index)).collect();
+            (-1..=KEYS).map(|key| self.persons.get(&key).map(|person| person.index)).collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "version {}", snapshot.version());
         // Backwards and twice.
         let wanted: Vec<(&i64, &Person)> = self.persons.iter().rev().chain(self.persons.iter()).collect();

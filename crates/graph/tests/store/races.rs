@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use stylobate_graph::{Error, StoreOptions, VertexIds};
+use stylobate_graph::{
+    Error,
+    store::{StoreOptions, VertexIds},
+};
 
 use crate::{
     bucket::Bucket,

@@ -10,8 +10,12 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use stylobate_columnar::Source;
 use stylobate_graph::{
-    AdjacencyOrder, BulkLoad, CompactOptions, Direction, EdgeType, Ends, Graph, GraphOptions, GraphStore,
-    GraphWriteOptions, PropertyType, StoreOptions, StoreSchema, Strictness, VertexIds, VertexType,
+    Direction, PropertyType,
+    graphar::{AdjacencyOrder, Graph, GraphOptions, GraphWriteOptions, Strictness},
+    store::{
+        BulkLoad, CompactOptions, EdgeType, Ends, GraphStore, StoreOptions, StoreSchema, VertexIds,
+        VertexType,
+    },
 };
 use stylobate_storage::{Destination, Origin};
 

@@ -1,8 +1,10 @@
 //! Number of requests per operation.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use stylobate_columnar::ColumnsUse;
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, Ends, PropertyType, StoreOptions, StoreSchema, VertexType,
+    Direction, PropertyType,
+    store::{BulkLoad, EdgeType, Ends, StoreOptions, StoreSchema, VertexType},
 };
 
 use crate::{
@@ -92,11 +94,12 @@ async fn statistics_tell_the_caches_apart() {
     let warm = store.stats();
     assert_eq!(warm.offsets.hits - cold.offsets.hits, 10);
     assert_eq!((warm.offsets.decoded, warm.edge_columns.decoded), (1, 2));
-    assert_eq!(warm.keys, Default::default());
+    assert_eq!(warm.keys, ColumnsUse::default());
     // Additions and deletions of a commit are charged to the budget while they are open.
     let before = store.stats();
     let (cache, source) = bucket.source().await;
-    let store = stylobate_graph::GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
+    let store =
+        stylobate_graph::store::GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let knows = batch([("src", ints([1])), ("dst", ints([2])), ("date", ints([3]))]);
     writer.add_edges("KNOWS", &knows, Ends::Keys).await.unwrap();

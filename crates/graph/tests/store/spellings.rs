@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use object_store::ObjectStore;
 use rand::{SeedableRng, rngs::StdRng};
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::{CollectOptions, CompactOptions, GraphStore, StoreOptions};
+use stylobate_graph::store::{CollectOptions, CompactOptions, GraphStore, StoreOptions};
 use stylobate_storage::ByteSize;
 
 use crate::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, memory::InMemory, path::Path};
 use rand::{SeedableRng, rngs::StdRng};
-use stylobate_graph::{CompactOptions, Ends, GraphStore, StoreOptions, StoreWriter};
+use stylobate_graph::store::{CompactOptions, Ends, GraphStore, StoreOptions, StoreWriter};
 use stylobate_storage::ByteSize;
 
 use crate::{
@@ -219,13 +219,14 @@ async fn after_a_compaction_no_record_before_it_is_needed() {
         }
 
         store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
-        for _ in 0..seed + 1 {
+        for _ in 0..=seed {
             commit(&mut writer, &mut model, &mut random).await;
         }
         drop(writer);
         store.compact(&options()).await.unwrap();
         check(&model, &store.latest()).await;
-        let all = stylobate_graph::CollectOptions::default().with_older_than(std::time::Duration::ZERO);
+        let all =
+            stylobate_graph::store::CollectOptions::default().with_older_than(std::time::Duration::ZERO);
         store.collect_garbage(&all.with_even_young(true)).await.unwrap();
         assert_eq!(store.log().await.unwrap().len(), 1, "seed {seed}");
         assert!(store.compact(&options()).await.unwrap().is_empty(), "seed {seed}");

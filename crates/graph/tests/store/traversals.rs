@@ -11,7 +11,8 @@ use futures::{Stream, TryStreamExt};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_columnar::col;
 use stylobate_graph::{
-    EdgeType, Ends, Error, GraphStore, PropertyType, Result, StoreOptions, StoreSchema, VertexIds, VertexType,
+    Error, PropertyType, Result,
+    store::{EdgeType, Ends, GraphStore, StoreOptions, StoreSchema, VertexIds, VertexType},
 };
 
 use crate::{

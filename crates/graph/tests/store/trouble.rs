@@ -7,8 +7,11 @@ use object_store::memory::InMemory;
 use rand::{SeedableRng, rngs::StdRng};
 use stylobate_columnar::Cache;
 use stylobate_graph::{
-    BulkLoad, CollectOptions, CompactOptions, Direction, Ends, Error, GraphStore, PrewarmOptions,
-    PropertyType, Result, SchemaChange, StoreOptions, StoreProperty, VertexIds,
+    Direction, Error, PropertyType, Result,
+    store::{
+        BulkLoad, CollectOptions, CompactOptions, Ends, GraphStore, PrewarmOptions, SchemaChange,
+        StoreOptions, StoreProperty, VertexIds,
+    },
 };
 use stylobate_storage::{ByteSize, CacheOptions};
 

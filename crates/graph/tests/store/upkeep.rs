@@ -11,8 +11,12 @@ use futures::{TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_graph::{
-    BulkLoad, CollectOptions, CompactOptions, Direction, Ends, Graph, GraphOptions, GraphStore,
-    GraphWriteOptions, PrewarmOptions, Snapshot, StoreOptions, Strictness, VertexIds,
+    Direction,
+    graphar::{Graph, GraphOptions, GraphWriteOptions, Strictness},
+    store::{
+        BulkLoad, CollectOptions, CompactOptions, Ends, GraphStore, PrewarmOptions, Snapshot, StoreOptions,
+        VertexIds,
+    },
 };
 use stylobate_storage::{ByteSize, Destination};
 

@@ -11,7 +11,10 @@ use arrow::{
 };
 use futures::{Stream, TryStreamExt};
 use stylobate_columnar::Cache;
-use stylobate_graph::{Graph, GraphOptions, Result};
+use stylobate_graph::{
+    Result,
+    graphar::{Graph, GraphOptions},
+};
 use stylobate_storage::{ByteSize, CacheOptions};
 
 /// Returns a file of the official samples; `None` if they are absent, which a full run does not accept.

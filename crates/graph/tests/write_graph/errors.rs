@@ -11,7 +11,8 @@ use arrow::{
 };
 use futures::StreamExt;
 use stylobate_graph::{
-    AdjacencyOrder, EdgeWrite, Error, FileType, GraphWriteOptions, GraphWriter, Result, VertexWrite,
+    Error, Result,
+    graphar::{AdjacencyOrder, EdgeWrite, FileType, GraphWriteOptions, GraphWriter, VertexWrite},
 };
 use stylobate_storage::ByteSize;
 

@@ -6,7 +6,7 @@ use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, Float32Array, Int8Array, ListArray, StringArray, UInt32Array},
     datatypes::{DataType, Field, Float32Type, Int64Type, Schema, TimeUnit},
 };
-use stylobate_graph::{AdjacencyOrder, EdgeWrite, FileType, GraphWriter, VertexWrite};
+use stylobate_graph::graphar::{AdjacencyOrder, EdgeWrite, FileType, GraphWriter, VertexWrite};
 use stylobate_storage::ByteSize;
 
 use super::{

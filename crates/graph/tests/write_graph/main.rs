@@ -16,7 +16,10 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use futures::stream::{self, Stream};
-use stylobate_graph::{EdgeWrite, GraphWriteOptions, GraphWriter, Result, VertexWrite};
+use stylobate_graph::{
+    Result,
+    graphar::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite},
+};
 use stylobate_storage::{Destination, Durability};
 
 /// Streams batches.

@@ -6,7 +6,10 @@ use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory};
 use parking_lot::Mutex;
-use stylobate_graph::{Error, GraphWriteOptions, GraphWriter, Result, WriteProgress};
+use stylobate_graph::{
+    Error, Result,
+    graphar::{GraphWriteOptions, GraphWriter, WriteProgress},
+};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Origin, Overwrite};
 
 use super::{

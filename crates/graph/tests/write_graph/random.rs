@@ -12,8 +12,10 @@ use arrow::{
 };
 use proptest::{collection::vec, option, prelude::*, sample::subsequence};
 use stylobate_graph::{
-    AdjacencyOrder, EdgeWrite, FileType, GraphWriteOptions, GraphWriter, Result, Side, VertexWrite,
-    WrittenGraph,
+    Result,
+    graphar::{
+        AdjacencyOrder, EdgeWrite, FileType, GraphWriteOptions, GraphWriter, Side, VertexWrite, WrittenGraph,
+    },
 };
 use stylobate_storage::ByteSize;
 

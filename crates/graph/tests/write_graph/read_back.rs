@@ -10,7 +10,7 @@ use arrow::{
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
-use stylobate_graph::{FileType, GraphFile, GraphInfo, Strictness};
+use stylobate_graph::graphar::{FileType, GraphFile, GraphInfo, Strictness};
 use stylobate_storage::{ByteSize, CacheOptions};
 
 /// Content of a file.

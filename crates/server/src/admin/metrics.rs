@@ -17,7 +17,7 @@ use stylobate_storage::{
 };
 
 use super::stats::hit_ratio;
-use crate::{Bucket, FlightStats, Node, RequestStats};
+use crate::{Bucket, ClusterStatus, FlightStats, Node, RequestStats};
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: MetricsFormat) -> 
         columns: node.columns().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
         origins: node.buckets().map(OriginCounts::of).collect(),
+        cluster: node.cluster_status(),
     };
 
     let mut registry = Registry::default();
@@ -105,6 +106,7 @@ struct MetricsSnapshot {
     columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
     origins: Vec<OriginCounts>,
+    cluster: Option<ClusterStatus>,
     /// Parts of the node, each with true if it is degraded.
     degraded: Vec<(String, bool)>,
 }
@@ -134,7 +136,11 @@ impl Collector for MetricsSnapshot {
         self.origins(&mut encoder)?;
         self.cache(&mut encoder)?;
         self.flight(&mut encoder)?;
-        self.columns(&mut encoder)
+        self.columns(&mut encoder)?;
+        match &self.cluster {
+            Some(cluster) => nodes(cluster, &mut encoder),
+            None => Ok(()),
+        }
     }
 }
 
@@ -339,6 +345,25 @@ impl MetricsSnapshot {
 
         Ok(())
     }
+}
+
+/// Encodes the nodes of a cluster.
+fn nodes(cluster: &ClusterStatus, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+    let digest = [("digest", cluster.digest.as_str())];
+    let help = "The view of the cluster, by a digest that is the same on nodes that place alike; always 1";
+    gauge(encoder, "cluster_view_info", help, [(digest, 1.0)])?;
+
+    let by_state = ["up", "draining", "down", "unknown"].map(|state| {
+        let count = cluster.nodes.iter().filter(|node| node.state == state).count();
+        ([("state", state)], count as f64)
+    });
+    gauge(encoder, "cluster_nodes", "Nodes of the cluster, this one included, by state", by_state)?;
+
+    let named = || cluster.nodes.iter().filter_map(|node| Some((node, [("node", node.id.as_deref()?)])));
+    let answers = named().map(|(node, label)| (label, if node.answers { 1.0 } else { 0.0 }));
+    gauge(encoder, "cluster_node_up", "1 for a node that answered the last probe of this one", answers)?;
+    let shares = named().map(|(node, label)| (label, node.share));
+    gauge(encoder, "cluster_node_share", "Share of the keys whose home a node is, 0 to 1", shares)
 }
 
 fn bucket_label(bucket: &str) -> [(&'static str, &str); 1] {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stylobate_columnar::ColumnStats;
 use stylobate_storage::{BudgetStats, CacheStats, LatencyCounts, OriginMetrics, ReadStats};
 
-use crate::{FlightStats, Node, RequestStats};
+use crate::{ClusterStatus, FlightStats, Node, RequestStats};
 
 /// The statistics of a node.
 #[derive(Serialize)]
@@ -22,6 +22,8 @@ pub(crate) struct NodeStats {
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<BucketStats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<ClusterStatus>,
 }
 
 /// Bytes returned to readers, by source.
@@ -121,6 +123,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
         cache: node.cache().stats(),
         columns: node.columns().stats(),
         buckets,
+        cluster: node.cluster_status(),
     }
 }
 

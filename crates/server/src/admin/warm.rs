@@ -49,6 +49,12 @@ impl WarmReport {
 
 /// Loads the objects whose keys begin with `prefix`, four at a time. A failed object is reported and does not stop
 /// the others; a failed listing does, and so does a caller that disconnects.
+#[tracing::instrument(
+    name = "warm_prefix",
+    level = "debug",
+    skip_all,
+    fields(origin = reader.origin().name(), prefix = prefix)
+)]
 pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> WarmReport {
     let mut warmed = WarmReport::default();
     let mut token = None;

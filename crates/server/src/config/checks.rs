@@ -15,10 +15,11 @@ impl NodeSettings {
             (Setting::Listen, Some(self.listen)),
             (Setting::Admin, Some(self.admin)),
             (Setting::Flight, self.flight),
+            (Setting::ClusterListen, Some(self.cluster_listen).filter(|_| self.has_cluster())),
         ];
         for (n, (door, address)) in doors.iter().enumerate() {
             let Some(address) = address.filter(|address| address.port() != 0) else { continue };
-            let Some((other, _)) = doors[..n].iter().find(|(_, other)| *other == Some(address)) else {
+            let Some((other, _)) = doors.iter().take(n).find(|(_, other)| *other == Some(address)) else {
                 continue;
             };
             let what = format!("{other} and {door} are both {address}: each door needs its own");

@@ -15,8 +15,8 @@ use super::{
     },
     print::ConfigReport,
     settings::NodeSettings,
+    shared_secret,
     source::layer::Layer,
-    ticket_secret,
     values::folder_and_size,
 };
 use crate::{Result, ServerError};
@@ -100,12 +100,25 @@ impl Layers {
 
         let buckets = buckets(entries, &defaults)?;
         let secret = layers.iter().rev().find_map(|layer| layer.ticket_secret.as_ref());
-        let ticket_secret = ticket_secret::resolve(secret, env)?;
+        let ticket_secret = shared_secret::resolve("ticket_secret", secret, env)?;
         if let Some(entry) = secret {
             report.ticket_secret(entry);
         }
 
-        let mut config = NodeConfig { settings, tls, ticket_secret, ..NodeConfig::default() };
+        let secret = layers.iter().rev().find_map(|layer| layer.cluster_secret.as_ref());
+        let cluster = settings.cluster(&provenance, secret, env)?;
+        if cluster.is_some() && settings.flight.is_some() && ticket_secret.is_none() {
+            let place = secret.map_or(Provenance::Default, |secret| secret.given().from.clone());
+            return place.error(
+                "a cluster needs one secret for the tickets of all its nodes: give `ticket_secret_file`, \
+                 `ticket_secret_env` or `ticket_secret` in [flight], or turn the Flight door off",
+            );
+        }
+        if let Some(entry) = secret {
+            report.cluster_secret(entry);
+        }
+
+        let mut config = NodeConfig { settings, tls, ticket_secret, cluster, ..NodeConfig::default() };
         for bucket in buckets.into_values() {
             report.bucket(&bucket);
             config.buckets.push(bucket.config);

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use stylobate_client::NodeAddress;
 use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, format_duration, without_credentials};
 
 use super::{LogFormat, tls::TlsVersion};
@@ -47,7 +48,7 @@ macro_rules! values {
 }
 
 values! {
-    Text: SocketAddr, ByteSize, EvictionPolicy, Consistency, LogFormat, TlsVersion;
+    Text: SocketAddr, ByteSize, EvictionPolicy, Consistency, LogFormat, NodeAddress, TlsVersion;
     Bare: bool, u32, usize, f64;
 }
 

@@ -4,6 +4,7 @@
 //! environment and the command line, in increasing order of precedence.
 
 mod checks;
+mod cluster;
 mod endpoint;
 mod entry;
 mod given;
@@ -14,8 +15,8 @@ mod otlp;
 mod print;
 mod secret;
 mod settings;
+mod shared_secret;
 mod source;
-mod ticket_secret;
 mod tls;
 mod values;
 
@@ -26,6 +27,7 @@ use stylobate_storage::{Consistency, ConsistencyRules};
 use crate::{Result, ServerError};
 
 pub use self::{
+    cluster::{ClusterConfig, NodeListSource},
     entry::{
         bucket_name::{check_bucket_name, name_of_url},
         cors::CorsRule,
@@ -54,6 +56,9 @@ pub struct NodeConfig {
     /// Secret that signs the tickets of the Flight door. Nodes that share it accept each other's tickets. Default:
     /// none, a key that is generated when the door opens and never leaves the process.
     pub ticket_secret: Option<Secret>,
+    /// The cluster that the node is in. Its Flight tickets are valid on every node if all have the same
+    /// [`ticket_secret`](Self::ticket_secret). Default: none.
+    pub cluster: Option<ClusterConfig>,
 }
 
 impl NodeConfig {
@@ -61,7 +66,8 @@ impl NodeConfig {
     pub fn check_exposure(&self) -> Result<()> {
         let always = [("s3", self.settings.listen), ("admin", self.settings.admin)];
         let flight = self.settings.flight.map(|address| ("flight", address));
-        for (door, address) in always.into_iter().chain(flight) {
+        let peer = self.cluster.as_ref().map(|cluster| ("peer", cluster.listen));
+        for (door, address) in always.into_iter().chain(flight).chain(peer) {
             if self.access_keys.is_empty() && !address.ip().is_loopback() {
                 return Err(ServerError::Exposed { door, address });
             }

@@ -20,6 +20,8 @@ pub(super) struct ConfigReport {
     server: Vec<ConfigReportLine>,
     cache: Vec<ConfigReportLine>,
     flight: Vec<ConfigReportLine>,
+    /// Empty if the node is in no cluster.
+    cluster: Vec<ConfigReportLine>,
     /// Heading and lines of each `[[bucket]]` and `[[access_key]]`.
     entries: Vec<(&'static str, Vec<ConfigReportLine>)>,
 }
@@ -41,7 +43,7 @@ impl ConfigReportLine {
             SettingLiteral::Bare(text) => text,
             SettingLiteral::List(texts) => list(&texts),
             SettingLiteral::Absent => {
-                return Self { text: format!("# {setting} is none"), from: from.to_string() };
+                return Self { text: format!("# {} is none", setting.key()), from: from.to_string() };
             }
         };
         Self::new(setting.key(), literal, from)
@@ -71,6 +73,7 @@ impl ConfigReport {
             server: section("server"),
             cache: section("cache"),
             flight: section("flight"),
+            cluster: if settings.has_cluster() { section("cluster") } else { Vec::new() },
             entries: Vec::new(),
         }
     }
@@ -78,6 +81,11 @@ impl ConfigReport {
     /// Adds the secret that signs tickets.
     pub(super) fn ticket_secret(&mut self, entry: &SecretEntry) {
         self.flight.push(secret("ticket_secret", entry));
+    }
+
+    /// Adds the secret of the cluster.
+    pub(super) fn cluster_secret(&mut self, entry: &SecretEntry) {
+        self.cluster.push(secret("secret", entry));
     }
 
     /// Adds a bucket.
@@ -182,8 +190,13 @@ fn toml_key(key: &str) -> String {
 
 impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables = [("[server]", &self.server), ("\n[cache]", &self.cache), ("\n[flight]", &self.flight)];
-        for (heading, lines) in tables {
+        let tables = [
+            ("[server]", &self.server),
+            ("\n[cache]", &self.cache),
+            ("\n[flight]", &self.flight),
+            ("\n[cluster]", &self.cluster),
+        ];
+        for (heading, lines) in tables.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             writeln!(f, "{heading}")?;
             print(lines, f)?;
         }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use stylobate_client::NodeAddress;
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, EvictionPolicy, ReadOptions, RequestOptions, parse_positive_duration,
 };
@@ -19,8 +20,8 @@ use super::{
     memory::available_memory,
     tls::TlsVersion,
     values::{
-        address, address_or_off, boolean, domains, folder, otlp_endpoint, page_size, pem_file,
-        quantile_or_off, region, whole_number,
+        address, address_or_off, boolean, domains, folder, host_name, node_address_or_off, node_entries,
+        node_file, node_id, otlp_endpoint, page_size, pem_file, quantile_or_off, region, whole_number,
     },
 };
 use crate::Result;
@@ -33,7 +34,8 @@ use crate::Result;
 /// pub key: Type = default,
 /// ```
 ///
-/// A switch has an empty placeholder. The note is for the reference only.
+/// A switch has an empty placeholder. The note is for the reference only. The key of a setting of `[cluster]` in the file
+/// is without the prefix of its field, and such a setting has no flag.
 macro_rules! settings {
     ($(
         $(#[doc = $help:literal])+
@@ -43,10 +45,11 @@ macro_rules! settings {
         )]
         $visibility:vis $key:ident: $type:ty = $default:expr,
     )+) => {
-        /// A setting of `[server]`, `[cache]` or `[flight]`.
+        /// A setting of `[server]`, `[cache]`, `[flight]` or `[cluster]`.
         ///
         /// One name serves all layers: `page_size` in the file is `STYLOBATE_PAGE_SIZE` in the environment and
-        /// `--page-size` on the command line.
+        /// `--page-size` on the command line. Those of `[cluster]` have no flag: `id` there is
+        /// `STYLOBATE_CLUSTER_ID`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Setting {
             $($(#[doc = $help])+ $variant,)+
@@ -61,8 +64,8 @@ macro_rules! settings {
                 match self { $(Self::$variant => stringify!($section),)+ }
             }
 
-            /// Returns its key in that table.
-            pub const fn key(self) -> &'static str {
+            /// Returns its name, which no other setting has: that of its field.
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($key),)+ }
             }
 
@@ -110,7 +113,7 @@ macro_rules! settings {
                 let mut settings = Self::default();
                 $(
                     if let Some(given) = given.get(&Setting::$variant) {
-                        settings.$key = given.parse(stringify!($key), $parse)?.value;
+                        settings.$key = given.parse(&Setting::$variant.to_string(), $parse)?.value;
                     }
                 )+
 
@@ -177,18 +180,18 @@ settings! {
     /// Freshness of answers: strict (revalidate each time), immutable (never), or a time
     #[setting(
         cache, Consistency, "RULE", str::parse,
-        note = "In the file, for buckets without a rule of their own. See [freshness](../operations/freshness.md)"
+        note = "In the file, for buckets without a rule of their own; a flag or variable overrides all buckets. See [freshness](../operations/freshness.md)"
     )]
     pub(crate) consistency: Consistency = Consistency::DEFAULT,
 
     /// Refuse all writes
-    #[setting(server, ReadOnly, "", boolean, note = "In the file, for buckets that do not set it themselves")]
+    #[setting(server, ReadOnly, "", boolean, note = "In the file, for buckets that do not set it; a flag or variable overrides all buckets")]
     pub(crate) read_only: bool = false,
 
     /// A domain under which BUCKET.DOMAIN names a bucket; may be repeated
     #[setting(
         server, Domains, "DOMAIN", domains,
-        note = "A list in the file, with commas in the variable. `DOMAIN/BUCKET` works, too"
+        note = "A list in the file, comma-separated in the variable. Path-style names (`DOMAIN/BUCKET`) always work"
     )]
     pub domains: Vec<String> = Vec::new(),
 
@@ -213,7 +216,7 @@ settings! {
     pub backoff: Duration = Duration::from_millis(100),
 
     /// Maximum time without progress of an origin, retries included
-    #[setting(server, Deadline, "TIME", parse_positive_duration)]
+    #[setting(server, Deadline, "TIME", parse_positive_duration, note = "Then the read fails")]
     pub deadline: Duration = Duration::from_secs(60),
 
     /// Send a second request when the first is slower than this quantile of all, such as 0.95
@@ -234,7 +237,7 @@ settings! {
     /// A PEM certificate for TLS at all doors; it is reloaded when it changes or on SIGHUP
     #[setting(
         server, TlsCertificate, "FILE", pem_file,
-        default = "no TLS", note = "The file may contain its chain, too"
+        default = "no TLS", note = "May include the certificate chain; requires `tls_key`"
     )]
     pub(crate) tls_certificate: Option<PathBuf> = None,
 
@@ -261,6 +264,29 @@ settings! {
     /// OTLP endpoint for traces, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too
     #[setting(server, OtlpEndpoint, "URL", otlp_endpoint, note = "See [traces](../observability.md#traces)")]
     pub otlp_endpoint: Option<String> = None,
+
+    /// Id of this node, as the list of nodes names it
+    #[setting(cluster, ClusterId, "ID", node_id, default = "the name of the host")]
+    pub(crate) cluster_id: String = host_name(),
+
+    /// Address of the peer door, for the other nodes
+    #[setting(cluster, ClusterListen, "ADDRESS", address)]
+    pub(crate) cluster_listen: SocketAddr = loopback(9003),
+
+    /// All nodes with the addresses of their peer doors, such as a=10.0.0.1:9003
+    #[setting(
+        cluster, ClusterNodes, "NODES", node_entries,
+        note = "A list in the file, with semicolons in the variable. See [clusters](../operations/clusters.md#nodes)"
+    )]
+    pub(crate) cluster_nodes: Vec<String> = Vec::new(),
+
+    /// A file with a node per line; it is read again when it changes
+    #[setting(cluster, ClusterNodesFile, "FILE", node_file)]
+    pub(crate) cluster_nodes_file: Option<PathBuf> = None,
+
+    /// A DNS name and a port: each of its addresses is a node; it is resolved again every few seconds
+    #[setting(cluster, ClusterNodesDns, "NAME:PORT", node_address_or_off)]
+    pub(crate) cluster_nodes_dns: Option<NodeAddress> = None,
 }
 
 fn loopback(port: u16) -> SocketAddr {
@@ -268,16 +294,29 @@ fn loopback(port: u16) -> SocketAddr {
 }
 
 impl Setting {
+    /// Returns its key in its table of the file.
+    pub fn key(self) -> &'static str {
+        match self.section() {
+            "cluster" => self.name().trim_start_matches("cluster_"),
+            _ => self.name(),
+        }
+    }
+
     /// Returns its environment variable.
     pub fn env(self) -> String {
-        format!("STYLOBATE_{}", self.key().to_ascii_uppercase())
+        format!("STYLOBATE_{}", self.name().to_ascii_uppercase())
+    }
+
+    /// Returns true if it has a flag: those of `[cluster]` are in the file and the environment only.
+    pub fn has_flag(self) -> bool {
+        self.section() != "cluster"
     }
 
     /// Returns its flag. `domains` is a list, whose flag `--domain` is repeated.
     pub fn flag(self) -> String {
         match self {
             Self::Domains => "--domain".to_owned(),
-            _ => format!("--{}", self.key().replace('_', "-")),
+            _ => format!("--{}", self.name().replace('_', "-")),
         }
     }
 
@@ -292,9 +331,13 @@ impl Setting {
     }
 }
 
+/// Writes the key; after its table, if another table has the same key.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.key())
+        match self {
+            Self::ClusterListen => f.write_str("listen of [cluster]"),
+            _ => f.write_str(self.key()),
+        }
     }
 }
 
@@ -354,6 +397,7 @@ mod tests {
         assert_eq!(Setting::PageSize.env(), "STYLOBATE_PAGE_SIZE");
         assert_eq!(Setting::PageSize.flag(), "--page-size");
         assert_eq!(Setting::Domains.flag(), "--domain");
+        assert_eq!(Setting::ClusterNodesFile.env(), "STYLOBATE_CLUSTER_NODES_FILE");
         for setting in Setting::ALL {
             assert_eq!(Setting::find(setting.section(), setting.key()), Some(setting));
         }
@@ -361,8 +405,12 @@ mod tests {
 
     #[test]
     fn a_default_is_written_as_it_is_parsed() {
-        use Setting::{Disk, DiskCapacity, Domains, Memory, TlsCertificate, TlsKey};
-        let in_words = [Memory, Disk, Domains, TlsCertificate, TlsKey];
+        use Setting::{
+            ClusterId, ClusterNodes, ClusterNodesFile, Disk, DiskCapacity, Domains, Memory, TlsCertificate,
+            TlsKey,
+        };
+        let in_words =
+            [Memory, Disk, Domains, TlsCertificate, TlsKey, ClusterId, ClusterNodes, ClusterNodesFile];
         for setting in Setting::ALL.into_iter().filter(|setting| !in_words.contains(setting)) {
             let given = Given::new(setting.default_text(), Provenance::Default);
             let parsed = NodeSettings::parse(&[(setting, given)].into()).unwrap();
@@ -377,6 +425,8 @@ mod tests {
         assert_eq!(Setting::find("server", "memory"), None);
         assert_eq!(Setting::find("server", "hedge"), Some(Setting::Hedge));
         assert_eq!(Setting::find("flight", "ticket_lifetime"), Some(Setting::TicketLifetime));
+        assert_eq!(Setting::find("server", "listen"), Some(Setting::Listen));
+        assert_eq!(Setting::find("cluster", "listen"), Some(Setting::ClusterListen));
     }
 
     #[test]

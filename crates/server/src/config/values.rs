@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
+use stylobate_client::{ClusterView, NodeAddress, NodeDoor, NodeId, parse_nodes};
 use stylobate_storage::ByteSize;
 
 use super::otlp;
@@ -100,6 +101,42 @@ pub(super) fn region(text: &str) -> Result<String, String> {
     fits.then(|| text.to_owned()).ok_or_else(|| format!("{text:?} is not a region, such as us-east-1"))
 }
 
+/// Returns the name of this host; empty if the system does not tell.
+pub(super) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Checks the id of a node of a cluster.
+pub(super) fn node_id(text: &str) -> Result<String, String> {
+    NodeId::new(text).map(|id| id.to_string()).map_err(|error| error.to_string())
+}
+
+/// Parses entries of a list of nodes, with semicolons between them: an entry may have commas.
+pub(super) fn node_entries(text: &str) -> Result<Vec<String>, String> {
+    let entries: Vec<_> = text.split(';').map(str::trim).filter(|entry| !entry.is_empty()).collect();
+    if !entries.is_empty() {
+        let nodes = parse_nodes(&entries, NodeDoor::Peer).map_err(|error| error.to_string())?;
+        ClusterView::new(nodes).map_err(|error| error.to_string())?;
+    }
+    Ok(entries.into_iter().map(str::to_owned).collect())
+}
+
+pub(super) fn node_file(text: &str) -> Result<Option<PathBuf>, &'static str> {
+    match text {
+        "" => Err("write the path of a file with a node per line"),
+        path => Ok(Some(path.into())),
+    }
+}
+
+/// Parses the name and the port of nodes in DNS, or `off`.
+pub(super) fn node_address_or_off(text: &str) -> Result<Option<NodeAddress>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => text.parse().map(Some).map_err(|error: stylobate_client::Error| error.to_string()),
+    }
+}
+
 fn host(domain: &str) -> Result<(), String> {
     let label = |label: &str| {
         !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
@@ -139,6 +176,20 @@ mod tests {
         }
         for text in ["0", "32KiB", "32MiB", "100KiB", "1MB", "x"] {
             assert!(page_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_nodes_is_checked_as_a_whole() {
+        assert_eq!(node_entries("a=h:1,2; b=h:2"), Ok(vec!["a=h:1,2".to_owned(), "b=h:2".to_owned()]));
+        assert_eq!(node_entries(""), Ok(Vec::new()));
+        for (text, said) in [
+            ("a=h:1;a=h:2", "two nodes have the id \"a\""),
+            ("a=h:1;b=h:1", "have the same peer address h:1"),
+            ("a=h", "the port is missing"),
+        ] {
+            let error = node_entries(text).unwrap_err();
+            assert!(error.contains(said), "{error}");
         }
     }
 

@@ -22,6 +22,7 @@ use futures::{
 use prost_types::Timestamp;
 use stylobate_columnar::Scan;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
+use tracing::Instrument;
 
 use super::{
     action,
@@ -71,7 +72,8 @@ impl FlightDoor {
         answer: impl Future<Output = Result<T, Status>>,
     ) -> FlightResult<T> {
         let call = FlightCall::begin(&self.node, method, metadata);
-        let answer = call.trace().scope(answer).await;
+        let span = tracing::debug_span!("flight_call", method);
+        let answer = call.trace().scope(answer).instrument(span).await;
         call.end(answer.map(Response::new))
     }
 

@@ -210,8 +210,8 @@ fn is_plain(name: &str) -> bool {
 fn refuse_repeated(query: &QueryParameters) -> S3Result<()> {
     let mut names: Vec<&str> = query.names().collect();
     names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(s3_error!(InvalidArgument, "the query parameter '{}' is given twice", pair[0])),
+    match names.iter().zip(names.iter().skip(1)).find(|(name, next)| name == next) {
+        Some((name, _)) => Err(s3_error!(InvalidArgument, "the query parameter '{name}' is given twice")),
         None => Ok(()),
     }
 }

@@ -36,6 +36,7 @@ use s3s::{
     s3_error,
     service::{S3Service, S3ServiceBuilder},
 };
+use tracing::Instrument;
 
 use super::{
     auth::{
@@ -202,6 +203,12 @@ impl S3Door {
             })
         });
 
+        let request_span = tracing::debug_span!(
+            "s3_request",
+            %id,
+            method = request.method().as_str(),
+            path = request.uri().path(),
+        );
         let counters = shared.counters_of(request.uri(), request.headers()).clone();
         let span = span::begin(&shared.node, &request, id, self.peer);
         let trace = span.as_ref().map(|span| span.trace().clone()).unwrap_or_default();
@@ -210,7 +217,7 @@ impl S3Door {
             (answer, OPERATION.with(Cell::get))
         });
 
-        let (mut answer, operation) = trace.scope(answered).await;
+        let (mut answer, operation) = trace.scope(answered).instrument(request_span).await;
         tidy(&mut answer, is_head);
         self.log_refusal(&answer, id, operation, signed);
         // The body of a refused request is not read to its end, so the answer must announce that the connection

@@ -403,6 +403,7 @@ fn upper_hex(digit: u8) -> Option<u8> {
 }
 
 /// Writes bytes in lower-case hexadecimal.
+#[expect(clippy::indexing_slicing, reason = "half a byte is less than 16")]
 pub(super) fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 64];

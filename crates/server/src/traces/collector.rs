@@ -41,7 +41,7 @@ impl CollectorClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
-            .build(connector());
+            .build(connector(None));
         Self { client, runtime: Handle::current(), endpoint, is_failing: AtomicBool::new(false) }
     }
 

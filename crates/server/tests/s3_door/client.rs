@@ -13,7 +13,7 @@ use stylobate_server::{
     Doors, Node,
     config::{AccessKeyConfig, BucketConfig, NodeConfig, Secret},
 };
-use stylobate_storage::{ByteSize, Consistency, Origin};
+use stylobate_storage::{ByteSize, Consistency, Origin, RequestOptions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -129,7 +129,7 @@ impl TestNode {
             ("skip_signature", "true"),
         ];
         let options: Vec<_> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Origin::parse(&format!("s3://{place}"), &options, &Default::default()).unwrap()
+        Origin::parse(&format!("s3://{place}"), &options, &RequestOptions::default()).unwrap()
     }
 
     pub(crate) async fn get(&self, target: &str, headers: &[(&str, &str)]) -> Answer {

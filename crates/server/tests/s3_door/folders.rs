@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use stylobate_storage::Origin;
+use stylobate_storage::{Origin, RequestOptions};
 
 use crate::{
     client::{Setup, TestNode},
@@ -18,7 +18,7 @@ async fn folder() -> (TestNode, tempfile::TempDir) {
     std::fs::create_dir(folder.path().join("folder")).unwrap();
     std::fs::write(folder.path().join("folder/a"), "a").unwrap();
     std::fs::write(folder.path().join("file"), "file").unwrap();
-    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &Default::default()).unwrap();
+    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
     (Setup::new().origin("lake", origin).start().await, folder)
 }
 

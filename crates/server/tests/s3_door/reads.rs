@@ -8,7 +8,7 @@ use object_store::{
     ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, memory::InMemory,
     path::Path,
 };
-use stylobate_storage::Origin;
+use stylobate_storage::{Origin, RequestOptions};
 
 use crate::client::{Setup, TestNode, lake};
 
@@ -218,7 +218,7 @@ async fn no_key_leads_out_of_its_bucket() {
     std::fs::write(folder.path().join("secret"), "secret").unwrap();
     std::fs::write(folder.path().join("bucket/open"), "open").unwrap();
     let url = folder.path().join("bucket");
-    let origin = Origin::parse(url.to_str().unwrap(), &[], &Default::default()).unwrap();
+    let origin = Origin::parse(url.to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
     let node = Setup::new().origin("lake", origin).start().await;
     assert_eq!(node.get("/lake/open", &[]).await.body, "open");
     let outside = folder.path().join("secret");
@@ -267,7 +267,7 @@ async fn no_key_leads_out_of_its_bucket() {
 async fn a_folder_gives_the_type_that_the_extension_says() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.parquet"), "x").unwrap();
-    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &Default::default()).unwrap();
+    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
     let node = Setup::new().origin("lake", origin).start().await;
     let answer = node.get("/lake/a.parquet", &[]).await;
     assert_eq!(answer.header("content-type"), Some("application/vnd.apache.parquet"));

@@ -7,7 +7,7 @@ use object_store::{
     Attribute, Attributes, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion,
     memory::InMemory, path::Path,
 };
-use stylobate_storage::Origin;
+use stylobate_storage::{Origin, RequestOptions};
 
 use crate::client::{Setup, lake};
 
@@ -119,7 +119,7 @@ async fn what_the_node_cannot_do_is_refused_and_not_dropped() {
 #[tokio::test]
 async fn a_folder_keeps_content_and_what_is_said_of_it() {
     let folder = tempfile::tempdir().unwrap();
-    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &Default::default()).unwrap();
+    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
     let node = Setup::new().origin("lake", origin).start().await;
     assert_eq!(node.send("PUT", "/lake/a/b.csv", &[("content-type", "text/x")], b"1,2").await.status, 200);
     assert_eq!(std::fs::read_to_string(folder.path().join("a/b.csv")).unwrap(), "1,2");

@@ -184,7 +184,7 @@ mod tests {
             // Reading the folder yields the same segments.
             let mut segments = Vec::new();
             let mut keys = Vec::new();
-            for name in file_of_path(&path).iter() {
+            for name in &file_of_path(&path) {
                 let DecodedFileName::Segment(segment, plain) = DecodedFileName::of(name) else { panic!("{name:?} of {key:?}") };
                 segments.push(segment);
                 keys.push(plain);

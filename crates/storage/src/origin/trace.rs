@@ -6,6 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use http::{Method, StatusCode, Uri};
+use tracing::Instrument;
 
 use crate::origin::metrics::{OriginFailure, RequestKind};
 
@@ -59,7 +60,7 @@ impl Trace {
     }
 }
 
-/// Keeps a future that is about to be spawned within the trace of the current task.
+/// Keeps a future that is about to be spawned within the trace of the current task, and within its `tracing` span.
 pub fn traced<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    Trace::current().scope(future)
+    Trace::current().scope(future.in_current_span())
 }

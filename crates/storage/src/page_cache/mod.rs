@@ -126,6 +126,15 @@ impl PageCache {
     ///
     /// Fails with [`Error::CacheLocked`] if another process uses the folder, with [`Error::CacheFolder`] if it cannot
     /// be created or written, with [`Error::Cache`] if the options contradict each other.
+    #[tracing::instrument(
+        name = "cache_open",
+        level = "debug",
+        skip_all,
+        fields(
+            memory = options.memory.as_u64(),
+            disk = options.disk.as_ref().map(|disk| tracing::field::display(disk.dir.display())),
+        )
+    )]
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         options.validate()?;

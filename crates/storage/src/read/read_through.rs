@@ -292,6 +292,7 @@ impl ReadThrough {
     }
 
     /// Loads the whole object into the cache. Returns its size in bytes.
+    #[tracing::instrument(level = "debug", skip_all, fields(object = self.origin().name_of(path)))]
     #[boxed]
     pub async fn warm(&self, path: &Path) -> Result<u64> {
         let result = self.open(path, GetOptions::new()).await?;
@@ -305,6 +306,7 @@ impl ReadThrough {
 
     /// Drops everything known and cached of the objects with the prefix, including pages that an earlier process left
     /// on disk. Returns the number of objects.
+    #[tracing::instrument(level = "debug", skip_all, fields(origin = self.origin().name(), prefix = prefix))]
     #[boxed]
     pub async fn evict(&self, prefix: &str) -> Result<u64> {
         let mut dropped = std::collections::HashSet::new();

@@ -218,9 +218,9 @@ impl BeladyCache {
     fn new(accesses: &[Access], capacity: ByteSize) -> Self {
         let mut next_uses = vec![NEVER; accesses.len()];
         let mut later = HashMap::new();
-        for (index, access) in accesses.iter().enumerate().rev() {
+        for (index, (access, next_use)) in accesses.iter().zip(&mut next_uses).enumerate().rev() {
             if let Some(next) = later.insert(access.key, index as u64) {
-                next_uses[index] = next;
+                *next_use = next;
             }
         }
 
@@ -235,6 +235,7 @@ impl BeladyCache {
     }
 
     /// Returns the next use after the access that was touched last.
+    #[expect(clippy::indexing_slicing, reason = "each access is touched once, in order")]
     fn next_use(&self) -> u64 {
         self.next_uses[self.clock - 1]
     }

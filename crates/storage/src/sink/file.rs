@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
@@ -238,7 +239,7 @@ fn open(name: &StagingLocation, direct: bool) -> Result<(StagedFile, SinkFile)> 
 }
 
 fn target(path: PathBuf, file: File, direct: bool) -> SinkFile {
-    SinkFile { file, path, direct, state: Default::default() }
+    SinkFile { file, path, direct, state: Mutex::default() }
 }
 
 /// Runs work on a thread that may wait for the file system. A process that is terminated waits for it.

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the kernel reads buffers that it is told the addresses of")]
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     io,
     os::fd::{AsRawFd, RawFd},
 };
@@ -26,7 +26,7 @@ pub(super) struct UringWrites {
     seats: Vec<InFlightWrite>,
     free: Vec<u32>,
     /// Submitted while all seats were taken, or not accepted by the kernel yet.
-    waiting: std::collections::VecDeque<SlotWrite>,
+    waiting: VecDeque<SlotWrite>,
     /// Id of the slot registered under an index; `None` if the kernel registers nothing. An address would not do: the
     /// kernel keeps the memory that was there before, and a new slot at the same address has other memory.
     registered: Option<HashMap<u16, u64>>,
@@ -50,7 +50,7 @@ impl UringWrites {
             ring,
             seats,
             free: (0..SEATS).collect(),
-            waiting: Default::default(),
+            waiting: VecDeque::new(),
             registered,
             broken: None,
         })

@@ -8,7 +8,7 @@ use std::{collections::HashSet, path::PathBuf, time::Instant};
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::WriteFormat;
-use stylobate_graph::Graph;
+use stylobate_graph::graphar::Graph;
 use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkOptions};
 
 use self::{

@@ -9,7 +9,7 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef},
 };
 use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
-use stylobate_graph::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
+use stylobate_graph::graphar::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
 
 use crate::{failure::usage, graph::free_name::free_name};
 

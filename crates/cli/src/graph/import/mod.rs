@@ -13,8 +13,10 @@ use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
 use stylobate_columnar::Cache;
 use stylobate_graph::{
-    AdjacencyOrder, EdgeWrite, Error as GraphError, FileType, GraphWriteOptions, GraphWriter, VertexWrite,
-    WrittenGraph,
+    Error as GraphError,
+    graphar::{
+        AdjacencyOrder, EdgeWrite, FileType, GraphWriteOptions, GraphWriter, VertexWrite, WrittenGraph,
+    },
 };
 use stylobate_server::config::available_memory;
 use stylobate_storage::{

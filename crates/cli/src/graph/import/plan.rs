@@ -1,6 +1,9 @@
 //! The plan of an import, from the command line or a specification file.
 
-use stylobate_graph::{AdjacencyOrder, FileType, PropertyType};
+use stylobate_graph::{
+    PropertyType,
+    graphar::{AdjacencyOrder, FileType},
+};
 
 /// A graph and its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

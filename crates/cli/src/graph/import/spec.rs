@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt::Display, fs, path::Path, str::FromStr};
 
 use anyhow::{Error, Result};
-use stylobate_graph::{AdjacencyOrder, FileType, Side};
+use stylobate_graph::graphar::{AdjacencyOrder, FileType, Side};
 
 use super::{
     plan::{

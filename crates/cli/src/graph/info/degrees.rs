@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
-use stylobate_graph::{AdjacencyOrder, Direction, Edges};
+use stylobate_graph::{
+    Direction,
+    graphar::{AdjacencyOrder, Edges},
+};
 
 use crate::rows::ProgressDisplay;
 

@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use stylobate_graph::{Direction, EdgeInfo, Edges, Graph, VertexInfo};
+use stylobate_graph::{
+    Direction,
+    graphar::{EdgeInfo, Edges, Graph, VertexInfo},
+};
 
 use super::degrees::{self, DegreeStats};
 use crate::rows::ProgressDisplay;

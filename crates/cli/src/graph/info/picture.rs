@@ -1,7 +1,7 @@
 //! Text output for a graph: a box for each vertex type, an arrow for each edge type.
 
 use console::{measure_text_width, truncate_str};
-use stylobate_graph::{Cardinality, EdgeInfo, Property};
+use stylobate_graph::graphar::{Cardinality, EdgeInfo, Property};
 
 use super::{
     degrees::DegreeStats,

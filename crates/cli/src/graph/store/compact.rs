@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_graph::{CompactOptions, Compacted};
+use stylobate_graph::store::{CompactOptions, Compacted, StoreOptions};
 
 use super::place::StoreLocationArgs;
 use crate::{
@@ -61,7 +61,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
     }
 
     be_lean();
-    let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
+    let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
     if let Some(types) = &args.types {
         options = options.with_types(types);

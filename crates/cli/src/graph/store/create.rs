@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_graph::{SchemaChange, StoreSchema};
+use stylobate_graph::store::{SchemaChange, StoreSchema};
 
 use super::{data::DataArgs, place::StoreLocationArgs, schema_file};
 use crate::{failure::usage, rows::until_stopped};

@@ -11,8 +11,10 @@ use clap::Args;
 use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
 use stylobate_graph::{
-    BulkLoad, EdgeType, Ends, Error as GraphError, GraphStore, Loaded, SchemaChange, StoreOptions,
-    StoreSchema, VertexType,
+    Error as GraphError,
+    store::{
+        BulkLoad, EdgeType, Ends, GraphStore, Loaded, SchemaChange, StoreOptions, StoreSchema, VertexType,
+    },
 };
 use stylobate_server::config::available_memory;
 use stylobate_storage::{ByteSize, CacheOptions};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_graph::CollectOptions;
+use stylobate_graph::store::{CollectOptions, StoreOptions};
 use stylobate_storage::parse_duration;
 
 use super::place::StoreLocationArgs;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: GcArgs) -> Result<()> {
 }
 
 async fn gc(args: &GcArgs) -> Result<()> {
-    let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
+    let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let options = CollectOptions::default()
         .with_older_than(args.older_than)
         .with_even_young(args.even_young)

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
-use stylobate_graph::{Direction, Traversal};
+use stylobate_graph::{Direction, store::Traversal};
 
 /// The hops of a traversal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl FromArgMatches for HopArgs {
                 ("out", _) => hops.push(hop(Direction::Out)),
                 ("in", _) => hops.push(hop(Direction::In)),
                 ("columns", Some(last)) => {
-                    last.columns.extend(value.split(',').map(|name| name.trim().to_owned()))
+                    last.columns.extend(value.split(',').map(|name| name.trim().to_owned()));
                 }
                 ("as", Some(last)) => last.name = Some(value),
                 (option, _) => {

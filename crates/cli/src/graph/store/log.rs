@@ -9,7 +9,7 @@ use arrow::{
 };
 use clap::Args;
 use futures::stream;
-use stylobate_graph::{LogEntry, StoreOptions};
+use stylobate_graph::store::{LogEntry, StoreOptions};
 
 use super::place::StoreLocationArgs;
 use crate::rows::{OutputArgs, ProgressDisplay, TableLimits, drain, open_cache, until_stopped};

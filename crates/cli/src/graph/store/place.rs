@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::{Cache, Source};
-use stylobate_graph::{GraphStore, Snapshot, StoreOptions, StoreSchema};
+use stylobate_graph::store::{GraphStore, Snapshot, StoreOptions, StoreSchema};
 use stylobate_storage::ByteSize;
 
 use crate::rows::{open_cache, option};

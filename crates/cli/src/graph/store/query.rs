@@ -6,7 +6,10 @@ use anyhow::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use clap::Args;
 use futures::stream;
-use stylobate_graph::{PropertyType, Snapshot, VertexIds};
+use stylobate_graph::{
+    PropertyType,
+    store::{Snapshot, VertexIds},
+};
 use stylobate_storage::ByteSize;
 
 use super::{hops::HopArgs, place::StoreLocationArgs};
@@ -164,7 +167,7 @@ impl QueryArgs {
         snapshot: &Snapshot,
         vertex_type: &str,
         ids: VertexIds,
-    ) -> stylobate_graph::Traversal {
+    ) -> stylobate_graph::store::Traversal {
         let mut traversal = self.hops.follow(snapshot.start(vertex_type, ids));
         if let Some((rows, by)) = &self.top {
             traversal = traversal.top(*rows, by, !self.least);

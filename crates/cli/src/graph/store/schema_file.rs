@@ -8,7 +8,10 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
-use stylobate_graph::{EdgeType, PropertyType, StoreProperty, StoreSchema, VertexType};
+use stylobate_graph::{
+    PropertyType,
+    store::{EdgeType, StoreProperty, StoreSchema, VertexType},
+};
 
 use crate::{failure::usage, graph::import::typed};
 

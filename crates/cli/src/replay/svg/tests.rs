@@ -116,5 +116,5 @@ fn many_points_make_a_path_of_at_most_two_steps_per_pixel() {
     let latency = distribution((0..50_000).map(|i| 1.0 + f64::from(i) * 0.02));
     let svg = draw("t", "s", &[LatencySeries { name: "a".into(), latency: &latency }]);
     assert!(svg.matches('H').count() < 1_600, "{}", svg.matches('H').count());
-    assert!(svg.contains(&format!("V{:.1}\"", TOP)), "the curve ends at 100%");
+    assert!(svg.contains(&format!("V{TOP:.1}\"")), "the curve ends at 100%");
 }

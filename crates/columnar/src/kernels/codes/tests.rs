@@ -34,7 +34,7 @@ fn unpacked<T: DictionaryCode>(
     width: u8,
     count: usize,
     values: usize,
-) -> Result<Vec<u32>, InvalidCodeReason> {
+) -> Result<Vec<u32>, Corrupt> {
     let mut codes: Codes<T> = Codes::with_capacity(0);
     append_hybrid(data, width, count, values, &mut codes)?;
     Ok(codes.codes.iter().map(|code| code.as_usize() as u32).collect())

@@ -119,10 +119,12 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     let of_rows = ScalarBuffer::from(of_rows);
     let nulls = nulls.cloned();
 
-    // SAFETY: each view is empty, holds its value, or points to a value within the only buffer; values of an array of
-    // strings are UTF-8. Without a buffer, all values together are no longer than a view holds.
+    // Each view is empty, holds its value, or points to a value within the only buffer. Without a buffer, all values
+    // together are no longer than a view holds.
     Some(match to {
+        // SAFETY: the views are valid, and values of an array of strings are UTF-8.
         DataType::Utf8View => Arc::new(unsafe { StringViewArray::new_unchecked(of_rows, buffers, nulls) }),
+        // SAFETY: the views are valid.
         _ => Arc::new(unsafe { BinaryViewArray::new_unchecked(of_rows, buffers, nulls) }),
     })
 }

@@ -8,6 +8,8 @@ const PLACES: usize = 4;
 const MIN_PLACES: usize = 128;
 /// Maximum load factor, as a fraction: above it the table is rebuilt.
 const MAX_TAKEN: (usize, usize) = (1, 2);
+/// Values from which on a full table doubles instead of quadrupling: memory matters more than the time of a rebuild.
+const LARGE: usize = 1 << 16;
 
 /// Open-addressing table: a value is in its home bucket, or in a later one with no free slot in between.
 #[derive(Debug)]
@@ -159,7 +161,8 @@ impl ValueHashTable {
     /// Puts a value into the first free slot from its home bucket on.
     pub(crate) fn insert(&mut self, value: ValueSlot) {
         if self.is_full() {
-            let mut larger = Self::for_values(self.taken * 4);
+            let factor = if self.taken < LARGE { 4 } else { 2 };
+            let mut larger = Self::for_values(self.taken * factor);
             let known = self.buckets.iter().flat_map(|bucket| bucket.0);
             known.filter(|known| known.code != 0).for_each(|known| larger.insert(known));
             *self = larger;

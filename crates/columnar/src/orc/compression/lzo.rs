@@ -1,19 +1,22 @@
 //! Decompresses LZO1X chunks, into bounded memory.
 
+use stylobate_storage::{ByteReader, Corrupt};
+
 /// State after a run of literals that was too long to be encoded in an instruction.
 const MANY: usize = 4;
 /// Start of far distances.
 const FAR: usize = 1 << 14;
 
 /// Decompresses a chunk to the beginning of `out`; returns the number of bytes.
-pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+pub(crate) fn decompress(chunk: &[u8], out: &mut [u8]) -> Result<usize, Corrupt> {
     let most = out.len();
-    LzoDecoder { chunk, out, len: 0 }.run().ok_or_else(|| format!("no LZO stream of at most {most} bytes"))
+    let mut decoder = LzoDecoder { chunk: ByteReader::new(chunk), out, len: 0 };
+    let corrupt = || Corrupt::new(format!("no LZO stream of at most {most} bytes"));
+    decoder.run().ok_or_else(|| corrupt().at(decoder.chunk.offset() as u64))
 }
 
 struct LzoDecoder<'a> {
-    /// Remaining input.
-    chunk: &'a [u8],
+    chunk: ByteReader<'a>,
     out: &'a mut [u8],
     /// Bytes of output so far.
     len: usize,
@@ -22,11 +25,11 @@ struct LzoDecoder<'a> {
 impl LzoDecoder<'_> {
     /// Runs the decoder; `None` if the stream ends too early or too late, copies from before its beginning, or does not
     /// fit.
-    fn run(mut self) -> Option<usize> {
+    fn run(&mut self) -> Option<usize> {
         // Literals that the previous instruction copied: the meaning of the smallest opcodes depends on it.
         let mut literals = 0;
         if let Some(count) =
-            self.chunk.first().and_then(|first| first.checked_sub(17)).filter(|count| *count > 0)
+            self.chunk.rest().first().and_then(|first| first.checked_sub(17)).filter(|count| *count > 0)
         {
             self.byte()?;
             self.literals(count.into())?;
@@ -73,9 +76,7 @@ impl LzoDecoder<'_> {
     }
 
     fn byte(&mut self) -> Option<usize> {
-        let (first, rest) = self.chunk.split_first()?;
-        self.chunk = rest;
-        Some(usize::from(*first))
+        self.chunk.byte().map(usize::from)
     }
 
     /// Reads a length from the instruction, or from the bytes after it if that is zero.
@@ -100,9 +101,10 @@ impl LzoDecoder<'_> {
     }
 
     fn literals(&mut self, count: usize) -> Option<()> {
-        let (literals, rest) = self.chunk.split_at_checked(count)?;
-        self.out.get_mut(self.len..self.len + count)?.copy_from_slice(literals);
-        (self.chunk, self.len) = (rest, self.len + count);
+        let literals = self.chunk.take(count)?;
+        let end = self.len + count;
+        self.out.get_mut(self.len..end)?.copy_from_slice(literals);
+        self.len = end;
         Some(())
     }
 

@@ -105,7 +105,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
             }
         };
 
-        codes.into_array(rows.nulls, self.values.clone()).map_err(OrcReadError::corrupt)
+        Ok(codes.into_array(rows.nulls, self.values.clone())?)
     }
 
     fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {

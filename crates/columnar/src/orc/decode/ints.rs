@@ -1,5 +1,7 @@
 //! Decodes integers in either version of run-length encoding.
 
+use stylobate_storage::unzigzag;
+
 use super::{
     reached::{DecodedPosition, skippable},
     unpack::unpack,
@@ -7,7 +9,6 @@ use super::{
 use crate::orc::{
     fault::OrcReadError,
     stream::OrcStreamReader,
-    varints::unzigzag,
     widths::{closest_width, decoded_width},
 };
 

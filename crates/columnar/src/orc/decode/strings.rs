@@ -36,7 +36,7 @@ impl OrcColumnReader for DirectStringReader {
         let offsets = offsets(&mut self.lengths, &rows)?;
         let bytes = bytes(&mut self.data, &offsets)?;
         if self.is_text {
-            return Ok(Arc::new(bytes.into_strings(offsets, rows.nulls).map_err(OrcReadError::corrupt)?));
+            return Ok(Arc::new(bytes.into_strings(offsets, rows.nulls)?));
         }
         let array = BinaryArray::try_new(offsets, bytes.into_bytes(), rows.nulls);
         Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
@@ -90,7 +90,7 @@ pub(super) fn values(
 ) -> Result<ArrayRef, OrcReadError> {
     let offsets = offsets(&mut lengths, &BatchValidity { len: len as usize, nulls: None })?;
     let bytes = bytes(&mut data, &offsets)?;
-    Ok(Arc::new(bytes.into_strings(offsets, None).map_err(OrcReadError::corrupt)?))
+    Ok(Arc::new(bytes.into_strings(offsets, None)?))
 }
 
 /// Reads the bytes of all values.

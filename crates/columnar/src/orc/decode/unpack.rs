@@ -19,7 +19,7 @@ pub(super) fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<i64>)
         };
     }
 
-    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 26 28 30 32 40 48 56)
+    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 26 28 30 32 40 48 56);
 }
 
 /// Returns the bytes loaded for some numbers: eight from the start of the last of them.

@@ -25,6 +25,7 @@ use crate::{
     file::statistics::PruningStatistics,
     orc::{
         OrcColumnIndex, OrcCompression,
+        stripe::StreamKind,
         write::{bloom::OrcBloomFilterBuilder, tests::write},
     },
     predicate::{Column, Literal},
@@ -194,8 +195,7 @@ fn asked(sample: SampleOrcFile, literal: Literal) -> Option<Vec<bool>> {
         let range = footer.index(1, kind)?;
         Some(file.slice(range.start as usize..range.end as usize))
     };
-    use crate::orc::stripe::StreamKind::{BloomFilter, RowIndex};
-    let index = OrcColumnIndex::parse(cut(RowIndex), cut(BloomFilter), None, 2);
+    let index = OrcColumnIndex::parse(cut(StreamKind::RowIndex), cut(StreamKind::BloomFilter), None, 2);
     let (ranges, statistics) = opened.row_groups(0, vec![(1, Arc::new(index))]).unwrap();
     assert_eq!(ranges, [0..10, 10..20]);
     let may = statistics.may_contain(&Column::new("c"), &[literal])?;

@@ -9,9 +9,12 @@ use super::{
     compression::OrcCompressorPool,
     plan::OrcColumnPlan,
 };
+use crate::kernels::weight::weight_of;
 
 /// Rows after which full chunks are compressed: values may be many times longer than they arrive.
 const PIECE: usize = 16_384;
+/// Bytes above which a piece has fewer rows: dictionaries hold less than 4 GiB, and are given up between pieces.
+const MAX_PIECE_BYTES: usize = 1 << 30;
 
 pub(super) struct TopLevelColumnEncoder {
     plan: OrcColumnPlan,
@@ -33,12 +36,17 @@ impl TopLevelColumnEncoder {
     /// Encodes more rows.
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), OrcColumnError> {
         let column = self.column.get_or_insert_with(|| StripeColumnEncoder::new(&self.plan));
+        let is_large = array.get_array_memory_size() > MAX_PIECE_BYTES;
         let mut start = 0;
         while start < array.len() {
             if self.rows == 0 {
                 column.begin_group();
             }
-            let count = (self.stride - self.rows).min(array.len() - start).min(PIECE);
+
+            let mut count = (self.stride - self.rows).min(array.len() - start).min(PIECE);
+            while is_large && count > 1 && weight_of(&array.slice(start, count)) > MAX_PIECE_BYTES {
+                count /= 2;
+            }
             column.write(&array.slice(start, count))?;
             start += count;
             self.rows += count;

@@ -8,7 +8,8 @@ use arrow::{
 };
 use async_recursion::async_recursion as boxed;
 use orc_rust::proto;
-use stylobate_storage::Sink;
+use stylobate_storage::{Sink, without_credentials};
+use tracing::{Instrument, Span, field::Empty};
 
 use super::{
     column::{EncodedColumn, OrcColumnError, PER_GROUP},
@@ -58,6 +59,7 @@ pub struct OrcWriter {
     rows: u64,
     /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
+    span: Span,
 }
 
 /// Result of writing an ORC file.
@@ -86,6 +88,13 @@ impl OrcWriter {
         let footer = OrcFooterBuilder::new(types, &plans);
         let top = |plan| TopLevelColumnEncoder::new(plan, options.row_index_stride, compressors.clone());
         let columns = plans.into_iter().map(top).collect();
+        let span = tracing::debug_span!(
+            "write_orc",
+            object = without_credentials(&name),
+            columns = schema.fields().len(),
+            rows = Empty,
+            bytes = Empty,
+        );
 
         Ok(Self {
             sink,
@@ -102,6 +111,7 @@ impl OrcWriter {
             footer,
             rows: 0,
             is_broken: false,
+            span,
         })
     }
 
@@ -174,7 +184,8 @@ impl OrcWriter {
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
-        self.append(batch).await?;
+        let span = self.span.clone();
+        self.append(batch).instrument(span).await?;
         self.is_broken = false;
         Ok(())
     }
@@ -222,19 +233,25 @@ impl OrcWriter {
     /// Writes the rest and the footer, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<OrcWritten> {
+        let span = self.span.clone();
         let (written, sink) = self.end().await?;
-        sink.finish().await?;
+        sink.finish().instrument(span).await?;
         Ok(written)
     }
 
     /// Writes the rest and the footer, and returns the sink that has all bytes.
-    pub(crate) async fn end(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
+    pub(crate) async fn end(self) -> Result<(OrcWritten, Box<dyn Sink>)> {
+        let span = self.span.clone();
+        self.end_file().instrument(span).await
+    }
+
+    async fn end_file(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_stripe().await?;
         self.begin_file().await?;
         let body = self.sink.position();
         let stripes = self.footer.stripes();
-        let Self { mut sink, name, options, rows, footer, compressors, schema, .. } = self;
+        let Self { mut sink, name, options, rows, footer, compressors, schema, span, .. } = self;
         let kind = options.compression.kind();
         let chunk = options.chunk();
         let mut metadata = options.metadata;
@@ -249,6 +266,7 @@ impl OrcWriter {
         let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
         sink.write(&footer).await?;
         let written = OrcWritten { rows, bytes: sink.position(), stripes };
+        span.record("rows", written.rows).record("bytes", written.bytes);
 
         Ok((written, sink))
     }

@@ -2,13 +2,14 @@
 
 use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
 use parquet::basic::{Encoding, Type as PhysicalType};
+use stylobate_storage::{ByteReader, Corrupt};
 
 use super::dictionary::FlatChunk;
 use crate::{
     Result,
     chunk::SEGMENT_ROWS,
     kernels::{
-        byte_segment::{ByteSegment, ends_early, split_plain},
+        byte_segment::{ByteSegment, split_plain},
         codes::{self, Codes},
     },
     parquet::{
@@ -49,7 +50,7 @@ impl FlatChunk<'_> {
             return Ok(None);
         }
         self.segments(bytes, data_type, scratch)
-            .map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+            .map_err(|corrupt| self.file.corrupt(self.unit, self.column, corrupt))
     }
 
     fn segments(
@@ -57,10 +58,12 @@ impl FlatChunk<'_> {
         bytes: &ParquetBytes,
         data_type: &DataType,
         scratch: &mut DecodeScratch,
-    ) -> Result<Option<Vec<ArrayRef>>, String> {
+    ) -> Result<Option<Vec<ArrayRef>>, Corrupt> {
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let dictionary = match pages.dictionary(|_| Ok(()))? {
-            Some(page) => BytesDictionary::new(page.values, page.count)?,
+            Some(page) => {
+                BytesDictionary::new(page.values, page.count).map_err(|corrupt| corrupt.at(page.offset))?
+            }
             None => BytesDictionary::default(),
         };
         let mut segments = Vec::new();
@@ -69,16 +72,20 @@ impl FlatChunk<'_> {
         let mut rows = 0;
 
         while let Some(page) = pages.next()? {
-            let FlatPage::Data(page) = page else {
-                return Err("a dictionary behind the first page".to_owned());
+            let page = match page {
+                FlatPage::Data(page) => page,
+                FlatPage::Dictionary(page) => {
+                    return Err(Corrupt::new("a dictionary behind the first page").at(page.offset));
+                }
             };
+            let located = |corrupt: Corrupt| corrupt.at(page.offset);
 
             rows += page.rows;
             if rows > self.rows() {
-                return Err("its pages have more rows than the row group".to_owned());
+                return Err(located("its pages have more rows than the row group".into()));
             }
 
-            let valid = Self::valid(&page)?;
+            let valid = Self::valid(&page).map_err(located)?;
             let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
             let mut values = match page.encoding {
                 Encoding::PLAIN => BytesPageValues::Plain(page.values),
@@ -86,11 +93,12 @@ impl FlatChunk<'_> {
                     codes.clear();
                     match page.values.split_first() {
                         Some((width, packed)) => {
-                            codes::append_hybrid(packed, *width, count, dictionary.spans.len(), &mut codes)?;
+                            codes::append_hybrid(packed, *width, count, dictionary.spans.len(), &mut codes)
+                                .map_err(located)?;
                         }
                         // A page of nulls alone may omit even the width.
                         None if count == 0 => {}
-                        None => return Err("a page of codes is empty".to_owned()),
+                        None => return Err(located("a page of codes is empty".into())),
                     }
 
                     BytesPageValues::Codes { codes: codes.iter(), dictionary: &dictionary }
@@ -108,7 +116,7 @@ impl FlatChunk<'_> {
                 }
                 let taken = (SEGMENT_ROWS - segment.rows()).min(page.rows - done);
                 let valid = valid.as_ref().map(|valid| valid.slice(done, taken));
-                values.append_to(&mut segment, valid.as_ref(), taken)?;
+                values.append_to(&mut segment, valid.as_ref(), taken).map_err(located)?;
                 done += taken;
 
                 if segment.rows() == SEGMENT_ROWS {
@@ -118,7 +126,7 @@ impl FlatChunk<'_> {
         }
 
         if rows != self.rows() {
-            return Err(format!("its pages have {rows} rows of the row group's {}", self.rows()));
+            return Err(format!("its pages have {rows} rows of the row group's {}", self.rows()).into());
         }
 
         if segment.rows() > 0 {
@@ -129,13 +137,12 @@ impl FlatChunk<'_> {
 }
 
 impl BytesDictionary {
-    fn new(plain: &[u8], count: usize) -> Result<Self, String> {
-        let mut rest = plain;
+    fn new(plain: &[u8], count: usize) -> Result<Self, Corrupt> {
+        let mut values = ByteReader::new(plain);
         let span = |_| {
-            let (length, behind) = rest.split_first_chunk::<4>()?;
-            let length = u32::from_le_bytes(*length);
-            let start = u32::try_from(plain.len() - behind.len()).ok()?;
-            rest = behind.get(length as usize..)?;
+            let length = values.u32_le()?;
+            let start = u32::try_from(values.offset()).ok()?;
+            values.take(length as usize)?;
             Some((start, length))
         };
 
@@ -160,7 +167,7 @@ impl BytesPageValues<'_> {
         segment: &mut ByteSegment,
         valid: Option<&BooleanBuffer>,
         rows: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Corrupt> {
         segment.mark(valid, rows);
         match valid {
             None => self.append_values(segment, rows, || true),
@@ -177,9 +184,10 @@ impl BytesPageValues<'_> {
         segment: &mut ByteSegment,
         rows: usize,
         mut is_valid: impl FnMut() -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Corrupt> {
         match self {
             Self::Plain(plain) => {
+                let ends_early = || Corrupt::from("a page of values ends early");
                 let mut rest = *plain;
                 let next = || {
                     if is_valid() {
@@ -194,7 +202,7 @@ impl BytesPageValues<'_> {
                 Ok(())
             }
             Self::Codes { codes, dictionary } => {
-                let lost = || "a code beyond the dictionary".to_owned();
+                let lost = || Corrupt::from("a code beyond the dictionary");
                 let value = |code: &u32| {
                     let span = dictionary.spans.get(*code as usize)?;
                     Some((dictionary.bytes.get(span.0 as usize..)?, span.1 as usize))

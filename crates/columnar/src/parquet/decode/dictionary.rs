@@ -5,6 +5,7 @@ use arrow::{
     buffer::{BooleanBuffer, NullBuffer},
 };
 use parquet::{basic::Encoding, file::metadata::ColumnChunkMetaData, schema::types::ColumnDescPtr};
+use stylobate_storage::Corrupt;
 
 use crate::{
     Result,
@@ -67,7 +68,8 @@ impl FlatChunk<'_> {
         insist: bool,
         scratch: &mut DecodeScratch,
     ) -> Result<Option<ArrayRef>> {
-        self.array(bytes, insist, scratch).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+        self.array(bytes, insist, scratch)
+            .map_err(|corrupt| self.file.corrupt(self.unit, self.column, corrupt))
     }
 
     fn array(
@@ -75,7 +77,7 @@ impl FlatChunk<'_> {
         bytes: &ParquetBytes,
         insist: bool,
         scratch: &mut DecodeScratch,
-    ) -> Result<Option<ArrayRef>, String> {
+    ) -> Result<Option<ArrayRef>, Corrupt> {
         if insist {
             return self.grown(bytes, scratch);
         }
@@ -86,12 +88,11 @@ impl FlatChunk<'_> {
         let page = page.unwrap_or_default();
         let count = page.count;
         let values = match strings {
-            Some(mut strings) => {
-                strings.take(&page)?;
-                strings.finish()?
-            }
-            None => self.values(page.values, count)?,
+            Some(mut strings) => strings.take(&page).and_then(|()| strings.finish()),
+            None => self.values(page.values, count),
         };
+        let offset = page.offset;
+        let values = values.map_err(|corrupt| corrupt.at(offset))?;
 
         let dictionary = ChunkDictionary::Fixed { values, count };
         match CodeWidth::of(count) {
@@ -102,13 +103,15 @@ impl FlatChunk<'_> {
     }
 
     /// Decodes with a dictionary that grows.
-    fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, String> {
+    fn grown(&self, bytes: &ParquetBytes, scratch: &mut DecodeScratch) -> Result<Option<ArrayRef>, Corrupt> {
         let reused = std::mem::take(&mut scratch.dictionary);
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
+        let offset = page.offset;
         let count = page.count;
         let most = page.count.saturating_add(self.rows());
-        let mut dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, most)?;
+        let dictionary = PlainDictionary::in_scratch(reused, self.descriptor, page.values, count, most);
+        let mut dictionary = dictionary.map_err(|reason| Corrupt::from(reason).at(offset))?;
         let coded = self.codes::<u32>(pages, ChunkDictionary::Growing(&mut dictionary));
         scratch.dictionary = dictionary.into_scratch();
         coded?.map(Self::narrowest).transpose()
@@ -119,7 +122,7 @@ impl FlatChunk<'_> {
         self.file.unit_rows(self.unit) as usize
     }
 
-    fn coded<T: DictionaryCode>(coded: Option<DecodedDictionary<T>>) -> Result<Option<ArrayRef>, String> {
+    fn coded<T: DictionaryCode>(coded: Option<DecodedDictionary<T>>) -> Result<Option<ArrayRef>, Corrupt> {
         let Some(DecodedDictionary { codes, nulls, values }) = coded else { return Ok(None) };
         Ok(Some(codes.into_array(nulls, values)?))
     }
@@ -127,7 +130,7 @@ impl FlatChunk<'_> {
     /// Narrows the codes of a dictionary that grew while it was read to the smallest key type that holds them.
     fn narrowest(
         DecodedDictionary { codes, nulls, values }: DecodedDictionary<u32>,
-    ) -> Result<ArrayRef, String> {
+    ) -> Result<ArrayRef, Corrupt> {
         Ok(match CodeWidth::of(values.len()) {
             CodeWidth::U8 => codes.narrowed::<u8>().into_array(nulls, values)?,
             CodeWidth::U16 => codes.narrowed::<u16>().into_array(nulls, values)?,
@@ -139,7 +142,7 @@ impl FlatChunk<'_> {
         &self,
         mut pages: FlatPageReader<'_>,
         mut dictionary: ChunkDictionary<'_>,
-    ) -> Result<Option<DecodedDictionary<T>>, String> {
+    ) -> Result<Option<DecodedDictionary<T>>, Corrupt> {
         let rows = self.rows();
         let mut codes: Codes<T> = Codes::with_capacity(rows.min(MAX_ROWS_AHEAD));
         let mut validity: Option<BooleanBufferBuilder> = None;
@@ -148,26 +151,32 @@ impl FlatChunk<'_> {
         while let Some(page) = pages.next()? {
             let page = match page {
                 FlatPage::Data(page) => page,
-                FlatPage::Dictionary(_) => return Err("a dictionary behind the first page".to_owned()),
+                FlatPage::Dictionary(page) => {
+                    return Err(Corrupt::new("a dictionary behind the first page").at(page.offset));
+                }
             };
+            let offset = page.offset;
+            let located = |corrupt: Corrupt| corrupt.at(offset);
             if page.rows > rows - codes.len() {
-                return Err("its pages have more rows than the row group".to_owned());
+                return Err(located("its pages have more rows than the row group".into()));
             }
 
-            let valid = self.page_validity(&page, codes.len(), &mut validity)?;
+            let valid = self.page_validity(&page, codes.len(), &mut validity).map_err(located)?;
             let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
             let into = if valid.is_some() { &mut present } else { &mut codes };
             match &mut dictionary {
                 dictionary if is_dictionary_encoding(page.encoding) => match page.values.split_first() {
                     Some((width, packed)) => {
-                        codes::append_hybrid(packed, *width, count, dictionary.len(), into)?;
+                        codes::append_hybrid(packed, *width, count, dictionary.len(), into)
+                            .map_err(located)?;
                     }
                     // A page of nulls alone may omit even the width.
                     None if count == 0 => {}
-                    None => return Err("a page of codes is empty".to_owned()),
+                    None => return Err(located("a page of codes is empty".into())),
                 },
                 ChunkDictionary::Growing(growing) if page.encoding == Encoding::PLAIN => {
-                    growing.append(page.values, count, |codes| into.extend(codes))?;
+                    let appended = growing.append(page.values, count, |codes| into.extend(codes));
+                    appended.map_err(|reason| located(reason.into()))?;
                 }
                 _ => return Ok(None),
             }
@@ -179,7 +188,7 @@ impl FlatChunk<'_> {
         }
 
         if codes.len() != rows {
-            return Err(format!("its pages have {} rows of the row group's {rows}", codes.len()));
+            return Err(format!("its pages have {} rows of the row group's {rows}", codes.len()).into());
         }
 
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
@@ -194,12 +203,12 @@ impl FlatChunk<'_> {
         Ok(Some(DecodedDictionary { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
     }
 
-    fn values(&self, plain: &[u8], count: usize) -> Result<ArrayRef, String> {
+    fn values(&self, plain: &[u8], count: usize) -> Result<ArrayRef, Corrupt> {
         plain::values(self.file, self.column, self.descriptor, plain, count)
     }
 
     /// Returns the validity of the page's rows; `None` if all have a value.
-    pub(crate) fn valid(page: &DataPage<'_>) -> Result<Option<BooleanBuffer>, String> {
+    pub(crate) fn valid(page: &DataPage<'_>) -> Result<Option<BooleanBuffer>, Corrupt> {
         let Some(levels) = page.levels else { return Ok(None) };
         let mut bits = BooleanBufferBuilder::new(page.rows.min(MAX_ROWS_AHEAD));
         let set = levels::append(levels, page.rows, &mut bits)?;
@@ -212,7 +221,7 @@ impl FlatChunk<'_> {
         page: &DataPage<'_>,
         before: usize,
         validity: &mut Option<BooleanBufferBuilder>,
-    ) -> Result<Option<BooleanBuffer>, String> {
+    ) -> Result<Option<BooleanBuffer>, Corrupt> {
         let valid = Self::valid(page)?;
         match (&valid, &mut *validity) {
             (Some(valid), _) => {

@@ -141,7 +141,7 @@ impl ParquetFile {
         let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
         let first = first.or(columns.first()).cloned().unwrap_or_else(|| ProjectedColumn::whole(0));
         let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
-        let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;
+        let reader = opened.map_err(|error| self.corrupt(unit, &first, error.to_string()))?;
         // Complete errors are built in advance, so that the batches outlive the file's metadata.
         let wrong = self.corrupt(unit, &first, "");
         let wrong = move |reason: String| match wrong.clone() {

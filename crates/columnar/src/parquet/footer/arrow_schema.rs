@@ -23,6 +23,7 @@ use parquet::{
     file::metadata::ParquetMetaData,
     schema::types::{SchemaDescriptor, Type, TypePtr},
 };
+use stylobate_storage::Corrupt;
 
 use super::{has_arrow_schema, logical_types::annotated};
 use crate::{file::schema::leaf_count, parallel::guarded::guarded, parquet::intervals::with_all_parts};
@@ -37,7 +38,7 @@ pub(crate) struct ArrowColumns {
 }
 
 impl ArrowColumns {
-    pub(crate) fn of(metadata: &Arc<ParquetMetaData>) -> Result<Self, String> {
+    pub(crate) fn of(metadata: &Arc<ParquetMetaData>) -> Result<Self, Corrupt> {
         let read = |options| {
             let read = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), options))?;
             read.map_err(|error| error.to_string())
@@ -65,7 +66,7 @@ impl ArrowColumns {
         Ok(columns)
     }
 
-    fn read(schema: &Schema, metadata: &ParquetMetaData) -> Result<Self, String> {
+    fn read(schema: &Schema, metadata: &ParquetMetaData) -> Result<Self, Corrupt> {
         let fields = schema.fields().to_vec();
         let mut leaves = Vec::with_capacity(fields.len());
         let mut next = 0;
@@ -77,7 +78,7 @@ impl ArrowColumns {
         }
 
         if next != metadata.file_metadata().schema_descr().num_columns() {
-            return Err("the schema has fields without columns".to_owned());
+            return Err("the schema has fields without columns".into());
         }
 
         let mut said = schema.metadata().clone();
@@ -88,7 +89,7 @@ impl ArrowColumns {
     }
 
     /// Converts each column by itself, so that an unreadable one does not hide others.
-    fn one_by_one(metadata: &ParquetMetaData) -> Result<Self, String> {
+    fn one_by_one(metadata: &ParquetMetaData) -> Result<Self, Corrupt> {
         let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
         let mut columns = Self {
             fields: Vec::with_capacity(roots.len()),
@@ -104,7 +105,7 @@ impl ArrowColumns {
                 Ok(Some(field)) if leaf_count(field.data_type()) == count => field,
                 // A struct without fields has no values.
                 Ok(None) if count == 0 => continue,
-                Ok(_) => return Err("the schema has fields without columns".to_owned()),
+                Ok(_) => return Err("the schema has fields without columns".into()),
                 Err(reason) => {
                     columns.unreadable.insert(columns.fields.len(), reason);
                     Arc::new(Field::new(root.name(), DataType::Null, true))

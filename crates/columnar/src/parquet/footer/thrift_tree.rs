@@ -3,7 +3,7 @@
 //!
 //! Source: the compact protocol of Apache Thrift.
 
-use std::mem::take;
+use stylobate_storage::{ByteReader, unzigzag};
 
 /// Maximum nesting of structs and lists.
 const MAX_DEPTH: usize = 32;
@@ -36,7 +36,7 @@ const FALSE: u8 = 2;
 impl<'a> ThriftStruct<'a> {
     /// Reads the struct at the start of the bytes; `None` if they are none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
-        ThriftReader { rest: bytes }.read_struct(0)
+        ThriftReader { bytes: ByteReader::new(bytes) }.read_struct(0)
     }
 
     /// Encodes the struct in the compact protocol.
@@ -159,7 +159,7 @@ impl ThriftValue<'_> {
 }
 
 struct ThriftReader<'a> {
-    rest: &'a [u8],
+    bytes: ByteReader<'a>,
 }
 
 impl<'a> ThriftReader<'a> {
@@ -171,7 +171,7 @@ impl<'a> ThriftReader<'a> {
         let mut fields = Vec::new();
         let mut last = 0_i64;
         loop {
-            let head = self.byte()?;
+            let head = self.bytes.byte()?;
             if head == 0 {
                 return Some(ThriftStruct(fields));
             }
@@ -192,22 +192,22 @@ impl<'a> ThriftReader<'a> {
 
     fn value(&mut self, code: u8, depth: usize) -> Option<ThriftValue<'a>> {
         Some(match code {
-            TRUE | FALSE => ThriftValue::Bool(self.byte()? == TRUE),
-            3 => ThriftValue::Byte(self.byte()?),
+            TRUE | FALSE => ThriftValue::Bool(self.bytes.byte()? == TRUE),
+            3 => ThriftValue::Byte(self.bytes.byte()?),
             4..=6 => ThriftValue::Int(code, self.number()?),
-            7 => ThriftValue::Double(*self.bytes(8)?.first_chunk()?),
+            7 => ThriftValue::Double(self.bytes.array()?),
             8 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                ThriftValue::Binary(self.bytes(length)?)
+                ThriftValue::Binary(self.bytes.take(length)?)
             }
             9 | 10 => {
-                let head = self.byte()?;
+                let head = self.bytes.byte()?;
                 let count = match head >> 4 {
                     15 => usize::try_from(self.varint()?).ok()?,
                     count => usize::from(count),
                 };
                 // Each element has at least one byte.
-                if count > self.rest.len() || depth > MAX_DEPTH {
+                if count > self.bytes.rest().len() || depth > MAX_DEPTH {
                     return None;
                 }
 
@@ -220,32 +220,12 @@ impl<'a> ThriftReader<'a> {
         })
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        self.bytes(1)?.first().copied()
-    }
-
-    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = take(&mut self.rest).split_at_checked(length)?;
-        self.rest = rest;
-        Some(bytes)
-    }
-
     fn number(&mut self) -> Option<i64> {
-        let number = self.varint()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+        self.varint().map(unzigzag)
     }
 
     fn varint(&mut self) -> Option<u64> {
-        let mut number = 0_u64;
-        for shift in (0..70).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-
-        None
+        self.bytes.varint().ok().flatten()
     }
 }
 

@@ -11,7 +11,7 @@ use parquet::{
         reader::{ChunkReader, Length},
     },
 };
-use stylobate_storage::{LocalFile, OpenObject};
+use stylobate_storage::{Corrupt, LocalFile, OpenObject};
 
 use super::{
     DecodeScratch, FlatPageReader, FlatPageSource,
@@ -59,7 +59,7 @@ impl ParquetBytes {
         leaf: usize,
         chunk: &ColumnChunkMetaData,
         scratch: &'a mut DecodeScratch,
-    ) -> std::result::Result<FlatPageReader<'a>, String> {
+    ) -> std::result::Result<FlatPageReader<'a>, Corrupt> {
         let source = match self {
             Self::File { file, .. } => FlatPageSource::File(file.clone()),
             Self::Held(chunks) => {

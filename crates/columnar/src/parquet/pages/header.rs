@@ -4,6 +4,7 @@
 //! skipped; bytes that are no header are an error.
 
 use parquet::basic::Encoding;
+use stylobate_storage::{ByteReader, Corrupt, unzigzag};
 
 /// Maximum nesting of fields.
 const MAX_NESTING: usize = 16;
@@ -51,9 +52,6 @@ pub(crate) enum PageKind {
     Other,
 }
 
-/// Reason why bytes are no header.
-pub(crate) type PageHeaderError = &'static str;
-
 /// Value of a field, as far as headers need it.
 #[derive(Clone, Copy)]
 enum ThriftFieldType {
@@ -68,8 +66,9 @@ enum ThriftFieldType {
     Struct,
 }
 
+/// Reader of a header. Its methods return `None` if the bytes end early.
 struct PageHeaderReader<'a> {
-    rest: &'a [u8],
+    bytes: ByteReader<'a>,
 }
 
 /// Fields of a header struct, by number.
@@ -80,8 +79,11 @@ struct PageHeaderFields {
 
 impl PageHeader {
     /// Parses the header at the start of `bytes` and returns it with its length; `None` if they end within it.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, PageHeaderError> {
-        let mut reader = PageHeaderReader { rest: bytes };
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, Corrupt> {
+        PageHeaderReader::read(bytes, Self::parse)
+    }
+
+    fn parse(reader: &mut PageHeaderReader<'_>) -> Result<Option<Self>, Corrupt> {
         let mut inner = None;
         let Some(fields) = reader.header(&mut inner)? else { return Ok(None) };
         let kind = match (fields.get(1), inner) {
@@ -103,24 +105,26 @@ impl PageHeader {
                 repetition: inner.count(6)?,
                 compressed: inner.get(7) != Some(0),
             },
-            (Some(0 | 2 | 3), _) => return Err("a page without its own header"),
+            (Some(0 | 2 | 3), _) => return Err("a page without its own header".into()),
             (Some(_), _) => PageKind::Other,
-            (None, _) => return Err("a page without a type"),
+            (None, _) => return Err("a page without a type".into()),
         };
 
         let crc = fields.get(4).map(|crc| crc as u32);
         let uncompressed = fields.count(2)?;
         let compressed = fields.count(3)?;
 
-        Ok(Some((Self { kind, uncompressed, compressed, crc }, bytes.len() - reader.rest.len())))
+        Ok(Some(Self { kind, uncompressed, compressed, crc }))
     }
 }
 
 /// Returns the lengths of a bloom filter's header and of its bitset; `None` if the bytes end within the header.
-pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, PageHeaderError> {
-    let mut reader = PageHeaderReader { rest: bytes };
-    let Some(fields) = reader.numbers()? else { return Ok(None) };
-    Ok(Some((bytes.len() - reader.rest.len(), fields.count(1)?)))
+pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Corrupt> {
+    let bitset = PageHeaderReader::read(bytes, |reader| {
+        let fields = reader.numbers()?;
+        fields.map(|fields| fields.count(1)).transpose()
+    })?;
+    Ok(bitset.map(|(bitset, header)| (header, bitset)))
 }
 
 impl PageHeaderFields {
@@ -128,13 +132,14 @@ impl PageHeaderFields {
         self.numbers.get(field).copied().flatten()
     }
 
-    fn count(&self, field: usize) -> Result<usize, PageHeaderError> {
+    fn count(&self, field: usize) -> Result<usize, Corrupt> {
         let count = self.get(field).ok_or("a page's header lacks a number")?;
         // Thrift's i32.
-        i32::try_from(count).ok().and_then(|count| usize::try_from(count).ok()).ok_or("a negative number")
+        let count = i32::try_from(count).ok().and_then(|count| usize::try_from(count).ok());
+        Ok(count.ok_or("a negative number")?)
     }
 
-    fn encoding(&self, field: usize) -> Result<Encoding, PageHeaderError> {
+    fn encoding(&self, field: usize) -> Result<Encoding, Corrupt> {
         Ok(match self.get(field).ok_or("a page without an encoding")? {
             0 => Encoding::PLAIN,
             2 => Encoding::PLAIN_DICTIONARY,
@@ -146,17 +151,31 @@ impl PageHeaderFields {
             9 => Encoding::BYTE_STREAM_SPLIT,
             #[expect(deprecated, reason = "old files have it")]
             4 => Encoding::BIT_PACKED,
-            _ => return Err(UNKNOWN_ENCODING),
+            _ => return Err(UNKNOWN_ENCODING.into()),
         })
     }
 }
 
-impl PageHeaderReader<'_> {
+impl<'a> PageHeaderReader<'a> {
+    /// Parses the struct at the start of `bytes` and returns it with its length.
+    fn read<T>(
+        bytes: &'a [u8],
+        parse: impl FnOnce(&mut Self) -> Result<Option<T>, Corrupt>,
+    ) -> Result<Option<(T, usize)>, Corrupt> {
+        let mut reader = Self { bytes: ByteReader::new(bytes) };
+        let parsed = parse(&mut reader);
+        let offset = reader.bytes.offset();
+        match parsed {
+            Ok(parsed) => Ok(parsed.map(|parsed| (parsed, offset))),
+            Err(corrupt) => Err(corrupt.at(offset as u64)),
+        }
+    }
+
     /// Reads the fields of the header, and of its one struct that describes the page.
     fn header(
         &mut self,
         inner: &mut Option<(usize, PageHeaderFields)>,
-    ) -> Result<Option<PageHeaderFields>, PageHeaderError> {
+    ) -> Result<Option<PageHeaderFields>, Corrupt> {
         let mut fields = PageHeaderFields::default();
         let mut field = 0;
         loop {
@@ -177,7 +196,7 @@ impl PageHeaderReader<'_> {
     }
 
     /// Reads the numbers of a struct, and skips its other fields.
-    fn numbers(&mut self) -> Result<Option<PageHeaderFields>, PageHeaderError> {
+    fn numbers(&mut self) -> Result<Option<PageHeaderFields>, Corrupt> {
         let mut fields = PageHeaderFields::default();
         let mut field = 0;
         loop {
@@ -199,11 +218,11 @@ impl PageHeaderReader<'_> {
         kind: ThriftFieldType,
         field: usize,
         fields: &mut PageHeaderFields,
-    ) -> Result<Option<()>, PageHeaderError> {
+    ) -> Result<Option<()>, Corrupt> {
         let number = match kind {
             ThriftFieldType::True => 1,
             ThriftFieldType::False => 0,
-            ThriftFieldType::Int => match self.varint()? {
+            ThriftFieldType::Int => match self.bytes.varint()? {
                 Some(number) => unzigzag(number),
                 None => return Ok(None),
             },
@@ -218,15 +237,15 @@ impl PageHeaderReader<'_> {
 
     /// Reads the next field header: returns its type, and updates `field` to its number; the inner `None` is the end of
     /// the struct.
-    fn field(&mut self, field: &mut usize) -> Result<Option<Option<ThriftFieldType>>, PageHeaderError> {
-        let Some(head) = self.byte() else { return Ok(None) };
+    fn field(&mut self, field: &mut usize) -> Result<Option<Option<ThriftFieldType>>, Corrupt> {
+        let Some(head) = self.bytes.byte() else { return Ok(None) };
         if head == 0 {
             return Ok(Some(None));
         }
 
         match head >> 4 {
             0 => {
-                let Some(number) = self.varint()? else { return Ok(None) };
+                let Some(number) = self.bytes.varint()? else { return Ok(None) };
                 *field = usize::try_from(unzigzag(number)).map_err(|_| "a field of a negative number")?;
             }
             step => *field = field.saturating_add(usize::from(step)),
@@ -235,24 +254,24 @@ impl PageHeaderReader<'_> {
         Ok(Some(Some(kind(head & 0x0f)?)))
     }
 
-    fn skip(&mut self, value: ThriftFieldType, depth: usize) -> Result<Option<()>, PageHeaderError> {
+    fn skip(&mut self, value: ThriftFieldType, depth: usize) -> Result<Option<()>, Corrupt> {
         if depth > MAX_NESTING {
-            return Err("a header that nests too deep");
+            return Err("a header that nests too deep".into());
         }
 
         match value {
             ThriftFieldType::True | ThriftFieldType::False => {}
-            ThriftFieldType::Byte => return Ok(self.take(1)),
-            ThriftFieldType::Int => return Ok(self.varint()?.map(|_| ())),
-            ThriftFieldType::Double => return Ok(self.take(8)),
+            ThriftFieldType::Byte => return Ok(self.skip_bytes(1)),
+            ThriftFieldType::Int => return Ok(self.bytes.varint()?.map(|_| ())),
+            ThriftFieldType::Double => return Ok(self.skip_bytes(8)),
             ThriftFieldType::Binary => {
-                let Some(length) = self.varint()? else { return Ok(None) };
-                return Ok(self.take(usize::try_from(length).map_err(|_| "a text that is too long")?));
+                let Some(length) = self.bytes.varint()? else { return Ok(None) };
+                return Ok(self.skip_bytes(usize::try_from(length).map_err(|_| "a text that is too long")?));
             }
             ThriftFieldType::List => {
-                let Some(head) = self.byte() else { return Ok(None) };
+                let Some(head) = self.bytes.byte() else { return Ok(None) };
                 let count = match head >> 4 {
-                    15 => match self.varint()? {
+                    15 => match self.bytes.varint()? {
                         Some(count) => count,
                         None => return Ok(None),
                     },
@@ -263,9 +282,9 @@ impl PageHeaderReader<'_> {
                 return self.skip_many(&[element], count, depth);
             }
             ThriftFieldType::Map => {
-                let Some(count) = self.varint()? else { return Ok(None) };
+                let Some(count) = self.bytes.varint()? else { return Ok(None) };
                 if count > 0 {
-                    let Some(kinds) = self.byte() else { return Ok(None) };
+                    let Some(kinds) = self.bytes.byte() else { return Ok(None) };
                     return self.skip_many(&[kind(kinds >> 4)?, kind(kinds & 0x0f)?], count, depth);
                 }
             }
@@ -293,7 +312,7 @@ impl PageHeaderReader<'_> {
         kinds: &[ThriftFieldType],
         count: u64,
         depth: usize,
-    ) -> Result<Option<()>, PageHeaderError> {
+    ) -> Result<Option<()>, Corrupt> {
         for _ in 0..count {
             for kind in kinds {
                 // A boolean in a list has a byte of its own.
@@ -311,36 +330,12 @@ impl PageHeaderReader<'_> {
         Ok(Some(()))
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*byte)
-    }
-
-    fn take(&mut self, length: usize) -> Option<()> {
-        self.rest = self.rest.get(length..)?;
-        Some(())
-    }
-
-    fn varint(&mut self) -> Result<Option<u64>, PageHeaderError> {
-        let mut value = 0_u64;
-        for shift in (0..70).step_by(7) {
-            let Some(byte) = self.byte() else { return Ok(None) };
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
-                return Ok(Some(value));
-            }
-        }
-
-        Err("a number that is too long")
+    fn skip_bytes(&mut self, length: usize) -> Option<()> {
+        self.bytes.take(length).map(|_| ())
     }
 }
 
-fn unzigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
-}
-
-fn kind(code: u8) -> Result<ThriftFieldType, PageHeaderError> {
+fn kind(code: u8) -> Result<ThriftFieldType, Corrupt> {
     Ok(match code {
         1 => ThriftFieldType::True,
         2 => ThriftFieldType::False,
@@ -351,7 +346,7 @@ fn kind(code: u8) -> Result<ThriftFieldType, PageHeaderError> {
         9 | 10 => ThriftFieldType::List,
         11 => ThriftFieldType::Map,
         12 => ThriftFieldType::Struct,
-        _ => return Err("a header of an unknown kind"),
+        _ => return Err("a header of an unknown kind".into()),
     })
 }
 
@@ -385,7 +380,7 @@ mod tests {
         }
         assert!(PageHeader::read(&[0]).is_err(), "nothing is said");
         assert!(PageHeader::read(&[0x15, 0, 0]).is_err(), "no header of its own");
-        assert!(PageHeader::read(&[0x1d, 0]).is_err(), "no such kind");
+        assert_eq!(PageHeader::read(&[0x15, 0, 0x1d, 0]).unwrap_err().offset, Some(3), "no such kind");
         assert!(PageHeader::read(&[0xff; 30]).is_err());
     }
 

@@ -1,42 +1,38 @@
 //! Definition levels of a flat column as a bitmap: one bit per row, set if there is a value.
 
 use arrow::array::BooleanBufferBuilder;
-
-use crate::kernels::codes::read_varint;
+use stylobate_storage::{ByteReader, Corrupt};
 
 /// Appends the `count` levels of `data`, in Parquet's RLE/bit-packed hybrid, and returns how many are set. A packed run
 /// of single bits is a bitmap already.
-pub(crate) fn append(
-    mut data: &[u8],
-    count: usize,
-    out: &mut BooleanBufferBuilder,
-) -> Result<usize, &'static str> {
+pub(crate) fn append(data: &[u8], count: usize, out: &mut BooleanBufferBuilder) -> Result<usize, Corrupt> {
+    let mut data = ByteReader::new(data);
     let mut left = count;
     let mut set = 0;
     while left > 0 {
-        let header = read_varint(&mut data).ok_or("a run of levels has no header")?;
+        let header = data.varint()?.ok_or("a run of levels has no header")?;
         let length = (header >> 1) as usize;
         if length == 0 {
-            return Err("a run of no levels");
+            return Err("a run of no levels".into());
         }
         if header & 1 == 0 {
-            let (value, rest) = data.split_first().ok_or("a run of levels has no value")?;
-            data = rest;
+            let value = data.byte().ok_or("a run of levels has no value")?;
             let taken = length.min(left);
             let is_set = match value {
                 0 => false,
                 1 => true,
-                _ => return Err("a level above 1"),
+                _ => return Err("a level above 1".into()),
             };
             out.append_n(taken, is_set);
             set += if is_set { taken } else { 0 };
             left -= taken;
         } else {
             let taken = length.saturating_mul(8).min(left);
-            let packed = data.get(..taken.div_ceil(8)).ok_or("packed levels end early")?;
+            let packed = data.rest().get(..taken.div_ceil(8)).ok_or("packed levels end early")?;
             out.append_packed_range(0..taken, packed);
             set += ones(packed, taken);
-            data = data.get(length.min(data.len())..).unwrap_or_default();
+            // The last run may lack the bytes of its unused levels.
+            data.take(length.min(data.rest().len()));
             left -= taken;
         }
     }

@@ -3,33 +3,26 @@
 //! Source: `BlockCompressorStream` of Apache Hadoop. The Parquet format calls this codec LZ4 and does not specify its
 //! framing; others wrote frames or bare blocks under the same name.
 
-use std::mem::take;
+use stylobate_storage::ByteReader;
 
 /// Decompresses a page into `into`, and returns its length. `None` if the page is framed differently or does not fill
 /// `into` exactly.
 pub(crate) fn decompress_blocks(page: &[u8], into: &mut [u8]) -> Option<usize> {
-    let mut rest = page;
+    let mut page = ByteReader::new(page);
     let mut made = 0_usize;
-    while !rest.is_empty() {
-        let mut left = length(&mut rest)?;
+    while !page.is_empty() {
+        let mut left = page.u32_be()? as usize;
         while left > 0 {
-            let piece = length(&mut rest)?;
-            let (piece, after) = rest.split_at_checked(piece)?;
+            let piece = page.u32_be()?;
+            let piece = page.take(piece as usize)?;
             let room = into.get_mut(made..made.checked_add(left)?)?;
             let here = lz4_flex::block::decompress_into(piece, room).ok().filter(|here| *here > 0)?;
-            (rest, made) = (after, made + here);
+            made += here;
             left = left.checked_sub(here)?;
         }
     }
 
     (made == into.len()).then_some(made)
-}
-
-/// Takes a length prefix off the front of the bytes.
-fn length(rest: &mut &[u8]) -> Option<usize> {
-    let (number, after) = take(rest).split_first_chunk::<4>()?;
-    *rest = after;
-    usize::try_from(u32::from_be_bytes(*number)).ok()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use parquet::{
     file::metadata::{ParquetMetaData, RowGroupMetaData},
     schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor, Type},
 };
+use stylobate_storage::Corrupt;
 
 use super::{
     DictionaryPage,
@@ -37,13 +38,18 @@ pub(crate) fn values(
     descriptor: &ColumnDescPtr,
     plain: &[u8],
     count: usize,
-) -> Result<ArrayRef, String> {
+) -> Result<ArrayRef, Corrupt> {
     if let Some(mut strings) = PlainStringDecoder::of(file, column, descriptor) {
-        strings.take(&DictionaryPage { values: plain, count, length: plain.len() })?;
+        strings.take(&DictionaryPage {
+            values: plain,
+            count,
+            length: plain.len(),
+            ..DictionaryPage::default()
+        })?;
         return strings.finish();
     }
 
-    let wrong = |error: &dyn ToString| format!("its dictionary: {}", error.to_string());
+    let wrong = |error: &dyn ToString| Corrupt::new(format!("its dictionary: {}", error.to_string()));
     let field = file.schema().fields().get(column.root).ok_or_else(|| wrong(&"no such column"))?;
     if count == 0 {
         return Ok(new_empty_array(field.data_type()));
@@ -87,7 +93,7 @@ impl PlainStringDecoder {
     }
 
     /// Consumes the values that are complete; `page` begins as it did before.
-    pub(crate) fn take(&mut self, page: &DictionaryPage<'_>) -> Result<(), String> {
+    pub(crate) fn take(&mut self, page: &DictionaryPage<'_>) -> Result<(), Corrupt> {
         if self.taken == 0 {
             // A dictionary has no more values than its bytes allow lengths.
             let rows = page.count.min(page.length / 4);
@@ -103,13 +109,13 @@ impl PlainStringDecoder {
     }
 
     /// Returns the array, once everything was consumed. Values are validated as UTF-8 all at once.
-    pub(crate) fn finish(self) -> Result<ArrayRef, String> {
+    pub(crate) fn finish(self) -> Result<ArrayRef, Corrupt> {
         let whole = if self.left == 0 {
             self.segment.into_array(&self.data_type)
         } else {
-            Err("it ends early".to_owned())
+            Err("it ends early".into())
         };
-        whole.map_err(|reason| format!("its dictionary: {reason}"))
+        whole.map_err(|corrupt| Corrupt::new(format!("its dictionary: {corrupt}")))
     }
 }
 

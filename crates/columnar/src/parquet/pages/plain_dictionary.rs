@@ -78,6 +78,9 @@ impl PlainDictionary {
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
 
+        if matches!(layout, PlainValueLayout::Fixed(0)) && count > 1 {
+            return Err("a dictionary of empty values".to_owned());
+        }
         // A count that exceeds the bytes is detected below.
         let likely = count.min(page.len());
         let PlainDictionaryScratch { values, plain } = scratch;

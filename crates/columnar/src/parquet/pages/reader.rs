@@ -14,6 +14,7 @@ use parquet::{
     errors::{ParquetError, Result},
     file::{metadata::ColumnChunkMetaData, page_index::offset_index::PageLocation},
 };
+use stylobate_storage::Corrupt;
 
 use super::{
     header::{PageHeader, PageKind},
@@ -375,8 +376,8 @@ fn outside() -> ParquetError {
     ParquetError::EOF("a page that ends outside its column chunk".to_owned())
 }
 
-fn wrong(reason: &'static str) -> ParquetError {
-    ParquetError::General(reason.to_owned())
+fn wrong(corrupt: impl Into<Corrupt>) -> ParquetError {
+    ParquetError::General(corrupt.into().reason.into_owned())
 }
 
 #[cfg(test)]
@@ -445,6 +446,21 @@ mod tests {
         let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk).unwrap();
         let Some(Page::DataPage { buf, .. }) = pages.get_next_page().unwrap() else { panic!() };
         assert_eq!(&buf[6..], &[1, 1, 1, 1, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn an_error_of_the_flat_reader_has_the_offset_in_the_file() {
+        use crate::parquet::pages::{DecodeScratch, FlatPageReader, FlatPageSource};
+
+        let first = page(1, 0, &[7, 0, 0, 0], 4);
+        // The second field of the next header has a type that does not exist.
+        let bytes = [&first[..], &[0x15, 0, 0x1d, 0]].concat();
+        let chunk = chunk(Compression::UNCOMPRESSED, 2, bytes.len());
+        let mut scratch = DecodeScratch::default();
+        let source = FlatPageSource::Held(bytes.into());
+        let mut pages = FlatPageReader::new(source, &chunk, &mut scratch).unwrap();
+        assert!(pages.next().unwrap().is_some());
+        assert_eq!(pages.next().unwrap_err().offset, Some(first.len() as u64 + 3));
     }
 
     #[test]

@@ -34,5 +34,5 @@ pub use self::{
     column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, UnknownOptionError},
     compression::{Compression, UnknownCompressionError},
     options::{ParquetOptions, SortedBy},
-    writer::{ParquetWriter, Written},
+    writer::ParquetWriter,
 };

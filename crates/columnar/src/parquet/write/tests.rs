@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
 use super::*;
-use crate::{Error, Result};
+use crate::{Error, Result, Written};
 
 async fn write(batches: &[RecordBatch], options: ParquetOptions) -> Result<(Bytes, Written)> {
     let store = Arc::new(InMemory::new());

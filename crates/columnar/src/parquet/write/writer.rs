@@ -11,7 +11,8 @@ use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
 };
-use stylobate_storage::Sink;
+use stylobate_storage::{Sink, without_credentials};
+use tracing::{Instrument, Span, field::Empty};
 
 use super::{
     chunk::MAX_NARROW,
@@ -23,7 +24,7 @@ use super::{
     parallel::{guarded, in_parallel},
 };
 use crate::{
-    Error, Result,
+    Error, Result, Written,
     file::{dataset_mark::DATASET_KEY, promised},
     kernels::weight::{weight, weight_of, weight_of_rows},
 };
@@ -60,17 +61,7 @@ pub struct ParquetWriter {
     row_groups: usize,
     /// True if rows may be lost: an operation failed, or a write was dropped before its end.
     is_broken: bool,
-}
-
-/// Result of writing a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Number of rows.
-    pub rows: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Number of row groups.
-    pub row_groups: usize,
+    span: Span,
 }
 
 impl ParquetWriter {
@@ -83,6 +74,13 @@ impl ParquetWriter {
     ) -> Result<Self> {
         let name = name.into();
         let (kinds, footer) = Self::begin(&name, &schema, &options)?;
+        let span = tracing::debug_span!(
+            "write_parquet",
+            object = without_credentials(&name),
+            columns = schema.fields().len(),
+            rows = Empty,
+            bytes = Empty,
+        );
         Ok(Self {
             sink,
             name,
@@ -100,6 +98,7 @@ impl ParquetWriter {
             rows: 0,
             row_groups: 0,
             is_broken: false,
+            span,
         })
     }
 
@@ -196,7 +195,8 @@ impl ParquetWriter {
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
-        self.append(batch).await?;
+        let span = self.span.clone();
+        self.append(batch).instrument(span).await?;
         self.is_broken = false;
         Ok(())
     }
@@ -234,13 +234,19 @@ impl ParquetWriter {
     /// Writes the rest and the footer, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
+        let span = self.span.clone();
         let (written, sink) = self.end().await?;
-        sink.finish().await?;
+        sink.finish().instrument(span).await?;
         Ok(written)
     }
 
     /// Writes the rest and the footer, and returns the sink that has all bytes.
-    pub(crate) async fn end(mut self) -> Result<(Written, Box<dyn Sink>)> {
+    pub(crate) async fn end(self) -> Result<(Written, Box<dyn Sink>)> {
+        let span = self.span.clone();
+        self.end_file().instrument(span).await
+    }
+
+    async fn end_file(mut self) -> Result<(Written, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_row_group().await?;
         if self.sink.position() == 0 {
@@ -268,6 +274,7 @@ impl ParquetWriter {
         })?;
         self.sink.write(&footer).await?;
         let written = Written { rows: self.rows, bytes: self.sink.position(), row_groups: self.row_groups };
+        self.span.record("rows", written.rows).record("bytes", written.bytes);
 
         Ok((written, self.sink))
     }

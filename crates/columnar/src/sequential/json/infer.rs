@@ -92,10 +92,7 @@ impl JsonType {
     fn widen(&mut self, value: Self, line: u64) -> bool {
         let wider = match (&*self, value) {
             (Self::Null, value) => value,
-            (Self::Bool, Self::Bool)
-            | (Self::Float, Self::Float)
-            | (Self::Text, _)
-            | (Self::Mixed { .. }, _) => {
+            (Self::Bool, Self::Bool) | (Self::Float, Self::Float) | (Self::Text | Self::Mixed { .. }, _) => {
                 return false;
             }
             (Self::Int { is_exact }, Self::Int { is_exact: other }) => {

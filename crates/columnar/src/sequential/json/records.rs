@@ -283,7 +283,7 @@ mod tests {
         loop {
             match records.next() {
                 Ok(true) => {
-                    all.push((records.first_line(), String::from_utf8(records.record().to_vec()).unwrap()))
+                    all.push((records.first_line(), String::from_utf8(records.record().to_vec()).unwrap()));
                 }
                 Ok(false) => return Ok(all),
                 Err(RecordError::Syntax { line, reason }) => return Err((line, reason)),

@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
-use super::{property::FileType, unknown_name::UnknownNameError};
+use super::property::FileType;
+use crate::UnknownNameError;
 
 /// End of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

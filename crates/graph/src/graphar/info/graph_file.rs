@@ -16,7 +16,7 @@ const ENDING: &str = ".yml";
 /// Parsed `*.graph.yml`: names the files of the types.
 ///
 /// ```
-/// use stylobate_graph::{GraphFile, Strictness};
+/// use stylobate_graph::graphar::{GraphFile, Strictness};
 ///
 /// let graph = "name: friends\nvertices:\n  - person.vertex.yml\nversion: gar/v1\n";
 /// let file = GraphFile::parse("friends.graph.yml", graph, Strictness::Tolerant)?;

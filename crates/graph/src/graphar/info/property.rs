@@ -6,10 +6,8 @@ use arrow::datatypes::{DataType, Field};
 
 use serde::Serialize;
 
-use super::{
-    flaw::InfoKeyError, prefix, property_type::PropertyType, strictness::Strictness,
-    unknown_name::UnknownNameError,
-};
+use super::{flaw::InfoKeyError, prefix, strictness::Strictness};
+use crate::{PropertyType, UnknownNameError};
 
 /// Number of values of a property per vertex. Properties of edges have one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -8,14 +8,13 @@ use super::{
     flaw::InfoKeyError,
     prefix,
     property::{Cardinality, FileType, Property, PropertyGroup},
-    property_type::PropertyType,
     strictness::Strictness,
-    unknown_name::UnknownNameError,
     vertex::VertexInfo,
     yaml::{
         AdjacencyInfoYaml, EdgeInfoYaml, PropertyGroupYaml, PropertyInfoYaml, UnknownYamlKeys, VertexInfoYaml,
     },
 };
+use crate::{PropertyType, UnknownNameError};
 
 /// Converts the vertices of one type, without the checks of `VertexInfo::check`.
 pub(super) fn vertex(yaml: VertexInfoYaml, strictness: Strictness) -> Result<VertexInfo, InfoKeyError> {

@@ -2,7 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{AdjacencyOrder, Cardinality, FileType, PropertyType};
+use super::{AdjacencyOrder, Cardinality, FileType};
+use crate::PropertyType;
 
 /// Serializes types by name.
 macro_rules! by_name {

@@ -7,7 +7,7 @@ use arrow::{
 use stylobate_columnar::{Inexact, exact_cast};
 
 use super::names::{no_property, unwritable};
-use crate::{Property, PropertyType, Result};
+use crate::{PropertyType, Result, graphar::Property};
 
 /// Rows cast at a time: enough that threads rarely synchronize.
 pub(super) const ROWS_AT_ONCE: usize = 1 << 16;

@@ -124,12 +124,12 @@ impl EdgeWriter<'_> {
 
 /// Returns the layout of each list of these edges.
 pub(super) fn arrangements(plan: &EdgeWritePlan, (from, to): (u64, u64)) -> Vec<AdjacencyLayout> {
-    let arrangement = |list: &crate::Adjacency| AdjacencyLayout {
+    let arrangement = |list: &crate::graphar::Adjacency| AdjacencyLayout {
         order: list.order,
         part_size: plan.info.part_size(list.order),
         vertices: match list.order.aligned_by() {
-            crate::Side::Source => from,
-            crate::Side::Dest => to,
+            crate::graphar::Side::Source => from,
+            crate::graphar::Side::Dest => to,
         },
     };
     plan.info.adjacencies.iter().map(arrangement).collect()

@@ -20,7 +20,10 @@ use super::{
     sort::{EdgeSortPlan, shares::WriterMemoryBudget},
     vertices::{VertexWriter, WrittenVertices, request::VertexWrite},
 };
-use crate::{EdgeInfo, Error, GraphInfo, Result};
+use crate::{
+    Error, Result,
+    graphar::{EdgeInfo, GraphInfo},
+};
 
 /// Writes a graph as GraphAr.
 ///
@@ -31,7 +34,7 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 /// use std::sync::Arc;
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 /// use futures::stream;
-/// use stylobate_graph::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite};
+/// use stylobate_graph::graphar::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite};
 /// use stylobate_storage::Destination;
 ///
 /// fn numbers(numbers: &[i64]) -> ArrayRef {
@@ -182,6 +185,7 @@ impl GraphWriter {
     }
 
     /// Gives all files their names, the graph's own last.
+    #[tracing::instrument(name = "graph_finish", level = "debug", skip_all, fields(graph = self.name))]
     #[boxed]
     pub async fn finish(mut self) -> Result<WrittenGraph> {
         self.begin()?;
@@ -258,6 +262,7 @@ impl GraphWriter {
         self.vertices.iter().filter_map(|vertices| vertices.keys.as_deref()).map(VertexKeyIndex::memory).sum()
     }
 
+    #[tracing::instrument(name = "graph_write_vertices", level = "debug", skip_all, fields(graph = self.name))]
     async fn write_vertices(
         &mut self,
         vertices: VertexWrite,
@@ -284,6 +289,7 @@ impl GraphWriter {
         Ok(count)
     }
 
+    #[tracing::instrument(name = "graph_write_edges", level = "debug", skip_all, fields(graph = self.name))]
     async fn write_edges(
         &mut self,
         edges: EdgeWrite,

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::{Error, FileType, Property, PropertyGroup, Result};
+use crate::{
+    Error, Result,
+    graphar::{FileType, Property, PropertyGroup},
+};
 
 /// Prefix of the columns that chunk files have beside properties.
 const OWN: &str = "_graphAr";

@@ -2,11 +2,11 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use stylobate_columnar::{Compression, OrcCompression};
+use stylobate_columnar::{orc::OrcCompression, parquet::Compression};
 use stylobate_storage::{ByteSize, Durability, Overwrite};
 
 use super::progress::{WriteProgress, WriteProgressListener};
-use crate::FileType;
+use crate::graphar::FileType;
 
 /// Vertices per chunk.
 const VERTEX_CHUNK_SIZE: u64 = 1 << 18;

@@ -105,6 +105,8 @@ impl EdgeSorter {
         let has_runs = self.lists.iter().any(|list| !list.is_empty());
         if has_runs {
             self.spill()?;
+            // Lists are streamed one after the other: those that wait keep few files open.
+            self.lists.iter_mut().try_for_each(SpilledRuns::reduce)?;
             return Ok(self.lists.into_iter().map(SortedEdges::Spilled).collect());
         }
 

@@ -25,7 +25,10 @@ use super::{
     names::unwritable,
     progress::WriteProgressTracker,
 };
-use crate::{Error, FileType, Result, VertexInfo};
+use crate::{
+    Error, Result,
+    graphar::{FileType, VertexInfo},
+};
 
 /// Written vertices.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use stylobate_columnar::{Columns, ColumnsUse};
 
 use crate::{
-    Error, FileType, Result,
-    graphar::{ChunkFiles, ExpectedRowCount, GraphFolder, gathering, unwritable},
+    Error, Result,
+    graphar::{ChunkFiles, ExpectedRowCount, FileType, GraphFolder, gathering, unwritable},
     store::take::{CHUNKS_AT_ONCE, ChunkInterner},
 };
 

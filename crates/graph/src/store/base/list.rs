@@ -11,8 +11,10 @@ use stylobate_columnar::ColumnsUse;
 
 use super::{AdjacencyListInfo, ChunkSize, EdgeBaseInfo, PropertyGroupFiles};
 use crate::{
-    Direction, Error, FileType, Result,
-    graphar::{ChunkFiles, DESTINATION, ExpectedRowCount, GraphFolder, OFFSET, SOURCE, has_no_nulls},
+    Direction, Error, Result,
+    graphar::{
+        ChunkFiles, DESTINATION, ExpectedRowCount, FileType, GraphFolder, OFFSET, SOURCE, has_no_nulls,
+    },
     store::{
         budgeted::MemoryFootprint,
         take::{CHUNKS_AT_ONCE, ChunkInterner, ChunkRun},

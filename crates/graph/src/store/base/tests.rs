@@ -22,7 +22,8 @@ use super::{
     write::{BaseChunkSizes, BaseWriter},
 };
 use crate::{
-    AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::GraphFolder,
+    Direction, Error, Result,
+    graphar::{AdjacencyOrder, Graph, GraphFolder, GraphOptions, Strictness},
     store::budgeted::Budgeted,
 };
 

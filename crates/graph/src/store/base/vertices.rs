@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::{array::ArrayRef, datatypes::FieldRef};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use stylobate_columnar::ColumnsUse;
+use stylobate_columnar::{Columns, ColumnsUse};
 
 use super::{
     BaseColumnSelection, ChunkSize, PropertyGroupFiles, SelectedBaseColumn, VertexBaseInfo, keys::KeyFiles,
@@ -211,7 +211,7 @@ impl VertexBase {
         let groups = self.groups.iter().enumerate().map(|(number, group)| async move {
             let (columns, at) = selection.of_group(number);
             if columns.is_empty() {
-                Ok::<_, Error>((at, Default::default()))
+                Ok::<_, Error>((at, Columns::new()))
             } else {
                 Ok((at, self.read(group, chunk, &columns).await?))
             }
@@ -228,12 +228,7 @@ impl VertexBase {
         Ok(found)
     }
 
-    async fn read(
-        &self,
-        group: &PropertyGroupFiles,
-        chunk: u64,
-        columns: &[usize],
-    ) -> Result<stylobate_columnar::Columns> {
+    async fn read(&self, group: &PropertyGroupFiles, chunk: u64, columns: &[usize]) -> Result<Columns> {
         let rows = ExpectedRowCount::Exactly(self.rows(chunk));
         group.files.get(chunk, || self.file(&group.prefix, chunk), rows, columns).await
     }

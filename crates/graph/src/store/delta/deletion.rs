@@ -5,7 +5,7 @@ use std::{ops::Range, result::Result as StdResult, sync::Arc};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use object_store::{ObjectStoreExt, PutPayload};
 use roaring::RoaringTreemap;
-use stylobate_storage::{Destination, Error as StorageError, Overwrite, Sinks};
+use stylobate_storage::{Corrupt, Destination, Error as StorageError, Overwrite, Sinks};
 
 use crate::{
     Result,
@@ -106,16 +106,16 @@ impl DeletionSet {
         bytes
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> StdResult<Self, String> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> StdResult<Self, Corrupt> {
         let (bytes, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or("it ends too soon")?;
         if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
-            return Err("its bytes do not have its checksum".to_owned());
+            return Err(Corrupt::new("its bytes do not have its checksum").at(bytes.len() as u64));
         }
         let read = RoaringTreemap::deserialize_from(bytes);
-        read.map(Self::new).map_err(|error| format!("not a roaring bitmap: {error}"))
+        read.map(Self::new).map_err(|error| Corrupt::new(format!("not a roaring bitmap: {error}")))
     }
 
-    pub(crate) fn from_text(text: &str) -> StdResult<Self, String> {
+    pub(crate) fn from_text(text: &str) -> StdResult<Self, Corrupt> {
         Self::from_bytes(&BASE64.decode(text).map_err(|error| error.to_string())?)
     }
 }

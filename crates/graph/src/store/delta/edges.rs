@@ -7,6 +7,7 @@ use arrow::{
     compute::take,
     datatypes::{DataType, Field, FieldRef, Int64Type, Schema},
 };
+use stylobate_storage::Corrupt;
 
 use super::{
     deletion::DeletionSet,
@@ -78,20 +79,20 @@ impl EdgeDelta {
         rows: DeltaRows,
         sources: &ArrayRef,
         destinations: &ArrayRef,
-    ) -> std::result::Result<Self, String> {
+    ) -> std::result::Result<Self, Corrupt> {
         let end = |array: &ArrayRef| match array.as_primitive_opt::<Int64Type>() {
             Some(array) if array.null_count() == 0 => Ok(array.clone()),
-            _ => Err("an end of an edge is no index".to_owned()),
+            _ => Err("an end of an edge is no index"),
         };
         let sources = end(sources)?;
         let destinations = end(destinations)?;
         if u32::try_from(sources.len()).is_err() {
-            return Err(format!("{} edges are too many", sources.len()));
+            return Err(format!("{} edges are too many", sources.len()).into());
         }
 
         let pairs = || sources.values().iter().zip(destinations.values());
         if !pairs().is_sorted() {
-            return Err("edges are not in the order of their sources".to_owned());
+            return Err("edges are not in the order of their sources".into());
         }
         let by_destination = order_of(destinations.values(), sources.values());
         let reordered = |array: &Int64Array| {

@@ -13,12 +13,15 @@ use arrow::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use smallvec::SmallVec;
-use stylobate_columnar::{ColumnsUse, FileColumns, ParquetOptions, ParquetWriter};
-use stylobate_storage::{Destination, Overwrite, Sinks};
+use stylobate_columnar::{
+    ColumnsUse, FileColumns,
+    parquet::{ParquetOptions, ParquetWriter},
+};
+use stylobate_storage::{Corrupt, Destination, Overwrite, Sinks};
 
 use crate::{
-    Error, FileType, Result,
-    graphar::GraphFolder,
+    Error, Result,
+    graphar::{FileType, GraphFolder},
     store::budgeted::{MemoryFootprint, bytes_of},
 };
 
@@ -33,13 +36,13 @@ pub(crate) enum DeltaRows {
 
 impl DeltaRows {
     /// Decodes rows that are inline in a record.
-    pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
+    pub(crate) fn from_text(text: &str) -> std::result::Result<Self, Corrupt> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
         // Arrow's stream reader trusts the lengths in its input.
-        catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".to_owned()))
+        catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".into()))
     }
 
-    fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, String> {
+    fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, Corrupt> {
         // Unlike a reader it does not allocate by untrusted lengths.
         let mut decoder = StreamDecoder::new();
         let mut rest = Buffer::from(bytes);
@@ -51,7 +54,7 @@ impl DeltaRows {
         decoder.finish().map_err(|error| error.to_string())?;
         match <[RecordBatch; 1]>::try_from(batches) {
             Ok([batch]) => Ok(Self::Decoded(batch)),
-            Err(_) => Err("not one batch of rows".to_owned()),
+            Err(_) => Err("not one batch of rows".into()),
         }
     }
 

@@ -6,6 +6,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array, StringArray},
     datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type},
 };
+use stylobate_storage::Corrupt;
 
 use super::rows::DeltaRows;
 use crate::store::budgeted::MemoryFootprint;
@@ -74,9 +75,9 @@ impl VertexDelta {
     /// # Errors
     ///
     /// The reason why rows are invalid.
-    pub(crate) fn new(first: u64, rows: DeltaRows, keys: &ArrayRef) -> Result<Self, String> {
+    pub(crate) fn new(first: u64, rows: DeltaRows, keys: &ArrayRef) -> Result<Self, Corrupt> {
         if keys.null_count() > 0 || keys.len() != rows.len() || u32::try_from(keys.len()).is_err() {
-            return Err("a vertex has no key".to_owned());
+            return Err("a vertex has no key".into());
         }
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let keys = match KeyColumnReader::new(keys).ok_or_else(|| format!("keys are {}", keys.data_type()))? {
@@ -159,7 +160,7 @@ impl VertexPatch {
     /// # Errors
     ///
     /// The reason why rows are invalid.
-    pub(crate) fn new(rows: DeltaRows, indexes: &ArrayRef) -> Result<Self, String> {
+    pub(crate) fn new(rows: DeltaRows, indexes: &ArrayRef) -> Result<Self, Corrupt> {
         match indexes.as_primitive_opt::<Int64Type>() {
             Some(indexes)
                 if indexes.null_count() == 0
@@ -167,7 +168,7 @@ impl VertexPatch {
             {
                 Ok(Self { rows, indexes: indexes.clone() })
             }
-            _ => Err("its indexes do not ascend".to_owned()),
+            _ => Err("its indexes do not ascend".into()),
         }
     }
 

@@ -85,7 +85,7 @@ impl EdgeParts {
         self.load(direction, vertices, columns, fields).await
     }
 
-    async fn load(
+    pub(crate) async fn load(
         &self,
         direction: Direction,
         vertices: &[i64],

@@ -180,7 +180,7 @@ impl VertexParts {
     }
 
     #[boxed]
-    async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
+    pub(crate) async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
         let (shares, rows) = self.shares(indexes);
         let load = shares.iter().filter_map(|share| {
             let part = self.parts.get(share.part)?;

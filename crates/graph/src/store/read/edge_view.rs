@@ -232,7 +232,7 @@ impl EdgeView {
         Some(gathered.and_then(|gathered| self.expanded(gathered)))
     }
 
-    fn expanded(&self, gathered: EdgeBatch) -> Result<RecordBatch> {
+    pub(crate) fn expanded(&self, gathered: EdgeBatch) -> Result<RecordBatch> {
         let rows = gathered.found.neighbors.len();
         let positions: ArrayRef = Arc::new(UInt32Array::from(gathered.positions()));
         let neighbors: ArrayRef = Arc::new(gathered.found.neighbors);
@@ -252,6 +252,13 @@ impl EdgeView {
         }
         let inner = &*self.inner;
         inner.parts.gather_cached(direction, vertices, &inner.columns, &inner.fields)
+    }
+
+    /// Reads as [`Self::gather`], without trying [`Self::gather_cached`] first. For measurements.
+    pub(crate) async fn gather_async(&self, direction: Direction, vertices: &[i64]) -> Result<EdgeBatch> {
+        self.check(direction, vertices)?;
+        let inner = &*self.inner;
+        inner.parts.load(direction, vertices, &inner.columns, &inner.fields).await
     }
 
     /// Returns rows of one vertex as a batch: `neighbor`, then the properties.

@@ -148,6 +148,12 @@ impl Snapshot {
         found.collect()
     }
 
+    #[tracing::instrument(
+        name = "store_prewarm",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     async fn warm(&self, wanted: &[PrewarmTarget], limit: ByteSize) -> Result<Prewarmed> {
         let mut warmed = Prewarmed::default();
         for at in 0..self.record().vertices.len() {

@@ -102,6 +102,11 @@ impl VertexView {
         self.parts.take_cached(indexes, &self.selection)
     }
 
+    /// Reads as [`Self::columns`], without trying [`Self::columns_cached`] first. For measurements.
+    pub(crate) async fn columns_async(&self, indexes: &[i64]) -> Result<ColumnArrays> {
+        self.parts.load(indexes, &self.selection).await
+    }
+
     /// Returns [`Self::take`] if everything required is in memory.
     pub fn take_cached(&self, indexes: &[i64]) -> Option<Result<RecordBatch>> {
         let taken = self.parts.take_cached(indexes, &self.selection)?;

@@ -9,6 +9,7 @@ use arrow::{
 };
 use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
+use tracing::Instrument;
 
 use super::{
     plan::{TraversalColumnSource, TraversalPlan},
@@ -102,7 +103,8 @@ impl PreparedTraversal {
             return answer;
         }
         let empty = || RecordBatch::new_empty(self.inner.schema.clone());
-        Ok(self.answer(ids, false).boxed().await?.unwrap_or_else(empty))
+        let span = tracing::debug_span!("store_traverse", hops = self.inner.plan.hops.len());
+        Ok(self.answer(ids, false).instrument(span).boxed().await?.unwrap_or_else(empty))
     }
 
     /// Returns [`Self::run`] if everything required is in memory: no request, no decode, no wait, and no runtime.

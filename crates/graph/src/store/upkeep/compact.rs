@@ -116,6 +116,7 @@ impl GraphStore {
     ///
     /// [`crate::Error::NoSuchVertexType`] if no type has a given name, and those of reading and writing: types that
     /// were compacted before stay so.
+    #[tracing::instrument(name = "store_compact", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
         let lease = self.core().lease().await?;

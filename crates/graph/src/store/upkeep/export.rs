@@ -13,7 +13,8 @@ use stylobate_storage::Destination;
 
 use super::{rewrite_edges::all_edges, rewrite_vertices::all_vertices};
 use crate::{
-    EdgeWrite, Error, GraphWriteOptions, GraphWriter, Result, VertexWrite, WrittenGraph,
+    Error, Result,
+    graphar::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WrittenGraph},
     store::{
         budgeted::Budgeted,
         delta::{deletion::DeletionSet, rows::arrow_error},
@@ -30,6 +31,12 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`GraphWriter`], and those of reading. No files are left.
+    #[tracing::instrument(
+        name = "store_export",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     #[boxed]
     pub async fn export_graphar(
         &self,

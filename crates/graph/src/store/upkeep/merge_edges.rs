@@ -9,6 +9,7 @@ use arrow::{
 };
 use futures::TryStreamExt;
 use roaring::RoaringTreemap;
+use stylobate_storage::Corrupt;
 
 use super::{
     compact::{CompactionOutcome, next},
@@ -109,7 +110,10 @@ impl GraphStore {
 
         let sources = sorted.column(0).clone();
         let destinations = sorted.column(1).clone();
-        let wrong = |reason| Error::Data { file: "deltas of edges".to_owned(), reason };
+        let wrong = |corrupt: Corrupt| Error::Data {
+            file: "deltas of edges".to_owned(),
+            reason: corrupt.to_string(),
+        };
         let delta = EdgeDelta::new(DeltaRows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
         Ok(MergedEdgeDelta { delta, at })
     }

@@ -62,6 +62,12 @@ impl Verification {
 
 impl Snapshot {
     /// Reads all data of the version. Its errors are part of the result.
+    #[tracing::instrument(
+        name = "store_verify",
+        level = "debug",
+        skip_all,
+        fields(store = self.core().name(), version = self.version())
+    )]
     #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };

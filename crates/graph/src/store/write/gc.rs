@@ -100,6 +100,7 @@ impl GraphStore {
     /// # Errors
     ///
     /// Any error of the object store; files removed before it are gone, and no remaining version needs them.
+    #[tracing::instrument(name = "store_gc", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<Collected> {
         let age = if options.even_young { options.older_than } else { options.older_than.max(MIN_AGE) };

@@ -125,7 +125,7 @@ impl StoreCore {
 
 impl StoreWriter {
     /// Loads vertices and edges, and commits them. They are sorted on disk if they do not fit into the memory of
-    /// [`StoreOptions`](crate::StoreOptions). Nothing may be pending. After an error nothing was loaded.
+    /// [`StoreOptions`](crate::store::StoreOptions). Nothing may be pending. After an error nothing was loaded.
     ///
     /// # Errors
     ///
@@ -135,6 +135,7 @@ impl StoreWriter {
         Box::pin(self.load(load))
     }
 
+    #[tracing::instrument(name = "store_load", level = "debug", skip_all, fields(store = self.store().core().name()))]
     async fn load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
         if self.has_pending() {
             let reason =

@@ -58,6 +58,7 @@ impl GraphStore {
     /// # Errors
     ///
     /// [`Error::Conflict`] if other commits keep coming first.
+    #[tracing::instrument(name = "store_writer", level = "debug", skip_all, fields(store = self.core().name()))]
     #[boxed]
     pub async fn writer(&self) -> Result<StoreWriter> {
         let mut head = self.refresh().await?;
@@ -155,6 +156,7 @@ impl StoreWriter {
     ///
     /// [`Error::Fenced`] if a later writer took over, [`Error::Conflict`] if an attempt that had been changed or
     /// discarded succeeded after all, and any error of the object store.
+    #[tracing::instrument(name = "store_commit", level = "debug", skip_all, fields(store = self.store.core().name()))]
     #[boxed]
     pub async fn commit(&mut self) -> Result<u64> {
         // Boxed, so that this is compiled once and not into each caller.

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
+const TOP: [&str; 6] = ["bucket", "access_key", "cache", "cluster", "flight", "server"];
 const BUCKET: [&str; 8] =
     ["name", "url", "options", "consistency", "rules", "read_only", "follow_links", "cors"];
 const CORS: [&str; 5] = ["origins", "methods", "headers", "expose", "max_age"];
@@ -39,6 +39,7 @@ const ACCESS_KEY: [&str; 10] = [
     "write",
 ];
 const TICKET_SECRET: [&str; 3] = ["ticket_secret", "ticket_secret_env", "ticket_secret_file"];
+const CLUSTER_SECRET: [&str; 3] = ["secret", "secret_env", "secret_file"];
 
 impl Layer {
     /// Reads the layer of a configuration file.
@@ -81,8 +82,7 @@ struct ConfigFile<'a> {
 
 impl ConfigFile<'_> {
     fn at(&self, offset: usize) -> Provenance {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
         Provenance::File { path: self.path.clone(), line }
     }
 
@@ -93,7 +93,7 @@ impl ConfigFile<'_> {
     fn document(&self, document: &DeTable<'_>) -> Result<Layer> {
         self.check_keys(document, "at the top of the file", &TOP)?;
         let mut layer = Layer { file: Some(self.at(0)), ..Layer::default() };
-        for section in ["server", "cache", "flight"] {
+        for section in ["server", "cache", "flight", "cluster"] {
             if let Some(value) = document.get(section) {
                 self.section(section, value, &mut layer)?;
             }
@@ -101,6 +101,9 @@ impl ConfigFile<'_> {
 
         if let Some(value) = document.get("flight") {
             layer.ticket_secret = self.secret(self.table(value, "flight")?, TICKET_SECRET)?;
+        }
+        if let Some(value) = document.get("cluster") {
+            layer.cluster_secret = self.secret(self.table(value, "cluster")?, CLUSTER_SECRET)?;
         }
         for value in self.tables(document, "bucket")? {
             layer.buckets.push(self.bucket(value)?);
@@ -114,22 +117,28 @@ impl ConfigFile<'_> {
 
     fn section(&self, section: &'static str, value: &TomlValue<'_>, layer: &mut Layer) -> Result<()> {
         let table = self.table(value, section)?;
-        for (key, value) in table.iter() {
+        let secrets: &[&'static str] = match section {
+            "flight" => &TICKET_SECRET,
+            "cluster" => &CLUSTER_SECRET,
+            _ => &[],
+        };
+        for (key, value) in table {
             let name: &str = key.get_ref();
-            if section == "flight" && TICKET_SECRET.contains(&name) {
+            if secrets.contains(&name) {
                 continue;
             }
             let Some(setting) = Setting::find(section, name) else {
                 let place = format!("in [{section}]");
-                let secrets = TICKET_SECRET.into_iter().filter(|_| section == "flight");
-                return self.of(key).error(unknown_key(name, &place, Setting::keys(section).chain(secrets)));
+                let known = Setting::keys(section).chain(secrets.iter().copied());
+                return self.of(key).error(unknown_key(name, &place, known));
             };
 
             let given = match value.get_ref() {
-                DeValue::Array(_) if setting == Setting::Domains => {
-                    let domains = self.texts(value, name)?;
-                    let domains: Vec<_> = domains.into_iter().map(|domain| domain.value).collect();
-                    Given::new(domains.join(","), self.of(value))
+                DeValue::Array(_) if matches!(setting, Setting::Domains | Setting::ClusterNodes) => {
+                    let texts: Vec<_> = self.texts(value, name)?.into_iter().map(|text| text.value).collect();
+                    // An entry of a node has commas itself.
+                    let separator = if setting == Setting::ClusterNodes { ";" } else { "," };
+                    Given::new(texts.join(separator), self.of(value))
                 }
                 _ => self.scalar(value, name)?,
             };
@@ -149,7 +158,7 @@ impl ConfigFile<'_> {
 
         let mut options = Vec::new();
         if let Some(value) = table.get("options") {
-            for (key, value) in self.table(value, "options")?.iter() {
+            for (key, value) in self.table(value, "options")? {
                 options.push((key.get_ref().to_string(), self.scalar(value, key.get_ref())?));
             }
         }

@@ -21,11 +21,13 @@ pub struct Layer {
     pub(crate) access_keys: Vec<AccessKeyEntry>,
     /// Secret that signs the tickets of several nodes.
     pub(crate) ticket_secret: Option<SecretEntry>,
+    /// Secret that the nodes of a cluster share.
+    pub(crate) cluster_secret: Option<SecretEntry>,
 }
 
 impl Layer {
-    /// Reads the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, the comma-separated lists
-    /// `STYLOBATE_ORIGIN` and `STYLOBATE_ACCESS_KEY`, and OpenTelemetry's own variables for the endpoint of traces.
+    /// Reads the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, `STYLOBATE_CLUSTER_SECRET`, the
+    /// comma-separated lists `STYLOBATE_ORIGIN` and `STYLOBATE_ACCESS_KEY`, and OpenTelemetry's own variables for the endpoint of traces.
     /// An empty variable counts as unset.
     pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| {
@@ -43,6 +45,7 @@ impl Layer {
         }
 
         layer.ticket_secret = read("STYLOBATE_TICKET_SECRET").map(SecretEntry::Text);
+        layer.cluster_secret = read("STYLOBATE_CLUSTER_SECRET").map(SecretEntry::Text);
         let list = |name| read(name).into_iter().flat_map(|given| split(&given)).collect::<Vec<_>>();
         for origin in list("STYLOBATE_ORIGIN") {
             layer.add_origin(&origin);
@@ -65,7 +68,8 @@ impl Layer {
         names: impl IntoIterator<Item = String>,
         also_known: &dyn Fn(&str) -> bool,
     ) -> Result<()> {
-        const OTHERS: [&str; 5] = ["ACCESS_KEY", "CONFIG", "LOG", "ORIGIN", "TICKET_SECRET"];
+        const OTHERS: [&str; 6] =
+            ["ACCESS_KEY", "CLUSTER_SECRET", "CONFIG", "LOG", "ORIGIN", "TICKET_SECRET"];
         for name in names {
             let Some(own) = name.strip_prefix("STYLOBATE_") else { continue };
             let is_setting = Setting::ALL.iter().any(|setting| setting.env() == name);
@@ -80,7 +84,7 @@ impl Layer {
     /// Returns true if a secret is read from this variable.
     pub fn reads_secret_from(&self, variable: &str) -> bool {
         let keys = self.access_keys.iter().flat_map(|key| [Some(&key.secret), key.token.as_ref()]);
-        let mut secrets = keys.chain([self.ticket_secret.as_ref()]).flatten();
+        let mut secrets = keys.chain([self.ticket_secret.as_ref(), self.cluster_secret.as_ref()]).flatten();
         secrets.any(|secret| matches!(secret, SecretEntry::Env(name) if name.value == variable))
     }
 

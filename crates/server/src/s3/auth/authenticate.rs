@@ -275,7 +275,7 @@ impl ClaimedSignature {
         let mut names: Vec<&str> = self.signed_headers.iter().map(String::as_str).collect();
         names.sort_unstable();
         // Each costs time in proportion to its header, before anything is verified.
-        if names.len() > MAX_SIGNED_HEADERS || names.windows(2).any(|pair| pair[0] == pair[1]) {
+        if names.len() > MAX_SIGNED_HEADERS || names.windows(2).any(|pair| pair.first() == pair.last()) {
             return Err(s3_error!(
                 AuthorizationHeaderMalformed,
                 "SignedHeaders: too many names, or one twice"

@@ -31,7 +31,7 @@ impl OriginClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
-            .build(connector());
+            .build(connector(None));
         Self { client }
     }
 

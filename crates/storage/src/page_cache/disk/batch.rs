@@ -23,12 +23,15 @@
 
 use super::{aligned::SECTOR, segment::LogGeometry};
 use crate::{
+    ByteReader,
     object::ObjectHash,
     page_cache::{PageKey, checksum},
 };
 
 const MAGIC: [u8; 8] = *b"page-log";
 const VERSION: u32 = 2;
+/// End of the checksum, which covers all bytes after itself.
+const CHECKSUM_END: usize = 16;
 const FIXED_LEN: usize = 64;
 const ENTRY_LEN: usize = 28;
 
@@ -118,31 +121,28 @@ impl BatchHeader {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let len = self.len();
-        let mut bytes = Vec::with_capacity(len);
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[0; 8]);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&(len as u32).to_le_bytes());
-        bytes.extend_from_slice(&self.position.generation.to_le_bytes());
-        bytes.extend_from_slice(&self.position.sequence.to_le_bytes());
-        bytes.extend_from_slice(&self.position.segment.to_le_bytes());
-        bytes.extend_from_slice(&((self.position.offset / SECTOR as u64) as u32).to_le_bytes());
-        bytes.extend_from_slice(&self.data_len().to_le_bytes());
-        bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        let mut covered = Vec::with_capacity(len);
+        covered.extend_from_slice(&VERSION.to_le_bytes());
+        covered.extend_from_slice(&(len as u32).to_le_bytes());
+        covered.extend_from_slice(&self.position.generation.to_le_bytes());
+        covered.extend_from_slice(&self.position.sequence.to_le_bytes());
+        covered.extend_from_slice(&self.position.segment.to_le_bytes());
+        covered.extend_from_slice(&((self.position.offset / SECTOR as u64) as u32).to_le_bytes());
+        covered.extend_from_slice(&self.data_len().to_le_bytes());
+        covered.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        covered.extend_from_slice(&[0; 4]);
 
         for entry in &self.entries {
-            bytes.extend_from_slice(&entry.key.object.0.to_le_bytes());
-            bytes.extend_from_slice(&entry.key.page.to_le_bytes());
-            bytes.extend_from_slice(&[entry.first_block as u8, entry.checksums.len() as u8, 0, 0]);
-            bytes.extend_from_slice(&entry.len.to_le_bytes());
-            entry.checksums.iter().for_each(|sum| bytes.extend_from_slice(&sum.to_le_bytes()));
+            covered.extend_from_slice(&entry.key.object.0.to_le_bytes());
+            covered.extend_from_slice(&entry.key.page.to_le_bytes());
+            covered.extend_from_slice(&[entry.first_block as u8, entry.checksums.len() as u8, 0, 0]);
+            covered.extend_from_slice(&entry.len.to_le_bytes());
+            entry.checksums.iter().for_each(|sum| covered.extend_from_slice(&sum.to_le_bytes()));
         }
 
-        bytes.resize(len, 0);
-        let checksum = checksum::of_header(&bytes[16..]);
-        bytes[8..16].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        covered.resize(len - CHECKSUM_END, 0);
+        let checksum = checksum::of_header(&covered).to_le_bytes();
+        [&MAGIC[..], &checksum, &covered].concat()
     }
 
     /// Decodes a complete header; `None` if it is damaged or describes an impossible batch.
@@ -151,20 +151,20 @@ impl BatchHeader {
             return None;
         }
 
-        let mut input = BatchHeaderInput(bytes);
+        let mut input = ByteReader::new(bytes);
         input.array::<8>()?;
-        let checksum = input.u64()?;
-        if checksum::of_header(input.0) != checksum {
+        let checksum = input.u64_le()?;
+        if checksum::of_header(input.rest()) != checksum {
             return None;
         }
 
         input.array::<8>()?;
-        let generation = input.u64()?;
-        let sequence = input.u64()?;
-        let segment = input.u32()?;
-        let offset = u64::from(input.u32()?) * SECTOR as u64;
-        let data_len = input.u64()?;
-        let count = input.u32()?;
+        let generation = input.u64_le()?;
+        let sequence = input.u64_le()?;
+        let segment = input.u32_le()?;
+        let offset = u64::from(input.u32_le()?) * SECTOR as u64;
+        let data_len = input.u64_le()?;
+        let count = input.u32_le()?;
         input.array::<4>()?;
 
         // Each entry takes input, so a damaged count ends the loop early.
@@ -185,14 +185,14 @@ impl BatchHeader {
 
 /// Returns the length of a header, read from its first sector; `None` if there is no header.
 pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
-    let mut input = BatchHeaderInput(bytes);
+    let mut input = ByteReader::new(bytes);
     if input.array()? != MAGIC {
         return None;
     }
 
-    input.u64()?;
-    let version = input.u32()?;
-    let len = input.u32()? as usize;
+    input.u64_le()?;
+    let version = input.u32_le()?;
+    let len = input.u32_le()? as usize;
     let is_plausible =
         version == VERSION && len.is_multiple_of(SECTOR) && (SECTOR..=MAX_HEADER_LEN).contains(&len);
     is_plausible.then_some(len)
@@ -211,11 +211,11 @@ pub(crate) fn header_survives_rewrite(
     Some(BatchHeader::decode(&header.encode(), &geometry).is_some_and(|again| again == header))
 }
 
-fn decode_entry(input: &mut BatchHeaderInput<'_>, geometry: &LogGeometry) -> Option<BatchEntry> {
+fn decode_entry(input: &mut ByteReader<'_>, geometry: &LogGeometry) -> Option<BatchEntry> {
     let object = ObjectHash(u128::from_le_bytes(input.array()?));
-    let page = input.u32()?;
+    let page = input.u32_le()?;
     let [first_block, blocks, _, _] = input.array()?;
-    let len = input.u32()?;
+    let len = input.u32_le()?;
 
     let first_block = u32::from(first_block);
     let blocks = u32::from(blocks);
@@ -224,27 +224,8 @@ fn decode_entry(input: &mut BatchHeaderInput<'_>, geometry: &LogGeometry) -> Opt
         return None;
     }
 
-    let checksums = (0..blocks).map(|_| input.u64()).collect::<Option<_>>()?;
+    let checksums = (0..blocks).map(|_| input.u64_le()).collect::<Option<_>>()?;
     Some(BatchEntry { key: PageKey { object, page }, first_block, len, checksums })
-}
-
-/// Bytes that are not decoded yet.
-struct BatchHeaderInput<'b>(&'b [u8]);
-
-impl BatchHeaderInput<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
 }
 
 #[cfg(test)]

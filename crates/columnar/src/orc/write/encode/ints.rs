@@ -236,9 +236,9 @@ pub(crate) fn encode(numbers: &[i64], packing: RleV2Options, scratch: &mut Vec<u
     }
 
     if rest.len() == numbers.len() {
-        segment(numbers, &shape, packing, scratch, out)
+        segment(numbers, &shape, packing, scratch, out);
     } else {
-        whole_segment(rest, packing, scratch, out)
+        whole_segment(rest, packing, scratch, out);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::*;
 use crate::orc::{tests::open, write::OrcColumnOptions};
 use arrow::{array::*, datatypes::*};
+use proto::r#type::Kind;
 
 /// Returns every null pattern of interest, over values made from a number.
 fn some<T>(rows: usize, nulls: usize, value: impl Fn(i64) -> T) -> Vec<Option<T>> {
@@ -190,7 +191,6 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
         let (bytes, _) = write(std::slice::from_ref(&batch), options.clone()).await.unwrap();
         let end = RawOrcTail::of(&bytes);
         let kinds: Vec<_> = end.footer.types.iter().map(|it| (it.kind(), it.maximum_length)).collect();
-        use proto::r#type::Kind;
         assert_eq!(kinds[1..], [(Kind::Char, Some(4)), (Kind::Varchar, Some(10))]);
         let read = read_all(&bytes, 10).unwrap();
         assert_eq!(read.schema().field(0).metadata(), &metadata("char(4)"));

@@ -5,6 +5,7 @@ use arrow::{
     buffer::{NullBuffer, OffsetBuffer},
     datatypes::*,
 };
+use proto::r#type::Kind;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -80,7 +81,6 @@ async fn types_are_numbered_from_the_outermost_in() {
     let batch = RecordBatch::new_empty(Arc::new(schema));
     let (bytes, _) = write(&[batch], OrcOptions::default()).await.unwrap();
     let types = RawOrcTail::of(&bytes).footer.types;
-    use proto::r#type::Kind;
     let expected = [
         (Kind::Struct, vec![1, 7], vec!["m", "z"]),
         (Kind::Map, vec![2, 3], vec![]),

@@ -8,7 +8,7 @@ mod tolerance;
 mod valid;
 
 use super::*;
-use crate::{Error, Result};
+use crate::{Error, PropertyType, Result};
 
 const GRAPH: &str = "\
 name: friends

@@ -61,10 +61,10 @@ fn keys_that_the_format_does_not_have_are_ignored() {
 fn prefixes_may_be_left_out() {
     conforms(PERSON, "prefix: vertex/person/\n", "", |graph| graph.vertices[0].prefix = "person/".into());
     conforms(PERSON, "prefix: vertex/person/\n", "prefix:\n", |graph| {
-        graph.vertices[0].prefix = "person/".into()
+        graph.vertices[0].prefix = "person/".into();
     });
     conforms(PERSON, "    prefix: names/\n", "", |graph| {
-        graph.vertices[0].groups[1].prefix = "first_last/".into()
+        graph.vertices[0].groups[1].prefix = "first_last/".into();
     });
     conforms(KNOWS, "prefix: edge/person_knows_person/\n", "", |graph| {
         graph.edges[0].prefix = "person_knows_person/".into();
@@ -223,7 +223,7 @@ fn labels_are_lists() {
         graph.vertices[0].labels = ["student", "1.10", "yes"].map(String::from).to_vec();
     });
     conforms(GRAPH, "version:", "labels:\n  - social\nversion:", |graph| {
-        graph.labels = vec!["social".into()]
+        graph.labels = vec!["social".into()];
     });
     let twice = changed(PERSON, "version:", "labels: [a, b, a]\nversion:");
     assert_eq!(read_with(&twice, Strictness::Tolerant).unwrap().vertices[0].labels.len(), 3);

@@ -9,11 +9,14 @@ use arrow::{
 
 use super::request::{edge_files, offset_file};
 use crate::{
-    Adjacency, EdgeInfo, Result, Side,
-    graphar::write::{
-        files::encoders::{ChunkEncoderPool, OpenChunk},
-        names::unwritable,
-        sort::order::AdjacencyLayout,
+    Result,
+    graphar::{
+        Adjacency, EdgeInfo, Side,
+        write::{
+            files::encoders::{ChunkEncoderPool, OpenChunk},
+            names::unwritable,
+            sort::order::AdjacencyLayout,
+        },
     },
 };
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::{
-    Adjacency, AdjacencyOrder, EdgeInfo, FileType, Result, VertexInfo,
+    Result,
     graphar::{
+        Adjacency, AdjacencyOrder, EdgeInfo, FileType, VertexInfo,
         columns::{DESTINATION, OFFSET, SOURCE},
         write::{
             columns::{InputColumnCast, InputColumns},

@@ -2,12 +2,17 @@
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use stylobate_columnar::{
-    Compression, FileOptions, OrcCompression, OrcOptions, ParquetOptions, TableWriter, WriteFormat,
+    FileOptions, TableWriter, WriteFormat,
+    orc::{OrcCompression, OrcOptions},
+    parquet::{Compression, ParquetOptions},
 };
 use stylobate_storage::{ByteSize, Sink, run_blocking};
 
 use super::csv_rows::encode;
-use crate::{FileType, Result, graphar::write::names::check_file_type};
+use crate::{
+    Result,
+    graphar::{FileType, write::names::check_file_type},
+};
 
 /// Minimum rows per file for a thread per column.
 const FEW_ROWS: u64 = 1 << 16;

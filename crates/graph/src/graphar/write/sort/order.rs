@@ -13,7 +13,10 @@ use arrow::{
 use parking_lot::Mutex;
 
 use super::buffer::BufferedEdges;
-use crate::{AdjacencyOrder, Side, sort::RunOrder};
+use crate::{
+    graphar::{AdjacencyOrder, Side},
+    sort::RunOrder,
+};
 
 /// Minimum number of edges that one thread sorts.
 const STRETCH: usize = 1 << 16;

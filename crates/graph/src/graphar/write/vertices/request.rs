@@ -6,8 +6,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::labels::LabelColumnsBuilder;
 use crate::{
-    FileType, PropertyType, Result, VertexInfo,
+    PropertyType, Result,
     graphar::{
+        FileType, VertexInfo,
         columns::INDEX,
         write::{
             columns::{InputColumnCast, InputColumns},

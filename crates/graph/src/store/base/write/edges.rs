@@ -10,8 +10,8 @@ use futures::Stream;
 
 use super::{BaseWriter, described};
 use crate::{
-    EdgeWrite, GraphWriter, Result, VertexWrite,
-    graphar::{WrittenAdjacencyList, gathering, unwritable},
+    Result,
+    graphar::{EdgeWrite, GraphWriter, VertexWrite, WrittenAdjacencyList, gathering, unwritable},
     store::{
         base::{AdjacencyListInfo, EdgeBaseInfo},
         names::uuid7,

@@ -15,7 +15,10 @@ use stylobate_storage::{
 };
 
 use super::BaseGroupInfo;
-use crate::{GraphWriteOptions, PropertyGroup, Result};
+use crate::{
+    Result,
+    graphar::{GraphWriteOptions, PropertyGroup},
+};
 
 /// Concurrent requests to an object store.
 pub(crate) const REQUESTS: usize = 16;

@@ -10,14 +10,16 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter};
+use stylobate_columnar::parquet::{
+    ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter,
+};
 use stylobate_storage::{Destination, Overwrite, Sinks, run_blocking};
 use tokio::sync::mpsc;
 
 use super::{BaseWriter, REQUESTS, described};
 use crate::{
-    Error, GraphWriter, Result, VertexWrite,
-    graphar::{KeyInsertError, VertexKeyIndex, gathering, unwritable},
+    Error, Result,
+    graphar::{GraphWriter, KeyInsertError, VertexKeyIndex, VertexWrite, gathering, unwritable},
     store::{
         base::{
             VertexBaseInfo,
@@ -283,7 +285,7 @@ impl BaseWriter {
                 let keys = batch.column(0);
                 match &mut fences {
                     KeyFences::Numbers(fences) => {
-                        fences.extend(keys.as_primitive::<Int64Type>().values().first().copied())
+                        fences.extend(keys.as_primitive::<Int64Type>().values().first().copied());
                     }
                     KeyFences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
                 }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
-use super::unknown_name::UnknownNameError;
+use crate::UnknownNameError;
 
 /// Type of a property's values. Displayed and parsed as GraphAr writes it: `int64`, `list<float>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,12 +80,12 @@ impl PropertyType {
         }
     }
 
-    pub(super) fn is_list(&self) -> bool {
+    pub(crate) fn is_list(&self) -> bool {
         matches!(self, Self::List(_))
     }
 
     /// Returns true if the official readers have a name for it: they support lists of numbers and of strings only.
-    pub(super) fn is_official(&self) -> bool {
+    pub(crate) fn is_official(&self) -> bool {
         match self {
             Self::List(item) => {
                 matches!(**item, Self::Int32 | Self::Int64 | Self::Float | Self::Double | Self::String)

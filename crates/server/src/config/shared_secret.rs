@@ -1,4 +1,4 @@
-//! Secret that signs the tickets of the Flight door.
+//! Secrets that nodes share: that of the tickets of the Flight door, and that of a cluster.
 
 use super::{Secret, entry::entries::SecretEntry};
 use crate::Result;
@@ -6,17 +6,17 @@ use crate::Result;
 /// Minimum length in characters: shorter secrets could be guessed.
 const MIN_SECRET_CHARS: usize = 16;
 
-/// Reads the secret; `env` looks up environment variables.
+/// Reads the secret with this key in its table; `env` looks up environment variables.
 pub(super) fn resolve(
+    key: &str,
     secret: Option<&SecretEntry>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Secret>> {
     let Some(entry) = secret else { return Ok(None) };
-    let secret = entry.read("ticket_secret", env)?;
+    let secret = entry.read(key, env)?;
     if secret.expose().chars().count() < MIN_SECRET_CHARS {
-        let what = format!(
-            "ticket_secret: give at least {MIN_SECRET_CHARS} characters, such as `openssl rand -hex 32`"
-        );
+        let what =
+            format!("{key}: give at least {MIN_SECRET_CHARS} characters, such as `openssl rand -hex 32`");
         return entry.given().from.error(what);
     }
     Ok(Some(secret))

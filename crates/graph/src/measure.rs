@@ -1,0 +1,26 @@
+//! Internals that benchmarks outside this crate measure: reads by the asynchronous path alone.
+
+use arrow::array::RecordBatch;
+use async_recursion::async_recursion as boxed;
+
+use crate::{Direction, EdgeRows, EdgeView, Result, VertexView};
+
+/// Reads as [`EdgeView::of`], without trying [`EdgeView::of_cached`] first.
+#[boxed]
+pub async fn edges_async(view: &EdgeView, direction: Direction, vertex: i64) -> Result<EdgeRows> {
+    let gathered = view.gather_async(direction, &[vertex]).await?;
+    Ok(gathered.found.into())
+}
+
+/// Reads as [`EdgeView::expand`], without trying [`EdgeView::expand_cached`] first.
+#[boxed]
+pub async fn expand_async(view: &EdgeView, direction: Direction, vertices: &[i64]) -> Result<RecordBatch> {
+    let gathered = view.gather_async(direction, vertices).await?;
+    view.expanded(gathered)
+}
+
+/// Reads as [`VertexView::take`], without trying [`VertexView::take_cached`] first.
+pub async fn take_async(view: &VertexView, indexes: &[i64]) -> Result<RecordBatch> {
+    let columns = view.columns_async(indexes).await?;
+    view.answer(indexes, columns)
+}

@@ -1,0 +1,524 @@
+//! The nodes of the cluster, as the list, probes and hellos tell: pure state, with times as arguments.
+//!
+//! ```text
+//! list ──▶ peers, each with the last hello and its health ──▶ view ──▶ events for the log
+//!                                                               └──▶ former view, for donors
+//! ```
+//!
+//! If the list has ids (a configuration, a file), they decide, and a peer that tells another id is not used. If it has
+//! addresses only (DNS), each peer tells its id, and is in the view after its first answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use stylobate_client::{
+    ClusterNode, ClusterView, Liveness, NodeAddress, NodeAddresses, NodeDoor, NodeId, NodeState, NodeWeight,
+    PeerHealth, ViewChange, ViewChangeKind,
+};
+
+use super::{
+    hello::{HelloAnswer, HelloVerdict, NodeHello},
+    notice::RepeatedNotice,
+    sources::ListedPeer,
+    status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
+};
+
+/// The nodes of a cluster, from the list and from what they tell.
+#[derive(Debug)]
+pub(super) struct Membership {
+    own: NodeHello,
+    own_id: NodeId,
+    /// True if the list has the ids of nodes.
+    has_ids: bool,
+    peers: BTreeMap<NodeAddress, PeerState>,
+    view: Arc<ClusterView>,
+    former: Option<FormerView>,
+    /// Time for which former homes are asked after a change.
+    keep_former: Duration,
+    started: Instant,
+    list_problem: Option<String>,
+    own_problem: Option<String>,
+    list_notice: RepeatedNotice,
+    own_notice: RepeatedNotice,
+    id_notice: RepeatedNotice,
+}
+
+/// The view before the last change of placement.
+#[derive(Debug)]
+struct FormerView {
+    view: Arc<ClusterView>,
+    until: Instant,
+}
+
+#[derive(Debug)]
+struct PeerState {
+    /// The entry of the list, if that has ids.
+    listed: Option<ClusterNode>,
+    health: PeerHealth,
+    /// The last answer that was accepted.
+    answer: Option<HelloAnswer>,
+    round_trip: Option<Duration>,
+    /// True if the last probe was answered.
+    answers: bool,
+    /// What the last probe found: a line for people.
+    problem: Option<String>,
+    /// The reason of the last failure.
+    failure: Option<String>,
+    notice: RepeatedNotice,
+}
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MembershipEvent {
+    /// The view changed; the reason is that of a node which is down.
+    Changed { change: ViewChange, reason: Option<String> },
+    /// Something keeps nodes from working together.
+    Problem(String),
+}
+
+/// The reason of a failed probe or request.
+#[derive(Clone, Debug)]
+pub(super) struct PeerFailure {
+    pub(super) reason: String,
+    /// True if the peer answers and cannot be used, false if it cannot be reached.
+    pub(super) is_refusal: bool,
+}
+
+impl PeerState {
+    fn new(listed: Option<ClusterNode>, now: Instant) -> Self {
+        Self {
+            listed,
+            health: PeerHealth::new(now),
+            answer: None,
+            round_trip: None,
+            answers: false,
+            problem: None,
+            failure: None,
+            notice: RepeatedNotice::default(),
+        }
+    }
+
+    fn hello(&self) -> Option<&NodeHello> {
+        self.answer.as_ref().map(|answer| &answer.hello)
+    }
+
+    /// Returns its id: that of the list, else the one that it told.
+    fn id(&self) -> Option<&str> {
+        let listed = self.listed.as_ref().map(|node| node.id().as_str());
+        listed.or_else(|| self.hello().map(|hello| hello.id.as_str()))
+    }
+
+    /// Returns the node in the view; `None` if its id is not known.
+    fn node(&self, address: &NodeAddress) -> Option<ClusterNode> {
+        let node = match &self.listed {
+            Some(listed) => listed.clone(),
+            None => {
+                let id = NodeId::new(self.id()?).ok()?;
+                ClusterNode::new(id, NodeAddresses::default().with(NodeDoor::Peer, address.clone()))
+            }
+        };
+
+        // A node that was draining and answers no more is down: it is no donor either.
+        let is_draining = self.hello().is_some_and(|hello| hello.draining);
+        let state = match self.health.state_of(node.state()) {
+            NodeState::Up if is_draining => NodeState::Draining,
+            state => state,
+        };
+        Some(node.with_state(state))
+    }
+
+    /// Returns a problem as an event, if it was not told lately.
+    fn set_problem(
+        &mut self,
+        address: &NodeAddress,
+        problem: Option<String>,
+        now: Instant,
+    ) -> Option<MembershipEvent> {
+        self.problem = problem;
+        let name = match self.id() {
+            Some(id) => format!("node {id} at {address}"),
+            None => format!("the node at {address}"),
+        };
+        let line = format!("{name}: {}", self.problem.as_ref()?);
+        self.notice.is_due(&line, now).then_some(MembershipEvent::Problem(line))
+    }
+}
+
+impl Membership {
+    /// Creates the state of a node that knows no other node.
+    pub(super) fn new(
+        own: NodeHello,
+        own_id: NodeId,
+        has_ids: bool,
+        keep_former: Duration,
+        now: Instant,
+    ) -> stylobate_client::Result<Self> {
+        let view = ClusterView::new([ClusterNode::new(own_id.clone(), NodeAddresses::default())])?;
+        Ok(Self {
+            own: NodeHello { digest: view.digest().to_string(), ..own },
+            own_id,
+            has_ids,
+            peers: BTreeMap::new(),
+            view: Arc::new(view),
+            former: None,
+            keep_former,
+            started: now,
+            list_problem: None,
+            own_problem: None,
+            list_notice: RepeatedNotice::default(),
+            own_notice: RepeatedNotice::default(),
+            id_notice: RepeatedNotice::default(),
+        })
+    }
+
+    /// Returns what this node tells others.
+    pub(super) fn hello(&self) -> &NodeHello {
+        &self.own
+    }
+
+    /// Returns the addresses to probe. That of this node is among them: another may answer there.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &NodeAddress> {
+        self.peers.keys()
+    }
+
+    /// Returns true if another node answers.
+    pub(super) fn has_company(&self) -> bool {
+        self.peers.values().any(|peer| peer.answers && peer.id() != Some(self.own_id.as_str()))
+    }
+
+    /// Returns the time of the next probe; `None` if the list does not have the address any more.
+    pub(super) fn next_probe(&self, address: &NodeAddress) -> Option<Instant> {
+        self.peers.get(address).map(|peer| peer.health.next_probe())
+    }
+
+    /// Schedules the probe after the one that is sent now.
+    pub(super) fn begin_probe(&mut self, address: &NodeAddress, now: Instant) {
+        if let Some(peer) = self.peers.get_mut(address) {
+            peer.health.begin_probe(now);
+        }
+    }
+
+    /// Takes over a list that was read. After an error the former list stays.
+    pub(super) fn list(
+        &mut self,
+        listed: Result<Vec<ListedPeer>, String>,
+        now: Instant,
+    ) -> Vec<MembershipEvent> {
+        let mut events = Vec::new();
+        match listed {
+            Ok(listed) => {
+                self.list_problem = None;
+                let mut former = std::mem::take(&mut self.peers);
+                for ListedPeer { address, node } in listed {
+                    let id = |node: &Option<ClusterNode>| node.as_ref().map(|node| node.id().clone());
+                    let known = former.remove(&address).filter(|peer| id(&peer.listed) == id(&node));
+                    let peer = match known {
+                        Some(known) => PeerState { listed: node, ..known },
+                        None => PeerState::new(node, now),
+                    };
+                    self.peers.insert(address, peer);
+                }
+            }
+            Err(error) => {
+                let stays =
+                    if self.peers.is_empty() { "this node goes on alone" } else { "the former one stays" };
+                let line = format!("the list of nodes cannot be used, {stays}: {error}");
+                events.extend(
+                    self.list_notice.is_due(&line, now).then(|| MembershipEvent::Problem(line.clone())),
+                );
+                self.list_problem = Some(line);
+            }
+        }
+
+        let is_listed = self.peers.values().any(|peer| peer.id() == Some(self.own_id.as_str()));
+        let is_missing = self.has_ids && !self.peers.is_empty() && !is_listed;
+        let line = is_missing.then(|| {
+            format!(
+                "the list of nodes has no node {}, which is the id of this node: it takes no share of the keys",
+                self.own_id
+            )
+        });
+        events.extend(self.set_own_problem(line, now));
+        events.extend(self.refresh(now));
+        events
+    }
+
+    /// Records the answer to a probe.
+    pub(super) fn answered(
+        &mut self,
+        address: &NodeAddress,
+        answer: HelloAnswer,
+        sent: Instant,
+        now: Instant,
+    ) -> Vec<MembershipEvent> {
+        let verdict = self.judge(address, &answer.hello);
+        let Some(peer) = self.peers.get_mut(address) else { return Vec::new() };
+        let problem = match verdict {
+            HelloVerdict::Refused(reason) => {
+                let failure = PeerFailure { reason, is_refusal: true };
+                return self.failed(address, failure, sent, now);
+            }
+            HelloVerdict::Differs(reason) => Some(reason),
+            HelloVerdict::Agrees => None,
+        };
+
+        peer.health.probe_succeeded(sent, now);
+        peer.answer = Some(answer);
+        peer.answers = true;
+        peer.round_trip = Some(now.duration_since(sent));
+        let mut events: Vec<_> = peer.set_problem(address, problem, now).into_iter().collect();
+        events.extend(self.refresh(now));
+        events
+    }
+
+    /// Records that a probe or another request failed.
+    pub(super) fn failed(
+        &mut self,
+        address: &NodeAddress,
+        failure: PeerFailure,
+        sent: Instant,
+        now: Instant,
+    ) -> Vec<MembershipEvent> {
+        let Some(peer) = self.peers.get_mut(address) else { return Vec::new() };
+        peer.health.failed(sent, now);
+        peer.answers = false;
+        peer.failure = Some(failure.reason.clone());
+        let problem = Some(failure.reason).filter(|_| failure.is_refusal);
+        let mut events: Vec<_> = peer.set_problem(address, problem, now).into_iter().collect();
+        events.extend(self.refresh(now));
+        events
+    }
+
+    /// Takes over what a peer tells of itself in its own probe of this node.
+    pub(super) fn heard(&mut self, hello: &NodeHello, now: Instant) -> Vec<MembershipEvent> {
+        if hello.instance == self.own.instance {
+            return Vec::new();
+        }
+        if hello.id == self.own.id {
+            let line =
+                format!("another node that probes this one has its id, {}: give each its own", hello.id);
+            let is_due = self.id_notice.is_due(&line, now);
+            return is_due.then_some(MembershipEvent::Problem(line)).into_iter().collect();
+        }
+
+        let answers = self.peers.values_mut().filter_map(|peer| peer.answer.as_mut());
+        for answer in answers.filter(|answer| answer.hello.instance == hello.instance) {
+            answer.hello.draining = hello.draining;
+        }
+        self.refresh(now)
+    }
+
+    /// Takes this node out of placement, or back into it.
+    pub(super) fn set_draining(&mut self, is_draining: bool, now: Instant) -> Vec<MembershipEvent> {
+        self.own.draining = is_draining;
+        self.refresh(now)
+    }
+
+    /// Decides whether a node can be used that answers at an address of the list.
+    fn judge(&self, address: &NodeAddress, hello: &NodeHello) -> HelloVerdict {
+        let refused = |reason: String| HelloVerdict::Refused(reason);
+        let is_own = hello.instance == self.own.instance;
+        let listed = self.peers.get(address).and_then(|peer| peer.listed.as_ref());
+        match listed.map(|node| node.id().as_str()) {
+            Some(id) if id == self.own.id && is_own => return HelloVerdict::Agrees,
+            Some(id) if id == self.own.id && hello.id == id => {
+                return refused(
+                    "another process there has the id of this node: give each its own".to_owned(),
+                );
+            }
+            Some(id) if is_own => {
+                return refused(format!(
+                    "it is this node, whose id is {}: set id = \"{id}\" in [cluster], or correct the list",
+                    self.own.id
+                ));
+            }
+            Some(id) if id != hello.id => {
+                return refused(format!(
+                    "its id is {}: set its id in [cluster], or correct the list",
+                    hello.id
+                ));
+            }
+            Some(_) => {}
+            None if is_own => return HelloVerdict::Agrees,
+            None if hello.id == self.own.id => {
+                return refused(format!("it has the id of this node, {}: give each its own", hello.id));
+            }
+            None => {
+                let has_id = |peer: &PeerState| {
+                    let other = peer.hello().filter(|other| other.id == hello.id);
+                    other.is_some_and(|other| other.instance != hello.instance)
+                };
+                let other = self.peers.iter().find(|(other, peer)| {
+                    *other != address && has_id(peer) && peer.health.liveness() == Liveness::Up
+                });
+                if let Some((other, _)) = other {
+                    return refused(format!(
+                        "the node at {other} has its id, {}: give each its own",
+                        hello.id
+                    ));
+                }
+            }
+        }
+
+        self.own.compare(hello)
+    }
+
+    fn set_own_problem(&mut self, problem: Option<String>, now: Instant) -> Option<MembershipEvent> {
+        self.own_problem = problem;
+        let line = self.own_problem.clone()?;
+        self.own_notice.is_due(&line, now).then_some(MembershipEvent::Problem(line))
+    }
+
+    /// Replaces the view, if what is known of the nodes gives another one.
+    fn refresh(&mut self, now: Instant) -> Vec<MembershipEvent> {
+        self.former = self.former.take().filter(|former| now < former.until);
+        let newer = match self.to_view() {
+            Ok(view) => view,
+            Err(error) => {
+                let line = format!("the nodes do not fit together, the former view stays: {error}");
+                let is_due = self.list_notice.is_due(&line, now);
+                return is_due.then_some(MembershipEvent::Problem(line)).into_iter().collect();
+            }
+        };
+
+        let mut changes = self.view.changes_to(&newer);
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        // Its own address is learnt from the list.
+        changes.retain(|change| change.kind != ViewChangeKind::Moved || change.id != self.own_id);
+        if placed(&self.view).ne(placed(&newer)) {
+            self.former = self.former_of(&newer, now);
+        }
+        self.view = Arc::new(newer);
+        self.own.digest = self.view.digest().to_string();
+
+        let event = |change: ViewChange| {
+            let is_down = matches!(change.kind, ViewChangeKind::State { to: NodeState::Down, .. });
+            let peer = self.peers.values().find(|peer| peer.id() == Some(change.id.as_str()));
+            let reason = peer.filter(|_| is_down).and_then(|peer| peer.failure.clone());
+            MembershipEvent::Changed { change, reason }
+        };
+        changes.into_iter().map(event).collect()
+    }
+
+    /// Returns the view whose homes may have pages that the newer one places elsewhere. A node that has just started is
+    /// itself the change: the others had its share.
+    fn former_of(&self, newer: &ClusterView, now: Instant) -> Option<FormerView> {
+        let settled = self.started + self.keep_former;
+        if now >= settled {
+            return Some(FormerView { view: self.view.clone(), until: now + self.keep_former });
+        }
+        let others = newer.nodes().iter().filter(|node| *node.id() != self.own_id).cloned();
+        let view = ClusterView::new(others).ok()?;
+        Some(FormerView { view: Arc::new(view), until: settled })
+    }
+
+    /// Returns the view that what is known of the nodes gives.
+    fn to_view(&self) -> stylobate_client::Result<ClusterView> {
+        let mut nodes: BTreeMap<NodeId, ClusterNode> = BTreeMap::new();
+        let (live, down): (Vec<_>, Vec<_>) =
+            self.peers.iter().partition(|(_, peer)| peer.health.liveness() != Liveness::Down);
+        // A node that moved may be known at its former address still.
+        for (address, peer) in live.into_iter().chain(down) {
+            if let Some(node) = peer.node(address) {
+                nodes.entry(node.id().clone()).or_insert(node);
+            }
+        }
+
+        let entry = nodes.remove(&self.own_id);
+        // A list without this node leaves it out of placement, as all who read that list do.
+        let is_left_out = self.has_ids && entry.is_none() && !self.peers.is_empty();
+        let listed =
+            self.peers.values().find_map(|peer| peer.listed.as_ref().filter(|it| *it.id() == self.own_id));
+        let state = match listed.map_or(NodeState::Up, ClusterNode::state) {
+            _ if self.own.draining || is_left_out => NodeState::Draining,
+            state => state,
+        };
+        let own = entry.unwrap_or_else(|| ClusterNode::new(self.own_id.clone(), NodeAddresses::default()));
+        nodes.insert(self.own_id.clone(), own.with_state(state));
+
+        ClusterView::new(nodes.into_values())
+    }
+
+    /// Returns the cluster for people. `traffic` is that of this node.
+    pub(super) fn status(&self, source: String, traffic: NodeTraffic, now: Instant) -> ClusterStatus {
+        let weights = placed(&self.view).map(|(_, weight)| u64::from(weight.get()));
+        let all_weights: u64 = weights.sum();
+        let known = self.view.nodes().iter().map(|node| {
+            let this = *node.id() == self.own_id;
+            let at = node.addresses().peer.as_ref();
+            let peer = at.and_then(|address| self.peers.get(address));
+            let weight = node.weight().get();
+            let share = match node.state() {
+                NodeState::Up => f64::from(weight) / all_weights as f64,
+                NodeState::Draining | NodeState::Down => 0.0,
+            };
+
+            let hello = peer.and_then(PeerState::hello);
+            let version = if this { Some(&self.own.version) } else { hello.map(|hello| &hello.version) };
+            let told = peer.and_then(|peer| peer.answer.as_ref()).map(|answer| answer.traffic);
+            ClusterNodeStatus {
+                id: Some(node.id().to_string()),
+                this,
+                address: at.map(NodeAddress::to_string),
+                state: node.state().to_string(),
+                answers: this || peer.is_some_and(|peer| peer.answers),
+                weight,
+                share,
+                version: version.cloned(),
+                same_view: if this { Some(true) } else { hello.map(|hello| hello.digest == self.own.digest) },
+                probe_ms: peer.filter(|_| !this).and_then(PeerState::probe_ms),
+                traffic: if this { Some(traffic) } else { told },
+                problem: peer.and_then(|peer| peer.problem.clone()),
+            }
+        });
+
+        let is_unknown = |peer: &PeerState| peer.id().is_none();
+        let unknown =
+            self.peers.iter().filter(|(_, peer)| is_unknown(peer)).map(|(address, peer)| ClusterNodeStatus {
+                id: None,
+                this: false,
+                address: Some(address.to_string()),
+                state: "unknown".to_owned(),
+                answers: peer.answers,
+                weight: NodeWeight::default().get(),
+                share: 0.0,
+                version: None,
+                same_view: None,
+                probe_ms: None,
+                traffic: None,
+                problem: peer.problem.clone().or_else(|| peer.failure.clone()),
+            });
+
+        let former = self.former.as_ref().filter(|former| now < former.until);
+        let former = former.iter().flat_map(|former| placed(&former.view));
+        ClusterStatus {
+            id: self.own_id.to_string(),
+            digest: self.own.digest.clone(),
+            draining: self.own.draining,
+            source,
+            problem: self.list_problem.clone().or_else(|| self.own_problem.clone()),
+            former: former.map(|(id, _)| id.to_string()).collect(),
+            nodes: known.chain(unknown).collect(),
+        }
+    }
+}
+
+impl PeerState {
+    fn probe_ms(&self) -> Option<f64> {
+        self.round_trip.filter(|_| self.answers).map(|time| time.as_secs_f64() * 1_000.0)
+    }
+}
+
+/// Returns the nodes that share the keys, with their weights.
+fn placed(view: &ClusterView) -> impl Iterator<Item = (&NodeId, NodeWeight)> {
+    let up = view.nodes().iter().filter(|node| node.state() == NodeState::Up);
+    up.map(|node| (node.id(), node.weight()))
+}
+
+#[cfg(test)]
+mod tests;

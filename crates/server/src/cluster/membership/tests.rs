@@ -1,0 +1,300 @@
+//! Tests of the membership: lists, answers, failures, draining, and bad input.
+
+use stylobate_client::parse_node;
+
+use super::*;
+use crate::cluster::hello::tests::hello;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const KEEP: Duration = Duration::from_secs(30);
+
+/// A membership with a clock: each call takes a millisecond.
+struct Observed {
+    membership: Membership,
+    now: Instant,
+}
+
+impl Observed {
+    /// Node `a` of process 1.
+    fn new(has_ids: bool) -> Self {
+        let now = Instant::now();
+        let own_id = NodeId::new("a").unwrap();
+        let membership = Membership::new(hello("a", 1), own_id, has_ids, KEEP, now).unwrap();
+        Self { membership, now }
+    }
+
+    /// Node `a` of process 1, with a list of nodes.
+    fn with_list(entries: &[&str]) -> Self {
+        let mut observed = Self::new(true);
+        observed.list(entries);
+        observed
+    }
+
+    /// Node `a` of process 1 at `h:1`, with the addresses of DNS.
+    fn with_addresses(addresses: &[&str]) -> Self {
+        let mut observed = Self::new(false);
+        let peers = addresses.iter().map(|at| ListedPeer { address: at.parse().unwrap(), node: None });
+        observed.membership.list(Ok(peers.collect()), observed.now);
+        observed.answered("h:1", hello("a", 1));
+        observed
+    }
+
+    fn list(&mut self, entries: &[&str]) -> Vec<String> {
+        let peers = entries.iter().map(|entry| {
+            let node = parse_node(entry, NodeDoor::Peer).unwrap();
+            ListedPeer { address: node.addresses().peer.clone().unwrap(), node: Some(node) }
+        });
+        self.now += MS;
+        lines(self.membership.list(Ok(peers.collect()), self.now))
+    }
+
+    fn answered(&mut self, address: &str, hello: NodeHello) -> Vec<String> {
+        let answer = HelloAnswer { hello, traffic: NodeTraffic::default() };
+        let sent = self.now;
+        self.now += MS;
+        lines(self.membership.answered(&address.parse().unwrap(), answer, sent, self.now))
+    }
+
+    /// A probe or a request that is sent now fails.
+    fn failed(&mut self, address: &str, reason: &str, is_refusal: bool) -> Vec<String> {
+        let failure = PeerFailure { reason: reason.to_owned(), is_refusal };
+        let sent = self.now;
+        self.now += MS;
+        lines(self.membership.failed(&address.parse().unwrap(), failure, sent, self.now))
+    }
+
+    fn view(&self) -> String {
+        let node = |node: &ClusterNode| match node.state() {
+            NodeState::Up => node.id().to_string(),
+            state => format!("{}:{state}", node.id()),
+        };
+        self.membership.view.nodes().iter().map(node).collect::<Vec<_>>().join(" ")
+    }
+
+    fn former(&self) -> Vec<String> {
+        self.status().former
+    }
+
+    fn status(&self) -> ClusterStatus {
+        self.membership.status("a test".to_owned(), NodeTraffic::default(), self.now)
+    }
+}
+
+fn lines(events: Vec<MembershipEvent>) -> Vec<String> {
+    let line = |event| match event {
+        MembershipEvent::Changed { change, reason: None } => change.to_string(),
+        MembershipEvent::Changed { change, reason: Some(reason) } => format!("{change}: {reason}"),
+        MembershipEvent::Problem(line) => format!("problem: {line}"),
+    };
+    events.into_iter().map(line).collect()
+}
+
+#[test]
+fn a_node_without_a_list_is_alone() {
+    let mut node = Observed::new(true);
+    assert_eq!((node.view().as_str(), node.membership.has_company()), ("a", false));
+    let said = lines(node.membership.list(Err("nodes: No such file".to_owned()), node.now));
+    let expected = "problem: the list of nodes cannot be used, this node goes on alone: nodes: No such file";
+    assert_eq!(said, [expected]);
+    assert_eq!((node.view().as_str(), node.status().nodes[0].share), ("a", 1.0));
+    assert!(lines(node.membership.list(Err("nodes: No such file".to_owned()), node.now)).is_empty());
+}
+
+#[test]
+fn listed_nodes_are_in_the_view_at_once_and_down_after_two_failures() {
+    let mut node = Observed::new(true);
+    assert_eq!(node.list(&["a=h:1", "b=h:2,3", "c=h:3"]), ["node b joined", "node c joined"]);
+    assert_eq!(node.view(), "a b c");
+    let shares: Vec<_> = node.status().nodes.iter().map(|node| node.share).collect();
+    assert_eq!(shares, [0.2, 0.6, 0.2]);
+
+    assert!(node.answered("h:2", hello("b", 2)).is_empty());
+    assert!(node.membership.has_company());
+    assert!(node.failed("h:2", "connection refused", false).is_empty());
+    let down = node.failed("h:2", "connection refused", false);
+    assert_eq!(down, ["node b is down and was up: connection refused"]);
+    assert_eq!(node.view(), "a b:down c");
+    assert_eq!(node.status().nodes[0].share, 0.5);
+
+    assert!(node.answered("h:2", hello("b", 3)).is_empty());
+    assert_eq!(node.answered("h:2", hello("b", 3)), ["node b is up and was down"]);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_changes_nothing() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    let mut read = |error: &str| lines(node.membership.list(Err(error.to_owned()), node.now));
+    let first = read("name:9003: no such name");
+    assert_eq!(
+        first,
+        ["problem: the list of nodes cannot be used, the former one stays: name:9003: no such name"]
+    );
+    assert!(read("name:9003: no such name").is_empty(), "it was told lately");
+    assert_eq!(read("name:9003: the name has no address").len(), 1);
+    assert_eq!(node.view(), "a b");
+    assert!(node.status().problem.unwrap().contains("the name has no address"));
+
+    node.list(&["a=h:1", "b=h:2"]);
+    assert_eq!(node.status().problem, None);
+}
+
+#[test]
+fn a_change_of_the_list_keeps_what_is_known_of_a_node() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3"]);
+    node.answered("h:2", NodeHello { draining: true, ..hello("b", 2) });
+    assert_eq!(node.view(), "a b:draining c");
+    assert_eq!(node.list(&["a=h:1", "b=h:2,2"]), ["node b has weight 2 and had 1", "node c left"]);
+    assert_eq!(node.view(), "a b:draining");
+    node.list(&["a=h:1", "d=h:2"]);
+    assert_eq!(node.view(), "a d", "another node at the same address is another node");
+}
+
+#[test]
+fn a_node_that_drains_leaves_placement_and_one_that_is_gone_is_down() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    node.answered("h:2", hello("b", 2));
+    let draining = NodeHello { draining: true, ..hello("b", 2) };
+    let stranger = NodeHello { instance: 9, ..draining.clone() };
+    assert!(lines(node.membership.heard(&stranger, node.now)).is_empty(), "not the process that answered");
+    assert_eq!(lines(node.membership.heard(&draining, node.now)), ["node b is draining and was up"]);
+    assert_eq!(node.status().nodes[0].share, 1.0);
+
+    node.failed("h:2", "connection refused", false);
+    let gone = node.failed("h:2", "connection refused", false);
+    assert_eq!(gone, ["node b is down and was draining: connection refused"]);
+    node.answered("h:2", hello("b", 3));
+    assert_eq!(node.answered("h:2", hello("b", 3)), ["node b is up and was down"]);
+}
+
+#[test]
+fn this_node_drains_and_comes_back() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    let digest = node.membership.hello().digest.clone();
+    let drained = lines(node.membership.set_draining(true, node.now));
+    assert_eq!(drained, ["node a is draining and was up"]);
+    assert!(node.membership.hello().draining && node.status().draining);
+    assert_ne!(node.membership.hello().digest, digest);
+    assert_eq!(lines(node.membership.set_draining(false, node.now)), ["node a is up and was draining"]);
+    assert_eq!(node.membership.hello().digest, digest);
+
+    let listed = Observed::with_list(&["a=h:1,draining", "b=h:2"]);
+    assert_eq!(listed.view(), "a:draining b");
+}
+
+#[test]
+fn former_homes_are_known_until_the_drain_timeout() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3"]);
+    assert_eq!(node.former(), ["b", "c"], "this node has just joined");
+    node.now += KEEP;
+    assert!(node.former().is_empty());
+
+    node.list(&["a=h:1", "b=h:2"]);
+    assert_eq!(node.former(), ["a", "b", "c"]);
+    node.answered("h:2", NodeHello { draining: true, ..hello("b", 2) });
+    assert_eq!(node.former(), ["a", "b"]);
+    node.list(&["a=h:1"]);
+    assert_eq!(node.former(), ["a", "b"], "a node that was not placed any more has left");
+    node.now += KEEP + SECOND;
+    assert!(node.former().is_empty());
+}
+
+#[test]
+fn a_peer_that_does_not_fit_is_down_and_told_once() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    let other = NodeHello { page_size: 2 << 20, ..hello("b", 2) };
+    let said = node.answered("h:2", other.clone());
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("problem: node b at h:2: its page_size is 2MiB"), "{said:?}");
+    assert!(said[1].starts_with("node b is down and was up: its page_size is 2MiB"), "{said:?}");
+    assert!(node.answered("h:2", other).is_empty());
+    assert_eq!(node.view(), "a b:down");
+    assert!(node.status().nodes[1].problem.as_ref().unwrap().contains("page_size"));
+
+    node.answered("h:2", hello("b", 2));
+    node.answered("h:2", hello("b", 2));
+    assert_eq!((node.view().as_str(), node.status().nodes[1].problem.as_deref()), ("a b", None));
+
+    let secret = node.failed("h:2", "it refuses requests of this node", true);
+    assert_eq!(secret, ["problem: node b at h:2: it refuses requests of this node"]);
+}
+
+#[test]
+fn a_bucket_that_differs_is_told_and_no_obstacle() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    let other = NodeHello { buckets: BTreeMap::new(), ..hello("b", 2) };
+    let said = node.answered("h:2", other.clone());
+    assert_eq!(said, ["problem: node b at h:2: it has no bucket lake, which this node has"]);
+    assert!(node.answered("h:2", other).is_empty());
+    assert_eq!(node.view(), "a b");
+}
+
+#[test]
+fn two_nodes_with_one_id_are_told_apart_by_their_processes() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    let said = node.answered("h:1", hello("a", 7));
+    let own = "problem: node a at h:1: another process there has the id of this node: give each its own";
+    assert_eq!(said, [own]);
+    assert_eq!(node.view(), "a b", "this node goes on");
+
+    let heard = lines(node.membership.heard(&hello("a", 7), node.now));
+    assert_eq!(heard, ["problem: another node that probes this one has its id, a: give each its own"]);
+    assert!(lines(node.membership.heard(&hello("a", 7), node.now)).is_empty());
+    assert!(lines(node.membership.heard(&hello("a", 1), node.now)).is_empty(), "that is this node");
+}
+
+#[test]
+fn a_node_that_is_listed_under_another_name_takes_no_share() {
+    let mut node = Observed::new(true);
+    let said = node.list(&["x=h:1", "b=h:2"]);
+    let expected = [
+        "problem: the list of nodes has no node a, which is the id of this node: it takes no share of the keys",
+        "node a is draining and was up",
+        "node b joined",
+        "node x joined",
+    ];
+    assert_eq!(said, expected);
+
+    let said = node.answered("h:1", hello("a", 1));
+    let own = "problem: node x at h:1: it is this node, whose id is a: set id = \"x\" in [cluster], or correct the list";
+    assert_eq!(said[0], own);
+    assert_eq!(node.view(), "a:draining b x:down");
+
+    let other = node.answered("h:2", hello("y", 2));
+    assert_eq!(other[0], "problem: node b at h:2: its id is y: set its id in [cluster], or correct the list");
+    assert_eq!(node.view(), "a:draining b:down x:down");
+}
+
+#[test]
+fn nodes_of_dns_are_in_the_view_when_they_have_told_their_ids() {
+    let mut node = Observed::with_addresses(&["h:1", "h:2", "h:3"]);
+    assert_eq!(node.view(), "a");
+    assert_eq!(node.answered("h:2", hello("b", 2)), ["node b joined"]);
+    assert_eq!(node.view(), "a b");
+    let status = node.status();
+    assert_eq!(status.nodes.len(), 3, "with the one that has not answered");
+    assert_eq!((status.nodes[2].id.as_deref(), status.nodes[2].state.as_str()), (None, "unknown"));
+    assert_eq!(status.nodes[0].address.as_deref(), Some("h:1"));
+
+    node.failed("h:3", "connection refused", false);
+    node.failed("h:3", "connection refused", false);
+    assert_eq!(node.view(), "a b");
+}
+
+#[test]
+fn a_second_node_of_dns_with_the_same_id_waits_until_the_first_is_gone() {
+    let mut node = Observed::with_addresses(&["h:1", "h:2", "h:3"]);
+    node.answered("h:2", hello("b", 2));
+    let second = node.answered("h:3", hello("b", 3));
+    assert_eq!(second, ["problem: the node at h:3: the node at h:2 has its id, b: give each its own"]);
+    let own = node.answered("h:3", hello("a", 3));
+    assert_eq!(own, ["problem: the node at h:3: it has the id of this node, a: give each its own"]);
+    assert!(node.answered("h:3", hello("b", 2)).is_empty(), "the same process, at a second address");
+
+    node.failed("h:2", "connection refused", false);
+    node.failed("h:2", "connection refused", false);
+    node.answered("h:3", hello("b", 3));
+    node.answered("h:3", hello("b", 3));
+    assert_eq!(node.view(), "a b");
+    assert_eq!(node.status().nodes[1].address.as_deref(), Some("h:3"));
+}

@@ -1,0 +1,201 @@
+//! Membership of a node in a cluster: who the other nodes are, and which of them answer.
+//!
+//! One task reads the list of nodes again and again, and one per peer probes it each second. A probe is a hello, by which
+//! the two nodes tell each other their settings, and that they are draining.
+
+mod hello;
+mod membership;
+mod notice;
+mod peer_client;
+mod signature;
+mod sources;
+mod status;
+mod status_client;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use parking_lot::RwLock;
+use stylobate_client::NodeAddress;
+use stylobate_storage::ByteSize;
+use tokio::time::{sleep, sleep_until, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use self::membership::{Membership, MembershipEvent, PeerFailure};
+pub(crate) use self::{
+    hello::{HelloAnswer, NodeHello, PROTOCOL, origin_hash},
+    notice::RepeatedNotice,
+    peer_client::{HELLO_PATH, PeerClient},
+    signature::{PeerKey, RequestSignature},
+};
+pub use self::{
+    status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
+    status_client::fetch_cluster_status,
+};
+use crate::config::{ClusterConfig, NodeListSource};
+
+/// Time within which a peer answers a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time to tell all peers that this node drains.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A node's part in its cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    source: NodeListSource,
+    client: PeerClient,
+    membership: RwLock<Membership>,
+}
+
+/// Settings of a node that its peers compare with their own.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedSettings {
+    pub(crate) page_size: ByteSize,
+    /// Buckets whose pages can be shared, each with the hash of its origin.
+    pub(crate) buckets: BTreeMap<String, String>,
+    /// Time for which a node that drains, or was the home of a page before, is asked for it.
+    pub(crate) drain_timeout: Duration,
+    /// True if the doors have a certificate: then peers are reached by TLS.
+    pub(crate) has_tls: bool,
+}
+
+impl Cluster {
+    /// Creates the part of a node; no other node is known until [`Self::watch`] runs.
+    pub(crate) fn new(config: &ClusterConfig, shared: SharedSettings) -> stylobate_client::Result<Self> {
+        let own = NodeHello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            id: config.id.to_string(),
+            instance: rand::random(),
+            page_size: shared.page_size.as_u64(),
+            buckets: shared.buckets,
+            digest: String::new(),
+            draining: false,
+        };
+
+        let source = config.nodes.clone();
+        let name = match &source {
+            NodeListSource::Dns(name) => Some(name.host()),
+            NodeListSource::Fixed(_) | NodeListSource::File(_) => None,
+        };
+        let client = PeerClient::new(PeerKey::new(&config.secret), shared.has_tls, name);
+        let has_ids = source.has_ids();
+        let membership =
+            Membership::new(own, config.id.clone(), has_ids, shared.drain_timeout, Instant::now())?;
+        Ok(Self { source, client, membership: RwLock::new(membership) })
+    }
+
+    /// Returns true if the configuration names the same node and the same source of the list.
+    pub(crate) fn is_of(&self, config: &ClusterConfig) -> bool {
+        self.source == config.nodes && self.membership.read().hello().id == config.id.as_str()
+    }
+
+    /// Returns the key that nodes of the cluster sign with.
+    pub(crate) fn key(&self) -> &PeerKey {
+        self.client.key()
+    }
+
+    /// Returns what this node tells others about itself.
+    pub(crate) fn hello(&self) -> NodeHello {
+        self.membership.read().hello().clone()
+    }
+
+    /// Takes over what a peer tells about itself.
+    pub(crate) fn heard(&self, hello: &NodeHello) {
+        self.change(|membership, now| membership.heard(hello, now));
+    }
+
+    /// Returns true if another node answers.
+    pub(crate) fn has_company(&self) -> bool {
+        self.membership.read().has_company()
+    }
+
+    /// Returns the cluster as this node sees it. `traffic` is that of this node.
+    pub(crate) fn status(&self, traffic: NodeTraffic) -> ClusterStatus {
+        self.membership.read().status(self.source.to_string(), traffic, Instant::now())
+    }
+
+    /// Takes this node out of placement or back into it, and tells all peers, as far as they answer within a second.
+    pub(crate) async fn set_draining(&self, is_draining: bool) {
+        self.change(|membership, now| membership.set_draining(is_draining, now));
+        let addresses: Vec<_> = self.membership.read().addresses().cloned().collect();
+        let told = join_all(addresses.iter().map(|address| self.probe(address)));
+        if timeout(FAREWELL_TIMEOUT, told).await.is_err() {
+            tracing::debug!("not all peers could be told at once");
+        }
+    }
+
+    /// Reads the list of nodes and probes them. Never returns; when the future is dropped, all probes end.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut probes = BTreeMap::new();
+        loop {
+            let listed = self.source.read().await;
+            self.change(|membership, now| membership.list(listed, now));
+
+            let addresses: Vec<_> = self.membership.read().addresses().cloned().collect();
+            probes.retain(|address, _| addresses.contains(address));
+            for address in addresses {
+                let probing =
+                    || AbortOnDropHandle::new(tokio::spawn(self.clone().keep_probing(address.clone())));
+                probes.entry(address.clone()).or_insert_with(probing);
+            }
+
+            match self.source.interval() {
+                Some(interval) => sleep(interval).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Probes a peer until the list does not have it any more.
+    async fn keep_probing(self: Arc<Self>, address: NodeAddress) {
+        loop {
+            let Some(due) = self.membership.read().next_probe(&address) else { return };
+            sleep_until(due.into()).await;
+            self.probe(&address).await;
+        }
+    }
+
+    async fn probe(&self, address: &NodeAddress) {
+        let sent = Instant::now();
+        let hello = {
+            let mut membership = self.membership.write();
+            membership.begin_probe(address, sent);
+            membership.hello().clone()
+        };
+
+        let answer = self.client.hello(address, &hello, PROBE_TIMEOUT).await;
+        self.change(|membership, now| match answer {
+            Ok(answer) => membership.answered(address, answer, sent, now),
+            Err(error) => {
+                let failure = PeerFailure { reason: error.to_string(), is_refusal: error.is_refusal() };
+                membership.failed(address, failure, sent, now)
+            }
+        });
+    }
+
+    /// Changes the membership, and writes what comes of it to the log.
+    fn change(&self, change: impl FnOnce(&mut Membership, Instant) -> Vec<MembershipEvent>) {
+        let (events, view) = {
+            let mut membership = self.membership.write();
+            let events = change(&mut membership, Instant::now());
+            (events, membership.hello().digest.clone())
+        };
+
+        for event in events {
+            match event {
+                MembershipEvent::Changed { change, reason: None } => {
+                    tracing::info!(view, "cluster: {change}");
+                }
+                MembershipEvent::Changed { change, reason: Some(reason) } => {
+                    tracing::info!(view, "cluster: {change}: {reason}");
+                }
+                MembershipEvent::Problem(line) => tracing::warn!("cluster: {line}"),
+            }
+        }
+    }
+}

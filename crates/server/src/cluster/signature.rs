@@ -1,0 +1,197 @@
+//! Signatures of requests and answers of the peer door, by a key that the secret of the cluster gives.
+//!
+//! ```text
+//! request  keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
+//! answer   keyed BLAKE3( "answer" │ signature of the request │ body )
+//! ```
+//!
+//! Each part is preceded by its length. A signature holds for five minutes: what may be sent again by someone who recorded
+//! it has the same effect as the first time.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::config::Secret;
+
+/// Context of the key derivation from the configured secret.
+const CONTEXT: &str = "stylobate 2026 key of the peer door, version 1";
+/// Maximum difference between the clocks of two nodes, with the time that a request is under way.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5 * 60);
+
+const TIME: HeaderName = HeaderName::from_static("x-stylobate-time");
+const SIGNATURE: HeaderName = HeaderName::from_static("x-stylobate-signature");
+
+/// The key with which nodes of one cluster sign.
+#[derive(Clone)]
+pub(crate) struct PeerKey([u8; blake3::KEY_LEN]);
+
+/// Signature of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestSignature(blake3::Hash);
+
+/// Reason for which a signature does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SignatureError {
+    #[error("it is not signed with the secret of this cluster")]
+    Wrong,
+    #[error("the clocks of the two nodes differ by more than five minutes")]
+    Clock,
+}
+
+impl fmt::Debug for PeerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerKey(***)")
+    }
+}
+
+impl PeerKey {
+    pub(crate) fn new(secret: &Secret) -> Self {
+        Self(blake3::derive_key(CONTEXT, secret.expose().as_bytes()))
+    }
+
+    /// Signs a request: adds its headers, and returns the signature, which the answer's depends on.
+    pub(crate) fn sign_request(
+        &self,
+        headers: &mut HeaderMap,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        now: SystemTime,
+    ) -> RequestSignature {
+        let time = milliseconds(now).to_string();
+        let signature = self.request(method, path, &time, body);
+        headers.extend(HeaderValue::try_from(time).ok().map(|time| (TIME, time)));
+        headers.insert(SIGNATURE, hexadecimal(&signature));
+        RequestSignature(signature)
+    }
+
+    /// Checks the signature of a request, and returns it.
+    pub(crate) fn check_request(
+        &self,
+        headers: &HeaderMap,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Result<RequestSignature, SignatureError> {
+        let time = headers.get(TIME).and_then(|time| time.to_str().ok()).ok_or(SignatureError::Wrong)?;
+        let signature = self.request(method, path, time, body);
+        check(headers, &signature)?;
+
+        let sent: u64 = time.parse().map_err(|_| SignatureError::Wrong)?;
+        let difference = Duration::from_millis(sent.abs_diff(milliseconds(now)));
+        if difference > MAX_CLOCK_DIFFERENCE {
+            Err(SignatureError::Clock)
+        } else {
+            Ok(RequestSignature(signature))
+        }
+    }
+
+    /// Signs the answer to a request: adds its header.
+    pub(crate) fn sign_answer(&self, headers: &mut HeaderMap, request: RequestSignature, body: &[u8]) {
+        headers.insert(SIGNATURE, hexadecimal(&self.answer(request, body)));
+    }
+
+    /// Checks the signature of the answer to a request.
+    pub(crate) fn check_answer(
+        &self,
+        headers: &HeaderMap,
+        request: RequestSignature,
+        body: &[u8],
+    ) -> Result<(), SignatureError> {
+        check(headers, &self.answer(request, body))
+    }
+
+    fn request(&self, method: &str, path: &str, time: &str, body: &[u8]) -> blake3::Hash {
+        self.mac([b"request", method.as_bytes(), path.as_bytes(), time.as_bytes(), body])
+    }
+
+    fn answer(&self, request: RequestSignature, body: &[u8]) -> blake3::Hash {
+        self.mac([b"answer", request.0.as_bytes(), body])
+    }
+
+    fn mac<const N: usize>(&self, parts: [&[u8]; N]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        hasher.finalize()
+    }
+}
+
+fn check(headers: &HeaderMap, expected: &blake3::Hash) -> Result<(), SignatureError> {
+    let shown = headers.get(SIGNATURE).and_then(|text| blake3::Hash::from_hex(text.as_bytes()).ok());
+    // The `==` of `blake3::Hash` takes constant time.
+    if shown.is_some_and(|shown| shown == *expected) { Ok(()) } else { Err(SignatureError::Wrong) }
+}
+
+fn hexadecimal(hash: &blake3::Hash) -> HeaderValue {
+    let text = hash.to_hex();
+    // Hexadecimal digits are always a valid value.
+    HeaderValue::from_str(text.as_str()).unwrap_or(HeaderValue::from_static(""))
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(secret: &str) -> PeerKey {
+        PeerKey::new(&Secret::new(secret))
+    }
+
+    #[test]
+    fn a_request_holds_for_its_method_path_and_body() {
+        let now = SystemTime::now();
+        let mut headers = HeaderMap::new();
+        key("a").sign_request(&mut headers, "POST", "/v1/hello", b"body", now);
+        let check = |key: PeerKey, method, path, body: &[u8]| {
+            key.check_request(&headers, method, path, body, now).map(|_| ())
+        };
+
+        assert_eq!(check(key("a"), "POST", "/v1/hello", b"body"), Ok(()));
+        for (secret, method, path, body) in [
+            ("b", "POST", "/v1/hello", "body"),
+            ("a", "GET", "/v1/hello", "body"),
+            ("a", "POST", "/v1/hell", "obody"),
+            ("a", "POST", "/v1/hello", ""),
+        ] {
+            assert_eq!(check(key(secret), method, path, body.as_bytes()), Err(SignatureError::Wrong));
+        }
+        assert!(key("a").check_request(&HeaderMap::new(), "POST", "/v1/hello", b"body", now).is_err());
+    }
+
+    #[test]
+    fn a_request_holds_for_five_minutes() {
+        let now = SystemTime::now();
+        let mut headers = HeaderMap::new();
+        key("a").sign_request(&mut headers, "GET", "/", b"", now);
+        let check = |now| key("a").check_request(&headers, "GET", "/", b"", now).map(|_| ());
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        assert_eq!((check(now + minutes(4)), check(now - minutes(4))), (Ok(()), Ok(())));
+        assert_eq!(check(now + minutes(6)), Err(SignatureError::Clock));
+        assert_eq!(check(now - minutes(6)), Err(SignatureError::Clock));
+    }
+
+    #[test]
+    fn an_answer_holds_for_its_request() {
+        let now = SystemTime::now();
+        let request = |path| key("a").sign_request(&mut HeaderMap::new(), "POST", path, b"", now);
+        let mut headers = HeaderMap::new();
+        key("a").sign_answer(&mut headers, request("/1"), b"answer");
+        assert_eq!(key("a").check_answer(&headers, request("/1"), b"answer"), Ok(()));
+        assert!(key("a").check_answer(&headers, request("/2"), b"answer").is_err());
+        assert!(key("a").check_answer(&headers, request("/1"), b"another").is_err());
+        assert!(key("b").check_answer(&headers, request("/1"), b"answer").is_err());
+        assert_eq!(format!("{:?}", key("a")), "PeerKey(***)");
+    }
+}

@@ -1,0 +1,59 @@
+"""Row groups whose strings pass the 2 GiB that the offsets of one array can address come out in smaller batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import stylobate as st
+
+# Together 2.2 GiB in one row group; a few hundred kilobytes in the file.
+VALUE_BYTES = 1 << 20
+DISTINCT = 50
+ROWS = 45 * DISTINCT
+
+
+def prefix(row: int) -> str:
+    return f"{row % DISTINCT:08}"
+
+
+def value(row: int) -> str:
+    return prefix(row).ljust(VALUE_BYTES, "x")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "strings.parquet"
+    some = pa.array([value(row) for row in range(DISTINCT)])
+    table = pa.table({"row": list(range(ROWS)), "s": pa.chunked_array([some] * (ROWS // DISTINCT))})
+    pq.write_table(
+        table, path, row_group_size=ROWS, compression="zstd", use_dictionary=False, write_statistics=False
+    )
+    assert pq.ParquetFile(path).metadata.num_row_groups == 1
+    return path
+
+
+@pytest.mark.parametrize("memory", ["0B", "1GiB"])
+def test_strings_of_more_than_2_gib_are_read_in_batches_that_fit(path: Path, memory: str) -> None:
+    seen = 0
+    for batch in st.scan(path, cache=st.Cache(memory=memory)):
+        lengths = pc.binary_length(batch["s"])
+        assert pc.all(pc.equal(lengths, VALUE_BYTES)).as_py()
+        assert pc.sum(lengths).as_py() < 1 << 31
+        assert batch["row"].to_pylist() == list(range(seen, seen + batch.num_rows))
+        prefixes = pc.utf8_slice_codeunits(batch["s"], 0, 8).to_pylist()
+        assert prefixes == [prefix(row) for row in range(seen, seen + batch.num_rows)]
+        seen += batch.num_rows
+
+    assert seen == ROWS
+
+
+def test_a_filter_selects_rows_of_strings_of_more_than_2_gib(path: Path) -> None:
+    table = st.scan(path, filter="row >= 2248", cache=st.Cache(memory="0B")).to_arrow()
+
+    assert table["row"].to_pylist() == [2248, 2249]
+    assert table["s"].to_pylist() == [value(2248), value(2249)]
