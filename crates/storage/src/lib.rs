@@ -30,6 +30,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+mod attribute_record;
 mod budget;
 mod byte_reader;
 mod corrupt;
@@ -46,6 +47,7 @@ mod object;
 mod object_headers;
 mod origin;
 mod page_cache;
+mod peers;
 #[expect(clippy::indexing_slicing, reason = "slots and links are the policy's own")]
 mod policy;
 mod read;
@@ -76,6 +78,10 @@ pub use origin::request_options::RequestOptions;
 pub use origin::trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use origin::{Origin, S3Endpoint};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
+pub use peers::{
+    ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+    PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
+};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read::open_object::{LocalFile, OpenObject};
 pub use read::read_through::{FolderReads, ReadOptions, ReadThrough};

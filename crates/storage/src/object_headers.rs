@@ -45,6 +45,25 @@ impl ObjectHeaders {
         self.iter().find_map(|(found, value)| (found == name).then_some(value))
     }
 
+    /// Returns the names and values as texts; values are Latin-1, so that each byte is a character.
+    pub(crate) fn to_record(&self) -> Vec<(String, String)> {
+        let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
+        self.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    /// Returns the headers that have these names and values; `None` if they cannot be headers.
+    pub(crate) fn of_record(record: &[(String, String)]) -> Option<Self> {
+        let value = |text: &str| {
+            let bytes: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
+            HeaderValue::from_bytes(&bytes?).ok()
+        };
+        record
+            .iter()
+            .map(|(name, text)| Some((name.parse().ok()?, value(text)?)))
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
     /// Keeps the headers that describe the object. The values share one allocation, so that they do not retain the
     /// buffer that the response was read into.
     fn of_answer(headers: &HeaderMap, status: StatusCode) -> Self {
@@ -128,6 +147,17 @@ mod tests {
     fn the_checksum_of_a_part_is_not_that_of_the_object() {
         let kept = ObjectHeaders::of_answer(&answer(), StatusCode::PARTIAL_CONTENT);
         assert_eq!(names(&kept), ["content-type", "etag", "x-amz-meta-who"]);
+    }
+
+    #[test]
+    fn headers_survive_as_texts() {
+        let mut answer = answer();
+        answer.insert("x-amz-meta-odd", HeaderValue::from_bytes(b"caf\xe9 \xff").unwrap());
+        let kept = ObjectHeaders::of_answer(&answer, StatusCode::OK);
+        let back = ObjectHeaders::of_record(&kept.to_record()).unwrap();
+        assert!(kept.iter().eq(back.iter()));
+        assert!(ObjectHeaders::of_record(&[("a b".to_owned(), "x".to_owned())]).is_none());
+        assert!(ObjectHeaders::of_record(&[("a".to_owned(), "\u{20ac}".to_owned())]).is_none());
     }
 
     #[test]

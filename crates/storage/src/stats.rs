@@ -24,10 +24,16 @@ pub(crate) struct ReadCounters {
     pub(crate) bytes_memory: AtomicCounter,
     pub(crate) bytes_disk: AtomicCounter,
     pub(crate) bytes_origin: AtomicCounter,
+    pub(crate) bytes_peer: AtomicCounter,
+    pub(crate) bytes_to_peers: AtomicCounter,
     pub(crate) bytes_passed_through: AtomicCounter,
     pub(crate) reads_passed_through: AtomicCounter,
     pub(crate) origin_gets: AtomicCounter,
     pub(crate) origin_heads: AtomicCounter,
+    pub(crate) peer_reads: AtomicCounter,
+    pub(crate) deputy_reads: AtomicCounter,
+    pub(crate) donor_reads: AtomicCounter,
+    pub(crate) peer_lookups: AtomicCounter,
     pub(crate) pages_fetched: AtomicCounter,
     pub(crate) waits_merged: AtomicCounter,
     pub(crate) prefetched_pages: AtomicCounter,
@@ -46,7 +52,11 @@ pub struct ReadStats {
     pub bytes_disk: u64,
     /// Bytes received from the origin into the cache.
     pub bytes_origin: u64,
-    /// Bytes handed from the origin to the reader past the cache.
+    /// Bytes received from peers into the cache.
+    pub bytes_peer: u64,
+    /// Bytes sent to peers that asked for them.
+    pub bytes_to_peers: u64,
+    /// Bytes handed from the origin or a peer to the reader past the cache.
     pub bytes_passed_through: u64,
     /// Requests past the cache that readers sent, even those that brought no byte.
     pub reads_passed_through: u64,
@@ -54,6 +64,14 @@ pub struct ReadStats {
     pub origin_gets: u64,
     /// HEAD requests sent to the origin.
     pub origin_heads: u64,
+    /// Reads sent to peers.
+    pub peer_reads: u64,
+    /// Those of `peer_reads` that asked a deputy.
+    pub deputy_reads: u64,
+    /// Those of `peer_reads` that asked a donor.
+    pub donor_reads: u64,
+    /// Lookups of versions sent to their authorities.
+    pub peer_lookups: u64,
     /// Pages fetched from the origin.
     pub pages_fetched: u64,
     /// Pages that a reader did not fetch, since another's fetch of them was in flight.
@@ -79,10 +97,16 @@ impl ReadCounters {
             bytes_memory: self.bytes_memory.get(),
             bytes_disk: self.bytes_disk.get(),
             bytes_origin: self.bytes_origin.get(),
+            bytes_peer: self.bytes_peer.get(),
+            bytes_to_peers: self.bytes_to_peers.get(),
             bytes_passed_through: self.bytes_passed_through.get(),
             reads_passed_through: self.reads_passed_through.get(),
             origin_gets: self.origin_gets.get(),
             origin_heads: self.origin_heads.get(),
+            peer_reads: self.peer_reads.get(),
+            deputy_reads: self.deputy_reads.get(),
+            donor_reads: self.donor_reads.get(),
+            peer_lookups: self.peer_lookups.get(),
             pages_fetched: self.pages_fetched.get(),
             waits_merged: self.waits_merged.get(),
             prefetched_pages: self.prefetched_pages.get(),

@@ -7,20 +7,17 @@
 
 pub(super) mod staging;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-};
+use std::{collections::HashMap, fmt};
 
 use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{
-    Attribute, AttributeValue, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, multipart::PartId, path::Path,
+    Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, multipart::PartId, path::Path,
 };
 
 use crate::{
-    Error, KeptHeaders, ReadThrough, Result, UploadMode,
+    Error, KeptHeaders, ReadThrough, Result, UploadMode, attribute_record,
     folder::BESIDE,
     upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
@@ -78,7 +75,7 @@ impl ReadThrough {
         let staged = StagedUpload::of(&id).ok_or_else(|| no_such_upload(path))?;
         let marker = UploadMarker {
             path: path.to_string(),
-            attributes: to_record(&attributes),
+            attributes: attribute_record::to_record(&attributes),
             kept: kept.to_record(),
         };
         self.mark_upload(&staged, &marker).await?;
@@ -172,13 +169,24 @@ impl ReadThrough {
         parts: &[(u32, String)],
         completion: Completion,
     ) -> Result<PutResult> {
-        let failed = |error| Error::from_write(path.as_ref(), error);
         if parts.is_empty() || !parts.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(invalid(path, "parts must be given in ascending order, at least one"));
         }
 
-        let _written = self.invalidate_after(path);
+        let written = self.invalidate_after(path);
+        let completed = self.complete_parts(path, upload, parts, completion).await;
+        written.finish().await;
+        completed
+    }
 
+    async fn complete_parts(
+        &self,
+        path: &Path,
+        upload: &str,
+        parts: &[(u32, String)],
+        completion: Completion,
+    ) -> Result<PutResult> {
+        let failed = |error| Error::from_write(path.as_ref(), error);
         match ParsedUploadId::parse(path, upload)? {
             ParsedUploadId::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
@@ -200,7 +208,7 @@ impl ReadThrough {
 
                 let kept = KeptHeaders::of_record(&marker.kept);
                 kept.extend(&completion.kept);
-                let mut options = PutMultipartOptions::from(from_record(marker.attributes));
+                let mut options = PutMultipartOptions::from(attribute_record::from_record(marker.attributes));
                 options.extensions = kept.into_extensions();
                 options.extensions.insert(UploadMode(completion.mode));
                 let joined = self.origin().store().put_multipart_opts(path, options).await.map_err(failed)?;
@@ -353,36 +361,6 @@ pub trait JoinCheck: Send {
 
     /// Checks all bytes. The error describes the mismatch.
     fn finish(&mut self) -> std::result::Result<(), String>;
-}
-
-const USER_METADATA: &str = "metadata:";
-
-fn to_record(attributes: &Attributes) -> BTreeMap<String, String> {
-    let name = |attribute: &Attribute| match attribute {
-        Attribute::ContentDisposition => Some("content-disposition".to_owned()),
-        Attribute::ContentEncoding => Some("content-encoding".to_owned()),
-        Attribute::ContentLanguage => Some("content-language".to_owned()),
-        Attribute::ContentType => Some("content-type".to_owned()),
-        Attribute::CacheControl => Some("cache-control".to_owned()),
-        Attribute::StorageClass => Some("storage-class".to_owned()),
-        Attribute::Metadata(name) => Some(format!("{USER_METADATA}{name}")),
-        _ => None,
-    };
-    attributes.iter().filter_map(|(key, value)| Some((name(key)?, value.to_string()))).collect()
-}
-
-fn from_record(record: BTreeMap<String, String>) -> Attributes {
-    let attribute = |name: &str| match name {
-        "content-disposition" => Some(Attribute::ContentDisposition),
-        "content-encoding" => Some(Attribute::ContentEncoding),
-        "content-language" => Some(Attribute::ContentLanguage),
-        "content-type" => Some(Attribute::ContentType),
-        "cache-control" => Some(Attribute::CacheControl),
-        "storage-class" => Some(Attribute::StorageClass),
-        other => other.strip_prefix(USER_METADATA).map(|name| Attribute::Metadata(name.to_owned().into())),
-    };
-    let known = |(name, value): (String, String)| Some((attribute(&name)?, AttributeValue::from(value)));
-    record.into_iter().filter_map(known).collect()
 }
 
 fn unquoted(etag: &str) -> &str {

@@ -1,6 +1,7 @@
 //! The current version of each path: the last description by the origin, and its freshness.
 
 pub(super) mod freshness;
+pub(super) mod holders;
 pub(super) mod paths_in_use;
 
 use std::{
@@ -10,7 +11,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -20,12 +20,17 @@ use futures::{
 };
 use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 use crate::{
-    Consistency, ObjectHeaders, Origin, Result,
+    Consistency, ObjectHeaders, Origin, Result, attribute_record,
     object::ObjectHash,
     origin::trace::traced,
-    versions::paths_in_use::{PathInUse, PathsInUse},
+    peers::{DescribedObject, PeerId},
+    versions::{
+        holders::VersionHolders,
+        paths_in_use::{PathInUse, PathsInUse},
+    },
 };
 
 /// Maximum paths remembered per bucket, about 40 MB of them.
@@ -45,7 +50,11 @@ pub(crate) struct ObjectInfo {
     /// Set if the version in `meta` is the state of a file, which cannot be requested later.
     is_of_file: bool,
     unsettled: bool,
+    /// Holds for the read that asked for it only: a newer version is about to be shown, or was found.
+    momentary: bool,
     checked: Instant,
+    /// The peers that keep this description; `None` for a node that is in no cluster.
+    pub(crate) holders: Option<Arc<VersionHolders>>,
     pub(crate) in_use: Arc<PathInUse>,
 }
 
@@ -75,9 +84,70 @@ impl ObjectInfo {
             hash,
             is_of_file,
             unsettled,
+            momentary: false,
             checked: Instant::now(),
+            holders: None,
             in_use,
         }
+    }
+
+    /// Returns the description that an authority gave in response to a question sent at `asked`; `None` if it is none.
+    pub(crate) fn of_peer(
+        origin: &Origin,
+        path: Path,
+        described: DescribedObject,
+        asked: Instant,
+        in_use: Arc<PathInUse>,
+    ) -> Option<Self> {
+        let DescribedObject { size, e_tag, version, last_modified, attributes, headers, age } = described;
+        let (seconds, nanoseconds) = last_modified;
+        let last_modified = DateTime::from_timestamp(seconds, nanoseconds)?;
+        let headers = match headers {
+            Some(record) => Some(ObjectHeaders::of_record(&record)?),
+            None => None,
+        };
+
+        let meta = ObjectMeta { location: path.clone(), last_modified, size, e_tag, version };
+        let attributes = attribute_record::from_record(attributes);
+        let known = Self::new(origin, path, meta, attributes, in_use);
+        // The authority asked the origin this long before it answered, which was later than `asked`.
+        let checked = age.and_then(|age| asked.checked_sub(age));
+        Some(Self { headers, momentary: checked.is_none(), checked: checked.unwrap_or(asked), ..known })
+    }
+
+    /// Returns the description for a peer, which may keep it or not.
+    pub(crate) fn to_peer(&self, may_keep: bool) -> DescribedObject {
+        let ObjectMeta { last_modified, size, e_tag, version, .. } = &self.meta;
+        DescribedObject {
+            size: *size,
+            e_tag: e_tag.clone(),
+            version: version.clone(),
+            last_modified: (last_modified.timestamp(), last_modified.timestamp_subsec_nanos()),
+            attributes: attribute_record::to_record(&self.attributes),
+            headers: self.headers.as_ref().map(ObjectHeaders::to_record),
+            age: may_keep.then(|| self.checked.elapsed()),
+        }
+    }
+
+    /// Returns the description of a node in a cluster, kept by no peer yet.
+    pub(crate) fn with_holders(self) -> Self {
+        Self { holders: Some(Arc::default()), ..self }
+    }
+
+    /// Returns whether both describe the same version, metadata included.
+    pub(crate) fn is_version_of(&self, other: &Self) -> bool {
+        let Self { hash, meta, .. } = self;
+        *hash == other.hash
+            && meta.e_tag == other.meta.e_tag
+            && meta.size == other.meta.size
+            && meta.last_modified == other.meta.last_modified
+    }
+
+    fn shares_holders_with(&self, other: &Self) -> bool {
+        self.holders
+            .as_ref()
+            .zip(other.holders.as_ref())
+            .is_some_and(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
     }
 
     /// Returns the metadata shown to readers.
@@ -87,7 +157,7 @@ impl ObjectInfo {
     }
 
     fn is_fresh(&self, consistency: Consistency) -> bool {
-        !self.unsettled && consistency.allows(self.checked.elapsed())
+        !self.unsettled && !self.momentary && consistency.allows(self.checked.elapsed())
     }
 }
 
@@ -106,7 +176,16 @@ pub struct ListedObject {
     pub last_modified: Option<DateTime<Utc>>,
 }
 
+/// Replaces a description by one that is never fresh, and is kept by the same peers.
+fn expire(known: &mut Arc<ObjectInfo>) {
+    *known = Arc::new(ObjectInfo { momentary: true, ..ObjectInfo::clone(known) });
+}
+
 type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
+
+/// A lookup that callers may share: the path, its epoch, and whether a peer is asked. A question of that peer must not
+/// wait for one to it.
+type LookupKey = (String, u64, bool);
 
 /// The last descriptions of each path.
 ///
@@ -115,7 +194,7 @@ type OriginLookup = Shared<BoxFuture<'static, Result<Arc<ObjectInfo>>>>;
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInfoCache {
     known: RwLock<HashMap<String, Arc<ObjectInfo>>>,
-    asking: Mutex<HashMap<(String, u64), OriginLookup>>,
+    asking: Mutex<HashMap<LookupKey, OriginLookup>>,
     pub(crate) in_use: Arc<PathsInUse>,
     /// Versions that the origin has replaced, until their pages are dropped.
     replaced: Mutex<Vec<Arc<ObjectInfo>>>,
@@ -125,7 +204,7 @@ pub(crate) struct ObjectInfoCache {
 /// A lookup in flight, until this is dropped.
 struct OriginLookupGuard {
     versions: Arc<ObjectInfoCache>,
-    key: (String, u64),
+    key: LookupKey,
 }
 
 impl Drop for OriginLookupGuard {
@@ -170,15 +249,55 @@ impl ObjectInfoCache {
         strict: bool,
         ask: impl FnOnce() -> BoxFuture<'static, Result<ObjectInfo>>,
     ) -> Result<Arc<ObjectInfo>> {
-        let epoch = self.epochs.of(path.as_ref()).load(Ordering::Acquire);
-        if strict {
-            return match ask().await {
-                Ok(known) => Ok(self.remember(known, epoch)),
-                Err(error) => Err(self.lost(path, error)),
-            };
-        }
+        if strict { self.ask_alone(path, ask).await } else { self.ask_together(path, false, ask).await }
+    }
 
-        let key = (path.to_string(), epoch);
+    /// Like [`Self::ask`], of a peer.
+    pub(crate) async fn ask_peer(
+        self: &Arc<Self>,
+        path: &Path,
+        strict: bool,
+        ask: impl Fn() -> BoxFuture<'static, Result<ObjectInfo>>,
+    ) -> Result<Arc<ObjectInfo>> {
+        if strict {
+            return self.ask_alone(path, ask).await;
+        }
+        loop {
+            let mut is_own = false;
+            let question = || {
+                is_own = true;
+                ask()
+            };
+            let answer = self.ask_together(path, true, question).await;
+            // It may be older than this caller's question.
+            let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
+            if !is_late {
+                return answer;
+            }
+        }
+    }
+
+    async fn ask_alone(
+        &self,
+        path: &Path,
+        ask: impl FnOnce() -> BoxFuture<'static, Result<ObjectInfo>>,
+    ) -> Result<Arc<ObjectInfo>> {
+        let epoch = self.epochs.of(path.as_ref()).load(Ordering::Acquire);
+        let asked = Instant::now();
+        match ask().await {
+            Ok(known) => Ok(self.remember(known, epoch, asked)),
+            Err(error) => Err(self.lost(path, error)),
+        }
+    }
+
+    async fn ask_together(
+        self: &Arc<Self>,
+        path: &Path,
+        of_peer: bool,
+        ask: impl FnOnce() -> BoxFuture<'static, Result<ObjectInfo>>,
+    ) -> Result<Arc<ObjectInfo>> {
+        let epoch = self.epochs.of(path.as_ref()).load(Ordering::Acquire);
+        let key = (path.to_string(), epoch, of_peer);
         let asking = {
             let mut all = self.asking.lock();
             if let Some(asking) = all.get(&key) {
@@ -186,6 +305,7 @@ impl ObjectInfoCache {
             } else {
                 let this = self.clone();
                 let path = path.clone();
+                let asked = Instant::now();
                 let question = ask();
                 let done = key.clone();
 
@@ -193,7 +313,7 @@ impl ObjectInfoCache {
                     // However the lookup ends, the next caller starts another one.
                     let _asked = OriginLookupGuard { versions: this.clone(), key: done };
                     match question.await {
-                        Ok(known) => Ok(this.remember(known, epoch)),
+                        Ok(known) => Ok(this.remember(known, epoch, asked)),
                         Err(error) => Err(this.lost(&path, error)),
                     }
                 }));
@@ -209,13 +329,27 @@ impl ObjectInfoCache {
         asking.await
     }
 
-    fn remember(&self, known: ObjectInfo, epoch: u64) -> Arc<ObjectInfo> {
-        let known = Arc::new(known);
+    /// Remembers a response to a question sent at `asked`.
+    fn remember(&self, mut known: ObjectInfo, epoch: u64, asked: Instant) -> Arc<ObjectInfo> {
         let key = known.path.to_string();
         let mut all = self.known.write();
-        if self.epochs.of(&key).load(Ordering::Acquire) != epoch {
-            return known;
+        let is_current = self.epochs.of(&key).load(Ordering::Acquire) == epoch;
+        if let Some(before) = all.get_mut(&key).filter(|before| before.holders.is_some()) {
+            if known.is_version_of(before) {
+                known.holders = before.holders.clone();
+            } else if !is_current {
+                // Readers of this response have seen another version: none may come back to this one.
+                expire(before);
+            } else if asked < before.checked {
+                // Either may be the newer one: the next reader asks again.
+                known.momentary = true;
+            }
         }
+        if !is_current {
+            return Arc::new(known);
+        }
+
+        let known = Arc::new(known);
         if all.len() >= MAX_PATHS && !all.contains_key(&key) {
             forget_oldest(&mut all);
         }
@@ -248,9 +382,43 @@ impl ObjectInfoCache {
     /// Forgets this version of the path, if it is still the current one.
     pub(crate) fn forget_version(&self, version: &ObjectInfo) {
         let mut all = self.known.write();
-        if all.get(version.path.as_ref()).is_some_and(|known| known.hash == version.hash) {
+        let is_same = |known: &&mut Arc<ObjectInfo>| known.hash == version.hash;
+        let Some(known) = all.get_mut(version.path.as_ref()).filter(is_same) else { return };
+        if known.holders.is_some() {
+            // The peers that keep it must be told before another version is shown.
+            self.replaced.lock().push(known.clone());
+            expire(known);
+        } else {
             self.replaced.lock().extend(all.remove(version.path.as_ref()));
         }
+    }
+
+    /// Returns the description of the path, fresh or not.
+    pub(crate) fn peek(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
+        self.known.read().get(path.as_ref()).cloned()
+    }
+
+    /// Begins a new epoch of the path. Returns its description, which remains.
+    pub(crate) fn begin_epoch(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
+        let all = self.known.write();
+        self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
+        all.get(path.as_ref()).cloned()
+    }
+
+    /// Forgets a version after the peers that keep it were told. Returns whether it was still there: a newer one stays.
+    pub(crate) fn forget_told(&self, version: &ObjectInfo) -> bool {
+        let mut all = self.known.write();
+        let is_there = all.get(version.path.as_ref()).is_some_and(|known| known.shares_holders_with(version));
+        is_there && all.remove(version.path.as_ref()).is_some()
+    }
+
+    /// Notes that a peer keeps a description. Returns `false` if it must not, since it is not the current one any more,
+    /// or is about to be replaced.
+    pub(crate) fn add_holder(&self, version: &ObjectInfo, peer: &PeerId) -> bool {
+        let all = self.known.read();
+        let Some(known) = all.get(version.path.as_ref()) else { return false };
+        let is_current = !known.momentary && known.shares_holders_with(version);
+        is_current && known.holders.as_ref().is_some_and(|holders| holders.add(peer))
     }
 
     /// Returns whether anything is known of this path.
@@ -261,6 +429,23 @@ impl ObjectInfoCache {
     /// Renews the description of an object if a listing agrees with it, and forgets it otherwise. Returns a forgotten
     /// one.
     pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<ObjectInfo>> {
+        let replaced = self.renew(asked, listed, true)?;
+        let mut all = self.known.write();
+        if !all.get(&listed.path).is_some_and(|current| Arc::ptr_eq(current, &replaced)) {
+            return None;
+        }
+        self.epochs.of(&listed.path).fetch_add(1, Ordering::AcqRel);
+        all.remove(&listed.path)
+    }
+
+    /// Renews the description of an object if a listing agrees with it and `may_renew` is set. Returns it if the
+    /// listing says that the object was replaced.
+    pub(crate) fn renew(
+        &self,
+        asked: Instant,
+        listed: &ListedObject,
+        may_renew: bool,
+    ) -> Option<Arc<ObjectInfo>> {
         let known = self.known.read().get(&listed.path).cloned()?;
         let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
         let etags = known.meta.e_tag.as_deref().zip(listed.e_tag.as_deref());
@@ -279,15 +464,10 @@ impl ObjectInfoCache {
         if !Arc::ptr_eq(current, &known) || known.checked >= asked {
             return None;
         }
-        if !is_replaced {
-            if is_renewed {
-                *current = Arc::new(ObjectInfo { checked: asked, ..ObjectInfo::clone(&known) });
-            }
-            return None;
+        if !is_replaced && is_renewed && may_renew {
+            *current = Arc::new(ObjectInfo { checked: asked, ..ObjectInfo::clone(&known) });
         }
-
-        self.epochs.of(&listed.path).fetch_add(1, Ordering::AcqRel);
-        all.remove(&listed.path)
+        is_replaced.then_some(known)
     }
 
     /// Forgets all paths with the prefix. Returns their descriptions.
@@ -390,6 +570,43 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_for_one_read_is_not_shared_with_later_ones() {
+        let versions = Arc::new(ObjectInfoCache::default());
+        let path = Path::from("a");
+        let asked = AtomicU64::new(0);
+        let ask = || {
+            let momentary = asked.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                Ok(ObjectInfo { momentary, ..known("a", "x") })
+            }
+            .boxed()
+        };
+        let callers = (0..3).map(|_| versions.ask_peer(&path, false, &ask));
+        let answers = futures::future::join_all(callers).await;
+        let momentary: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().momentary).collect();
+        assert_eq!(momentary, [true, false, false]);
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "the later two share an answer");
+        assert!(versions.fresh(&path, Consistency::Immutable).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_version_that_peers_keep_stays_until_they_were_told() {
+        let versions = Arc::new(ObjectInfoCache::default());
+        let path = Path::from("a");
+        let peer = PeerId::new("b");
+        let kept = known("a", "x").with_holders();
+        let kept = versions.ask(&path, false, || async move { Ok(kept) }.boxed()).await.unwrap();
+        assert!(versions.add_holder(&kept, &peer));
+
+        versions.forget_version(&kept);
+        assert!(versions.fresh(&path, Consistency::Immutable).is_none() && versions.peek(&path).is_some());
+        assert!(!versions.add_holder(&kept, &peer), "the origin has another version");
+        assert!(versions.forget_told(&kept) && !versions.forget_told(&kept));
+        assert!(versions.peek(&path).is_none());
+    }
+
     #[tokio::test]
     async fn a_question_that_panics_is_put_anew() {
         let versions = Arc::new(ObjectInfoCache::default());
@@ -432,7 +649,7 @@ mod tests {
     async fn what_is_remembered_is_bounded_and_forgotten_by_prefix() {
         let versions = Arc::new(ObjectInfoCache::default());
         for i in 0..MAX_PATHS + 100 {
-            versions.remember(known(&format!("{}/{i}", i % 2), "x"), 0);
+            versions.remember(known(&format!("{}/{i}", i % 2), "x"), 0, Instant::now());
         }
         assert!(versions.len() <= MAX_PATHS);
         let all = versions.len();

@@ -2,6 +2,9 @@
 //!
 //! Invariant: a page is not evicted while anything outside of the tier holds a piece of it. Evicting it would free
 //! nothing, and the next reader would fetch it a second time.
+//!
+//! Pages that other nodes are home of have an order of their own, within a quota: they make room for each other, and
+//! never take more of the tier from this node's own pages.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,6 +22,9 @@ use crate::{
     policy::{self, Eviction, EvictionSlot},
 };
 
+/// Divisor of the budget that gives the bytes of pages of other nodes.
+const PEER_QUOTA_DIVISOR: u64 = 8;
+
 type MemoryPieces = SmallVec<[Arc<PagePiece>; 1]>;
 
 /// Pages in memory.
@@ -28,6 +34,7 @@ pub(super) struct MemoryTier {
     budget: Budget,
     reads: Arc<LongReads>,
     hits: HitMeter,
+    policy: EvictionPolicy,
     pages: Mutex<MemoryPages>,
 }
 
@@ -35,6 +42,8 @@ pub(super) struct MemoryTier {
 struct MemoryPages {
     entries: HashMap<PageKey, MemoryPageEntry>,
     order: Box<dyn Eviction<PageKey>>,
+    /// The order of pages that other nodes are home of, once there was one.
+    peer_order: Option<Box<dyn Eviction<PageKey>>>,
     /// Capacity by which the policy sizes its queues.
     capacity: u64,
     bytes: u64,
@@ -44,6 +53,8 @@ struct MemoryPages {
 #[derive(Debug)]
 struct MemoryPageEntry {
     slot: EvictionSlot,
+    /// Whether the slot is one of the order of other nodes' pages.
+    is_of_peer: bool,
     pieces: MemoryPieces,
     blocks: BlockSet,
     bytes: u64,
@@ -71,10 +82,17 @@ impl MemoryTier {
     ) -> Arc<Self> {
         let capacity = budget.capacity();
         let order = policy::new(policy, capacity);
-        let pages = MemoryPages { entries: HashMap::new(), order, capacity, bytes: 0, evictions: 0 };
+        let pages = MemoryPages {
+            entries: HashMap::new(),
+            order,
+            peer_order: None,
+            capacity,
+            bytes: 0,
+            evictions: 0,
+        };
 
-        let tier =
-            Arc::new(Self { layout, budget, reads, hits: HitMeter::default(), pages: Mutex::new(pages) });
+        let pages = Mutex::new(pages);
+        let tier = Arc::new(Self { layout, budget, reads, hits: HitMeter::default(), policy, pages });
         let weak = Arc::downgrade(&tier);
         tier.budget.register(Holder::Pages, weak);
         tier
@@ -90,7 +108,7 @@ impl MemoryTier {
     /// hit.
     pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<PagePiece>> {
         let mut pages = self.pages.lock();
-        let MemoryPages { entries, order, .. } = &mut *pages;
+        let MemoryPages { entries, order, peer_order, .. } = &mut *pages;
         let entry = entries.get_mut(key)?;
         let covers = |piece: &&Arc<PagePiece>| (piece.start()..piece.end()).contains(&from);
         let piece = entry.pieces.iter().find(covers)?.clone();
@@ -98,7 +116,7 @@ impl MemoryTier {
         let end = to.min(piece.end());
         self.hits.add((end - from) as u64);
         if entry.note_read(self.layout, from, end) {
-            order.touch(entry.slot);
+            order_of(entry.is_of_peer, order, peer_order).touch(entry.slot);
         }
         Some(piece)
     }
@@ -110,11 +128,37 @@ impl MemoryTier {
 
     /// Adds a piece whose memory is reserved already.
     pub(super) fn insert(&self, key: PageKey, piece: Arc<PagePiece>) {
+        self.insert_as(key, piece, false);
+    }
+
+    /// Adds a piece that another node is home of, and evicts others like it that exceed their quota.
+    pub(super) fn insert_of_peer(&self, key: PageKey, piece: Arc<PagePiece>) {
+        self.insert_as(key, piece, true);
+
+        let quota = self.peer_quota();
+        let mut evicted = Vec::new();
+        let mut pages = self.pages.lock();
+        while pages.peer_order.as_ref().is_some_and(|order| order.weight() > quota)
+            && let Some(entry) = pages.evict_of_peer()
+        {
+            evicted.push(entry.pieces);
+        }
+        drop(pages);
+    }
+
+    fn peer_quota(&self) -> u64 {
+        self.budget.capacity() / PEER_QUOTA_DIVISOR
+    }
+
+    fn insert_as(&self, key: PageKey, piece: Arc<PagePiece>, is_of_peer: bool) {
         let blocks = self.layout.blocks(piece.start()..piece.end());
         let bytes = (piece.end() - piece.start()) as u64 + ENTRY_OVERHEAD;
         let mut pages = self.pages.lock();
 
-        let MemoryPages { entries, order, .. } = &mut *pages;
+        let MemoryPages { entries, order, peer_order, .. } = &mut *pages;
+        if is_of_peer && peer_order.is_none() {
+            *peer_order = Some(policy::new(self.policy, self.peer_quota()));
+        }
 
         if let Some(entry) = entries.get_mut(&key) {
             if entry.blocks.contains(blocks) {
@@ -125,8 +169,15 @@ impl MemoryTier {
             entry.next = piece.end();
             entry.pieces.push(piece);
             entry.bytes += bytes;
-            order.resize(entry.slot, entry.bytes);
+            order_of(entry.is_of_peer, order, peer_order).resize(entry.slot, entry.bytes);
+            if entry.is_of_peer && !is_of_peer {
+                // This node has become its home.
+                order_of(true, order, peer_order).remove(entry.slot);
+                entry.slot = order.insert(key, entry.bytes);
+                entry.is_of_peer = false;
+            }
         } else {
+            let order = order_of(is_of_peer, order, peer_order);
             if order.remembers(&key) {
                 // A larger cache would have had it.
                 self.hits.add(bytes);
@@ -134,7 +185,8 @@ impl MemoryTier {
             let slot = order.insert(key, bytes);
             let next = piece.end();
             let pieces = SmallVec::from_elem(piece, 1);
-            entries.insert(key, MemoryPageEntry { slot, pieces, blocks, bytes, seen: blocks, next });
+            entries
+                .insert(key, MemoryPageEntry { slot, is_of_peer, pieces, blocks, bytes, seen: blocks, next });
         }
 
         pages.bytes += bytes;
@@ -146,7 +198,8 @@ impl MemoryTier {
             let mut pages = self.pages.lock();
             let removed = pages.entries.remove(key);
             if let Some(entry) = &removed {
-                pages.order.remove(entry.slot);
+                let MemoryPages { order, peer_order, .. } = &mut *pages;
+                order_of(entry.is_of_peer, order, peer_order).remove(entry.slot);
                 pages.bytes -= entry.bytes;
             }
             removed
@@ -199,11 +252,35 @@ impl MemoryPages {
         let entries = &self.entries;
         let mut is_held = |key: &PageKey| entries.get(key).is_some_and(MemoryPageEntry::is_held);
         let mut is_kept = |key: &PageKey| is_held(key) || reads.will_reach(key);
-        let key = self.order.evict(&mut is_kept).or_else(|| self.order.evict(&mut is_held))?;
-        let entry = self.entries.remove(&key)?;
+        let key = self.order.evict(&mut is_kept).or_else(|| self.order.evict(&mut is_held));
+        let Some(key) = key else { return self.evict_of_peer() };
+        self.remove_evicted(&key)
+    }
+
+    fn evict_of_peer(&mut self) -> Option<MemoryPageEntry> {
+        let entries = &self.entries;
+        let mut is_held = |key: &PageKey| entries.get(key).is_some_and(MemoryPageEntry::is_held);
+        let key = self.peer_order.as_mut()?.evict(&mut is_held)?;
+        self.remove_evicted(&key)
+    }
+
+    fn remove_evicted(&mut self, key: &PageKey) -> Option<MemoryPageEntry> {
+        let entry = self.entries.remove(key)?;
         self.bytes -= entry.bytes;
         self.evictions += 1;
         Some(entry)
+    }
+}
+
+/// Returns the order that a page is in.
+fn order_of<'a>(
+    is_of_peer: bool,
+    order: &'a mut Box<dyn Eviction<PageKey>>,
+    peer_order: &'a mut Option<Box<dyn Eviction<PageKey>>>,
+) -> &'a mut dyn Eviction<PageKey> {
+    match peer_order {
+        Some(peer_order) if is_of_peer => peer_order.as_mut(),
+        _ => order.as_mut(),
     }
 }
 
@@ -293,6 +370,39 @@ mod tests {
         assert_eq!(tier.usage().pages, 1);
         assert!(tier.remove(&key(0)) && !tier.remove(&key(0)));
         assert_eq!((budget.used(), tier.usage().bytes), (0, 0));
+    }
+
+    #[test]
+    fn pages_of_peers_make_room_for_each_other_and_not_for_own_ones() {
+        let (tier, budget) = tier(16);
+        for page in 0..12 {
+            tier.insert(key(page), piece(&budget, 0, PAGE).unwrap());
+        }
+        for page in 100..150 {
+            tier.insert_of_peer(key(page), piece(&budget, 0, PAGE).unwrap());
+        }
+        let resident = |pages: std::ops::Range<u32>| {
+            pages.filter(|page| tier.blocks(&key(*page)) != BlockSet::NONE).collect::<Vec<_>>()
+        };
+        assert_eq!(resident(0..12).len(), 12);
+        assert_eq!(resident(100..150), [148, 149], "an eighth of the budget, the latest");
+        assert_eq!(tier.usage().bytes, budget.used());
+
+        tier.insert(key(148), piece(&budget, PAGE / 2, PAGE / 2).unwrap());
+        assert!(tier.remove(&key(149)) && !tier.remove(&key(149)));
+        assert_eq!(resident(100..150), [148]);
+    }
+
+    #[test]
+    fn a_page_that_this_node_becomes_home_of_leaves_the_quota_of_peers() {
+        let (tier, budget) = tier(8);
+        tier.insert_of_peer(key(0), piece(&budget, 0, PAGE / 2).unwrap());
+        tier.insert(key(0), piece(&budget, PAGE / 2, PAGE / 2).unwrap());
+        for page in 1..20 {
+            tier.insert_of_peer(key(page), piece(&budget, 0, PAGE).unwrap());
+        }
+        assert_eq!(tier.usage().pages, 2);
+        assert_eq!(tier.blocks(&key(0)), tier.layout.blocks(0..PAGE));
     }
 
     #[test]

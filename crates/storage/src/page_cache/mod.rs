@@ -11,6 +11,7 @@
 //! ```
 
 mod ahead;
+pub(crate) mod checksum;
 mod disk;
 mod long_reads;
 mod memory;
@@ -267,6 +268,12 @@ impl PageCache {
         if let Some(disk) = &self.inner.disk {
             disk.write(key, self.inner.layout.block_of(piece.start()), piece.whole());
         }
+    }
+
+    /// Stores a piece that another node is home of: in memory, within a small quota.
+    pub(crate) fn insert_of_peer(&self, key: PageKey, piece: &Arc<PagePiece>) {
+        self.inner.counters.inserts.fetch_add(1, Ordering::Relaxed);
+        self.inner.memory.insert_of_peer(key, piece.clone());
     }
 
     /// Stores a piece that was read from disk in memory.

@@ -18,10 +18,12 @@ use crate::{
     object_headers::CapturedHeaders,
     origin::trace::traced,
     page_cache::{PagePiece, WriteBacklog},
+    peers::{PeerSource, Peers},
     read::{
         flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
-        page_assembler::{ExpectedPiece, PageAssembler},
+        page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
         paged::PagedObject,
+        peer_requests::{FetchRoute, PeerMiss, PeerRequests},
         pin::PinnedRange,
         request::{RequestSender, RetryState},
     },
@@ -51,25 +53,34 @@ pub(crate) struct Fetcher {
     pub(crate) requests: RequestSender,
     pub(crate) cache: PageCache,
     pub(crate) counters: Arc<ReadCounters>,
+    /// `None` for a node that is in no cluster.
+    pub(crate) cluster: Option<PeerRequests>,
     flights: PieceFlights,
     max_fetch: u64,
     batches: Mutex<PendingFetches>,
 }
 
-/// Requests that wait a moment for nearby ones, by object; each is a run of adjacent pieces.
-type PendingFetches = HashMap<ObjectHash, Vec<Vec<ExpectedPiece>>>;
+/// Requests that wait a moment for nearby ones, by object.
+type PendingFetches = HashMap<ObjectHash, Vec<FetchRun>>;
 
 /// Maximum bytes of a merged request.
 const MAX_MERGED: u64 = 16 << 20;
 
 impl Fetcher {
-    pub(crate) fn new(requests: RequestSender, cache: PageCache, max_fetch: ByteSize) -> Self {
+    pub(crate) fn new(
+        requests: RequestSender,
+        cache: PageCache,
+        max_fetch: ByteSize,
+        peers: Option<Arc<dyn Peers>>,
+    ) -> Self {
         let counters = requests.counters.clone();
+        let cluster = peers.map(|peers| PeerRequests::new(peers, counters.clone()));
         let max_fetch = max_fetch.as_u64().max(cache.layout().block);
         Self {
             requests,
             cache,
             counters,
+            cluster,
             flights: PieceFlights::default(),
             max_fetch,
             batches: Mutex::default(),
@@ -128,6 +139,9 @@ impl Fetcher {
         let ahead = |bytes: usize| is_ahead.then(|| self.cache.ahead().hold(bytes as u64));
 
         if let Some(flight) = flights.covering(&key, part.start) {
+            if !object.may_join(flight) {
+                return;
+            }
             self.counters.waits_merged.add(1);
             let ahead = ahead(flight.end() - part.start);
             pins.push(PinnedRange::of_flight(object.offset(page), range.start, flight.clone(), ahead));
@@ -226,7 +240,9 @@ impl Fetcher {
             WriteBacklog::Full => block,
         };
 
-        let end = range.end.min(range.start.saturating_add(limit));
+        // One request has one home.
+        let route = self.route(object, range.start);
+        let end = range.end.min(range.start.saturating_add(limit)).min(route.end);
         let wanted = object.align(range.start..end);
         let run = wanted.start..self.missing_end(object, flights, wanted);
 
@@ -240,7 +256,7 @@ impl Fetcher {
             };
             let Some((charge, len)) = reserved else { break };
 
-            let flight = PieceFlight::new(part.start, part.start + len);
+            let flight = PieceFlight::reaching(part.start, part.start + len, route.reach());
             flights.insert(object.key(page), flight.clone());
             let start = range.start.max(object.offset(page) + part.start as u64);
             let is_ahead = is_ahead || !is_first;
@@ -259,21 +275,33 @@ impl Fetcher {
         if is_ahead {
             self.counters.prefetched_pages.add(expected.len() as u64);
         }
-        self.send(object, expected);
+        self.send(object, FetchRun { pieces: expected, route });
     }
 
-    /// Sends a request, or delays it for nearby ones if that is short compared to the origin's latency.
-    fn send(self: &Arc<Self>, object: &PagedObject, expected: Vec<ExpectedPiece>) {
+    /// Returns the sources of the bytes from `offset` on.
+    fn route(&self, object: &PagedObject, offset: u64) -> FetchRoute {
+        self.cluster.as_ref().map_or_else(FetchRoute::to_origin, |cluster| cluster.route(object, offset))
+    }
+
+    /// Returns whether this node is home of the byte at `offset` of the object.
+    pub(crate) fn is_home(&self, path: &Path, offset: u64) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.stripe(path, offset).is_home)
+    }
+
+    /// Sends a request, or delays it for nearby ones if that is short compared to the origin's latency. One to a peer is
+    /// sent at once.
+    fn send(self: &Arc<Self>, object: &PagedObject, run: FetchRun) {
         let this = self.clone();
         let object = object.clone();
-        let Some(wait) = self.requests.cost.merge_wait() else {
-            tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
+        let wait = if run.route.peers.is_empty() { self.requests.cost.merge_wait() } else { None };
+        let Some(wait) = wait else {
+            tokio::spawn(traced(async move { this.fetch(object, run, None).await }));
             return;
         };
 
         let mut batches = self.batches.lock();
         let batch = batches.entry(object.hash).or_default();
-        batch.push(expected);
+        batch.push(run);
         if batch.len() == 1 {
             tokio::spawn(traced(async move {
                 tokio::time::sleep(wait).await;
@@ -285,39 +313,39 @@ impl Fetcher {
     /// Sends the delayed requests of an object, merging nearby ones.
     fn send_batch(self: &Arc<Self>, object: &PagedObject) {
         let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
-        batch.sort_by_key(|run| run.first().map(|first| first.range(object).start));
-        let mut merged: Vec<Vec<ExpectedPiece>> = Vec::new();
+        batch.sort_by_key(|run| run.pieces.first().map(|first| first.range(object).start));
+        let mut merged: Vec<FetchRun> = Vec::new();
         for run in batch {
             let is_bridged = merged.last_mut().is_some_and(|last| self.bridge(object, last, &run));
             match merged.last_mut().filter(|_| is_bridged) {
-                Some(last) => last.extend(run),
+                Some(last) => last.pieces.extend(run.pieces),
                 None => merged.push(run),
             }
         }
-        for expected in merged {
+        for run in merged {
             let this = self.clone();
             let object = object.clone();
-            tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
+            tokio::spawn(traced(async move { this.fetch(object, run, None).await }));
         }
     }
 
     /// Extends a run by the gap before the next one, if it is small and missing, and there is memory for it. Returns
     /// whether the two are adjacent then.
-    fn bridge(
-        self: &Arc<Self>,
-        object: &PagedObject,
-        run: &mut Vec<ExpectedPiece>,
-        next: &[ExpectedPiece],
-    ) -> bool {
+    fn bridge(self: &Arc<Self>, object: &PagedObject, run: &mut FetchRun, next: &FetchRun) -> bool {
         let (Some(first), Some(last), Some(after), Some(end)) =
-            (run.first(), run.last(), next.first(), next.last())
+            (run.pieces.first(), run.pieces.last(), next.pieces.first(), next.pieces.last())
         else {
             return false;
         };
 
         let gap = last.range(object).end..after.range(object).start;
         let is_small = end.range(object).end - first.range(object).start <= MAX_MERGED;
-        if !is_small || gap.end < gap.start || gap.end - gap.start > self.requests.cost.max_gap() {
+        let is_one_stripe = run.route.end == next.route.end;
+        if !is_small
+            || !is_one_stripe
+            || gap.end < gap.start
+            || gap.end - gap.start > self.requests.cost.max_gap()
+        {
             return false;
         }
         if gap.is_empty() {
@@ -336,7 +364,7 @@ impl Fetcher {
         for ((page, part), charge) in parts.into_iter().zip(charges) {
             let flight = PieceFlight::new(part.start, part.end);
             flights.insert(object.key(page), flight.clone());
-            run.push(ExpectedPiece { page, flight, charge });
+            run.pieces.push(ExpectedPiece { page, flight, charge });
         }
 
         true
@@ -359,10 +387,22 @@ impl Fetcher {
         end
     }
 
-    /// Returns the bytes from the start of a range on that only the origin has; none if the first is cached or in
-    /// flight.
-    pub(crate) fn only_at_origin(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
+    /// Returns the bytes from the start of a range on that this node does not have; none if the first is cached or in
+    /// flight. Bytes in a flight that the reader must not wait for count as absent.
+    pub(crate) fn absent(&self, object: &PagedObject, range: Range<u64>) -> Range<u64> {
         let flights = self.flights.lock();
+        let mut end = range.start;
+        while end < range.end
+            && let Some((page, part)) = object.parts(end..range.end).next()
+            && let Some(flight) = flights.covering(&object.key(page), part.start)
+            && !object.may_join(flight)
+        {
+            end = object.offset(page) + flight.end() as u64;
+        }
+        if end > range.start {
+            return range.start..end.min(range.end);
+        }
+
         range.start..self.missing_end(object, &flights, range)
     }
 
@@ -404,12 +444,13 @@ impl Fetcher {
         in_use: Arc<PathInUse>,
     ) -> Result<(ObjectInfo, Vec<PinnedRange>)> {
         let layout = self.cache.layout();
+        let stripe_end = self.cluster.as_ref().map_or(u64::MAX, |cluster| cluster.stripe(&path, start).end);
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
         let start = start / layout.block * layout.block;
         // Of an object of unknown size, at most one page, and little of a small memory: others need it too.
         let unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
         let max = if end == u64::MAX { unknown } else { self.max_fetch };
-        let end = end.min(start.saturating_add(max));
+        let end = end.min(start.saturating_add(max)).min(stripe_end);
         let end = end.div_ceil(layout.block).saturating_mul(layout.block);
 
         let Some(opening) = self.cache.reserve((end - start).min(OPENING.as_u64())) else {
@@ -436,10 +477,11 @@ impl Fetcher {
         }
 
         drop(opening);
-        let object = PagedObject { known: Arc::new(known.clone()), hash, layout };
-        let (expected, pins) = self.expect(&object, answer.range.clone());
-        if !expected.is_empty() {
-            tokio::spawn(traced(self.fetch(object, expected, Some(answer))));
+        let object = PagedObject { known: Arc::new(known.clone()), hash, layout, asked_as: None };
+        let route = self.route(&object, start).without_peers();
+        let (pieces, pins) = self.expect(&object, answer.range.clone());
+        if !pieces.is_empty() {
+            tokio::spawn(traced(self.fetch(object, FetchRun { pieces, route }, Some(answer))));
         }
 
         Ok((known, pins))
@@ -479,7 +521,9 @@ impl Fetcher {
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
             // The fetch completes the flight or reports the failure.
             std::mem::forget(landing);
-            return self.fetch(object, vec![expected], None).await;
+            // A damaged copy comes from the origin: readers wait for this flight as for one of the disk.
+            let route = self.route(&object, object.offset(expected.page)).without_peers();
+            return self.fetch(object, FetchRun { pieces: vec![expected], route }, None).await;
         };
 
         self.counters.bytes_disk.add(bytes.len() as u64);
@@ -489,20 +533,26 @@ impl Fetcher {
         flight.finish(piece);
     }
 
-    async fn fetch(
-        self: Arc<Self>,
-        object: PagedObject,
-        expected: Vec<ExpectedPiece>,
-        answer: Option<GetResult>,
-    ) {
-        let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, expected);
-        if let Err(error) = self.bring(&mut pieces, answer).await {
+    async fn fetch(self: Arc<Self>, object: PagedObject, mut run: FetchRun, answer: Option<GetResult>) {
+        let peers = std::mem::take(&mut run.route.peers);
+        let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, run);
+        if let Err(error) = self.bring(&mut pieces, peers, answer).await {
             pieces.fail(&error);
         }
     }
 
-    /// Takes the pieces from the response, or requests them; after a failure half-way, requests the rest.
-    async fn bring(&self, pieces: &mut PageAssembler<'_>, mut answer: Option<GetResult>) -> Result<()> {
+    /// Takes the pieces from the response, or requests them from peers and the origin; after a failure half-way,
+    /// requests the rest.
+    async fn bring(
+        &self,
+        pieces: &mut PageAssembler<'_>,
+        peers: Vec<PeerSource>,
+        mut answer: Option<GetResult>,
+    ) -> Result<()> {
+        if !peers.is_empty() && self.bring_from_peers(pieces, peers).await? {
+            return Ok(());
+        }
+
         let mut patience = self.requests.patience();
         loop {
             match self.bring_once(pieces, &mut patience, answer.take()).await {
@@ -513,6 +563,44 @@ impl Fetcher {
                 }
             }
         }
+    }
+
+    /// Takes the pieces from peers, one after the other. Returns `false` if the origin must be asked for the rest.
+    async fn bring_from_peers(
+        &self,
+        pieces: &mut PageAssembler<'_>,
+        mut peers: Vec<PeerSource>,
+    ) -> Result<bool> {
+        let Some(cluster) = &self.cluster else { return Ok(false) };
+        let object = pieces.object();
+        let end = pieces.end();
+        pieces.set_from_peer(true);
+
+        loop {
+            let opened = cluster.open(object, &mut peers, pieces.position()..end).await;
+            let opened = opened.map_err(|_| self.requests.changed(&object.known))?;
+            let Some(mut stream) = opened else { break };
+
+            while pieces.position() < end {
+                match stream.next().await {
+                    Ok(block) => {
+                        self.counters.bytes_peer.add(block.len() as u64);
+                        pieces.push(block);
+                    }
+                    Err(PeerMiss::Unavailable) => break,
+                    Err(PeerMiss::Changed) => return Err(self.requests.changed(&object.known)),
+                }
+            }
+
+            if pieces.position() == end {
+                pieces.complete();
+                return Ok(true);
+            }
+            peers.retain(|source| source.peer != stream.peer);
+        }
+
+        pieces.set_from_peer(false);
+        Ok(false)
     }
 
     async fn bring_once(

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::{
     Error, Result,
     page_cache::{PageKey, PagePiece},
+    peers::PeerRole,
 };
 
 /// All pieces in flight. No two of one page overlap.
@@ -68,6 +69,7 @@ impl PieceFlights {
 pub(crate) struct PieceFlight {
     start: usize,
     end: usize,
+    reach: Option<PeerRole>,
     progress: watch::Sender<PieceFlightProgress>,
 }
 
@@ -86,9 +88,19 @@ enum PieceFlightOutcome {
 }
 
 impl PieceFlight {
-    /// Creates the flight of the bytes `start..end` of a page.
+    /// Creates the flight of the bytes `start..end` of a page from the disk or the origin.
     pub(crate) fn new(start: usize, end: usize) -> Arc<Self> {
-        Arc::new(Self { start, end, progress: watch::Sender::new(PieceFlightProgress::default()) })
+        Self::reaching(start, end, None)
+    }
+
+    /// Creates the flight of the bytes `start..end` of a page that may ask peers in roles up to `reach`.
+    pub(crate) fn reaching(start: usize, end: usize, reach: Option<PeerRole>) -> Arc<Self> {
+        Arc::new(Self { start, end, reach, progress: watch::Sender::new(PieceFlightProgress::default()) })
+    }
+
+    /// Returns the highest role in which it may ask a peer.
+    pub(crate) fn reach(&self) -> Option<PeerRole> {
+        self.reach
     }
 
     /// Returns the offset within the page of the first byte.

@@ -61,15 +61,19 @@ impl HedgePolicy {
         self.latencies.lock().quantile(quantile).map(|delay| delay.max(MIN_DELAY))
     }
 
-    /// Returns the response of `request`, or of a second one sent after the delay (and counted in `sent`) if that comes
-    /// first. An error of one is returned only if the other fails too.
-    pub(crate) async fn run<T, E, F>(&self, sent: &AtomicCounter, request: impl Fn() -> F) -> Result<T, E>
+    /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay (and counted in `sent`), if that
+    /// comes first. An error of one is returned only if the other fails too.
+    pub(crate) async fn run<T, E, F>(
+        &self,
+        sent: &AtomicCounter,
+        request: impl Fn(usize) -> F,
+    ) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
         let started = Instant::now();
         let answer = match self.delay() {
-            None => request().await,
+            None => request(0).await,
             Some(delay) => self.race(delay, sent, request).await,
         };
         if self.quantile.is_some() && answer.is_ok() {
@@ -82,18 +86,18 @@ impl HedgePolicy {
         &self,
         delay: Duration,
         sent: &AtomicCounter,
-        request: impl Fn() -> F,
+        request: impl Fn(usize) -> F,
     ) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
-        let mut first = std::pin::pin!(request());
+        let mut first = std::pin::pin!(request(0));
         if let Ok(answer) = tokio::time::timeout(delay, &mut first).await {
             return answer;
         }
 
         sent.add(1);
-        let mut second = std::pin::pin!(request());
+        let mut second = std::pin::pin!(request(1));
         tokio::select! {
             answer = &mut first => if answer.is_ok() { answer } else { second.await },
             answer = &mut second => if answer.is_ok() { answer } else { first.await },
@@ -103,8 +107,6 @@ impl HedgePolicy {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -113,15 +115,11 @@ mod tests {
         for _ in 0..MIN_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let asked = AtomicU32::new(0);
         let sent = AtomicCounter::default();
-        let answer: Result<u32, ()> = hedge
-            .run(&sent, || {
-                let number = asked.fetch_add(1, Ordering::Relaxed);
-                async move {
-                    tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
-                    Ok(number)
-                }
+        let answer: Result<usize, ()> = hedge
+            .run(&sent, |number| async move {
+                tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
+                Ok(number)
             })
             .await;
         assert_eq!((answer, sent.get()), (Ok(1), 1));
@@ -133,15 +131,11 @@ mod tests {
         for _ in 0..MIN_SAMPLES {
             hedge.latencies.lock().record(Duration::from_millis(10));
         }
-        let asked = AtomicU32::new(0);
         let sent = AtomicCounter::default();
-        let answer: Result<u32, &str> = hedge
-            .run(&sent, || {
-                let number = asked.fetch_add(1, Ordering::Relaxed);
-                async move {
-                    tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
-                    if number == 0 { Ok(number) } else { Err("refused") }
-                }
+        let answer: Result<usize, &str> = hedge
+            .run(&sent, |number| async move {
+                tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
+                if number == 0 { Ok(number) } else { Err("refused") }
             })
             .await;
         assert_eq!(answer, Ok(0));
@@ -152,7 +146,7 @@ mod tests {
         let hedge = HedgePolicy::new(None);
         let sent = AtomicCounter::default();
         for _ in 0..2 * MIN_SAMPLES {
-            hedge.run(&sent, || async { Ok::<_, ()>(()) }).await.unwrap();
+            hedge.run(&sent, |_| async { Ok::<_, ()>(()) }).await.unwrap();
         }
         assert_eq!(sent.get(), 0);
     }

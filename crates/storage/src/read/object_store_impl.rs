@@ -1,6 +1,6 @@
 //! The read-through as an object store: reads through the cache, writes to the origin, then invalidates.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,7 +11,10 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
-use crate::{Error, ReadThrough};
+use crate::{Error, ReadThrough, read::read_through::InvalidateOnDrop};
+
+/// Maximum deleted objects that other nodes are told of together.
+const DELETES_TOLD_TOGETHER: usize = 1_000;
 
 impl fmt::Display for ReadThrough {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,8 +31,10 @@ impl ObjectStore for ReadThrough {
         payload: PutPayload,
         options: PutOptions,
     ) -> object_store::Result<PutResult> {
-        let _written = self.invalidate_after(location);
-        self.origin().store().put_opts(location, payload, options).await
+        let written = self.invalidate_after(location);
+        let put = self.origin().store().put_opts(location, payload, options).await;
+        written.finish().await;
+        put
     }
 
     async fn put_multipart_opts(
@@ -72,6 +77,10 @@ impl ObjectStore for ReadThrough {
         &self,
         locations: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
+        if self.is_clustered() {
+            return self.delete_in_cluster(locations);
+        }
+
         let store = self.clone();
         // An error does not say which object it is about: all requested ones count as deleted.
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -104,13 +113,49 @@ impl ObjectStore for ReadThrough {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
-        let _written = self.invalidate_after(to);
-        self.origin().store().copy_opts(from, to, options).await
+        let written = self.invalidate_after(to);
+        let copied = self.origin().store().copy_opts(from, to, options).await;
+        written.finish().await;
+        copied
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
-        let _written = [self.invalidate_after(from), self.invalidate_after(to)];
-        self.origin().store().rename_opts(from, to, options).await
+        let removed = self.invalidate_after(from);
+        let written = self.invalidate_after(to);
+        let renamed = self.origin().store().rename_opts(from, to, options).await;
+        futures::future::join(removed.finish(), written.finish()).await;
+        renamed
+    }
+}
+
+impl ReadThrough {
+    /// Deletes objects, and tells the other nodes of each before it is reported as deleted.
+    fn delete_in_cluster(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        // An error does not say which object it is about: all requested ones count as deleted.
+        let asked: Arc<Mutex<HashMap<Path, InvalidateOnDrop>>> = Arc::default();
+        let noting = asked.clone();
+        let store = self.clone();
+        let locations = locations.inspect_ok(move |path| {
+            noting.lock().insert(path.clone(), store.invalidate_after(path));
+        });
+
+        let store = self.clone();
+        let deleted = self.origin().store().delete_stream(locations.boxed());
+        let told = deleted.ready_chunks(DELETES_TOLD_TOGETHER).then(move |deleted| {
+            let store = store.clone();
+            let asked = asked.clone();
+            async move {
+                let paths: Vec<Path> = deleted.iter().flatten().cloned().collect();
+                store.invalidate_in_cluster(&paths).await;
+                let mut asked = asked.lock();
+                paths.iter().filter_map(|path| asked.remove(path)).for_each(InvalidateOnDrop::disarm);
+                futures::stream::iter(deleted)
+            }
+        });
+        told.flatten().boxed()
     }
 }
 
@@ -129,8 +174,10 @@ impl MultipartUpload for InvalidatingUpload {
     }
 
     async fn complete(&mut self) -> object_store::Result<PutResult> {
-        let _written = self.store.invalidate_after(&self.location);
-        self.upload.complete().await
+        let written = self.store.invalidate_after(&self.location);
+        let completed = self.upload.complete().await;
+        written.finish().await;
+        completed
     }
 
     async fn abort(&mut self) -> object_store::Result<()> {

@@ -124,7 +124,8 @@ impl OpenObject {
 
     async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let fetcher = self.store.fetcher();
-        let object = PagedObject { known: self.known.clone(), hash, layout: fetcher.cache.layout() };
+        let object =
+            PagedObject { known: self.known.clone(), hash, layout: fetcher.cache.layout(), asked_as: None };
         let opened = std::mem::take(&mut *self.opened.lock());
         // All bytes of all ranges are requested together, so that nearby ones share a request.
         let pins: Vec<PinnedRange> =

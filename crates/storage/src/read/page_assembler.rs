@@ -10,6 +10,7 @@ use crate::{
     read::{
         flight::{PieceFlight, PieceFlights},
         paged::PagedObject,
+        peer_requests::FetchRoute,
     },
     stats::ReadCounters,
 };
@@ -30,6 +31,13 @@ impl ExpectedPiece {
     }
 }
 
+/// Adjacent pieces that one request will bring, and its sources.
+#[derive(Debug)]
+pub(crate) struct FetchRun {
+    pub(crate) pieces: Vec<ExpectedPiece>,
+    pub(crate) route: FetchRoute,
+}
+
 /// The adjacent pieces of one request. Complete ones are in the cache; when this is dropped, the others fail.
 pub(crate) struct PageAssembler<'a> {
     cache: &'a PageCache,
@@ -38,6 +46,10 @@ pub(crate) struct PageAssembler<'a> {
     object: &'a PagedObject,
     expected: VecDeque<ExpectedPiece>,
     end: u64,
+    /// Whether complete pieces go to disk: this node is their home.
+    is_home: bool,
+    /// Whether a peer sends the bytes, and not the origin.
+    is_from_peer: bool,
     /// The bytes that complete the last piece, until it is known that no more follow.
     held: Bytes,
 }
@@ -48,18 +60,33 @@ impl<'a> PageAssembler<'a> {
         flights: &'a PieceFlights,
         counters: &'a ReadCounters,
         object: &'a PagedObject,
-        expected: Vec<ExpectedPiece>,
+        FetchRun { pieces: expected, route }: FetchRun,
     ) -> Self {
         let end = expected.last().map_or(0, |last| object.offset(last.page) + last.flight.end() as u64);
         for piece in &expected {
             cache.count_miss(piece.flight.len() as u64);
         }
-        Self { cache, flights, counters, object, expected: expected.into(), end, held: Bytes::new() }
+        Self {
+            cache,
+            flights,
+            counters,
+            object,
+            expected: expected.into(),
+            end,
+            is_home: route.is_home,
+            is_from_peer: false,
+            held: Bytes::new(),
+        }
     }
 
     /// Returns the object being read.
     pub(crate) fn object(&self) -> &'a PagedObject {
         self.object
+    }
+
+    /// Records whether a peer sends the bytes that follow, and not the origin.
+    pub(crate) fn set_from_peer(&mut self, is_from_peer: bool) {
+        self.is_from_peer = is_from_peer;
     }
 
     /// Returns the offset in the object, and the length, of the next incomplete piece.
@@ -132,9 +159,15 @@ impl<'a> PageAssembler<'a> {
         let key = self.object.key(page);
         let piece = PagePiece::new(flight.start(), bytes, charge, self.object.known.in_use.clone());
 
-        self.cache.insert(key, &piece);
+        if self.is_home {
+            self.cache.insert(key, &piece);
+        } else {
+            self.cache.insert_of_peer(key, &piece);
+        }
         self.depart(&key, &flight);
-        self.counters.pages_fetched.add(1);
+        if !self.is_from_peer {
+            self.counters.pages_fetched.add(1);
+        }
         flight.finish(piece);
     }
 

@@ -5,6 +5,8 @@ use std::{ops::Range, sync::Arc};
 use crate::{
     object::ObjectHash,
     page_cache::{PageKey, PageLayout},
+    peers::PeerRole,
+    read::flight::PieceFlight,
     versions::ObjectInfo,
 };
 
@@ -14,6 +16,8 @@ pub(crate) struct PagedObject {
     pub(crate) known: Arc<ObjectInfo>,
     pub(crate) hash: ObjectHash,
     pub(crate) layout: PageLayout,
+    /// The role in which a peer asked for its bytes; `None` if a client of this node reads them.
+    pub(crate) asked_as: Option<PeerRole>,
 }
 
 impl PagedObject {
@@ -35,6 +39,22 @@ impl PagedObject {
     pub(crate) fn len(&self, page: u32) -> usize {
         let start = self.offset(page);
         ((start + self.layout.page).min(self.size()).saturating_sub(start)) as usize
+    }
+
+    /// Returns the page and the number within it of the block that holds the byte at `offset`.
+    pub(crate) fn block_at(&self, offset: u64) -> (PageKey, u32) {
+        let page = self.page_of(offset);
+        (self.key(page), self.layout.block_of((offset - self.offset(page)) as usize))
+    }
+
+    /// Returns the number of bytes from `offset`, where a block begins, to its end.
+    pub(crate) fn block_len(&self, offset: u64) -> usize {
+        self.layout.block.min(self.size().saturating_sub(offset)) as usize
+    }
+
+    /// Returns whether a read may wait for a flight: a peer's must not wait for one that may wait for that peer.
+    pub(crate) fn may_join(&self, flight: &PieceFlight) -> bool {
+        self.asked_as.is_none_or(|role| flight.reach() < Some(role))
     }
 
     /// Returns the number of bytes of the object.

@@ -28,6 +28,7 @@ use crate::{
     object_headers::{CapturedHeaders, ObjectHeaders},
     origin::{key_of_version, path_of_version},
     page_cache::PageKey,
+    peers::Peers,
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
@@ -110,12 +111,13 @@ impl ReadThroughInner {
         cache: PageCache,
         rules: Arc<RwLock<Arc<ConsistencyRules>>>,
         options: ReadOptions,
+        peers: Option<Arc<dyn Peers>>,
     ) -> Self {
         let block = cache.layout().block;
         let max_window = options.read_ahead.as_u64();
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
         Self {
-            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
+            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch, peers)),
             rules,
             reads_versions: false,
             read_ahead,
@@ -135,9 +137,30 @@ impl ReadThroughInner {
 impl ReadThrough {
     /// Creates a store that reads `origin` through `cache`, as fresh as `rules` require.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+        Self::with_peers(origin, cache, rules, options, None)
+    }
+
+    /// Creates the store of a node of a cluster: what its peers are home of, it reads from them.
+    pub fn in_cluster(
+        origin: Origin,
+        cache: PageCache,
+        rules: ConsistencyRules,
+        options: ReadOptions,
+        peers: Arc<dyn Peers>,
+    ) -> Self {
+        Self::with_peers(origin, cache, rules, options, Some(peers))
+    }
+
+    fn with_peers(
+        origin: Origin,
+        cache: PageCache,
+        rules: ConsistencyRules,
+        options: ReadOptions,
+        peers: Option<Arc<dyn Peers>>,
+    ) -> Self {
         let requests = RequestSender::new(origin, options.requests.clone());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
-        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options)) }
+        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options, peers)) }
     }
 
     /// Returns the store that reads a version of an object, and its path there; `None` if the origin keeps no versions,
@@ -149,7 +172,7 @@ impl ReadThrough {
             requests.counters = self.inner.fetcher.counters.clone();
             let cache = self.cache().clone();
             let rules = self.inner.rules.clone();
-            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone());
+            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone(), None);
             Some(Self { inner: Arc::new(ReadThroughInner { reads_versions: true, ..versions }) })
         };
 
@@ -186,7 +209,8 @@ impl ReadThrough {
         }
     }
 
-    /// Drops everything known and cached of the object and of all its versions.
+    /// Drops everything known and cached of the object and of all its versions, on this node: see
+    /// [`Self::invalidate_in_cluster`].
     pub fn invalidate(&self, path: &Path) {
         self.versions().in_use.end(path);
         if let Some(known) = self.versions().forget(path) {
@@ -195,7 +219,7 @@ impl ReadThrough {
         self.forget_object_versions(|key| key == path.as_ref());
     }
 
-    fn forget_object_versions(&self, is_gone: impl Fn(&str) -> bool) {
+    pub(crate) fn forget_object_versions(&self, is_gone: impl Fn(&str) -> bool) {
         let Some(Some(versions)) = self.inner.object_versions.get() else { return };
         for known in versions.versions().forget_where(|path| key_of_version(path).is_some_and(&is_gone)) {
             versions.drop_pages(&known);
@@ -205,7 +229,7 @@ impl ReadThrough {
     /// Invalidates when the guard is dropped: after a write that succeeded, failed or was cancelled half-way, since the
     /// origin may have carried it out in each case.
     pub(crate) fn invalidate_after(&self, path: &Path) -> InvalidateOnDrop {
-        InvalidateOnDrop { store: self.clone(), path: path.clone() }
+        InvalidateOnDrop { store: self.clone(), path: path.clone(), is_done: false }
     }
 
     /// Drops everything known of all objects, after their bucket was deleted at the origin.
@@ -224,6 +248,11 @@ impl ReadThrough {
     /// Applies a listing requested from the origin at `asked`: renews the description of an object if the listing
     /// agrees with it, and drops it otherwise. Sends no request.
     pub fn note_listing(&self, asked: Instant, listed: impl IntoIterator<Item = ListedObject>) {
+        if self.is_clustered() {
+            return self.note_listing_in_cluster(asked, listed);
+        }
+
+        let asked = tokio::time::Instant::from_std(asked);
         for object in listed {
             if let Some(replaced) = self.versions().compare(asked, &object) {
                 self.drop_pages(&replaced);
@@ -231,13 +260,13 @@ impl ReadThrough {
         }
     }
 
-    fn drop_pages(&self, known: &ObjectInfo) {
+    pub(crate) fn drop_pages(&self, known: &ObjectInfo) {
         if let Some(hash) = known.hash {
             drop_pages(self.cache(), hash, known.meta.size);
         }
     }
 
-    fn versions(&self) -> &Arc<ObjectInfoCache> {
+    pub(crate) fn versions(&self) -> &Arc<ObjectInfoCache> {
         &self.inner.fetcher.requests.versions
     }
 
@@ -331,9 +360,27 @@ impl ReadThrough {
         }
 
         let strict = consistency == Consistency::Strict;
+        match self.authority(path) {
+            Some(authority) => {
+                let known = self.ask_authority(authority, path, strict, wanted).await?;
+                Ok((known, Vec::new()))
+            }
+            None => self.ask_origin(path, strict, wanted).await,
+        }
+    }
+
+    /// Requests the description from the origin; with the same request, if nothing is known of the object, the bytes
+    /// that are wanted next.
+    pub(crate) async fn ask_origin(
+        &self,
+        path: &Path,
+        strict: bool,
+        wanted: Option<Range<u64>>,
+    ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
         // request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
+        let wanted = wanted.filter(|range| self.fetcher().is_home(path, range.start));
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
 
         // Filled if the request that is sent is this caller's.
@@ -342,7 +389,8 @@ impl ReadThrough {
             let fetcher = self.inner.fetcher.clone();
             let path = path.clone();
             let opened = opened.clone();
-            match opening {
+            let clustered = self.is_clustered().then(|| (self.clone(), path.clone()));
+            let question = match opening {
                 Some((range, in_use)) => async move {
                     let (known, pins) = fetcher.open(path, range, in_use).await?;
                     *opened.lock() = pins;
@@ -350,16 +398,33 @@ impl ReadThrough {
                 }
                 .boxed(),
                 None => async move { fetcher.requests.head(&path).await }.boxed(),
+            };
+            match clustered {
+                Some((store, path)) => async move { store.settle(&path, question.await).await }.boxed(),
+                None => question,
             }
         };
 
         let answer = self.versions().ask(path, strict, ask).await;
-        for replaced in self.versions().take_replaced() {
-            self.drop_pages(&replaced);
-        }
+        self.drop_replaced().await;
 
         let pins = std::mem::take(&mut *opened.lock());
         Ok((answer?, pins))
+    }
+
+    /// Drops the pages of versions that the origin has replaced. Peers that keep one are told, unless they were already.
+    pub(crate) async fn drop_replaced(&self) {
+        for replaced in self.versions().take_replaced() {
+            self.drop_pages(&replaced);
+            if replaced.holders.is_some() {
+                self.tell_holders(&replaced).await;
+            }
+        }
+    }
+
+    /// Returns the consistency required of the object.
+    pub(crate) fn consistency_of(&self, path: &Path) -> Consistency {
+        self.inner.consistency_of(path)
     }
 
     /// Reads like [`get_opts`](object_store::ObjectStore::get_opts), and returns the headers with which an origin that
@@ -430,7 +495,8 @@ impl ReadThrough {
     ) -> Result<GetResult> {
         let range = resolve_range(known, range)?;
         let inner = &self.inner;
-        let object = PagedObject { known: known.clone(), hash, layout: self.cache().layout() };
+        let layout = self.cache().layout();
+        let object = PagedObject { known: known.clone(), hash, layout, asked_as: None };
 
         let continuation = inner.read_ahead.note(hash, range);
         let mut reader =
@@ -580,10 +646,33 @@ fn answer(
 pub(crate) struct InvalidateOnDrop {
     store: ReadThrough,
     path: Path,
+    is_done: bool,
+}
+
+impl InvalidateOnDrop {
+    /// Invalidates now, and in a cluster ends when the other nodes have been told: before the write is acknowledged.
+    pub(crate) async fn finish(mut self) {
+        if self.store.is_clustered() {
+            self.store.invalidate_in_cluster(std::slice::from_ref(&self.path)).await;
+            self.is_done = true;
+        }
+    }
+
+    /// Leaves the invalidation to the caller.
+    pub(crate) fn disarm(mut self) {
+        self.is_done = true;
+    }
 }
 
 impl Drop for InvalidateOnDrop {
     fn drop(&mut self) {
-        self.store.invalidate(&self.path);
+        if self.is_done {
+            return;
+        }
+        if self.store.is_clustered() {
+            self.store.invalidate_later(vec![self.path.clone()]);
+        } else {
+            self.store.invalidate(&self.path);
+        }
     }
 }

@@ -8,9 +8,11 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use crate::{
     ByteRange, ByteSize, Error, Result,
     page_cache::{LongRead, ReadAheadGuard},
+    peers::PeerSource,
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
+        peer_requests::FetchRoute,
         pin::PinnedRange,
         request::whole,
     },
@@ -51,6 +53,8 @@ struct ReadAheadWindow {
 struct BypassRead {
     stream: BoxStream<'static, Result<Bytes>>,
     end: u64,
+    /// Set for the answer of a peer: another source continues it.
+    may_end_early: bool,
 }
 
 impl RangeReader {
@@ -226,19 +230,28 @@ impl RangeReader {
         }
     }
 
-    /// Reads the bytes that only the origin has, from the position on, past the cache; still of this version only.
+    /// Reads the bytes that this node does not have, from the position on, past the cache; still of this version only.
     async fn start_bypass(&mut self) -> Result<()> {
         let until = self.unpinned_end().min(self.position.saturating_add(self.bypass_len));
-        let range = self.fetcher.only_at_origin(&self.object, self.position..until);
+        let range = self.fetcher.absent(&self.object, self.position..until);
         if range.is_empty() {
             // They arrived meanwhile, or are in flight.
             tokio::task::yield_now().await;
             return Ok(());
         }
 
-        let Range { start, end } = range;
+        let Range { start, mut end } = range;
         self.bypass_len = self.bypass_len.saturating_mul(2);
         self.fetcher.counters.reads_passed_through.add(1);
+
+        if let Some(cluster) = &self.fetcher.cluster {
+            let FetchRoute { end: stripe_end, peers, .. } = cluster.route(&self.object, start);
+            end = end.min(stripe_end);
+            self.bypass = open_at_peers(&self.fetcher, &self.object, peers, start..end).await?;
+            if self.bypass.is_some() {
+                return Ok(());
+            }
+        }
 
         let requests = &self.fetcher.requests;
         let mut patience = requests.patience();
@@ -253,18 +266,24 @@ impl RangeReader {
         let counters = self.fetcher.counters.clone();
         let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        self.bypass = Some(BypassRead { stream: stream.boxed(), end });
+        self.bypass = Some(BypassRead { stream: stream.boxed(), end, may_end_early: false });
         Ok(())
     }
 
     /// Takes the next bytes of a read past the cache. Returns `false` if there is none.
     async fn advance_bypass(&mut self) -> Result<bool> {
-        let Some(BypassRead { stream, end }) = &mut self.bypass else { return Ok(false) };
+        let Some(BypassRead { stream, end, may_end_early }) = &mut self.bypass else { return Ok(false) };
         if self.position >= *end {
             self.bypass = None;
             return Ok(false);
         }
-        let Some(bytes) = stream.next().await else { return Err(self.ended_early()) };
+        let Some(bytes) = stream.next().await else {
+            if !*may_end_early {
+                return Err(self.ended_early());
+            }
+            self.bypass = None;
+            return Ok(false);
+        };
         self.ready.push_back(bytes?);
         Ok(true)
     }
@@ -287,4 +306,30 @@ impl RangeReader {
         });
         first.chain(rest).boxed()
     }
+}
+
+/// Begins to read a range past the cache from peers; `None` if none of them answers.
+async fn open_at_peers(
+    fetcher: &Arc<Fetcher>,
+    object: &PagedObject,
+    mut peers: Vec<PeerSource>,
+    range: Range<u64>,
+) -> Result<Option<BypassRead>> {
+    let Some(cluster) = &fetcher.cluster else { return Ok(None) };
+    let end = range.end;
+    let opened = cluster.open(object, &mut peers, object.align(range.clone())).await;
+    let Some(blocks) = opened.map_err(|_| fetcher.requests.changed(&object.known))? else {
+        return Ok(None);
+    };
+
+    let fetcher = fetcher.clone();
+    let known = object.known.clone();
+    let stream = blocks.into_bytes(range).map(move |bytes| match bytes {
+        Ok(bytes) => {
+            fetcher.counters.bytes_passed_through.add(bytes.len() as u64);
+            Ok(bytes)
+        }
+        Err(_) => Err(fetcher.requests.changed(&known)),
+    });
+    Ok(Some(BypassRead { stream: stream.boxed(), end, may_end_early: true }))
 }

@@ -147,7 +147,7 @@ impl RequestSender {
 
     /// Sends a GET, without retries. The caller checks the response against the options.
     pub(crate) async fn get(&self, path: &Path, options: &GetOptions) -> Result<GetResult> {
-        let send = || {
+        let send = |_| {
             self.counters.origin_gets.add(1);
             self.origin.store().get_opts(path, options.clone())
         };

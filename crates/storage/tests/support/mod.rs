@@ -42,6 +42,14 @@ pub enum Fault {
     Overrun(u64),
 }
 
+/// An answer to a GET.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub path: Path,
+    pub e_tag: Option<String>,
+    pub range: Range<u64>,
+}
+
 /// An origin in memory: counts, delays, and breaks.
 #[derive(Debug, Default)]
 pub struct Counting {
@@ -50,6 +58,8 @@ pub struct Counting {
     pub heads: AtomicU64,
     pub bytes: AtomicU64,
     pub ranges: Mutex<Vec<Range<u64>>>,
+    /// Each answer to a GET.
+    pub sent: Mutex<Vec<Sent>>,
     /// Faults of the next GETs, one each; later ones succeed.
     pub faults: Mutex<VecDeque<Fault>>,
     pub latency: Mutex<Duration>,
@@ -141,6 +151,11 @@ impl ObjectStore for Counting {
         let (meta, range, attributes) =
             (result.meta.clone(), result.range.clone(), result.attributes.clone());
         self.ranges.lock().push(range.clone());
+        self.sent.lock().push(Sent {
+            path: location.clone(),
+            e_tag: meta.e_tag.clone(),
+            range: range.clone(),
+        });
         let mut bytes = result.bytes().await?;
         match fault {
             Some(Fault::BreakAfter(count) | Fault::TruncateAfter(count)) => {

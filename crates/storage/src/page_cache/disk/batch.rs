@@ -21,8 +21,12 @@
 //! last one that was written to it belong to another generation or have a smaller sequence, so they are not mistaken
 //! for its continuation.
 
-use super::{aligned::SECTOR, checksum, segment::LogGeometry};
-use crate::{ByteReader, object::ObjectHash, page_cache::PageKey};
+use super::{aligned::SECTOR, segment::LogGeometry};
+use crate::{
+    ByteReader,
+    object::ObjectHash,
+    page_cache::{PageKey, checksum},
+};
 
 const MAGIC: [u8; 8] = *b"page-log";
 const VERSION: u32 = 2;

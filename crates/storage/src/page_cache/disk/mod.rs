@@ -17,7 +17,6 @@
 
 mod aligned;
 mod batch;
-mod checksum;
 mod index;
 mod io;
 mod queue;

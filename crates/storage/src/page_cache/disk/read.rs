@@ -13,13 +13,12 @@ use smallvec::SmallVec;
 use super::{
     DiskTierInner,
     aligned::AlignedBuffer,
-    checksum,
     index::DiskPiece,
     io::read_exact,
     segment::{LogSegment, SegmentReadGuard},
     uring::{ReadRing, SegmentRange},
 };
-use crate::page_cache::PageKey;
+use crate::page_cache::{PageKey, checksum};
 
 /// The part of one piece to read.
 #[derive(Debug)]

@@ -20,13 +20,13 @@ use super::{
     DiskTierInner, DiskTierPhase, DropReason,
     aligned::{AlignedBuffer, SECTOR},
     batch::{self, BatchEntry, BatchHeader, BatchPosition},
-    checksum,
     index::{DiskPiece, LiveDiskPiece},
     io::{is_out_of_space, read_exact, write_all},
     queue::QueuedWrite,
     recover::LogTail,
     sync::SegmentSyncer,
 };
+use crate::page_cache::checksum;
 
 /// Approximate bytes of a batch: the last piece may exceed it.
 const BATCH_BYTES: u64 = 4 << 20;

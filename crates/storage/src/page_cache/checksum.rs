@@ -5,7 +5,7 @@ use twox_hash::XxHash3_64;
 use crate::page_cache::PageKey;
 
 /// Computes the checksum of one block of a page.
-pub(super) fn of_block(key: &PageKey, block: u32, bytes: &[u8]) -> u64 {
+pub(crate) fn of_block(key: &PageKey, block: u32, bytes: &[u8]) -> u64 {
     let mut identity = [0; 24];
     identity[..16].copy_from_slice(&key.object.0.to_le_bytes());
     identity[16..20].copy_from_slice(&key.page.to_le_bytes());
@@ -15,12 +15,12 @@ pub(super) fn of_block(key: &PageKey, block: u32, bytes: &[u8]) -> u64 {
 }
 
 /// Computes the checksums of consecutive blocks that begin with block `first`.
-pub(super) fn of_blocks(key: &PageKey, first: u32, bytes: &[u8], block_size: usize) -> Box<[u64]> {
+pub(crate) fn of_blocks(key: &PageKey, first: u32, bytes: &[u8], block_size: usize) -> Box<[u64]> {
     (first..).zip(bytes.chunks(block_size)).map(|(block, bytes)| of_block(key, block, bytes)).collect()
 }
 
 /// Returns whether `bytes` are the blocks from `first` on that `expected` was computed from.
-pub(super) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize, expected: &[u64]) -> bool {
+pub(crate) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize, expected: &[u64]) -> bool {
     let blocks = bytes.chunks(block_size);
 
     blocks.len() == expected.len()
@@ -30,7 +30,7 @@ pub(super) fn verify(key: &PageKey, first: u32, bytes: &[u8], block_size: usize,
 }
 
 /// Computes the checksum of a batch header.
-pub(super) fn of_header(bytes: &[u8]) -> u64 {
+pub(crate) fn of_header(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 

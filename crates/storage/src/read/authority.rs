@@ -1,0 +1,229 @@
+//! Versions in a cluster: one node per path, its authority, knows the current version, and is told of writes.
+//!
+//! Other nodes ask the authority, and keep its answer for as long as the rule allows, from the moment at which the
+//! authority asked the origin. The authority remembers who keeps an answer, and tells them before it shows another
+//! version to anyone: while all nodes have one view, reads through any of them never go back in time.
+//!
+//! ```text
+//!   write ─▶ origin ─▶ authority ─▶ peers that keep the old version ─▶ authority forgets it ─▶ acknowledged
+//! ```
+
+use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant as StdInstant};
+
+use async_recursion::async_recursion as boxed;
+use futures::{FutureExt, future::join_all};
+use object_store::path::Path;
+use tokio::{runtime::Handle, time::Instant};
+
+use crate::{
+    Consistency, Error, ReadThrough, Result,
+    origin::trace::traced,
+    peers::{ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerError, PeerId},
+    read::peer_requests::PeerRequests,
+    versions::{ListedObject, ObjectInfo},
+};
+
+impl ReadThrough {
+    fn cluster(&self) -> Option<&PeerRequests> {
+        self.fetcher().cluster.as_ref()
+    }
+
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.cluster().is_some()
+    }
+
+    /// Returns the authority of a path; `None` if this node is.
+    pub(crate) fn authority(&self, path: &Path) -> Option<PeerId> {
+        self.cluster()?.authority(path)
+    }
+
+    /// Returns the description that the authority gives, or the origin if the authority gives none.
+    pub(crate) async fn ask_authority(
+        &self,
+        authority: PeerId,
+        path: &Path,
+        strict: bool,
+        wanted: Option<Range<u64>>,
+    ) -> Result<Arc<ObjectInfo>> {
+        let ask = || {
+            let store = self.clone();
+            let authority = authority.clone();
+            let wanted = wanted.clone();
+            let request = DescribeRequest { path: path.to_string(), is_strict: strict, wanted };
+            let path = path.clone();
+            async move { store.described_by(&authority, path, request).await }.boxed()
+        };
+        let answer = self.versions().ask_peer(path, strict, ask).await;
+        self.drop_replaced().await;
+        answer
+    }
+
+    async fn described_by(
+        &self,
+        authority: &PeerId,
+        path: Path,
+        request: DescribeRequest,
+    ) -> Result<ObjectInfo> {
+        let Some(cluster) = self.cluster() else { return self.fetcher().requests.head(&path).await };
+        self.fetcher().counters.peer_lookups.add(1);
+        let asked = Instant::now();
+        let in_use = self.versions().in_use.begin(&path);
+
+        let known = match cluster.describe(authority, request).await {
+            Ok(described) => ObjectInfo::of_peer(self.origin(), path.clone(), described, asked, in_use),
+            Err(PeerError::NotFound) => return Err(Error::NotFound { path: path.to_string() }),
+            Err(_) => None,
+        };
+        let known = match known {
+            Some(known) => known,
+            None => self.fetcher().requests.head(&path).await?,
+        };
+        Ok(known.with_holders())
+    }
+
+    /// Describes an object to a peer, as its authority, whatever the view of this node: the origin is asked, and no
+    /// other peer.
+    #[boxed]
+    pub async fn describe_for_peer(
+        &self,
+        peer: &PeerId,
+        request: DescribeRequest,
+    ) -> Result<DescribedObject, PeerError> {
+        let path =
+            Path::parse(&request.path).map_err(|error| PeerError::Failed { reason: error.to_string() })?;
+        let rule = self.consistency_of(&path);
+        let fresh = if request.is_strict { None } else { self.versions().fresh(&path, rule) };
+
+        let known = match fresh {
+            Some(known) => known,
+            None => {
+                let strict = request.is_strict || rule == Consistency::Strict;
+                let answer = self.ask_origin(&path, strict, request.wanted).await;
+                let (known, _fetched) = answer.map_err(|error| match error {
+                    Error::NotFound { .. } => PeerError::NotFound,
+                    _ => PeerError::Declined,
+                })?;
+                known
+            }
+        };
+
+        let may_keep = rule != Consistency::Strict && self.versions().add_holder(&known, peer);
+        Ok(known.to_peer(may_keep))
+    }
+
+    /// Tells the peers that keep an earlier version of an object, before the answer of the origin is shown to anyone.
+    pub(crate) async fn settle(&self, path: &Path, answer: Result<ObjectInfo>) -> Result<ObjectInfo> {
+        let before = self.versions().peek(path);
+        let is_replaced = match (&answer, &before) {
+            (Ok(known), Some(before)) => !known.is_version_of(before),
+            (Err(Error::NotFound { .. }), Some(_)) => true,
+            _ => false,
+        };
+        if let Some(before) = before.filter(|_| is_replaced) {
+            self.tell_holders(&before).await;
+        }
+        answer.map(ObjectInfo::with_holders)
+    }
+
+    /// Tells the peers that keep a description to forget it. It ends if they do not answer in time.
+    pub(crate) async fn tell_holders(&self, known: &ObjectInfo) {
+        let Some(holders) = known.holders.clone() else { return };
+        let store = self.clone();
+        let path = known.path.to_string();
+
+        // In a task of its own: nothing may be shown until it has ended, even if this caller is gone.
+        let telling = tokio::spawn(traced(async move {
+            let Some(cluster) = store.cluster() else { return };
+            let tell = |peers: Vec<PeerId>| async move {
+                let change = PathsChanged { paths: vec![path], to: ChangeAudience::Holder };
+                join_all(peers.iter().map(|peer| cluster.tell(peer, change.clone()))).await;
+            };
+            holders.close(tell).await;
+        }));
+        if let Err(error) = telling.await {
+            tracing::warn!(%error, "peers not told of a change");
+        }
+    }
+
+    /// Drops everything known and cached of objects that were written, here and in the cluster: at their authorities,
+    /// and at the nodes that keep their answers. Call it after the origin has answered, and acknowledge the write
+    /// afterwards. A node that does not answer in time may show the former version for as long as the rules allow.
+    #[boxed]
+    pub async fn invalidate_in_cluster(&self, paths: &[Path]) {
+        let Some(cluster) = self.cluster() else {
+            return paths.iter().for_each(|path| self.invalidate(path));
+        };
+
+        let mut by_authority: HashMap<PeerId, Vec<String>> = HashMap::new();
+        for path in paths {
+            if let Some(peer) = cluster.authority(path) {
+                by_authority.entry(peer).or_default().push(path.to_string());
+            }
+        }
+
+        let told = by_authority.into_iter().map(|(peer, paths)| {
+            let change = PathsChanged { paths, to: ChangeAudience::Authority };
+            async move { cluster.tell(&peer, change).await }
+        });
+        join_all(told).await;
+        join_all(paths.iter().map(|path| self.replace(path))).await;
+    }
+
+    /// Applies the news of a peer that objects were replaced.
+    #[boxed]
+    pub async fn note_changed(&self, change: PathsChanged) {
+        let paths: Vec<Path> = change.paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
+        match change.to {
+            ChangeAudience::Authority => drop(join_all(paths.iter().map(|path| self.replace(path))).await),
+            ChangeAudience::Holder => paths.iter().for_each(|path| self.invalidate(path)),
+        }
+    }
+
+    /// Invalidates an object after the peers that keep its description were told.
+    async fn replace(&self, path: &Path) {
+        // Lookups that began before the write are not remembered from here on; later ones see what was written.
+        match self.versions().begin_epoch(path) {
+            Some(known) => {
+                self.tell_holders(&known).await;
+                if self.versions().forget_told(&known) {
+                    self.versions().in_use.end(path);
+                    self.drop_pages(&known);
+                }
+            }
+            None => self.versions().in_use.end(path),
+        }
+        self.forget_object_versions(|key| key == path.as_ref());
+    }
+
+    /// Applies a listing in a cluster. Only the authority renews what it knows, since peers keep its answers no longer
+    /// than it does; it is told of replaced objects.
+    pub(crate) fn note_listing_in_cluster(
+        &self,
+        asked: StdInstant,
+        listed: impl IntoIterator<Item = ListedObject>,
+    ) {
+        let mut replaced = Vec::new();
+        for object in listed {
+            if !self.knows(&object.path) {
+                continue;
+            }
+            let Ok(path) = Path::parse(&object.path) else { continue };
+            let may_renew = self.authority(&path).is_none();
+            if self.versions().renew(Instant::from_std(asked), &object, may_renew).is_some() {
+                replaced.push(path);
+            }
+        }
+        if !replaced.is_empty() {
+            self.invalidate_later(replaced);
+        }
+    }
+
+    /// Invalidates objects in the cluster, in a task of its own.
+    pub(crate) fn invalidate_later(&self, paths: Vec<Path>) {
+        let store = self.clone();
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { store.invalidate_in_cluster(&paths).await })),
+            Err(_) => paths.iter().for_each(|path| self.invalidate(path)),
+        }
+    }
+}

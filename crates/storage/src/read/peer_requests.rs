@@ -1,0 +1,314 @@
+//! Requests to peers: the next source in order, hedged if it is slow, each block checked before it counts.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use object_store::path::Path;
+
+use crate::{
+    page_cache::checksum,
+    peers::{
+        ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+        PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
+    },
+    read::{hedge::HedgePolicy, paged::PagedObject},
+    stats::ReadCounters,
+};
+
+/// Quantile of the latencies of peers after which the next one is asked too.
+const HEDGE_QUANTILE: f64 = 0.95;
+
+/// A sender of requests to peers.
+#[derive(Debug)]
+pub(crate) struct PeerRequests {
+    peers: Arc<dyn Peers>,
+    deadlines: PeerDeadlines,
+    /// Its latencies are those of peers only.
+    hedge: HedgePolicy,
+    counters: Arc<ReadCounters>,
+}
+
+/// The sources of a fetch, and whether this node keeps what it brings.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchRoute {
+    /// End of the bytes for which it holds, as an offset in the object.
+    pub(crate) end: u64,
+    pub(crate) is_home: bool,
+    /// To be asked in order, before the origin.
+    pub(crate) peers: Vec<PeerSource>,
+}
+
+/// A miss at a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerMiss {
+    /// The origin has another version by now.
+    Changed,
+    /// The next source is to be asked.
+    Unavailable,
+}
+
+impl FetchRoute {
+    /// Returns the route of a node without peers.
+    pub(crate) fn to_origin() -> Self {
+        Self { end: u64::MAX, is_home: true, peers: Vec::new() }
+    }
+
+    /// Returns the same route without its peers.
+    pub(crate) fn without_peers(self) -> Self {
+        Self { peers: Vec::new(), ..self }
+    }
+
+    /// Returns the highest role in which it asks a peer; `None` if it asks only the origin.
+    pub(crate) fn reach(&self) -> Option<PeerRole> {
+        self.peers.iter().map(|source| source.role).max()
+    }
+}
+
+impl PeerRequests {
+    pub(crate) fn new(peers: Arc<dyn Peers>, counters: Arc<ReadCounters>) -> Self {
+        let deadlines = peers.deadlines();
+        Self { peers, deadlines, hedge: HedgePolicy::new(Some(HEDGE_QUANTILE)), counters }
+    }
+
+    /// Returns the sources of the stripe that has the byte at `offset`.
+    pub(crate) fn stripe(&self, path: &Path, offset: u64) -> StripeSources {
+        self.peers.stripe(path, offset)
+    }
+
+    /// Returns the route to the bytes from `offset` on. A request of a peer is passed on in lower roles only.
+    pub(crate) fn route(&self, object: &PagedObject, offset: u64) -> FetchRoute {
+        let StripeSources { end, is_home, mut peers } = self.stripe(&object.known.path, offset);
+        if let Some(asked_as) = object.asked_as {
+            peers.retain(|source| source.role < asked_as);
+        }
+
+        // A page must not be divided, and a fetch must bring something.
+        let end = end.max(offset + 1).checked_next_multiple_of(object.layout.page);
+        FetchRoute { end: end.unwrap_or(u64::MAX), is_home, peers }
+    }
+
+    /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes those that
+    /// failed; returns `None` if no peer is left.
+    ///
+    /// Fails if the origin has another version by now.
+    pub(crate) async fn open(
+        &self,
+        object: &PagedObject,
+        peers: &mut Vec<PeerSource>,
+        range: Range<u64>,
+    ) -> Result<Option<PeerStream>, PeerMiss> {
+        while !peers.is_empty() {
+            let asked = AtomicUsize::new(0);
+            let ask = |attempt: usize, source| {
+                asked.fetch_max(attempt + 1, Ordering::Relaxed);
+                self.ask(object, source, range.clone())
+            };
+            let answer = match peers.as_slice() {
+                [first, second, ..] => {
+                    let hedged = |attempt| ask(attempt, if attempt == 0 { first } else { second });
+                    self.hedge.run(&self.counters.hedges, hedged).await
+                }
+                [only] => ask(0, only).await,
+                [] => break,
+            };
+
+            match answer {
+                Ok(stream) => return Ok(Some(stream)),
+                Err(PeerMiss::Changed) => return Err(PeerMiss::Changed),
+                Err(PeerMiss::Unavailable) => drop(peers.drain(..asked.into_inner())),
+            }
+        }
+
+        Ok(None)
+    }
+
+    /// Returns the authority of a path; `None` if this node is.
+    pub(crate) fn authority(&self, path: &Path) -> Option<PeerId> {
+        self.peers.authority(path)
+    }
+
+    /// Asks the authority of an object for its description.
+    pub(crate) async fn describe(
+        &self,
+        authority: &PeerId,
+        request: DescribeRequest,
+    ) -> Result<DescribedObject, PeerError> {
+        self.call(authority, self.deadlines.describe, self.peers.describe(authority, request)).await
+    }
+
+    /// Tells a peer that objects were replaced. A failure is logged: the peer may show what it knows for as long as the
+    /// rules allow.
+    pub(crate) async fn tell(&self, peer: &PeerId, change: PathsChanged) {
+        let deadline = match change.to {
+            ChangeAudience::Authority => self.deadlines.tell,
+            ChangeAudience::Holder => self.deadlines.tell / 3,
+        };
+        if let Err(error) = self.call(peer, deadline, self.peers.tell(peer, change)).await {
+            tracing::warn!(%peer, %error, "peer not told of replaced objects: it may show the former ones for a while");
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        peer: &PeerId,
+        deadline: Duration,
+        call: impl Future<Output = Result<T, PeerError>>,
+    ) -> Result<T, PeerError> {
+        let sent = Instant::now();
+        let fault = match tokio::time::timeout(deadline, call).await {
+            Ok(Err(PeerError::Failed { reason })) => PeerFault::Failed { reason },
+            Ok(answer) => return answer,
+            Err(_) => PeerFault::Late(deadline),
+        };
+
+        let reason = fault.to_string();
+        self.peers.suspect(peer, sent, fault);
+        Err(PeerError::Failed { reason })
+    }
+
+    /// Asks one peer, and waits for the first block.
+    async fn ask(
+        &self,
+        object: &PagedObject,
+        source: &PeerSource,
+        range: Range<u64>,
+    ) -> Result<PeerStream, PeerMiss> {
+        self.counters.peer_reads.add(1);
+        match source.role {
+            PeerRole::Donor => self.counters.donor_reads.add(1),
+            PeerRole::Deputy => self.counters.deputy_reads.add(1),
+            PeerRole::Home => {}
+        }
+
+        let meta = &object.known.meta;
+        let read = PeerRead {
+            path: object.known.path.to_string(),
+            size: meta.size,
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+            range: range.clone(),
+            role: source.role,
+        };
+        let mut stream = PeerStream {
+            peers: self.peers.clone(),
+            peer: source.peer.clone(),
+            sent: Instant::now(),
+            deadline: match source.role {
+                PeerRole::Donor => self.deadlines.donor,
+                PeerRole::Home | PeerRole::Deputy => self.deadlines.block,
+            },
+            object: object.clone(),
+            position: range.start,
+            first: None,
+            blocks: futures::stream::empty().boxed(),
+        };
+
+        let opening = async {
+            let mut blocks = self.peers.read(&source.peer, read).await?;
+            Ok((blocks.next().await, blocks))
+        };
+        let first = match tokio::time::timeout(stream.deadline, opening).await {
+            Ok(Ok((first, blocks))) => {
+                stream.blocks = blocks;
+                stream.accept(first)?
+            }
+            Ok(Err(error)) => return Err(stream.refused(error)),
+            Err(_) => return Err(stream.suspect(PeerFault::Late(stream.deadline))),
+        };
+
+        stream.first = Some(first);
+        Ok(stream)
+    }
+}
+
+/// The answer of a peer: blocks that passed their checks.
+pub(crate) struct PeerStream {
+    peers: Arc<dyn Peers>,
+    pub(crate) peer: PeerId,
+    sent: Instant,
+    deadline: Duration,
+    object: PagedObject,
+    /// Offset in the object of the next block to be received.
+    position: u64,
+    /// A block that was received and not handed out.
+    first: Option<Bytes>,
+    blocks: PeerBlocks,
+}
+
+impl PeerStream {
+    /// Returns the next block.
+    pub(crate) async fn next(&mut self) -> Result<Bytes, PeerMiss> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        match tokio::time::timeout(self.deadline, self.blocks.next()).await {
+            Ok(block) => self.accept(block),
+            Err(_) => Err(self.suspect(PeerFault::Late(self.deadline))),
+        }
+    }
+
+    /// Checks the block at the position, and moves past it.
+    fn accept(&mut self, block: Option<Result<PeerBlock, PeerError>>) -> Result<Bytes, PeerMiss> {
+        let PeerBlock { bytes, checksum } = match block {
+            Some(Ok(block)) => block,
+            Some(Err(error)) => return Err(self.refused(error)),
+            None => return Err(self.suspect(PeerFault::Short)),
+        };
+        let object = &self.object;
+        let is_right = bytes.len() == object.block_len(self.position) && {
+            let (key, block) = object.block_at(self.position);
+            checksum == checksum::of_block(&key, block, &bytes)
+        };
+        if !is_right {
+            return Err(self.suspect(PeerFault::WrongBytes));
+        }
+
+        self.position += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn refused(&self, error: PeerError) -> PeerMiss {
+        match error {
+            PeerError::Changed => PeerMiss::Changed,
+            PeerError::Declined | PeerError::NotFound => PeerMiss::Unavailable,
+            PeerError::Failed { reason } => self.suspect(PeerFault::Failed { reason }),
+        }
+    }
+
+    fn suspect(&self, fault: PeerFault) -> PeerMiss {
+        tracing::debug!(peer = %self.peer, %fault, "read from peer failed");
+        self.peers.suspect(&self.peer, self.sent, fault);
+        PeerMiss::Unavailable
+    }
+
+    /// Returns the bytes of a range that begins in the first block. The stream ends early if the peer fails.
+    pub(crate) fn into_bytes(self, range: Range<u64>) -> impl Stream<Item = Result<Bytes, PeerMiss>> + Send {
+        let start = self.position - self.first.as_ref().map_or(0, Bytes::len) as u64;
+        futures::stream::unfold((self, start, range), |(mut stream, offset, wanted)| async move {
+            if offset >= wanted.end {
+                return None;
+            }
+            let block = match stream.next().await {
+                Ok(block) => block,
+                Err(PeerMiss::Unavailable) => return None,
+                Err(PeerMiss::Changed) => {
+                    let end = wanted.end;
+                    return Some((Err(PeerMiss::Changed), (stream, end, wanted)));
+                }
+            };
+
+            let end = offset + block.len() as u64;
+            let from = wanted.start.clamp(offset, end) - offset;
+            let to = wanted.end.clamp(offset, end) - offset;
+            Some((Ok(block.slice(from as usize..to as usize)), (stream, end, wanted)))
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Answers to peers: blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
+
+use std::sync::Arc;
+
+use async_recursion::async_recursion as boxed;
+use bytes::{Bytes, BytesMut};
+use chrono::{DateTime, Utc};
+use futures::StreamExt;
+use object_store::{Attributes, ObjectMeta, path::Path};
+
+use crate::{
+    ByteRange, Error, ReadThrough,
+    page_cache::{PagePiece, checksum},
+    peers::{PeerBlock, PeerBlocks, PeerError, PeerRead, PeerRole},
+    read::{fetch::Fetcher, paged::PagedObject, reader::RangeReader},
+    versions::ObjectInfo,
+};
+
+impl ReadThrough {
+    /// Reads blocks of one version for a peer. What is missing is fetched as the role of this node allows, and kept if
+    /// it is home of the blocks.
+    ///
+    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails: the peer
+    /// asks the origin itself, and gets its error.
+    #[boxed]
+    pub async fn read_for_peer(&self, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+        let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
+        let object = self.object_of_peer(&read).ok_or_else(|| refused("no version that could be cached"))?;
+        let range = ByteRange::new(read.range.start, read.range.end).filter(|range| {
+            let is_aligned = object.align(read.range.clone()) == read.range;
+            is_aligned && !range.is_empty() && range.end() <= object.size()
+        });
+        let range = range.ok_or_else(|| refused("not a range of whole blocks"))?;
+
+        let fetcher = self.fetcher().clone();
+        let source = if read.role == PeerRole::Donor {
+            BlockSource::Cached(fetcher.clone())
+        } else {
+            let read_ahead = self.read_options().read_ahead;
+            let reader = RangeReader::new(fetcher.clone(), object.clone(), range, read_ahead);
+            BlockSource::Reader(Box::new(reader))
+        };
+
+        let counters = fetcher.counters.clone();
+        let mut blocks = BlockCutter { source, object, position: range.start(), rest: Bytes::new() };
+        let first = blocks.next().await?;
+        let end = range.end();
+
+        let stream = futures::stream::unfold((Some(first), blocks), move |(first, mut blocks)| async move {
+            let block = match first {
+                Some(first) => Ok(first),
+                None if blocks.position >= end => return None,
+                None => blocks.next().await,
+            };
+            // Nothing follows an error.
+            if block.is_err() {
+                blocks.position = end;
+            }
+            Some((block, (None, blocks)))
+        });
+        let counted = stream.inspect(move |block| {
+            let bytes = block.as_ref().map_or(0, |block| block.bytes.len());
+            counters.bytes_to_peers.add(bytes as u64);
+        });
+        Ok(counted.boxed())
+    }
+
+    /// Returns the version that a peer asks for. `None` if it could not be cached, and so was not to be asked for.
+    fn object_of_peer(&self, read: &PeerRead) -> Option<PagedObject> {
+        let path = Path::parse(&read.path).ok()?;
+        let meta = ObjectMeta {
+            location: path.clone(),
+            last_modified: DateTime::<Utc>::UNIX_EPOCH,
+            size: read.size,
+            e_tag: read.e_tag.clone(),
+            version: read.version.clone(),
+        };
+
+        let in_use = self.versions().in_use.begin(&path);
+        let known = ObjectInfo::new(self.origin(), path, meta, Attributes::new(), in_use);
+        let hash = known.hash?;
+        let layout = self.cache().layout();
+        Some(PagedObject { known: Arc::new(known), hash, layout, asked_as: Some(read.role) })
+    }
+}
+
+/// The bytes of a served range, in chunks of any length.
+enum BlockSource {
+    Reader(Box<RangeReader>),
+    /// Memory and disk only.
+    Cached(Arc<Fetcher>),
+}
+
+/// Cuts the bytes of a range into blocks.
+struct BlockCutter {
+    source: BlockSource,
+    object: PagedObject,
+    /// Offset in the object of the next block.
+    position: u64,
+    /// Bytes from the position on.
+    rest: Bytes,
+}
+
+impl BlockCutter {
+    async fn next(&mut self) -> Result<PeerBlock, PeerError> {
+        let len = self.object.block_len(self.position);
+        if self.rest.len() < len {
+            self.gather(len).await?;
+        }
+
+        let bytes = self.rest.split_to(len);
+        let (key, block) = self.object.block_at(self.position);
+        let checksum = checksum::of_block(&key, block, &bytes);
+        self.position += len as u64;
+        Ok(PeerBlock { bytes, checksum })
+    }
+
+    /// Takes chunks until `len` bytes are there. A chunk that has them all is not copied.
+    async fn gather(&mut self, len: usize) -> Result<(), PeerError> {
+        if self.rest.is_empty() {
+            self.rest = self.chunk(self.position).await?;
+        }
+        if self.rest.len() >= len {
+            return Ok(());
+        }
+
+        let mut block = BytesMut::with_capacity(len);
+        block.extend_from_slice(&self.rest);
+        while block.len() < len {
+            let chunk = self.chunk(self.position + block.len() as u64).await?;
+            block.extend_from_slice(&chunk);
+        }
+        self.rest = block.freeze();
+        Ok(())
+    }
+
+    /// Returns the next chunk, from `offset` on.
+    async fn chunk(&mut self, offset: u64) -> Result<Bytes, PeerError> {
+        match &mut self.source {
+            BlockSource::Reader(reader) => match reader.next().await {
+                Ok(Some(chunk)) => Ok(chunk),
+                Err(Error::Changed { .. }) => Err(PeerError::Changed),
+                Ok(None) | Err(_) => Err(PeerError::Declined),
+            },
+            BlockSource::Cached(fetcher) => {
+                cached(fetcher, &self.object, offset).await.ok_or(PeerError::Declined)
+            }
+        }
+    }
+}
+
+/// Returns the bytes of one page from `offset` on that are in memory or on disk; `None` if the first is not.
+async fn cached(fetcher: &Fetcher, object: &PagedObject, offset: u64) -> Option<Bytes> {
+    let Fetcher { cache, counters, .. } = fetcher;
+    let (page, part) = object.parts(offset..object.size()).next()?;
+    let key = object.key(page);
+    if let Some(bytes) = cache.read_memory(&key, part.start, part.end) {
+        counters.bytes_memory.add(bytes.len() as u64);
+        return Some(bytes);
+    }
+
+    let first = object.layout.block_of(part.start);
+    let end = cache.disk_blocks(&key).run_end(first);
+    let len = (end as usize * object.layout.block as usize).min(part.end).checked_sub(part.start)?;
+    if len == 0 {
+        return None;
+    }
+    let charge = cache.reserve(len as u64)?;
+    let bytes = cache.read_disk(&key, first..end, len).await?;
+    counters.bytes_disk.add(len as u64);
+    Some(PagePiece::new(part.start, bytes, charge, object.known.in_use.clone()).whole())
+}

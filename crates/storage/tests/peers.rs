@@ -1,0 +1,380 @@
+//! Nodes that read from each other: each page comes from the origin once, and no fault of a peer reaches a reader.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod cluster;
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::{AnswerFault, Asked, Cluster, id, in_a_minute};
+use futures::{StreamExt, future::join_all};
+use object_store::{ObjectStoreExt, path::Path};
+use stylobate_storage::{ByteSize, CacheOptions, Consistency, PeerError, PeerFault, PeerRead, PeerRole};
+use support::{eventually::eventually, noise};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const STRIPE: u64 = 1 << 20;
+const BLOCK: usize = 64 * KIB;
+
+fn memory(bytes: ByteSize) -> CacheOptions {
+    CacheOptions::new(bytes).with_page_size(ByteSize::kib(64))
+}
+
+async fn three() -> Cluster {
+    Cluster::start([(); 3].map(|()| memory(ByteSize::mib(64))), STRIPE, Consistency::DEFAULT).await
+}
+
+/// An object of one stripe, and the nodes in the order of their ranks for it.
+struct OneStripe {
+    path: Path,
+    data: Bytes,
+    home: usize,
+    deputy: usize,
+    other: usize,
+}
+
+impl OneStripe {
+    /// Puts the object, and makes its version known to the node that has no role for it.
+    async fn put(cluster: &Cluster) -> Self {
+        let data = noise(MIB, 1);
+        let path = cluster.put("stripe", data.clone()).await;
+        let home = cluster.network.home(&path, 0);
+        let this = Self { path, data, home, deputy: (home + 1) % 3, other: (home + 2) % 3 };
+        cluster.nodes[this.other].store.head(&this.path).await.unwrap();
+        this
+    }
+
+    async fn check(&self, cluster: &Cluster) {
+        assert!(cluster.read(self.other, &self.path).await.unwrap() == self.data);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_page_comes_from_the_origin_once_per_cluster() {
+    let cluster = three().await;
+    let data = noise(5 * MIB + 12_345, 1);
+    let path = cluster.put("object", data.clone()).await;
+    for node in [0, 1, 2, 0] {
+        assert!(cluster.read(node, &path).await.unwrap() == data, "{node}");
+    }
+    assert_eq!(cluster.origin.bytes(), data.len() as u64);
+    cluster.check_sent_once();
+
+    let stats = [0, 1, 2].map(|node: usize| cluster.nodes[node].store.stats());
+    assert!(stats.iter().all(|stats| stats.bytes_peer > 0 && stats.bytes_to_peers > 0));
+    assert_eq!(cluster.network.take_suspects(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_of_a_cold_object_through_all_nodes_cost_one_object() {
+    let cluster = three().await;
+    let data = noise(8 * MIB, 2);
+    let path = cluster.put("object", data.clone()).await;
+    *cluster.origin.latency.lock() = Duration::from_millis(20);
+    let readers = (0..12).map(|reader| {
+        let store = cluster.nodes[reader % 3].store.clone();
+        let path = path.clone();
+        let data = data.clone();
+        tokio::spawn(async move { assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data) })
+    });
+    for read in join_all(readers).await {
+        read.unwrap();
+    }
+    assert_eq!(cluster.origin.bytes(), data.len() as u64);
+}
+
+#[tokio::test]
+async fn the_rest_of_an_answer_that_breaks_off_comes_from_the_deputy() {
+    let cluster = three().await;
+    let object = OneStripe::put(&cluster).await;
+    cluster.network.spoil([AnswerFault::Break(3)]);
+    object.check(&cluster).await;
+
+    let OneStripe { home, deputy, other, .. } = object;
+    let asked = [
+        Asked { from: other, to: home, role: PeerRole::Home },
+        Asked { from: other, to: deputy, role: PeerRole::Deputy },
+        Asked { from: deputy, to: home, role: PeerRole::Home },
+    ];
+    assert_eq!(cluster.network.take_asked(), asked);
+    let fault = PeerFault::Failed { reason: "connection reset".to_owned() };
+    assert_eq!(cluster.network.take_suspects(), [(other, home, fault)]);
+    assert_eq!(cluster.origin.bytes(), object.data.len() as u64);
+}
+
+#[tokio::test]
+async fn a_home_that_is_down_costs_no_second_fetch() {
+    let cluster = three().await;
+    let object = OneStripe::put(&cluster).await;
+    cluster.network.set_store(object.home, None);
+    object.check(&cluster).await;
+    assert_eq!(cluster.origin.bytes(), object.data.len() as u64, "by the deputy");
+    assert_eq!(cluster.nodes[object.other].store.stats().bytes_origin, 0);
+}
+
+#[tokio::test]
+async fn a_node_whose_peers_are_all_down_reads_from_the_origin() {
+    let cluster = three().await;
+    let data = noise(5 * MIB, 3);
+    let path = cluster.put("object", data.clone()).await;
+    cluster.network.set_store(1, None);
+    cluster.network.set_store(2, None);
+    for _ in 0..2 {
+        assert!(cluster.read(0, &path).await.unwrap() == data);
+    }
+    assert_eq!(cluster.origin.bytes(), data.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_short_or_late_answer_is_a_miss_and_makes_the_peer_suspect() {
+    let late = PeerFault::Late(Duration::from_secs(5));
+    for (fault, suspected) in [
+        (AnswerFault::Flip(0), PeerFault::WrongBytes),
+        (AnswerFault::Flip(5), PeerFault::WrongBytes),
+        (AnswerFault::Shrink(2), PeerFault::WrongBytes),
+        (AnswerFault::Repeat(1), PeerFault::WrongBytes),
+        (AnswerFault::End(0), PeerFault::Short),
+        (AnswerFault::End(15), PeerFault::Short),
+        (AnswerFault::Stall(0), late.clone()),
+        (AnswerFault::Stall(4), late),
+    ] {
+        let cluster = three().await;
+        let object = OneStripe::put(&cluster).await;
+        cluster.network.spoil([fault]);
+        object.check(&cluster).await;
+        let suspects = cluster.network.take_suspects();
+        assert_eq!(suspects, [(object.other, object.home, suspected)], "{fault:?}");
+        assert_eq!(cluster.origin.bytes(), object.data.len() as u64, "{fault:?}");
+
+        // The next read is one of what was kept.
+        object.check(&cluster).await;
+        assert_eq!(cluster.origin.bytes(), object.data.len() as u64, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_are_right_if_all_peers_answer_wrong() {
+    for fault in [AnswerFault::Flip(1), AnswerFault::Shrink(0), AnswerFault::Repeat(3), AnswerFault::End(2)] {
+        let cluster = three().await;
+        let object = OneStripe::put(&cluster).await;
+        cluster.network.spoil([fault; 20]);
+        object.check(&cluster).await;
+        object.check(&cluster).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_home_is_overtaken_by_its_deputy() {
+    let cluster = three().await;
+    for number in 0..200 {
+        let path = cluster.put(&format!("warm/{number}"), noise(BLOCK, number)).await;
+        cluster.read(0, &path).await.unwrap();
+    }
+
+    let is_of_one = |path: &Path| cluster.network.home(path, 0) == 1;
+    let path = (0..).map(|number| Path::from(format!("slow/{number}"))).find(is_of_one).unwrap();
+    let data = noise(BLOCK, 300);
+    cluster.put(path.as_ref(), data.clone()).await;
+    cluster.nodes[0].store.head(&path).await.unwrap();
+    cluster.network.spoil([AnswerFault::Stall(0)]);
+
+    let began = tokio::time::Instant::now();
+    assert!(cluster.read(0, &path).await.unwrap() == data);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(cluster.nodes[0].store.stats().deputy_reads, 1);
+}
+
+#[tokio::test]
+async fn a_deputy_that_is_asked_first_fills_from_the_home() {
+    let cluster = three().await;
+    cluster.network.ask_deputies_first();
+    let object = OneStripe::put(&cluster).await;
+    object.check(&cluster).await;
+    let OneStripe { home, deputy, other, .. } = object;
+    let asked = [
+        Asked { from: other, to: deputy, role: PeerRole::Deputy },
+        Asked { from: deputy, to: home, role: PeerRole::Home },
+    ];
+    assert_eq!(cluster.network.take_asked(), asked);
+    assert_eq!(cluster.origin.bytes(), object.data.len() as u64);
+}
+
+#[tokio::test]
+async fn only_the_home_of_a_page_writes_it_to_disk() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let caches =
+        folders.each_ref().map(|dir| memory(ByteSize::mib(64)).with_disk(dir.path(), ByteSize::mib(64)));
+    let cluster = Cluster::start(caches, STRIPE, Consistency::DEFAULT).await;
+    let data = noise(6 * MIB, 4);
+    let path = cluster.put("object", data.clone()).await;
+    let homes: Vec<_> = (0..6).map(|stripe| cluster.network.home(&path, stripe)).collect();
+    let own_pages = |node: usize| 16 * homes.iter().filter(|home| **home == node).count() as u64;
+
+    for reader in [0, 1, 2] {
+        assert!(cluster.read(reader, &path).await.unwrap() == data);
+    }
+    let pages = |node: usize| cluster.nodes[node].cache.stats().disk_pages;
+    for node in [0, 1, 2] {
+        eventually("own pages to be on disk", async || pages(node) >= own_pages(node)).await;
+    }
+    for node in [0, 1, 2] {
+        assert_eq!(pages(node), own_pages(node), "{node}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_others_take_a_small_share_of_the_memory() {
+    let cluster =
+        Cluster::start([(); 3].map(|()| memory(ByteSize::mib(8))), STRIPE, Consistency::DEFAULT).await;
+    cluster.network.set_views(&[1, 2]);
+    let data = noise(6 * MIB, 5);
+    let path = cluster.put("object", data.clone()).await;
+    assert!(cluster.read(0, &path).await.unwrap() == data);
+
+    // Pages that were held when the quota was exceeded leave with the next one.
+    let small = cluster.put("small", noise(BLOCK, 6)).await;
+    cluster.read(0, &small).await.unwrap();
+    let used = cluster.nodes[0].cache.stats().memory_used;
+    assert!(used > 0 && used <= MIB as u64, "{used}");
+}
+
+#[tokio::test]
+async fn a_new_home_asks_the_former_one() {
+    let cluster = three().await;
+    let data = noise(6 * MIB, 7);
+    let path = cluster.put("object", data.clone()).await;
+    assert!(cluster.read(0, &path).await.unwrap() == data);
+
+    cluster.network.set_views(&[1, 2]);
+    for node in [1, 2, 0] {
+        assert!(cluster.read(node, &path).await.unwrap() == data, "{node}");
+    }
+    assert_eq!(cluster.origin.bytes(), data.len() as u64);
+    assert!(cluster.nodes[1].store.stats().donor_reads > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_donor_delays_a_read_for_a_moment_only() {
+    let cluster = three().await;
+    let object = OneStripe::put(&cluster).await;
+    object.check(&cluster).await;
+    cluster.network.set_views(&[object.deputy]);
+    cluster.network.spoil([AnswerFault::Stall(0)]);
+
+    let began = tokio::time::Instant::now();
+    assert!(cluster.read(object.deputy, &object.path).await.unwrap() == object.data);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let late = PeerFault::Late(Duration::from_millis(200));
+    assert_eq!(cluster.network.take_suspects(), [(object.deputy, object.home, late)]);
+}
+
+/// Two nodes that each take the other for the home ask each other at once. Neither answer may wait for the fetch of the
+/// node that answers.
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_views_contradict_do_not_wait_for_each_other() {
+    let caches = [(); 2].map(|()| memory(ByteSize::mib(64)));
+    let cluster = Cluster::start(caches, STRIPE, Consistency::DEFAULT).await;
+    cluster.network.set_view(0, &[1]);
+    cluster.network.set_view(1, &[0]);
+    let data = noise(4 * MIB, 8);
+    let path = cluster.put("object", data.clone()).await;
+    *cluster.origin.latency.lock() = Duration::from_millis(30);
+
+    let began = tokio::time::Instant::now();
+    let reads = [0, 1, 0, 1].map(|node| cluster.read(node, &path));
+    in_a_minute(async {
+        for read in join_all(reads).await {
+            assert!(read.unwrap() == data);
+        }
+    })
+    .await;
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(cluster.network.take_suspects(), []);
+}
+
+#[tokio::test]
+async fn an_object_that_a_home_finds_replaced_is_opened_again() {
+    let cluster = three().await;
+    let before = noise(4 * MIB, 9);
+    let path = cluster.put("object", before.clone()).await;
+    let range = |stripe: u64| stripe * STRIPE..(stripe + 1) * STRIPE;
+    let slice = |data: &Bytes, stripe: usize| data.slice(stripe * MIB..(stripe + 1) * MIB);
+    for node in 0..3 {
+        let read = cluster.nodes[node].store.get_range(&path, range(0)).await.unwrap();
+        assert!(read == slice(&before, 0));
+    }
+
+    let after = noise(4 * MIB, 10);
+    cluster.put("object", after.clone()).await;
+    for stripe in 1..4 {
+        for node in 0..3 {
+            let read = cluster.nodes[node].store.get_range(&path, range(stripe)).await.unwrap();
+            assert!(read == slice(&after, stripe as usize), "{stripe} {node}");
+        }
+    }
+    assert_eq!(cluster.network.take_suspects(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_without_memory_read_from_each_other_past_their_caches() {
+    let cluster =
+        Cluster::start([(); 3].map(|()| memory(ByteSize::ZERO)), STRIPE, Consistency::DEFAULT).await;
+    let data = noise(3 * MIB + 7, 11);
+    let path = cluster.put("object", data.clone()).await;
+    for node in 0..3 {
+        assert!(cluster.read(node, &path).await.unwrap() == data);
+        let read = cluster.nodes[node].store.get_range(&path, 100..2_500_000).await.unwrap();
+        assert!(read == data.slice(100..2_500_000));
+    }
+    let stats = cluster.nodes[0].store.stats();
+    assert!(stats.peer_reads > 0 && stats.bytes_passed_through > 0);
+
+    // A peer that breaks off is continued by another.
+    cluster.network.spoil([AnswerFault::Break(3), AnswerFault::Flip(2), AnswerFault::End(1)]);
+    for node in 0..3 {
+        assert!(cluster.read(node, &path).await.unwrap() == data);
+    }
+}
+
+#[tokio::test]
+async fn a_peer_gets_whole_blocks_of_the_version_that_it_names() {
+    let cluster = three().await;
+    let data = noise(MIB + 100, 12);
+    let path = cluster.put("object", data.clone()).await;
+    let meta = cluster.nodes[0].store.head(&path).await.unwrap();
+    let read = |range: std::ops::Range<u64>, role| PeerRead {
+        path: path.to_string(),
+        size: meta.size,
+        e_tag: meta.e_tag.clone(),
+        version: meta.version.clone(),
+        range,
+        role,
+    };
+    let node = cluster.network.home(&path, 0);
+    let store = &cluster.nodes[node].store;
+    let refused = async |read| store.read_for_peer(read).await.err().unwrap();
+
+    let end = data.len() as u64;
+    let block = BLOCK as u64;
+    assert_eq!(refused(read(0..block, PeerRole::Donor)).await, PeerError::Declined);
+    for range in [1..block, 0..block + 1, 0..end + 1, block..block, 2 * block..block, end..end + block] {
+        let error = refused(read(range.clone(), PeerRole::Home)).await;
+        assert!(matches!(error, PeerError::Failed { .. }), "{range:?}");
+    }
+    let weak =
+        PeerRead { e_tag: Some("W/\"x\"".to_owned()), version: None, ..read(0..block, PeerRole::Home) };
+    assert!(matches!(refused(weak).await, PeerError::Failed { .. }));
+    let other = PeerRead { e_tag: Some("\"other\"".to_owned()), ..read(0..block, PeerRole::Home) };
+    assert_eq!(refused(other).await, PeerError::Changed);
+
+    for role in [PeerRole::Home, PeerRole::Donor, PeerRole::Deputy] {
+        let blocks = store.read_for_peer(read(2 * block..end.min(STRIPE), role)).await.unwrap();
+        let blocks: Vec<_> = blocks.map(|block| block.unwrap().bytes).collect().await;
+        assert_eq!(blocks.len(), 14, "{role:?}");
+        assert!(blocks.concat() == data[2 * BLOCK..MIB], "{role:?}");
+    }
+    assert_eq!(cluster.origin.bytes(), 14 * block);
+    assert_eq!(id(3).to_string(), "3");
+}
