@@ -16,8 +16,10 @@ use object_store::memory::InMemory;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_columnar::{Cache, Source};
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, EdgeView, Ends, GraphStore, PropertyType, StoreOptions, StoreSchema,
-    VertexType, VertexView,
+    Direction, PropertyType,
+    store::{
+        BulkLoad, EdgeType, EdgeView, Ends, GraphStore, StoreOptions, StoreSchema, VertexType, VertexView,
+    },
 };
 use stylobate_storage::{
     ByteSize, CacheOptions, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,

@@ -3,7 +3,10 @@
 use arrow::array::RecordBatch;
 use async_recursion::async_recursion as boxed;
 
-use crate::{Direction, EdgeRows, EdgeView, Result, VertexView};
+use crate::{
+    Direction, Result,
+    store::{EdgeRows, EdgeView, VertexView},
+};
 
 /// Reads as [`EdgeView::of`], without trying [`EdgeView::of_cached`] first.
 #[boxed]
