@@ -1,5 +1,5 @@
-//! Warm lookups in a graph store, in three ways: by `*_cached`, which is no future; by the public future, which tries
-//! `*_cached` first, polled once; and by the asynchronous path alone, polled once, as if there were no `*_cached`.
+//! Warm lookups in a graph store, in three ways: by `*_cached`; by the public future, polled once; and by the
+//! asynchronous path alone, polled once, as if there were no `*_cached`.
 //!
 //! Each store is one base, and each person knows ten others. Answers are made and dropped in each call, as callers do.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]

@@ -10,6 +10,7 @@
 //! Open segments are shared by all versions that need them, by a path or location in the log whose data never changes,
 //! and dropped with the last of these versions.
 
+mod access;
 mod base;
 mod budgeted;
 mod delta;
@@ -31,6 +32,8 @@ mod traverse;
 mod upkeep;
 mod write;
 
+/// For measurements.
+pub(crate) use self::access::Access;
 /// For fuzzing.
 pub(crate) use self::log::record_survives_rewrite;
 pub use self::{

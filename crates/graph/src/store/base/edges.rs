@@ -9,9 +9,7 @@ use arrow::{
 use futures::{StreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
-use super::{
-    BaseColumnSelection, EdgeBaseInfo, find::EdgeBaseMatch, list::BaseAdjacencyList, read::NeighborColumns,
-};
+use super::{BaseColumnSelection, EdgeBaseInfo, list::BaseAdjacencyList};
 use crate::{
     Direction, Result,
     graphar::{GraphFolder, ahead},
@@ -109,82 +107,6 @@ impl EdgeBase {
             Direction::Out => &self.out,
             Direction::In => &self.into,
         }
-    }
-
-    /// Returns the ordinals of a vertex's edges if the offsets are cached.
-    #[inline]
-    pub(crate) fn slice_cached(&self, direction: Direction, vertex: i64) -> Option<Result<Range<u64>>> {
-        self.list(direction).slice_cached(vertex)
-    }
-
-    /// Returns the ordinals of the edges of each vertex.
-    pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
-        self.list(direction).slices(vertices).await
-    }
-
-    /// Returns [`Self::slices`] if all required offsets are cached.
-    pub(crate) fn slices_cached(
-        &self,
-        direction: Direction,
-        vertices: &[i64],
-    ) -> Option<Result<Vec<Range<u64>>>> {
-        self.list(direction).slices_cached(vertices)
-    }
-
-    /// Reads neighbours and columns of edges, range after range.
-    pub(crate) async fn read(
-        &self,
-        direction: Direction,
-        ranges: &[Range<u64>],
-        selection: &BaseColumnSelection,
-    ) -> Result<NeighborColumns> {
-        self.list(direction).read(ranges, selection).await
-    }
-
-    /// Returns [`Self::read`] if all of it is cached.
-    #[inline]
-    pub(crate) fn read_cached(
-        &self,
-        direction: Direction,
-        ranges: &[Range<u64>],
-        selection: &BaseColumnSelection,
-    ) -> Option<Result<NeighborColumns>> {
-        self.list(direction).read_cached(ranges, selection)
-    }
-
-    /// Returns [`Self::read`] for one vertex if all of it is cached; edges in one chunk are not copied.
-    #[inline]
-    pub(crate) fn read_one_cached(
-        &self,
-        direction: Direction,
-        vertex: i64,
-        edges: &Range<u64>,
-        selection: &BaseColumnSelection,
-    ) -> Option<Result<NeighborColumns>> {
-        self.list(direction).read_one_cached(vertex, edges, selection)
-    }
-
-    /// Finds the edges between a vertex and a neighbour.
-    pub(crate) async fn find(
-        &self,
-        direction: Direction,
-        vertex: i64,
-        neighbor: i64,
-        selection: &BaseColumnSelection,
-    ) -> Result<EdgeBaseMatch> {
-        self.list(direction).find(vertex, neighbor, selection).await
-    }
-
-    /// Returns [`Self::find`] if all of it is cached.
-    #[inline]
-    pub(crate) fn find_cached(
-        &self,
-        direction: Direction,
-        vertex: i64,
-        neighbor: i64,
-        selection: &BaseColumnSelection,
-    ) -> Option<Result<EdgeBaseMatch>> {
-        self.list(direction).find_cached(vertex, neighbor, selection)
     }
 
     /// Returns both ends of edges by their ordinals: the vertices that the list is ordered by, and the neighbours.

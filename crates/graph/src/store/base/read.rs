@@ -69,6 +69,18 @@ impl BaseAdjacencyList {
         Some(gather(&loaded, &runs, rows, selection))
     }
 
+    /// Reads neighbours and columns of edges, range after range.
+    pub(crate) async fn read(
+        &self,
+        ranges: &[Range<u64>],
+        selection: &BaseColumnSelection,
+    ) -> Result<NeighborColumns> {
+        match self.read_cached(ranges, selection) {
+            Some(read) => read,
+            None => Box::pin(self.load_and_read(ranges, selection)).await,
+        }
+    }
+
     /// Returns rows of a chunk with these neighbours, without a copy.
     #[inline]
     pub(crate) fn slice_of_chunk(
@@ -108,17 +120,6 @@ impl BaseAdjacencyList {
             });
         }
         Some((neighbors, columns))
-    }
-
-    pub(crate) async fn read(
-        &self,
-        ranges: &[Range<u64>],
-        selection: &BaseColumnSelection,
-    ) -> Result<NeighborColumns> {
-        match self.read_cached(ranges, selection) {
-            Some(read) => read,
-            None => Box::pin(self.load_and_read(ranges, selection)).await,
-        }
     }
 
     /// Only the rows of each chunk stay in memory, apart from cached columns.

@@ -248,13 +248,13 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
 
             let most = if direction == Direction::Out { sources } else { destinations };
             let vertices: Vec<i64> = (0..most + 5).rev().collect();
-            let slices = base.slices(direction, &vertices).await.unwrap();
+            let slices = base.list(direction).slices(&vertices).await.unwrap();
             let mut all = Vec::new();
             for (vertex, slice) in vertices.iter().zip(&slices) {
                 let wanted = model.get(vertex).cloned().unwrap_or_default();
                 assert_eq!(&base.list(direction).slice(*vertex).await.unwrap(), slice);
                 let (neighbors, columns) =
-                    base.read(direction, std::slice::from_ref(slice), &selection).await.unwrap();
+                    base.list(direction).read(std::slice::from_ref(slice), &selection).await.unwrap();
                 let found: Vec<(i64, i64)> =
                     neighbors.values().iter().copied().zip(ints(&columns[2])).collect();
                 assert_eq!(found, wanted, "{vertex} {direction:?}");
@@ -265,19 +265,19 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 all.extend(wanted);
             }
 
-            let (neighbors, columns) = base.read(direction, &slices, &selection).await.unwrap();
+            let (neighbors, columns) = base.list(direction).read(&slices, &selection).await.unwrap();
             assert_eq!(neighbors.values().iter().copied().zip(ints(&columns[2])).collect::<Vec<_>>(), all);
             for (vertex, neighbor) in
                 (0..60).flat_map(|vertex| (0..45).map(move |neighbor| (vertex, neighbor)))
             {
                 let wanted: Vec<(i64, i64)> = model.get(&vertex).into_iter().flatten().copied().collect();
                 let wanted: Vec<(i64, i64)> = wanted.into_iter().filter(|edge| edge.0 == neighbor).collect();
-                let found = base.find(direction, vertex, neighbor, &selection).await.unwrap();
+                let found = base.list(direction).find(vertex, neighbor, &selection).await.unwrap();
                 assert_eq!(
                     found.neighbors.values().iter().copied().zip(ints(&found.columns[2])).collect::<Vec<_>>(),
                     wanted
                 );
-                let (neighbors, _) = base.read(direction, &[found.ordinals], &selection).await.unwrap();
+                let (neighbors, _) = base.list(direction).read(&[found.ordinals], &selection).await.unwrap();
                 assert_eq!(neighbors, found.neighbors);
             }
 
@@ -289,7 +289,9 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
             }
 
             assert_eq!(next, 3_000);
-            assert!(base.read(direction, std::slice::from_ref(&(2_999..3_001)), &selection).await.is_err());
+            assert!(
+                base.list(direction).read(std::slice::from_ref(&(2_999..3_001)), &selection).await.is_err()
+            );
         }
     }
 }
@@ -340,11 +342,11 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
     let selection = base.select(&edge_fields());
     for vertex in [0, 3, 9, 70, -1] {
         assert!(base.list(Direction::Out).slice(vertex).await.unwrap().is_empty());
-        assert_eq!(base.find(Direction::In, vertex, 1, &selection).await.unwrap().neighbors.len(), 0);
+        assert_eq!(base.list(Direction::In).find(vertex, 1, &selection).await.unwrap().neighbors.len(), 0);
     }
 
     let (neighbors, columns) =
-        base.read(Direction::Out, std::slice::from_ref(&(0..0)), &selection).await.unwrap();
+        base.list(Direction::Out).read(std::slice::from_ref(&(0..0)), &selection).await.unwrap();
     assert_eq!((neighbors.len(), columns[1].data_type()), (0, &DataType::Utf8));
 
     let wrong = stream::iter([Ok(edge_batch(&[(1, 70, 0)]))]);

@@ -22,7 +22,10 @@ use stylobate_storage::{Corrupt, Destination, Overwrite, Sinks};
 use crate::{
     Error, Result,
     graphar::{FileType, GraphFolder},
-    store::budgeted::{MemoryFootprint, bytes_of},
+    store::{
+        access::Access,
+        budgeted::{MemoryFootprint, bytes_of},
+    },
 };
 
 /// Arrays of columns that were read together.
@@ -115,6 +118,12 @@ impl DeltaRows {
             Self::Decoded(batch) => batch.columns().get(column).cloned(),
             Self::File { columns, .. } => columns.cached(column),
         }
+    }
+
+    /// Reads as [`Self::get`], with this access.
+    pub(crate) async fn get_with(&self, access: Access, wanted: &[usize]) -> Result<ColumnArrays> {
+        let resident = || wanted.iter().map(|at| self.cached(*at)).collect::<Option<ColumnArrays>>().map(Ok);
+        access.read(resident, || self.get(wanted)).await
     }
 
     /// Reads all rows of several columns.

@@ -7,13 +7,13 @@ use arrow::{
     compute::filter,
     datatypes::{FieldRef, Int64Type},
 };
-use futures::FutureExt;
 use smallvec::SmallVec;
 
 use crate::{
     Direction, Result,
     store::{
-        base::{BaseColumnSelection, edges::EdgeBase},
+        access::Access,
+        base::{BaseColumnSelection, edges::EdgeBase, find::EdgeBaseMatch},
         budgeted::Budgeted,
         delta::{
             deletion::DeletionSet,
@@ -61,21 +61,23 @@ impl EdgePart {
     /// Finds the edges from one vertex to another.
     pub(crate) async fn find(
         &self,
+        access: Access,
         (source, destination): (i64, i64),
         columns: &EdgePartColumns,
         fields: &[FieldRef],
     ) -> Result<Option<NeighborRows>> {
         match (&self.of, columns) {
             (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
-                let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
-                let columns = found.columns;
-                self.without_deleted(found.ordinals, NeighborRows { neighbors: found.neighbors, columns })
+                let list = base.list(Direction::Out);
+                let resident = || list.find_cached(source, destination, selection);
+                let found = access.read(resident, || list.find(source, destination, selection)).await?;
+                self.without_deleted(found)
             }
             (EdgePartSource::Delta(delta), columns) => {
                 let left = self.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
                 match left.total {
                     0 => Ok(None),
-                    _ => self.read(Direction::Out, &left.ranges, columns, fields).boxed().await.map(Some),
+                    _ => self.read(access, Direction::Out, &left.ranges, columns, fields).await.map(Some),
                 }
             }
             _ => Ok(None),
@@ -115,24 +117,20 @@ impl EdgePart {
         }
     }
 
-    pub(crate) fn slices_cached(
+    pub(crate) async fn slices(
         &self,
+        access: Access,
         direction: Direction,
         vertices: &[i64],
-    ) -> Option<Result<Vec<Range<u64>>>> {
+    ) -> Result<Vec<Range<u64>>> {
         match &self.of {
-            EdgePartSource::Base(base) => base.slices_cached(direction, vertices),
-            EdgePartSource::Delta(delta) => {
-                Some(Ok(vertices.iter().map(|vertex| delta.slice(direction, *vertex)).collect()))
+            EdgePartSource::Base(base) => {
+                let list = base.list(direction);
+                access.read(|| list.slices_cached(vertices), || list.slices(vertices)).await
             }
-        }
-    }
-
-    pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
-        match (&self.of, self.slices_cached(direction, vertices)) {
-            (_, Some(found)) => found,
-            (EdgePartSource::Base(base), None) => base.slices(direction, vertices).await,
-            (EdgePartSource::Delta(_), None) => Ok(Vec::new()),
+            EdgePartSource::Delta(delta) => {
+                Ok(vertices.iter().map(|vertex| delta.slice(direction, *vertex)).collect())
+            }
         }
     }
 
@@ -163,65 +161,39 @@ impl EdgePart {
         left
     }
 
-    pub(crate) fn read_cached(
-        &self,
-        direction: Direction,
-        ranges: &[Range<u64>],
-        columns: &EdgePartColumns,
-        fields: &[FieldRef],
-    ) -> Option<Result<NeighborRows>> {
-        match (&self.of, columns) {
-            (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
-                let read = base.read_cached(direction, ranges, selection)?;
-                Some(read.map(|(neighbors, columns)| NeighborRows { neighbors, columns }))
-            }
-            (EdgePartSource::Delta(delta), EdgePartColumns::Delta(places)) => {
-                let mut whole = ColumnArrays::new();
-                for place in places.iter().flatten() {
-                    whole.push(delta.rows().cached(*place)?);
-                }
-                Some(of_delta(delta, direction, ranges, whole, places, fields))
-            }
-            _ => None,
-        }
-    }
-
     pub(crate) async fn read(
         &self,
+        access: Access,
         direction: Direction,
         ranges: &[Range<u64>],
         columns: &EdgePartColumns,
         fields: &[FieldRef],
     ) -> Result<NeighborRows> {
-        if let Some(found) = self.read_cached(direction, ranges, columns, fields) {
-            return found;
-        }
         match (&self.of, columns) {
             (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
-                let (neighbors, columns) = base.read(direction, ranges, selection).await?;
+                let list = base.list(direction);
+                let resident = || list.read_cached(ranges, selection);
+                let (neighbors, columns) = access.read(resident, || list.read(ranges, selection)).await?;
                 Ok(NeighborRows { neighbors, columns })
             }
             (EdgePartSource::Delta(delta), EdgePartColumns::Delta(places)) => {
                 let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
-                let whole = delta.rows().get(&wanted).await?;
+                let whole = delta.rows().get_with(access, &wanted).await?;
                 of_delta(delta, direction, ranges, whole, places, fields)
             }
             _ => Ok(NeighborRows::empty(fields)),
         }
     }
 
-    /// Returns rows of these ordinals by source, without deleted ones.
-    pub(crate) fn without_deleted(
-        &self,
-        ordinals: Range<u64>,
-        found: NeighborRows,
-    ) -> Result<Option<NeighborRows>> {
+    /// Returns the edges that were found by source, without deleted ones.
+    pub(crate) fn without_deleted(&self, found: EdgeBaseMatch) -> Result<Option<NeighborRows>> {
+        let EdgeBaseMatch { ordinals, neighbors, columns } = found;
         let gone = self.out_deleted.count(&ordinals);
         if ordinals.is_empty() || gone == ordinals.end - ordinals.start {
             return Ok(None);
         }
         if gone == 0 {
-            return Ok(Some(found));
+            return Ok(Some(NeighborRows { neighbors, columns }));
         }
 
         let rows: Vec<bool> = ordinals.map(|ordinal| !self.out_deleted.contains(ordinal)).collect();
@@ -229,8 +201,8 @@ impl EdgePart {
         let keep = |array: &dyn Array| {
             filter(array, &rows).map_err(|error| arrow_error("edges between two vertices", error))
         };
-        let neighbors = keep(&found.neighbors)?.as_primitive::<Int64Type>().clone();
-        let columns = found.columns.iter().map(|column| keep(column)).collect::<Result<_>>()?;
+        let neighbors = keep(&neighbors)?.as_primitive::<Int64Type>().clone();
+        let columns = columns.iter().map(|column| keep(column)).collect::<Result<_>>()?;
 
         Ok(Some(NeighborRows { neighbors, columns }))
     }

@@ -10,14 +10,15 @@ use arrow::{
     array::{Array, ArrayRef, Int64Array, MutableArrayData, make_array},
     datatypes::FieldRef,
 };
-use async_recursion::async_recursion as boxed;
-use futures::{FutureExt, future::try_join_all};
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::edge_part::{EdgePart, EdgePartColumns, EdgePartSource, NeighborRows};
 use crate::{
     Direction, Result,
     store::{
+        access::Access,
+        base::{BaseColumnSelection, edges::EdgeBase},
         delta::rows::{ColumnArrays, arrow_error},
         log::record::EdgeState,
     },
@@ -40,120 +41,57 @@ pub(crate) struct EdgeBatch {
 }
 
 impl EdgeParts {
-    /// Returns the edges of vertices if everything required is in memory.
-    pub(crate) fn gather_cached(
-        &self,
-        direction: Direction,
-        vertices: &[i64],
-        columns: &[EdgePartColumns],
-        fields: &[FieldRef],
-    ) -> Option<Result<EdgeBatch>> {
-        let mut pieces: EdgePartPieces = SmallVec::new();
-        for (part, columns) in self.parts.iter().zip(columns) {
-            if !part.may_have(direction, vertices) {
-                continue;
-            }
-            let slices = match part.slices_cached(direction, vertices)? {
-                Ok(slices) => slices,
-                Err(error) => return Some(Err(error)),
-            };
-            let left = part.left(direction, slices);
-
-            if left.total > 0 {
-                match part.read_cached(direction, &left.ranges, columns, fields)? {
-                    Ok(found) => pieces.push((found, left.rows)),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
+    /// Returns the base and its columns if that has all the edges, as in most stores.
+    #[inline]
+    pub(crate) fn only_base<'a>(
+        &'a self,
+        columns: &'a [EdgePartColumns],
+    ) -> Option<(&'a EdgePart, &'a EdgeBase, &'a BaseColumnSelection)> {
+        match (self.parts.as_slice(), columns) {
+            ([part], [EdgePartColumns::Base(selection)]) => match &part.of {
+                EdgePartSource::Base(base) => Some((part, base, selection)),
+                EdgePartSource::Delta(_) => None,
+            },
+            _ => None,
         }
-
-        Some(merged(pieces, vertices.len(), fields))
     }
 
     /// Reads the edges of vertices.
-    #[boxed]
     pub(crate) async fn gather(
         &self,
-        direction: Direction,
-        vertices: &[i64],
-        columns: &[EdgePartColumns],
-        fields: &[FieldRef],
-    ) -> Result<EdgeBatch> {
-        if let Some(found) = self.gather_cached(direction, vertices, columns, fields) {
-            return found;
-        }
-        self.load(direction, vertices, columns, fields).await
-    }
-
-    pub(crate) async fn load(
-        &self,
+        access: Access,
         direction: Direction,
         vertices: &[i64],
         columns: &[EdgePartColumns],
         fields: &[FieldRef],
     ) -> Result<EdgeBatch> {
         let parts = self.parts.iter().zip(columns).filter(|(part, _)| part.may_have(direction, vertices));
-        let load = parts.map(|(part, columns)| async move {
-            let left = part.left(direction, part.slices(direction, vertices).await?);
-            match left.total {
-                0 => Ok(None),
-                _ => part
-                    .read(direction, &left.ranges, columns, fields)
-                    .await
-                    .map(|found| Some((found, left.rows))),
+        let reads = parts.map(|(part, columns)| async move {
+            let left = part.left(direction, part.slices(access, direction, vertices).await?);
+            if left.total == 0 {
+                return Ok(None);
             }
+            let found = part.read(access, direction, &left.ranges, columns, fields).await?;
+            Ok(Some((found, left.rows)))
         });
 
-        let pieces = try_join_all(load).await?;
+        let pieces = access.read_all(reads).await?;
         merged(pieces.into_iter().flatten().collect(), vertices.len(), fields)
     }
 
-    /// Returns the number of edges of each vertex if everything required is in memory.
-    pub(crate) fn degrees_cached(
+    /// Returns the number of edges of each vertex.
+    pub(crate) async fn degrees(
         &self,
+        access: Access,
         direction: Direction,
         vertices: &[i64],
-    ) -> Option<Result<Int64Array>> {
+    ) -> Result<Int64Array> {
         let mut degrees = vec![0_i64; vertices.len()];
-        for part in &self.parts {
-            match part.slices_cached(direction, vertices)? {
-                Ok(slices) => part.count(direction, &slices, &mut degrees),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        Some(Ok(degrees.into()))
-    }
-
-    /// Returns the number of edges of each vertex.
-    #[boxed]
-    pub(crate) async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
-        if let Some(known) = self.degrees_cached(direction, vertices) {
-            return known;
-        }
-        let mut degrees = vec![0_i64; vertices.len()];
-        let slices = self.parts.iter().map(|part| part.slices(direction, vertices).boxed());
-        for (part, slices) in self.parts.iter().zip(try_join_all(slices).await?) {
+        let slices = self.parts.iter().map(|part| part.slices(access, direction, vertices));
+        for (part, slices) in self.parts.iter().zip(access.read_all(slices).await?) {
             part.count(direction, &slices, &mut degrees);
         }
         Ok(degrees.into())
-    }
-
-    /// Finds the edges from one vertex to another.
-    #[boxed]
-    pub(crate) async fn find(
-        &self,
-        source: i64,
-        destination: i64,
-        columns: &[EdgePartColumns],
-        fields: &[FieldRef],
-    ) -> Result<NeighborRows> {
-        if let Some(found) = self.find_cached(source, destination, columns, fields) {
-            return found;
-        }
-        let parts = self.parts.iter().zip(columns);
-        let found = parts.map(|(part, columns)| part.find((source, destination), columns, fields).boxed());
-        let pieces: EdgePartPieces = try_join_all(found).await?.into_iter().flatten().map(one).collect();
-        merged(pieces, 1, fields).map(|gathered| gathered.found)
     }
 
     /// Returns [`Self::find`] if everything required is in memory.
@@ -164,49 +102,27 @@ impl EdgeParts {
         columns: &[EdgePartColumns],
         fields: &[FieldRef],
     ) -> Option<Result<NeighborRows>> {
-        // Most stores are one base.
-        if let ([part], [EdgePartColumns::Base(selection)]) = (self.parts.as_slice(), columns)
-            && let EdgePartSource::Base(base) = &part.of
-        {
-            let found = match base.find_cached(Direction::Out, source, destination, selection)? {
-                Ok(found) => found,
-                Err(error) => return Some(Err(error)),
-            };
-            let neighbors = found.neighbors;
-            let columns = found.columns;
-            let left = part.without_deleted(found.ordinals, NeighborRows { neighbors, columns });
+        if let Some((part, base, selection)) = self.only_base(columns) {
+            let found = base.list(Direction::Out).find_cached(source, destination, selection)?;
+            let left = found.and_then(|found| part.without_deleted(found));
             return Some(left.map(|left| left.unwrap_or_else(|| NeighborRows::empty(fields))));
         }
+        self.find(Access::Resident, source, destination, columns, fields).now_or_never()
+    }
 
-        let mut pieces: EdgePartPieces = SmallVec::new();
-        for (part, columns) in self.parts.iter().zip(columns) {
-            let found = match (&part.of, columns) {
-                (EdgePartSource::Base(base), EdgePartColumns::Base(selection)) => {
-                    let found = match base.find_cached(Direction::Out, source, destination, selection)? {
-                        Ok(found) => found,
-                        Err(error) => return Some(Err(error)),
-                    };
-                    let columns = found.columns;
-                    part.without_deleted(found.ordinals, NeighborRows { neighbors: found.neighbors, columns })
-                }
-                (EdgePartSource::Delta(delta), columns) => {
-                    let left =
-                        part.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
-                    match left.total {
-                        0 => Ok(None),
-                        _ => part.read_cached(Direction::Out, &left.ranges, columns, fields)?.map(Some),
-                    }
-                }
-                _ => Ok(None),
-            };
-
-            match found {
-                Ok(found) => pieces.extend(found.map(one)),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-
-        Some(merged(pieces, 1, fields).map(|gathered| gathered.found))
+    /// Finds the edges from one vertex to another.
+    pub(crate) async fn find(
+        &self,
+        access: Access,
+        source: i64,
+        destination: i64,
+        columns: &[EdgePartColumns],
+        fields: &[FieldRef],
+    ) -> Result<NeighborRows> {
+        let parts = self.parts.iter().zip(columns);
+        let reads = parts.map(|(part, columns)| part.find(access, (source, destination), columns, fields));
+        let found = access.read_all(reads).await?;
+        merged(found.into_iter().flatten().map(one).collect(), 1, fields).map(|gathered| gathered.found)
     }
 }
 

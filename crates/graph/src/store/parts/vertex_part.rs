@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::{
     Result,
     store::{
+        access::Access,
         base::{BaseColumnSelection, vertices::VertexBase},
         budgeted::Budgeted,
         delta::{
@@ -50,40 +51,21 @@ impl VertexPart {
         }
     }
 
-    pub(crate) fn take_cached(
-        &self,
-        indexes: &[i64],
-        columns: &VertexPartColumns,
-        fields: &[FieldRef],
-    ) -> Option<Result<ColumnArrays>> {
-        match (self, columns) {
-            (Self::Base(base), VertexPartColumns::Base(selection)) => {
-                Some(base.take_cached(indexes, selection)?.map(ColumnArrays::from))
-            }
-            (Self::Delta(delta), VertexPartColumns::Delta(places)) => {
-                let mut whole = ColumnArrays::new();
-                for place in places.iter().flatten() {
-                    whole.push(delta.rows().cached(*place)?);
-                }
-                Some(of_delta(delta, indexes, &whole, places, fields))
-            }
-            _ => None,
-        }
-    }
-
     pub(crate) async fn take(
         &self,
+        access: Access,
         indexes: &[i64],
         columns: &VertexPartColumns,
         fields: &[FieldRef],
     ) -> Result<ColumnArrays> {
         match (self, columns) {
             (Self::Base(base), VertexPartColumns::Base(selection)) => {
-                Ok(base.take(indexes, selection).await?.into())
+                let resident = || base.take_cached(indexes, selection);
+                Ok(access.read(resident, || base.take(indexes, selection)).await?.into())
             }
             (Self::Delta(delta), VertexPartColumns::Delta(places)) => {
                 let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
-                let whole = delta.rows().get(&wanted).await?;
+                let whole = delta.rows().get_with(access, &wanted).await?;
                 of_delta(delta, indexes, &whole, places, fields)
             }
             _ => Ok(ColumnArrays::new()),

@@ -7,13 +7,14 @@ use arrow::{
     compute::interleave,
     datatypes::FieldRef,
 };
-use async_recursion::async_recursion as boxed;
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::vertex_part::{VertexPart, VertexPartColumns};
 use crate::{
     Error, Result,
     store::{
+        access::Access,
         budgeted::Budgeted,
         delta::{
             deletion::DeletionSet,
@@ -130,41 +131,19 @@ impl VertexParts {
         (shares, rows)
     }
 
-    /// Returns columns of these vertices if everything required is in memory.
+    /// Returns [`Self::take`] if everything required is in memory.
     pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<ColumnArrays>> {
-        if let Err(error) = self.check(indexes) {
-            return Some(Err(error));
+        // Most types are one base.
+        if let ([VertexPart::Base(base)], [VertexPartColumns::Base(selection)], []) =
+            (self.parts.as_slice(), of.parts.as_slice(), self.patches.as_slice())
+        {
+            return match self.check(indexes) {
+                Ok(()) => Some(base.take_cached(indexes, selection)?.map(Into::into)),
+                Err(error) => Some(Err(error)),
+            };
         }
 
-        let (shares, rows) = self.shares(indexes);
-        let mut taken: SmallVec<[ColumnArrays; 2]> = SmallVec::new();
-        for share in &shares {
-            let part = self.parts.get(share.part)?;
-            let columns = of.parts.get(share.part)?;
-            match part.take_cached(&share.indexes, columns, &of.fields)? {
-                Ok(arrays) => taken.push(arrays),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-
-        let joined = match joined(taken, &rows, &of.fields) {
-            Ok(joined) => joined,
-            Err(error) => return Some(Err(error)),
-        };
-        let mut patched = ColumnArrays::new();
-        for (at, column) in joined.into_iter().enumerate() {
-            let hits = self.hits(indexes, of, at);
-            let mut news = Vec::with_capacity(hits.columns.len());
-            for (patch, place) in &hits.columns {
-                news.push(self.patches.get(*patch)?.rows().cached(*place)?);
-            }
-            match hits.apply(column, &news) {
-                Ok(column) => patched.push(column),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-
-        Some(Ok(patched))
+        self.take(Access::Resident, indexes, of).now_or_never()
     }
 
     /// Reads columns of these vertices, in this order and with repetitions.
@@ -172,28 +151,27 @@ impl VertexParts {
     /// # Errors
     ///
     /// [`Error::NoSuchVertex`] and [`Error::OutOfRange`].
-    pub(crate) async fn take(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
-        if let Some(taken) = self.take_cached(indexes, of) {
-            return taken;
-        }
-        self.load(indexes, of).await
-    }
-
-    #[boxed]
-    pub(crate) async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<ColumnArrays> {
+    pub(crate) async fn take(
+        &self,
+        access: Access,
+        indexes: &[i64],
+        of: &VertexSelection,
+    ) -> Result<ColumnArrays> {
+        self.check(indexes)?;
         let (shares, rows) = self.shares(indexes);
-        let load = shares.iter().filter_map(|share| {
+        let reads = shares.iter().filter_map(|share| {
             let part = self.parts.get(share.part)?;
             let columns = of.parts.get(share.part)?;
-            Some(part.take(&share.indexes, columns, &of.fields))
+            Some(part.take(access, &share.indexes, columns, &of.fields))
         });
-        let taken = futures::future::try_join_all(load).await?;
-        self.patched(indexes, joined(taken.into(), &rows, &of.fields)?, of).await
+        let taken = access.read_all(reads).await?;
+        self.patched(access, indexes, joined(taken, &rows, &of.fields)?, of).await
     }
 
     /// Applies patches to columns of the vertices.
     pub(crate) async fn patched(
         &self,
+        access: Access,
         indexes: &[i64],
         columns: ColumnArrays,
         of: &VertexSelection,
@@ -204,7 +182,7 @@ impl VertexParts {
             let mut news = Vec::with_capacity(hits.columns.len());
             for (patch, place) in &hits.columns {
                 if let Some(patch) = self.patches.get(*patch) {
-                    news.extend(patch.rows().get(&[*place]).await?);
+                    news.extend(patch.rows().get_with(access, &[*place]).await?);
                 }
             }
             patched.push(hits.apply(column, &news)?);

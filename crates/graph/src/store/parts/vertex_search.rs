@@ -4,14 +4,16 @@ use arrow::{
     array::{Array, ArrayRef, UInt32Array},
     compute::take,
 };
-use async_recursion::async_recursion as boxed;
 
 use super::{vertex_part::VertexPart, vertex_parts::VertexParts};
 use crate::{
     Error, Result,
-    store::delta::{
-        rows::arrow_error,
-        vertices::{KeyColumnReader, VertexDelta},
+    store::{
+        access::Access,
+        delta::{
+            rows::arrow_error,
+            vertices::{KeyColumnReader, VertexDelta},
+        },
     },
 };
 
@@ -66,45 +68,18 @@ impl<'a> VertexKeySearch<'a> {
 }
 
 impl VertexParts {
-    /// Returns the index of the vertex of each key if everything required is in memory.
-    pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
-        let mut search = match VertexKeySearch::new(self, keys) {
-            Ok(search) => search,
-            Err(error) => return Some(Err(error)),
-        };
-        for part in self.parts.iter().rev() {
-            match part {
-                VertexPart::Delta(delta) => search.in_delta(delta),
-                VertexPart::Base(base) => {
-                    let Some(missing) = search.missing() else { break };
-                    let missing = match missing {
-                        Ok(missing) => missing,
-                        Err(error) => return Some(Err(error)),
-                    };
-                    match base.indexes_of_cached(&missing)? {
-                        Ok(found) => search.fill(&found),
-                        Err(error) => return Some(Err(error)),
-                    }
-                }
-            }
-        }
-
-        Some(Ok(search.found))
-    }
-
     /// Returns the index of the vertex of each key that exists. Keys have the type of the key's column.
-    #[boxed]
-    pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
-        if let Some(found) = self.indexes_of_cached(keys) {
-            return found;
-        }
+    pub(crate) async fn indexes_of(&self, access: Access, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let mut search = VertexKeySearch::new(self, keys)?;
         for part in self.parts.iter().rev() {
             match part {
                 VertexPart::Delta(delta) => search.in_delta(delta),
                 VertexPart::Base(base) => {
                     let Some(missing) = search.missing() else { break };
-                    search.fill(&base.indexes_of(&missing?).await?);
+                    let missing = missing?;
+                    let resident = || base.indexes_of_cached(&missing);
+                    let found = access.read(resident, || base.indexes_of(&missing)).await?;
+                    search.fill(&found);
                 }
             }
         }

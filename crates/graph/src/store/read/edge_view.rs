@@ -6,14 +6,16 @@ use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, UInt32Array},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
+use futures::FutureExt;
 
 use super::vertex_view::{batch, pick};
 use crate::{
     Direction, Error, Result,
     store::{
+        access::Access,
         delta::rows::ColumnArrays,
         parts::{
-            edge_part::{EdgePartColumns, EdgePartSource, NeighborRows},
+            edge_part::{EdgePartColumns, NeighborRows},
             edge_parts::{EdgeBatch, EdgeParts},
         },
         snapshot::Snapshot,
@@ -22,8 +24,8 @@ use crate::{
 
 /// Edges of a type in a version, with some of their properties. Cheap to clone.
 ///
-/// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The others try
-/// it first.
+/// `*_cached` never does I/O, decodes or waits; it returns `None` if anything required is not in memory. The others do
+/// not wait either if all of it is.
 #[derive(Clone)]
 pub struct EdgeView {
     inner: Arc<EdgeViewInner>,
@@ -117,7 +119,10 @@ impl EdgeView {
     pub async fn of(&self, direction: Direction, vertex: i64) -> Result<EdgeRows> {
         match self.of_cached(direction, vertex) {
             Some(found) => found,
-            None => self.gather(direction, &[vertex]).await.map(|gathered| gathered.found.into()),
+            None => {
+                let gathered = self.gather(Access::Loading, direction, &[vertex]).boxed().await?;
+                Ok(gathered.found.into())
+            }
         }
     }
 
@@ -128,25 +133,23 @@ impl EdgeView {
             return Some(Err(error));
         }
         let inner = &*self.inner;
-        // Most stores are one base with few deletions.
-        if let ([part], [EdgePartColumns::Base(selection)]) =
-            (inner.parts.parts.as_slice(), inner.columns.as_slice())
-            && let EdgePartSource::Base(base) = &part.of
-        {
-            let slice = match base.slice_cached(direction, vertex)? {
+        if let Some((part, base, selection)) = inner.parts.only_base(&inner.columns) {
+            let list = base.list(direction);
+            let slice = match list.slice_cached(vertex)? {
                 Ok(slice) => slice,
                 Err(error) => return Some(Err(error)),
             };
             if slice.is_empty() {
                 return Some(Ok(NeighborRows::empty(&inner.fields).into()));
             }
+            // Few edges are deleted.
             if part.deleted(direction).count(&slice) == 0 {
-                let read = base.read_one_cached(direction, vertex, &slice, selection)?;
+                let read = list.read_one_cached(vertex, &slice, selection)?;
                 return Some(read.map(|(neighbors, columns)| EdgeRows { neighbors, columns }));
             }
         }
 
-        let gathered = inner.parts.gather_cached(direction, &[vertex], &inner.columns, &inner.fields)?;
+        let gathered = self.gather_cached(direction, &[vertex])?;
         Some(gathered.map(|gathered| gathered.found.into()))
     }
 
@@ -177,9 +180,9 @@ impl EdgeView {
         match self.lookup_cached(source, destination) {
             Some(found) => found,
             None => {
-                let inner = &*self.inner;
-                let found = inner.parts.find(source, destination, &inner.columns, &inner.fields);
-                found.await.map(Into::into)
+                let EdgeViewInner { parts, columns, fields, .. } = &*self.inner;
+                let found = parts.find(Access::Loading, source, destination, columns, fields);
+                Ok(found.boxed().await?.into())
             }
         }
     }
@@ -203,16 +206,22 @@ impl EdgeView {
     ///
     /// As [`Self::of`].
     pub async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
-        self.check(direction, vertices)?;
-        self.inner.parts.degrees(direction, vertices).await
+        self.degrees_with(Access::Loading, direction, vertices).boxed().await
     }
 
     /// Returns [`Self::degrees`] if everything required is in memory.
     pub fn degrees_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Int64Array>> {
-        match self.check(direction, vertices) {
-            Ok(()) => self.inner.parts.degrees_cached(direction, vertices),
-            Err(error) => Some(Err(error)),
-        }
+        self.degrees_with(Access::Resident, direction, vertices).now_or_never()
+    }
+
+    async fn degrees_with(
+        &self,
+        access: Access,
+        direction: Direction,
+        vertices: &[i64],
+    ) -> Result<Int64Array> {
+        self.check(direction, vertices)?;
+        self.inner.parts.degrees(access, direction, vertices).await
     }
 
     /// Reads the edges of many vertices at once: `position` is the row's position in `vertices` and ascends, `neighbor`
@@ -222,7 +231,7 @@ impl EdgeView {
     ///
     /// As [`Self::of`].
     pub async fn expand(&self, direction: Direction, vertices: &[i64]) -> Result<RecordBatch> {
-        let gathered = self.gather(direction, vertices).await?;
+        let gathered = self.gather(Access::Loading, direction, vertices).boxed().await?;
         self.expanded(gathered)
     }
 
@@ -240,25 +249,19 @@ impl EdgeView {
         batch(&self.inner.expanded, columns, rows)
     }
 
-    pub(crate) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<EdgeBatch> {
+    pub(crate) async fn gather(
+        &self,
+        access: Access,
+        direction: Direction,
+        vertices: &[i64],
+    ) -> Result<EdgeBatch> {
         self.check(direction, vertices)?;
         let inner = &*self.inner;
-        inner.parts.gather(direction, vertices, &inner.columns, &inner.fields).await
+        inner.parts.gather(access, direction, vertices, &inner.columns, &inner.fields).await
     }
 
-    pub(crate) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<EdgeBatch>> {
-        if let Err(error) = self.check(direction, vertices) {
-            return Some(Err(error));
-        }
-        let inner = &*self.inner;
-        inner.parts.gather_cached(direction, vertices, &inner.columns, &inner.fields)
-    }
-
-    /// Reads as [`Self::gather`], without trying [`Self::gather_cached`] first. For measurements.
-    pub(crate) async fn gather_async(&self, direction: Direction, vertices: &[i64]) -> Result<EdgeBatch> {
-        self.check(direction, vertices)?;
-        let inner = &*self.inner;
-        inner.parts.load(direction, vertices, &inner.columns, &inner.fields).await
+    fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<EdgeBatch>> {
+        self.gather(Access::Resident, direction, vertices).now_or_never()
     }
 
     /// Returns rows of one vertex as a batch: `neighbor`, then the properties.

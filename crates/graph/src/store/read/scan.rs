@@ -16,6 +16,7 @@ use super::vertex_view::{batch, pick};
 use crate::{
     Direction, Result,
     store::{
+        access::Access,
         delta::rows::{ColumnArrays, arrow_error},
         names::INDEX,
         parts::{
@@ -224,7 +225,7 @@ async fn of_vertices(
         columns = kept.map_err(scanning)?;
     }
 
-    let columns = parts.patched(&indexes, columns, selection).await?;
+    let columns = parts.patched(Access::Loading, &indexes, columns, selection).await?;
     let rows = indexes.len();
     let index: ArrayRef = Arc::new(Int64Array::from(indexes));
     wanted.answer(std::iter::once(index).chain(columns).collect(), rows)

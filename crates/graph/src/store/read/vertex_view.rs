@@ -7,10 +7,12 @@ use arrow::{
     compute::cast,
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
+use futures::FutureExt;
 
 use crate::{
     Error, Result,
     store::{
+        access::Access,
         delta::{
             rows::{ColumnArrays, arrow_error},
             vertices::KeyColumnReader,
@@ -88,23 +90,16 @@ impl VertexView {
     /// [`Error::OutOfRange`] for an index that was never assigned, [`Error::NoSuchVertex`] for that of a deleted
     /// vertex.
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
-        let columns = self.columns(indexes).await?;
+        let columns = match self.parts.take_cached(indexes, &self.selection) {
+            Some(taken) => taken?,
+            None => self.columns(Access::Loading, indexes).boxed().await?,
+        };
         self.answer(indexes, columns)
     }
 
     /// Reads the properties alone, a column each.
-    pub(crate) async fn columns(&self, indexes: &[i64]) -> Result<ColumnArrays> {
-        self.parts.take(indexes, &self.selection).await
-    }
-
-    /// Returns [`Self::columns`] if everything required is in memory.
-    pub(crate) fn columns_cached(&self, indexes: &[i64]) -> Option<Result<ColumnArrays>> {
-        self.parts.take_cached(indexes, &self.selection)
-    }
-
-    /// Reads as [`Self::columns`], without trying [`Self::columns_cached`] first. For measurements.
-    pub(crate) async fn columns_async(&self, indexes: &[i64]) -> Result<ColumnArrays> {
-        self.parts.load(indexes, &self.selection).await
+    pub(crate) async fn columns(&self, access: Access, indexes: &[i64]) -> Result<ColumnArrays> {
+        self.parts.take(access, indexes, &self.selection).await
     }
 
     /// Returns [`Self::take`] if everything required is in memory.
@@ -124,16 +119,17 @@ impl VertexView {
     ///
     /// [`Error::Column`] if these cannot be keys of the type.
     pub async fn indexes_of(&self, keys: &ArrayRef) -> Result<Int64Array> {
-        let keys = as_keys(&self.parts, keys)?;
-        Ok(self.parts.indexes_of(&keys).await?.into())
+        self.find(Access::Loading, keys).boxed().await
     }
 
     /// Returns [`Self::indexes_of`] if everything required is in memory.
     pub fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Int64Array>> {
-        match as_keys(&self.parts, keys) {
-            Ok(keys) => Some(self.parts.indexes_of_cached(&keys)?.map(Into::into)),
-            Err(error) => Some(Err(error)),
-        }
+        self.find(Access::Resident, keys).now_or_never()
+    }
+
+    async fn find(&self, access: Access, keys: &ArrayRef) -> Result<Int64Array> {
+        let keys = as_keys(&self.parts, keys)?;
+        Ok(self.parts.indexes_of(access, &keys).await?.into())
     }
 
     /// Returns the index of the vertex of each key.
@@ -142,23 +138,18 @@ impl VertexView {
     ///
     /// [`Error::NoSuchVertex`] with the first key that no vertex has.
     pub async fn indexes_of_all(&self, keys: &ArrayRef) -> Result<Vec<i64>> {
-        let keys = as_keys(&self.parts, keys)?;
-        let found = self.parts.indexes_of(&keys).await?;
-        self.all_of(&keys, found)
+        self.find_all(Access::Loading, keys).boxed().await
     }
 
     /// Returns [`Self::indexes_of_all`] if everything required is in memory.
     pub fn indexes_of_all_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<i64>>> {
-        let keys = match as_keys(&self.parts, keys) {
-            Ok(keys) => keys,
-            Err(error) => return Some(Err(error)),
-        };
-        let found = self.parts.indexes_of_cached(&keys)?;
-        Some(found.and_then(|found| self.all_of(&keys, found)))
+        self.find_all(Access::Resident, keys).now_or_never()
     }
 
-    fn all_of(&self, keys: &ArrayRef, found: Vec<Option<i64>>) -> Result<Vec<i64>> {
-        let index = |(row, found): (usize, Option<i64>)| found.ok_or_else(|| no_key(&self.parts, keys, row));
+    pub(crate) async fn find_all(&self, access: Access, keys: &ArrayRef) -> Result<Vec<i64>> {
+        let keys = as_keys(&self.parts, keys)?;
+        let found = self.parts.indexes_of(access, &keys).await?;
+        let index = |(row, found): (usize, Option<i64>)| found.ok_or_else(|| no_key(&self.parts, &keys, row));
         found.into_iter().enumerate().map(index).collect()
     }
 

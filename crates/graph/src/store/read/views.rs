@@ -29,21 +29,13 @@ impl Snapshot {
 
     /// Returns [`Self::vertices`] if the type was opened before.
     pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
-        let at = match self.record().vertex_type(vertex_type) {
-            Ok(at) => at,
-            Err(error) => return Some(Err(error)),
-        };
-        let parts = self.open_vertices(at)?;
-        Some(VertexView::new(self.clone(), parts.clone(), columns))
+        let opened = self.record().vertex_type(vertex_type).map(|at| self.open_vertices(at)).transpose()?;
+        Some(opened.and_then(|parts| VertexView::new(self.clone(), parts.clone(), columns)))
     }
 
     /// Returns [`Self::edges`] if the type was opened before.
     pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
-        let at = match self.record().edge_type(edge_type) {
-            Ok(at) => at,
-            Err(error) => return Some(Err(error)),
-        };
-        let parts = self.open_edges(at)?;
-        Some(EdgeView::new(self.clone(), parts.clone(), columns))
+        let opened = self.record().edge_type(edge_type).map(|at| self.open_edges(at)).transpose()?;
+        Some(opened.and_then(|parts| EdgeView::new(self.clone(), parts.clone(), columns)))
     }
 }

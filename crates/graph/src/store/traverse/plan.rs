@@ -4,6 +4,7 @@ use super::traversal::{Traversal, TraversalHop};
 use crate::{
     Direction, Error, Result,
     store::{
+        access::Access,
         log::alter::joined,
         names::INDEX,
         read::{edge_view::EdgeView, vertex_view::VertexView},
@@ -91,15 +92,14 @@ impl TraversalPlan {
         Ok(plan)
     }
 
-    /// Resolves the start vertices; with `cached`, `None` if their keys are not in memory.
-    pub(crate) async fn start(&self, ids: &VertexIds, cached: bool) -> Result<Option<Vec<i64>>> {
+    /// Resolves the start vertices.
+    pub(crate) async fn start(&self, access: Access, ids: &VertexIds) -> Result<Vec<i64>> {
         match ids {
-            VertexIds::Keys(keys) if cached => self.start.indexes_of_all_cached(keys).transpose(),
-            VertexIds::Keys(keys) => self.start.indexes_of_all(keys).await.map(Some),
+            VertexIds::Keys(keys) => self.start.find_all(access, keys).await,
             VertexIds::Indexes(indexes) => {
                 let parts = self.start.parts();
                 match indexes.iter().find(|index| !parts.is_there(**index)) {
-                    None => Ok(Some(indexes.clone())),
+                    None => Ok(indexes.clone()),
                     Some(index) => Err(parts.no_vertex(*index)),
                 }
             }

@@ -17,8 +17,9 @@ use super::{
     traversal::{Traversal, TraversalTopK},
 };
 use crate::{
-    Result,
+    Error, Result,
     store::{
+        access::Access,
         delta::rows::{ColumnArrays, arrow_error},
         parts::edge_parts::EdgeBatch,
         read::vertex_view,
@@ -102,34 +103,24 @@ impl PreparedTraversal {
         if let Some(answer) = self.run_cached(ids) {
             return answer;
         }
-        let empty = || RecordBatch::new_empty(self.inner.schema.clone());
         let span = tracing::debug_span!("store_traverse", hops = self.inner.plan.hops.len());
-        Ok(self.answer(ids, false).instrument(span).boxed().await?.unwrap_or_else(empty))
+        self.answer(Access::Loading, ids).instrument(span).boxed().await
     }
 
     /// Returns [`Self::run`] if everything required is in memory: no request, no decode, no wait, and no runtime.
     pub fn run_cached(&self, ids: &VertexIds) -> Option<Result<RecordBatch>> {
-        self.answer(ids, true).now_or_never()?.transpose()
+        self.answer(Access::Resident, ids).now_or_never()
     }
 
-    /// With `cached`, never waits and returns `None` if anything is not in memory.
-    async fn answer(&self, ids: &VertexIds, cached: bool) -> Result<Option<RecordBatch>> {
+    async fn answer(&self, access: Access, ids: &VertexIds) -> Result<RecordBatch> {
         let plan = &self.inner.plan;
-        let Some(first) = plan.start(ids, cached).await? else { return Ok(None) };
+        let first = plan.start(access, ids).await?;
         let mut steps = Vec::with_capacity(plan.hops.len() + 1);
         steps.push(HopRows { vertices: first.into(), parents: Vec::new(), columns: ColumnArrays::new() });
         for hop in &plan.hops {
             let Some(before) = steps.last() else { break };
             let vertices = before.vertices.values();
-            let gathered = if cached {
-                match hop.edges.gather_cached(hop.direction, vertices) {
-                    Some(gathered) => gathered?,
-                    None => return Ok(None),
-                }
-            } else {
-                hop.edges.gather(hop.direction, vertices).await?
-            };
-
+            let gathered = hop.edges.gather(access, hop.direction, vertices).await?;
             let parents = gathered.positions();
             let EdgeBatch { found, .. } = gathered;
             steps.push(HopRows { vertices: found.neighbors, parents, columns: found.columns });
@@ -139,7 +130,7 @@ impl PreparedTraversal {
         let mut rows: Vec<u32> = (0..all).collect();
         if let (Some(top), Some(by)) = (&self.inner.top, &plan.by) {
             let traced = traced(&steps, rows);
-            let Some(values) = plan.values(&steps, by, &traced, cached).await? else { return Ok(None) };
+            let values = plan.values(access, &steps, by, &traced).await?;
             rows = first_rows(&values, top.rows, top.descending)?;
         }
         let count = rows.len();
@@ -147,11 +138,10 @@ impl PreparedTraversal {
         let steps = steps.as_slice();
         let traced = traced.as_slice();
         let places: Vec<&TraversalColumnSource> = plan.shown.iter().map(|(_, place)| place).collect();
-        let columns = places.into_iter().map(|place| plan.values(steps, place, traced, cached));
-        let columns = futures::future::try_join_all(columns).await?;
-        let Some(columns) = columns.into_iter().collect::<Option<Vec<ArrayRef>>>() else { return Ok(None) };
+        let columns = places.into_iter().map(|place| plan.values(access, steps, place, traced));
+        let columns = access.read_all(columns).await?;
 
-        vertex_view::batch(&self.inner.schema, columns, count).map(Some)
+        vertex_view::batch(&self.inner.schema, columns.into_vec(), count)
     }
 }
 
@@ -184,14 +174,14 @@ impl TraversalPlan {
         }
     }
 
-    /// Reads a column for traced rows; with `cached`, `None` if it is not in memory.
+    /// Reads a column for traced rows.
     async fn values(
         &self,
+        access: Access,
         steps: &[HopRows],
         place: &TraversalColumnSource,
         traced: &[Vec<u32>],
-        cached: bool,
-    ) -> Result<Option<ArrayRef>> {
+    ) -> Result<ArrayRef> {
         let rows_of = |step: usize| traced.get(step).map(Vec::as_slice).unwrap_or_default();
         let vertices_of = |step: usize| -> Vec<i64> {
             let Some(known) = steps.get(step) else { return Vec::new() };
@@ -208,19 +198,15 @@ impl TraversalPlan {
                 taken.transpose().map_err(|error| arrow_error("rows of a traversal", error))?
             }
             TraversalColumnSource::Property { view, step } => {
-                let Some(view) = self.views.get(*view) else { return Ok(None) };
-                let vertices = vertices_of(*step);
-                if cached {
-                    match view.columns_cached(&vertices) {
-                        Some(columns) => columns?.pop(),
-                        None => None,
-                    }
-                } else {
-                    view.columns(&vertices).await?.pop()
-                }
+                let view = self.views.get(*view).ok_or_else(unplanned)?;
+                view.columns(access, &vertices_of(*step)).await?.pop()
             }
         };
 
-        Ok(column)
+        column.ok_or_else(unplanned)
     }
+}
+
+fn unplanned() -> Error {
+    Error::Ended { reason: "a column that no step of the traversal has".to_owned() }
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Result,
     store::{
+        access::Access,
         delta::rows::{self, ColumnArrays, arrow_error},
         graph_store::GraphStore,
         lease::Lease,
@@ -192,6 +193,6 @@ async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64
     let nothing: ColumnArrays =
         fields.iter().map(|field| new_null_array(field.data_type(), indexes.len())).collect();
     let selection = parts.select(fields.clone().into());
-    let values = parts.patched(indexes, nothing, &selection).await?;
+    let values = parts.patched(Access::Loading, indexes, nothing, &selection).await?;
     draft::patch(indexes, &fields, &values)
 }

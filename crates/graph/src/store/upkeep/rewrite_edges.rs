@@ -118,9 +118,10 @@ impl GraphStore {
         let mut by_destination = RoaringTreemap::new();
         let none = BaseColumnSelection::default();
         for (source, destination) in pairs {
-            by_source.insert_range(base.find(Direction::Out, *source, *destination, &none).await?.ordinals);
-            by_destination
-                .insert_range(base.find(Direction::In, *destination, *source, &none).await?.ordinals);
+            let out = base.list(Direction::Out).find(*source, *destination, &none).await?;
+            let into = base.list(Direction::In).find(*destination, *source, &none).await?;
+            by_source.insert_range(out.ordinals);
+            by_destination.insert_range(into.ordinals);
         }
 
         if by_source.is_empty() {

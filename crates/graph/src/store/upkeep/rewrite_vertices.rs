@@ -13,6 +13,7 @@ use super::compact::{CompactOptions, Compacted, CompactionOutcome, next};
 use crate::{
     Error, Result,
     store::{
+        access::Access,
         delta::{
             rows::{ColumnArrays, arrow_error},
             vertices::VertexDelta,
@@ -219,7 +220,7 @@ async fn patched(
         return Ok((first, columns));
     }
     let indexes: Vec<i64> = (first..first + rows).collect();
-    Ok((first, parts.patched(&indexes, columns, selection).await?))
+    Ok((first, parts.patched(Access::Loading, &indexes, columns, selection).await?))
 }
 
 /// Streams [`all_vertices`] as batches for a base: of deleted vertices only the keys are kept.

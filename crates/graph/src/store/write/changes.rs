@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Error, Result,
     store::{
+        access::Access,
         delta::{rows::arrow_error, vertices::KeyColumnReader},
         names::INDEX,
         parts::vertex_parts::VertexParts,
@@ -65,7 +66,7 @@ impl VertexResolver<'_> {
     /// Returns the index of the vertex of each key.
     async fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let mut found = match &self.parts {
-            Some(parts) => parts.indexes_of(keys).await?,
+            Some(parts) => parts.indexes_of(Access::Loading, keys).await?,
             None => vec![None; keys.len()],
         };
         let (Some(pending), Some(column)) = (self.pending, KeyColumnReader::new(keys)) else {

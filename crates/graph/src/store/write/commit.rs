@@ -13,6 +13,7 @@ use super::pending::{PendingChanges, PendingVertices};
 use crate::{
     Direction, Error, Result,
     store::{
+        access::Access,
         delta::{
             deletion::{self, DeletionSet},
             edges as delta,
@@ -300,12 +301,12 @@ impl EdgePart {
 
         let columns = self.columns(&[]);
         let mut pairs = Vec::new();
-        let slices = self.slices(direction, vertices).await?;
+        let slices = self.slices(Access::Loading, direction, vertices).await?;
         for (vertex, slice) in vertices.iter().zip(slices) {
             let mut left = Vec::new();
             self.deleted(direction).left(slice, |range| left.push(range));
             if !left.is_empty() {
-                let found = self.read(direction, &left, &columns, &[]).await?;
+                let found = self.read(Access::Loading, direction, &left, &columns, &[]).await?;
                 pairs.extend(found.neighbors.values().iter().map(|neighbor| (*vertex, *neighbor)));
             }
         }
@@ -323,7 +324,7 @@ impl EdgePart {
         for (vertex, neighbor) in pairs {
             let found = match &self.of {
                 EdgePartSource::Base(base) => {
-                    base.find(direction, vertex, neighbor, &base.select(&[])).await?.ordinals
+                    base.list(direction).find(vertex, neighbor, &base.select(&[])).await?.ordinals
                 }
                 EdgePartSource::Delta(delta) => delta.find(direction, vertex, neighbor),
             };

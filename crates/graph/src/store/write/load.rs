@@ -13,6 +13,7 @@ use super::{arrow_input::ArrowInput, changes::Ends, coalesce_batches::gathered, 
 use crate::{
     Error, Result,
     store::{
+        access::Access,
         base::{
             EdgeBaseInfo, VertexBaseInfo,
             vertices::VertexBase,
@@ -316,7 +317,8 @@ impl VertexLoadState {
         };
 
         if self.parts.state.count > 0 && found.iter().any(Option::is_none) {
-            for (found, earlier) in found.iter_mut().zip(self.parts.indexes_of(&keys).await?) {
+            for (found, earlier) in found.iter_mut().zip(self.parts.indexes_of(Access::Loading, &keys).await?)
+            {
                 *found = found.or(earlier);
             }
         }
@@ -344,7 +346,7 @@ async fn prepared_vertices(
     arriving.check_names(&[], &fields)?;
     let keys = arriving.keys(&schema.key, &schema.key_type())?;
     if parts.state.count > 0
-        && let Some(row) = parts.indexes_of(&keys).await?.iter().position(Option::is_some)
+        && let Some(row) = parts.indexes_of(Access::Loading, &keys).await?.iter().position(Option::is_some)
     {
         let key = KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
         return Err(arriving.wrong_row(
