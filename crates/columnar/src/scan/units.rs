@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Error, Result,
     cache::{DecodeReservation, workers::DecodeWorkers},
-    chunk::{ChunkRepresentation, ChunkRequest, SEGMENT_ROWS},
+    chunk::{ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
     file::schema::{ProjectedColumn, value_type},
     format::index::RowGroupSubset,
     kernels::exact_cast::common_cast,
@@ -80,17 +80,18 @@ async fn read(
             }
         }
 
-        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, &mut turn).await? else {
+        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, None, &mut turn).await? else {
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
             let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
             workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
         };
-        if passing.iter().all(|segment| segment.count_set_bits() == 0) {
+        let passing = PassingRows::new(passing);
+        if passing.count() == 0 {
             return Ok(());
         }
-        keep = Some(Arc::new(passing));
+        keep = Some(passing);
     }
 
     let wanted = planned
@@ -98,14 +99,20 @@ async fn read(
         .iter()
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
-    let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted.collect(), &mut turn).await? else {
+    let passing = keep.as_ref().filter(|_| !file.has_row_numbers());
+    let loaded = load_in_turn(&planned, &workers, unit, wanted.collect(), passing, &mut turn).await?;
+    let Some(loaded) = loaded else {
         return stream(planned, unit, None, batches).await;
     };
 
-    let (loaded, rows) = (Arc::new(loaded), unit.rows as usize);
+    let mut rows = unit.rows as usize;
+    if loaded.are_filtered() {
+        rows = keep.take().map_or(rows, |passing| passing.count());
+    }
+    let loaded = Arc::new(loaded);
     let build = |range: Range<usize>| {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
-        workers.run(move || build(&planned, unit, &loaded, keep.as_deref(), range))
+        workers.run(move || build(&planned, unit, &loaded, keep.as_ref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
 
@@ -138,11 +145,12 @@ async fn load_in_turn(
     workers: &DecodeWorkers,
     unit: PlannedRowGroup,
     wanted: Vec<ChunkRequest>,
+    passing: Option<&PassingRows>,
     turn: &mut RowGroupTurn,
 ) -> Result<Option<LoadedChunks>> {
     loop {
         let is_first = turn.begin().await;
-        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), turn).await? {
+        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), passing, turn).await? {
             LoadOutcome::Done(loaded) => return Ok(Some(loaded)),
             LoadOutcome::Busy if !is_first && turn.wait().await => {}
             LoadOutcome::Busy | LoadOutcome::TooLarge => {
@@ -243,7 +251,7 @@ fn build(
     planned: &ScanPlan,
     unit: PlannedRowGroup,
     loaded: &LoadedChunks,
-    keep: Option<&Vec<BooleanBuffer>>,
+    keep: Option<&PassingRows>,
     rows: Range<usize>,
 ) -> Result<(Vec<RecordBatch>, usize)> {
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
@@ -257,7 +265,7 @@ fn build(
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
         let most = (SEGMENT_ROWS - in_segment).min(rows.end - start);
-        let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS));
+        let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
         // Few rows of a segment make one batch.
         let fit =
             keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
