@@ -35,9 +35,6 @@ use crate::{
 /// Time for which the first run may reuse the plan that was made on creation, the same as for answers of origins.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
-/// Batch size of `collect`: all rows end up in memory anyway, and each batch costs a wake-up.
-const COLLECTED_ROWS: usize = 65_536;
-
 /// Implements `stylobate.Scan` when this process reads the files.
 #[pyclass(frozen, module = "stylobate", name = "LocalScan")]
 pub(crate) struct PyLocalScan {
@@ -179,7 +176,8 @@ impl PyLocalScan {
         let process = ProcessRuntime::current(py)?;
         let mut scan = self.planned(py, &process)?;
         if !self.has_batch_rows {
-            scan = scan.with_batch_rows(COLLECTED_ROWS);
+            // All rows end up in memory anyway, and each batch costs a wake-up and an export.
+            scan = scan.with_long_batches();
         }
         StreamSource::of_scan(process, scan).collect(py)
     }

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, Int64Array, RecordBatch},
+    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch},
     buffer::BooleanBuffer,
     datatypes::{DataType, Field},
 };
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Error, Result,
     cache::{DecodeReservation, workers::DecodeWorkers},
-    chunk::{ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
     file::schema::{ProjectedColumn, value_type},
     format::index::RowGroupSubset,
     kernels::exact_cast::common_cast,
@@ -229,12 +229,33 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
         .iter()
         .zip(columns)
         .filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
-    made.map(|(made, _)| match made.data_type() {
-        // The values of views are shared.
-        DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
-        _ => made.get_array_memory_size(),
+    let new = |(made, of): (&ArrayRef, &ArrayRef)| {
+        if let (Some(made), Some(of)) = (made.as_any_dictionary_opt(), of.as_any_dictionary_opt())
+            && Arc::ptr_eq(made.values(), of.values())
+        {
+            return made.keys().get_array_memory_size();
+        }
+        match made.data_type() {
+            // The values of views are shared.
+            DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
+            _ => made.get_array_memory_size(),
+        }
+    };
+    made.map(new).sum()
+}
+
+/// Returns whether all columns are dictionaries that batches share with the cache: then batches of any length cost the
+/// same.
+fn are_shared_dictionaries(
+    planned: &ScanPlan,
+    file: &PlannedScanFile,
+    unit: usize,
+    loaded: &LoadedChunks,
+) -> bool {
+    planned.outputs.iter().zip(&file.outputs).all(|(output, column)| {
+        let chunk = wanted(file, unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
+        matches!(chunk, Some(Chunk::Dictionary(array)) if array.data_type() == output.field.data_type())
     })
-    .sum()
 }
 
 /// Returns row numbers of a file as a column.
@@ -259,17 +280,20 @@ fn build(
     let first_row = file.first_row(unit.unit);
     let (schema, outputs) = (&planned.schema, &planned.outputs);
     let shape = BatchShape { schema, outputs, codes: planned.codes, views: Some(loaded.views()) };
+    let is_long =
+        planned.long_batches && keep.is_none() && are_shared_dictionaries(planned, file, unit.unit, loaded);
+    let batch_rows = if is_long { rows.end } else { planned.batch_rows };
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
-        let most = (SEGMENT_ROWS - in_segment).min(rows.end - start);
+        let most = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
+        let most = most.min(rows.end - start);
         let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
         // Few rows of a segment make one batch.
-        let fit =
-            keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
-        let mut count = if fit { most } else { most.min(planned.batch_rows) };
+        let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
+        let mut count = if fit { most } else { most.min(batch_rows) };
         let mut keep = keep.map(|keep| keep.slice(in_segment, count));
 
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
@@ -283,8 +307,8 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let is_long = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
-            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_long()) {
+            let is_wide = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
+            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_wide()) {
                 batches::fitting_rows(&planned.outputs, &columns, count)
             } else {
                 count
