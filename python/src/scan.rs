@@ -163,12 +163,15 @@ impl PyLocalScan {
         self.schema.clone().into()
     }
 
-    /// Counts the rows.
+    /// Counts the rows: by footers if they tell, else by reading the filter's columns.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = self.plan_again(py, &process, request)?;
-        StreamSource::of_scan(process, scan).count(py)
+        match scan.known_rows() {
+            Some(rows) => Ok(rows),
+            None => StreamSource::of_scan(process, scan).count(py),
+        }
     }
 
     /// Collects all batches in memory.

@@ -111,6 +111,12 @@ impl Scan {
         self.inner.files.iter().map(|file| file.object.name()).collect()
     }
 
+    /// Returns the number of rows that come out, if the footers tell: all rows of all row groups pass the filter.
+    pub fn known_rows(&self) -> Option<u64> {
+        let is_known = self.inner.units.iter().all(|unit| unit.all_pass);
+        is_known.then(|| self.estimated_rows().min(self.inner.limit.unwrap_or(u64::MAX)))
+    }
+
     /// Returns the number of rows before the filter and the limit.
     pub fn estimated_rows(&self) -> u64 {
         self.inner.units.iter().map(|unit| unit.rows).sum()
