@@ -35,9 +35,6 @@ use crate::{
 /// Time for which the first run may reuse the plan that was made on creation, the same as for answers of origins.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
-/// Batch size of `collect`: all rows end up in memory anyway, and each batch costs a wake-up.
-const COLLECTED_ROWS: usize = 65_536;
-
 /// Implements `stylobate.Scan` when this process reads the files.
 #[pyclass(frozen, module = "stylobate", name = "LocalScan")]
 pub(crate) struct PyLocalScan {
@@ -166,12 +163,15 @@ impl PyLocalScan {
         self.schema.clone().into()
     }
 
-    /// Counts the rows.
+    /// Counts the rows: by footers if they tell, else by reading the filter's columns.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = ProcessRuntime::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = self.plan_again(py, &process, request)?;
-        StreamSource::of_scan(process, scan).count(py)
+        match scan.known_rows() {
+            Some(rows) => Ok(rows),
+            None => StreamSource::of_scan(process, scan).count(py),
+        }
     }
 
     /// Collects all batches in memory.
@@ -179,7 +179,8 @@ impl PyLocalScan {
         let process = ProcessRuntime::current(py)?;
         let mut scan = self.planned(py, &process)?;
         if !self.has_batch_rows {
-            scan = scan.with_batch_rows(COLLECTED_ROWS);
+            // All rows end up in memory anyway, and each batch costs a wake-up and an export.
+            scan = scan.with_long_batches();
         }
         StreamSource::of_scan(process, scan).collect(py)
     }

@@ -66,13 +66,7 @@ fn write(
     };
 
     let process = ProcessRuntime::current(py)?;
-    let takes_codes = request.dataset.is_none();
-    let arriving = if takes_codes {
-        PythonBatchInput::with_codes(data, &process)?
-    } else {
-        PythonBatchInput::of(data, &process)?
-    };
-
+    let arriving = PythonBatchInput::with_codes(data, &process)?;
     let job = FileWriteJob {
         request,
         destination,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
@@ -60,6 +61,8 @@ class Scan(rows.Rows):
         self._arguments = arguments
         # The paths as they were given, to show.
         self._paths = paths
+        # The instruction that began an iteration of which nothing was read yet.
+        self._iterated_by: tuple[int, int] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -110,7 +113,8 @@ class Scan(rows.Rows):
         return self.limit(whole("n", n, 0))
 
     def count(self) -> int:
-        """The number of rows.
+        """The number of rows, as `len` gives it. Of Parquet and ORC files without a filter only footers are read, with one
+        the columns that it names, and all of other files.
 
         >>> import stylobate as st
         >>> st.scan("trips.parquet", filter="city = 'Oslo'").count()
@@ -131,6 +135,9 @@ class Scan(rows.Rows):
         return super().to_polars()
 
     def __len__(self) -> int:
+        if self._iterated_by is not None and self._iterated_by == calling_instruction():
+            # `list(scan)` asks how many batches there may be; rows are no answer, and counting them may be a scan.
+            raise TypeError("the number of batches is not known")
         return self.count()
 
     def __bool__(self) -> bool:
@@ -138,7 +145,12 @@ class Scan(rows.Rows):
         return True
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
-        return self.batches()
+        self._iterated_by = calling_instruction()
+        return self._iterated()
+
+    def _iterated(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
+        self._iterated_by = None
+        yield from self.batches()
 
     def __repr__(self) -> str:
         shown = {name: self._arguments.get(name) for name in ("columns", "filter", "limit", "node")}
@@ -171,6 +183,12 @@ class Scan(rows.Rows):
                 more = f" and {len(present) - NAMED} more" if len(present) > NAMED else ""
                 raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present[:NAMED])}{more}")
         return narrowed
+
+
+def calling_instruction() -> tuple[int, int]:
+    """The instruction that called the method which calls this: a frame and a place in it."""
+    frame = sys._getframe(2)
+    return id(frame), frame.f_lasti
 
 
 def reopened(opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> Scan:

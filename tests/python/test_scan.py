@@ -214,6 +214,32 @@ def test_each_step_of_a_chain_is_another_scan(path: Path, table: pa.Table) -> No
     assert repr(chosen) == f"Scan({path!r}, columns=['price', 'key'], filter=quantity < 10 AND mode = 'AIR')"
 
 
+def test_a_list_of_batches_counts_no_rows(path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = st.scan(path, filter="quantity < 10", batch_rows=1_000)
+    kept = pc.sum(pc.less(table["quantity"], 10)).as_py()
+    assert len(scan) == scan.count() == kept
+
+    with monkeypatch.context() as patched:
+        patched.setattr(st.Scan, "count", lambda _: pytest.fail("the rows are counted"))
+        for batches in (list(scan), tuple(scan), [*scan], sorted(scan, key=lambda batch: batch.num_rows)):
+            assert sum(batch.num_rows for batch in batches) == kept
+
+    iterator = iter(scan)
+    assert len(scan) == kept, "an iteration that was begun elsewhere"
+    assert next(iterator).num_rows > 0 and len(scan) == kept
+    for _ in scan:
+        assert len(scan) == kept
+        break
+
+
+def test_rows_without_a_filter_are_counted_by_footers(path: Path, table: pa.Table) -> None:
+    cache = st.Cache(memory="64MiB")
+    assert st.scan(path, cache=cache).count() == table.num_rows
+    assert st.scan(path, cache=cache, limit=7).count() == 7
+    assert st.scan(path, cache=cache, filter="quantity > -1 OR quantity IS NULL").count() == table.num_rows
+    assert st.scan(path, cache=cache, filter="quantity < -1").count() == 0
+
+
 def test_the_smallest_of_several_limits_holds(path: Path) -> None:
     scan = st.scan(path, columns=["key"])
     assert len(scan.limit(10).limit(3)) == len(scan.limit(3).limit(10)) == len(scan.head(3)) == 3

@@ -144,6 +144,14 @@ def test_lines_and_headers_are_those_of_duckdb(text: str, write: Write) -> None:
     assert same(as_tuples(found), theirs.fetchall())
 
 
+def test_a_carriage_return_alone_ends_a_line(write: Write) -> None:
+    path = write('a,b\r1,"x\ry"\r\r3,z\r')
+    assert as_tuples(st.scan_csv(path)) == [(1, "x\ry"), (3, "z")]
+    assert list(pd.read_csv(path).itertuples(index=False, name=None)) == as_tuples(st.scan_csv(path))
+    path = write("a\r1\n2\r\n3\r")
+    assert as_tuples(st.scan_csv(path)) == [(1,), (2,), (3,)]
+
+
 def test_a_header_may_be_missing_or_given(write: Write) -> None:
     path = write("1,x\n2,y\n")
     assert st.scan_csv(path, header=False).to_arrow().to_pydict() == {"column0": [1, 2], "column1": ["x", "y"]}

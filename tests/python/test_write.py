@@ -549,6 +549,27 @@ def test_rows_are_spread_over_folders_by_their_values(tmp_path: Path) -> None:
     assert pa.dataset.dataset(tmp_path / "out", partitioning="hive").count_rows() == 20_000
 
 
+def test_dictionaries_of_a_scan_stay_dictionaries_in_folders(tmp_path: Path) -> None:
+    # As values they would take 40 MB, and their dictionary is larger than the one that values are collected in.
+    long = [f"{at:04}" * 250 for at in range(1_500)]
+    table = pa.table(
+        {
+            "key": range(40_000),
+            "half": [f"half {at % 2}" for at in range(40_000)],
+            "text": pa.array(long).take(pa.array([at * 7 % 1_500 for at in range(40_000)])),
+        }
+    )
+    st.write_parquet(table, tmp_path / "all.parquet", dictionary=["half", "text"], compression="none")
+    scan = st.scan(tmp_path / "all.parquet")
+    written = st.write_parquet(scan, tmp_path / "out", partition_by="half", compression="none")
+    assert len(written.files) == 2 and written.bytes < 10_000_000
+    found = st.scan(tmp_path / "out", columns=table.column_names).to_arrow().sort_by("key")
+    assert found.cast(table.schema).equals(table)
+    with_codes = st.write_orc(scan, tmp_path / "orc", partition_by=["half"])
+    assert with_codes.rows == 40_000
+    assert st.scan(tmp_path / "orc", columns=table.column_names).to_arrow().sort_by("key").cast(table.schema).equals(table)
+
+
 def test_a_partitioned_day_is_read_as_it_was(tmp_path: Path) -> None:
     table = orders(5_000).select(["key", "day"])
     st.write_parquet(table, tmp_path, partition_by="day")

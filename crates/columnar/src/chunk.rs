@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder},
+    buffer::BooleanBuffer,
+    compute::{concat, filter},
+    error::ArrowError,
+};
 
 use crate::file::schema::ProjectedColumn;
 
@@ -77,5 +82,148 @@ impl Chunk {
         }
 
         Some(if start == 0 && rows == array.len() { array.clone() } else { array.slice(start, rows) })
+    }
+}
+
+/// Rows of a row group or stripe that pass the filter, as a mask of each segment. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct PassingRows {
+    segments: Arc<[BooleanBuffer]>,
+    count: usize,
+}
+
+impl PassingRows {
+    /// Takes the mask of each segment.
+    pub(crate) fn new(segments: Vec<BooleanBuffer>) -> Self {
+        let count = segments.iter().map(BooleanBuffer::count_set_bits).sum();
+        Self { segments: segments.into(), count }
+    }
+
+    /// Returns the number of rows that pass.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the mask of a segment.
+    pub(crate) fn segment(&self, at: usize) -> Option<&BooleanBuffer> {
+        self.segments.get(at)
+    }
+
+    /// Returns the rows of a whole chunk that pass.
+    pub(crate) fn of_chunk(&self, chunk: &Chunk) -> Result<Chunk, ArrowError> {
+        match chunk {
+            Chunk::Dictionary(array) => Ok(Chunk::Dictionary(filter(array, &self.mask())?)),
+            Chunk::Whole(array) => Ok(Chunk::Whole(filter(array, &self.mask())?)),
+            Chunk::Dense(segments) => {
+                let mut passing = SegmentCollector::new(Some(self));
+                segments.iter().try_for_each(|segment| passing.push(segment.clone()))?;
+                passing.finish()
+            }
+        }
+    }
+
+    fn mask(&self) -> BooleanArray {
+        let rows = self.segments.iter().map(BooleanBuffer::len).sum();
+        let mut mask = BooleanBufferBuilder::new(rows);
+        self.segments.iter().for_each(|segment| mask.append_buffer(segment));
+        BooleanArray::new(mask.finish(), None)
+    }
+}
+
+/// Collects the segments of a dense chunk as they are decoded: all their rows, or only those that pass the filter, so
+/// that the others are never in memory together.
+pub(crate) struct SegmentCollector<'a> {
+    passing: Option<&'a PassingRows>,
+    segments: Vec<ArrayRef>,
+    /// Passing rows, fewer than a segment has.
+    partial: Vec<ArrayRef>,
+    /// Number of segments that were pushed.
+    pushed: usize,
+}
+
+impl<'a> SegmentCollector<'a> {
+    /// Creates a collector of all rows, or of the passing ones.
+    pub(crate) fn new(passing: Option<&'a PassingRows>) -> Self {
+        Self { passing, segments: Vec::new(), partial: Vec::new(), pushed: 0 }
+    }
+
+    /// Returns the number of segments that were pushed.
+    pub(crate) fn pushed(&self) -> usize {
+        self.pushed
+    }
+
+    /// Takes the next segment of the column.
+    pub(crate) fn push(&mut self, segment: ArrayRef) -> Result<(), ArrowError> {
+        let at = self.pushed;
+        self.pushed += 1;
+        let Some(passing) = self.passing else {
+            self.segments.push(segment);
+            return Ok(());
+        };
+
+        let mask = passing.segment(at).filter(|mask| mask.len() == segment.len());
+        let mask = mask.ok_or_else(|| ArrowError::ComputeError("a segment without its mask".to_owned()))?;
+        let mut rest = filter(&segment, &BooleanArray::new(mask.clone(), None))?;
+        let mut room = SEGMENT_ROWS - self.partial.iter().map(|part| part.len()).sum::<usize>();
+        while rest.len() >= room {
+            self.partial.push(rest.slice(0, room));
+            rest = rest.slice(room, rest.len() - room);
+            self.join_partial()?;
+            room = SEGMENT_ROWS;
+        }
+        if !rest.is_empty() {
+            self.partial.push(rest);
+        }
+
+        Ok(())
+    }
+
+    /// Returns the chunk.
+    pub(crate) fn finish(mut self) -> Result<Chunk, ArrowError> {
+        if !self.partial.is_empty() {
+            self.join_partial()?;
+        }
+        Ok(Chunk::Dense(self.segments.into()))
+    }
+
+    fn join_partial(&mut self) -> Result<(), ArrowError> {
+        let parts: Vec<&dyn Array> = self.partial.iter().map(AsRef::as_ref).collect();
+        let joined = concat(&parts)?;
+        self.segments.push(joined);
+        self.partial.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{AsArray, Int64Array},
+        datatypes::Int64Type,
+    };
+
+    use super::*;
+
+    #[test]
+    fn passing_rows_fill_segments_again() {
+        let rows = SEGMENT_ROWS * 3 + 5;
+        let passes = |row: usize| !row.is_multiple_of(3);
+        let starts = (0..rows).step_by(SEGMENT_ROWS);
+        let ranges = starts.map(|start| start..rows.min(start + SEGMENT_ROWS)).collect::<Vec<_>>();
+        let masks = ranges.iter().map(|range| range.clone().map(passes).collect()).collect();
+        let passing = PassingRows::new(masks);
+        let expected: Vec<i64> = (0..rows).filter(|row| passes(*row)).map(|row| row as i64).collect();
+        assert_eq!(passing.count(), expected.len());
+
+        let segment = |range: &std::ops::Range<usize>| -> ArrayRef {
+            Arc::new(range.clone().map(|row| row as i64).collect::<Int64Array>())
+        };
+        let chunk = Chunk::Dense(ranges.iter().map(segment).collect());
+        let Chunk::Dense(segments) = passing.of_chunk(&chunk).unwrap() else { panic!("not dense") };
+        let lengths: Vec<usize> = segments.iter().map(|segment| segment.len()).collect();
+        assert_eq!(lengths, [SEGMENT_ROWS, SEGMENT_ROWS, expected.len() - 2 * SEGMENT_ROWS]);
+        let values =
+            segments.iter().flat_map(|segment| segment.as_primitive::<Int64Type>().values().to_vec());
+        assert_eq!(values.collect::<Vec<i64>>(), expected);
     }
 }

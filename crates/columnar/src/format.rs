@@ -5,13 +5,14 @@ pub(super) mod index;
 use arrow::{
     array::{Array, ArrayRef},
     datatypes::{Fields, SchemaRef},
+    error::ArrowError,
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
 use crate::{
     Error, Result,
-    chunk::{Chunk, ChunkRepresentation, ColumnBatch, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, ColumnBatch, PassingRows, SEGMENT_ROWS, SegmentCollector},
     file::{column_positions::ColumnPositions, schema::ProjectedColumn, statistics::PruningStatistics},
     orc::{self, OrcBytes, OrcFile},
     parquet::{DecodeScratch, Decryption, ParquetBytes, ParquetFile, RowGroupStatistics},
@@ -215,6 +216,15 @@ impl FileMetadata {
         }
     }
 
+    /// Estimates the bytes that reading these columns and decoding `passing` of their rows hold, at most
+    /// [`Self::working_bytes`].
+    pub(crate) fn passing_bytes(&self, unit: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
+        match &self.file {
+            ColumnarFile::Parquet(file) => file.passing_bytes(unit, columns, passing),
+            ColumnarFile::Orc(file) => file.working_bytes(unit, columns),
+        }
+    }
+
     /// Estimates how many rows fit if each column may have `max_bytes` of strings or binary values: at most all rows of
     /// the row group.
     pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
@@ -253,7 +263,8 @@ impl FileMetadata {
         }
     }
 
-    /// Decodes one of the columns that were read, on the calling thread, with reusable memory.
+    /// Decodes one of the columns that were read, on the calling thread, with reusable memory: all rows, or only those
+    /// that pass the filter.
     pub(crate) fn decode(
         &self,
         unit: usize,
@@ -261,19 +272,28 @@ impl FileMetadata {
         bytes: &RowGroupBytes,
         representation: ChunkRepresentation,
         scratch: &mut DecodeScratch,
+        passing: Option<&PassingRows>,
     ) -> Result<Chunk> {
         match (&self.file, bytes) {
             (ColumnarFile::Parquet(file), RowGroupBytes::Parquet(bytes)) => {
-                file.decode(unit, column, bytes, representation, scratch)
+                file.decode(unit, column, bytes, representation, scratch, passing)
             }
             (ColumnarFile::Orc(file), RowGroupBytes::Orc(bytes)) => {
+                let refused = |error: ArrowError| Error::arrow("rows that pass the filter")(error);
                 if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
-                    return Ok(Chunk::Dictionary(array));
+                    let chunk = Chunk::Dictionary(array);
+                    return match passing {
+                        None => Ok(chunk),
+                        Some(passing) => passing.of_chunk(&chunk).map_err(refused),
+                    };
                 }
 
                 let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
-                let segments: Vec<ArrayRef> = batches.filter_map(first_column).collect::<Result<_>>()?;
-                Ok(Chunk::Dense(segments.into()))
+                let mut segments = SegmentCollector::new(passing);
+                for segment in batches.filter_map(first_column) {
+                    segments.push(segment?).map_err(refused)?;
+                }
+                segments.finish().map_err(refused)
             }
             _ => Err(Error::Ended { reason: "bytes of another format".to_owned() }),
         }

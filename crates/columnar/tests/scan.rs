@@ -104,6 +104,63 @@ async fn a_filter_gives_exactly_the_rows_that_match() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_pass_the_filter_are_the_same_without_memory() {
+    let folder = Folder::new();
+    let written = table(280_000);
+    let path = folder.parquet("t.parquet", &written, WriterProperties::default());
+    let memory = cache(1 << 30).await;
+    let none = cache(0).await;
+
+    let filters = [
+        col("kind").eq("kind 3"),
+        col("kind").eq("kind 3").and(col("size").lt(2)),
+        col("id").gt_eq(279_999),
+        col("id").lt(200_000).and(col("kind").is_not_null()),
+        col("name").eq("name of row 70000"),
+    ];
+    for filter in filters {
+        for dictionary in [Dictionaries::AsWritten, Dictionaries::Auto, Dictionaries::All] {
+            let request = ScanRequest::new(&path).with_filter(filter.clone()).with_dictionary(dictionary);
+            for request in [request.clone(), request.with_file_row_number("row")] {
+                let expected = collect(request.clone(), &memory).await.unwrap();
+                assert!(expected.num_rows() > 0);
+                assert_eq!(collect(request, &none).await.unwrap(), expected);
+            }
+        }
+    }
+
+    let stats = none.stats();
+    assert_eq!((stats.bytes, stats.streamed_units), (0, 0), "{stats:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn collected_dictionaries_are_batches_of_whole_row_groups() {
+    const GROUP: usize = 150_000;
+    let folder = Folder::new();
+    let written = table(2 * GROUP);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
+    let path = folder.parquet("t.parquet", &written, properties);
+    let cache = cache(1 << 30).await;
+    let request = ScanRequest::new(&path).with_dictionary(Dictionaries::All);
+
+    let lengths = async |request: ScanRequest| {
+        let scan = request.plan(&cache).await.unwrap().with_long_batches();
+        let batches = scan.collect().await.unwrap();
+        batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>()
+    };
+    let kind = request.clone().with_columns(["kind"]);
+    // Codes of one byte are widened to the keys of the schema, a batch at a time.
+    let widened = request.clone().with_columns(["kind"]).with_filter(col("kind").is_not_null());
+    assert!(lengths(widened).await.iter().all(|rows| *rows <= 65_536));
+    let dense = request.clone().with_columns(["name", "size"]);
+    assert!(lengths(dense).await.iter().all(|rows| *rows <= 65_536));
+    let names = request.with_columns(["name"]);
+    assert_eq!(lengths(names.clone()).await, [GROUP, GROUP]);
+    assert_eq!(lengths(names.with_limit(7)).await, [7]);
+    assert_eq!(lengths(kind).await.iter().sum::<usize>(), 2 * GROUP);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_ends_the_scan_early() {
     let folder = Folder::new();

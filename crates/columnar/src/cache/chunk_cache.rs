@@ -293,6 +293,11 @@ impl ChunkCache {
         }
     }
 
+    /// Returns whether chunks of this many bytes together ever fit.
+    pub(crate) fn may_hold(&self, bytes: u64) -> bool {
+        bytes <= self.limit
+    }
+
     /// Returns whether a chunk is cached or being made.
     pub(crate) fn has(&self, key: &ChunkKey) -> bool {
         self.chunks.contains(key)

@@ -1,4 +1,6 @@
 //! Splits CSV into records and fields. Memory is bounded by the largest record.
+//!
+//! A line ends with a line feed, a carriage return, or both.
 
 use std::{
     io::{self, Read},
@@ -191,6 +193,8 @@ struct CsvRecordParser {
     first_line: u64,
     /// The line of the quote that opened last.
     quote_line: u64,
+    /// True if the previous byte is a carriage return, which a line feed belongs to.
+    after_return: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,8 +207,6 @@ enum CsvFieldState {
     Escaped,
     /// After a quote within quotes: the end of the field, or the first of two.
     Quote,
-    /// After a carriage return that follows a closing quote.
-    Return,
 }
 
 impl CsvRecordParser {
@@ -217,6 +219,7 @@ impl CsvRecordParser {
             line: 1,
             first_line: 1,
             quote_line: 1,
+            after_return: false,
         }
     }
 
@@ -231,13 +234,22 @@ impl CsvRecordParser {
     fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), RecordError> {
         let CsvDialect { delimiter, quote, escape, .. } = self.dialect;
         let mut at = 0;
+        // The rest of the line end of the previous record.
+        let is_at_start = self.state == CsvFieldState::Start && self.ends.is_empty();
+        if is_at_start && self.after_return && bytes.first() == Some(&b'\n') {
+            at = 1;
+            self.after_return = false;
+        }
         while let Some(byte) = bytes.get(at).copied() {
             let rest = bytes.get(at..).unwrap_or_default();
             at += 1;
             self.state = match self.state {
                 // If the escape character is the quote, it is the first of two quotes.
                 CsvFieldState::Quoted if Some(byte) == quote => CsvFieldState::Quote,
-                CsvFieldState::Quoted if Some(byte) == escape => CsvFieldState::Escaped,
+                CsvFieldState::Quoted if Some(byte) == escape => {
+                    self.after_return = false;
+                    CsvFieldState::Escaped
+                }
                 CsvFieldState::Quoted => {
                     at += self.take_while(rest, |byte| Some(byte) != quote && Some(byte) != escape) - 1;
                     CsvFieldState::Quoted
@@ -248,27 +260,30 @@ impl CsvRecordParser {
                 }
                 CsvFieldState::Quote if Some(byte) == quote => {
                     self.bytes.push(byte);
+                    self.after_return = false;
                     CsvFieldState::Quoted
                 }
                 CsvFieldState::Start if Some(byte) == quote => {
                     self.quote_line = self.line;
+                    self.after_return = false;
                     CsvFieldState::Quoted
                 }
                 CsvFieldState::Start | CsvFieldState::Bare | CsvFieldState::Quote if byte == delimiter => {
                     self.end_field()
                 }
-                _ if byte == b'\n' => {
-                    self.end_last_field();
+                _ if matches!(byte, b'\n' | b'\r') => {
+                    self.end_field();
                     self.line += 1;
+                    self.after_return = byte == b'\r';
                     self.check_size()?;
                     return Ok((at, true));
                 }
                 CsvFieldState::Start | CsvFieldState::Bare => {
-                    at += self.take_while(rest, |byte| byte != delimiter && byte != b'\n') - 1;
+                    let is_inside = |byte| byte != delimiter && byte != b'\n' && byte != b'\r';
+                    at += self.take_while(rest, is_inside) - 1;
                     CsvFieldState::Bare
                 }
-                CsvFieldState::Quote if byte == b'\r' => CsvFieldState::Return,
-                CsvFieldState::Quote | CsvFieldState::Return => return Err(self.after_quote()),
+                CsvFieldState::Quote => return Err(self.after_quote()),
             };
         }
 
@@ -282,28 +297,19 @@ impl CsvRecordParser {
         let count = rest.map_or(bytes.len(), |rest| rest + 1);
         let taken = bytes.get(..count).unwrap_or_default();
         if matches!(self.state, CsvFieldState::Quoted | CsvFieldState::Escaped) {
-            self.line += taken.iter().filter(|byte| **byte == b'\n').count() as u64;
+            for byte in taken {
+                let ends_line = *byte == b'\r' || *byte == b'\n' && !self.after_return;
+                self.line += u64::from(ends_line);
+                self.after_return = *byte == b'\r';
+            }
         }
         self.bytes.extend_from_slice(taken);
         count
     }
 
-    /// Ends the last field of a record, whose line may end with a carriage return and a line feed.
-    fn end_last_field(&mut self) {
-        let start = self.ends.last().map_or(0, |(end, _)| *end);
-        let is_bare = self.state == CsvFieldState::Bare;
-        if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
-            self.bytes.pop();
-        }
-
-        self.end_field();
-    }
-
     fn end_field(&mut self) -> CsvFieldState {
-        let start = self.ends.last().map_or(0, |(end, _)| *end);
         let kind = match self.state {
             CsvFieldState::Start => CsvFieldKind::Missing,
-            CsvFieldState::Bare if self.bytes.len() == start => CsvFieldKind::Missing,
             CsvFieldState::Bare => CsvFieldKind::Bare,
             _ => CsvFieldKind::Quoted,
         };
@@ -320,7 +326,7 @@ impl CsvRecordParser {
             }
             CsvFieldState::Start if self.ends.is_empty() => Ok(false),
             _ => {
-                self.end_last_field();
+                self.end_field();
                 Ok(true)
             }
         }
@@ -421,6 +427,26 @@ mod tests {
             let split = split(text.as_bytes(), CsvDialect::with_delimiter(b','), piece);
             assert_eq!(split.as_ref(), Ok(&expected), "{piece} bytes at a time");
         }
+    }
+
+    #[test]
+    fn a_line_ends_with_a_line_feed_a_carriage_return_or_both() {
+        let text = "a,b\r1,\"x\ry\r\nz\"\r\n\r2,\r,\"\r\"\n\n\"\n\",4\r";
+        let expected = vec![
+            (1, vec![bare("a"), bare("b")]),
+            (2, vec![bare("1"), quoted("x\ry\r\nz")]),
+            (5, vec![missing()]),
+            (6, vec![bare("2"), missing()]),
+            (7, vec![missing(), quoted("\r")]),
+            (9, vec![missing()]),
+            (10, vec![quoted("\n"), bare("4")]),
+        ];
+        for piece in 1..text.len() {
+            assert_eq!(split(text.as_bytes(), CsvDialect::with_delimiter(b','), piece), Ok(expected.clone()));
+        }
+
+        let (line, reason) = split(b"a\r1\r\"x\"y\r", CsvDialect::with_delimiter(b','), 3).unwrap_err();
+        assert_eq!((line, reason.contains("field 1 goes on after its closing quote")), (3, true));
     }
 
     #[test]

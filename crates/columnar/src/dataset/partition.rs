@@ -9,13 +9,16 @@ use std::{collections::HashMap, fmt::Write, sync::Arc};
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array},
     compute::{cast, take_record_batch},
-    datatypes::{DataType, Schema, SchemaRef},
+    datatypes::{DataType, FieldRef, Schema, SchemaRef},
     row::{RowConverter, SortField},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{Error, Result};
+use crate::{Error, Result, kernels::expand::expand};
 
+/// Maximum values of a dictionary per row of a folder's batch: a file that keeps a few rows must not keep the large
+/// dictionaries of many batches.
+const MAX_VALUES_PER_ROW: usize = 4;
 /// Hive's spelling of null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
@@ -24,6 +27,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 pub(super) struct HivePartitioner {
     /// Indices of the columns, and their encoded names.
     keys: Vec<(usize, String)>,
+    key_types: Vec<DataType>,
     /// Indices of all other columns.
     rest: Vec<usize>,
     schema: SchemaRef,
@@ -41,7 +45,7 @@ impl HivePartitioner {
         };
 
         let mut keys = Vec::new();
-        let mut sorts = Vec::new();
+        let mut key_types = Vec::new();
         for name in names {
             let Some((at, field)) = schema.column_with_name(name) else {
                 let available: Vec<&str> =
@@ -57,7 +61,7 @@ impl HivePartitioner {
             }
 
             keys.push((at, utf8_percent_encode(name, ENCODED).to_string()));
-            sorts.push(SortField::new(field.data_type().clone()));
+            key_types.push(field.data_type().clone());
         }
 
         let rest: Vec<usize> =
@@ -67,13 +71,15 @@ impl HivePartitioner {
         }
 
         let projected = schema.project(&rest).map_err(|error| unwritable(None, error.to_string()))?;
-        let converter = if sorts.is_empty() {
+        let converter = if keys.is_empty() {
             None
         } else {
+            let sorts = key_types.iter().cloned().map(SortField::new).collect();
             Some(RowConverter::new(sorts).map_err(Error::arrow("columns of folders"))?)
         };
 
-        Ok(Self { keys, rest, schema: Arc::new(projected), converter, folders: HashMap::new() })
+        let (schema, folders) = (Arc::new(projected), HashMap::new());
+        Ok(Self { keys, key_types, rest, schema, converter, folders })
     }
 
     /// Returns the schema of the files.
@@ -81,14 +87,16 @@ impl HivePartitioner {
         &self.schema
     }
 
-    /// Splits a batch into the rows of each folder, in their order.
+    /// Splits a batch into the rows of each folder, in their order. Columns of strings and bytes may arrive as
+    /// dictionaries, and mostly stay so.
     pub(super) fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(Arc<str>, RecordBatch)>> {
         let Some(converter) = &mut self.converter else {
             return Ok(vec![(Arc::from(""), batch.clone())]);
         };
 
         let wrong = || Error::arrow("columns of folders");
-        let keys: Vec<ArrayRef> = self.keys.iter().map(|(at, _)| batch.column(*at).clone()).collect();
+        let keys = self.keys.iter().map(|(at, _)| batch.column(*at));
+        let keys: Vec<ArrayRef> = keys.zip(&self.key_types).map(as_key).collect::<Result<_>>()?;
         let rows = converter.convert_columns(&keys).map_err(wrong())?;
         let rest = batch.project(&self.rest).map_err(wrong())?;
 
@@ -130,10 +138,40 @@ impl HivePartitioner {
 
         let taken = groups.into_iter().map(|(folder, rows)| {
             let taken = take_record_batch(&rest, &UInt32Array::from(rows)).map_err(wrong())?;
-            Ok((folder, taken))
+            Ok((folder, without_large_dictionaries(taken, &self.schema)?))
         });
         taken.collect()
     }
+}
+
+/// Returns a column in the type of the schema, which rows are compared in.
+fn as_key((column, data_type): (&ArrayRef, &DataType)) -> Result<ArrayRef> {
+    if column.data_type() == data_type { Ok(column.clone()) } else { expand(column) }
+}
+
+/// Expands the dictionaries that the schema does not state if they have many more values than the batch has rows.
+fn without_large_dictionaries(batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+    let most = batch.num_rows().saturating_mul(MAX_VALUES_PER_ROW);
+    let is_large = |(column, field): (&ArrayRef, &FieldRef)| {
+        let values = column.as_any_dictionary_opt().map(|dictionary| dictionary.values().len());
+        column.data_type() != field.data_type() && values.is_some_and(|values| values > most)
+    };
+    let columns = || batch.columns().iter().zip(schema.fields());
+    if !columns().any(is_large) {
+        return Ok(batch);
+    }
+
+    let expanded = columns().map(
+        |(column, field)| {
+            if is_large((column, field)) { expand(column) } else { Ok(column.clone()) }
+        },
+    );
+    let expanded: Vec<ArrayRef> = expanded.collect::<Result<_>>()?;
+    let fields = batch.schema_ref().fields().iter().zip(&expanded);
+    let fields =
+        fields.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), expanded).map_err(Error::arrow("rows of a folder"))
 }
 
 fn can_name_folders(data_type: &DataType) -> bool {
@@ -180,7 +218,7 @@ fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<S
 mod tests {
     use arrow::{
         array::{Date32Array, DictionaryArray, Int64Array},
-        datatypes::Int8Type,
+        datatypes::{Field, Int8Type},
     };
 
     use super::*;
@@ -229,5 +267,36 @@ mod tests {
         assert!(wrong(&["m"]).contains("no column m"));
         assert!(wrong(&["n", "n"]).contains("twice"));
         assert!(wrong(&["n", "day", "a b"]).contains("no column is left"));
+    }
+
+    #[test]
+    fn codes_stay_codes_unless_their_dictionary_is_large() {
+        let codes = |texts: Vec<String>| -> ArrayRef {
+            Arc::new(texts.iter().map(String::as_str).collect::<DictionaryArray<Int8Type>>())
+        };
+        let columns: [(&str, ArrayRef); 3] = [
+            ("city", codes((0..100).map(|row| format!("city {}", row % 2)).collect())),
+            ("few", codes((0..100).map(|row| format!("{}", row % 3)).collect())),
+            ("many", codes((0..100).map(|row| format!("{row}")).collect())),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let stated = ["city", "few", "many"].map(|name| Field::new(name, DataType::Utf8, false));
+        let mut partitions =
+            HivePartitioner::new("x", &Schema::new(stated.to_vec()), &["city".to_owned()]).unwrap();
+
+        // All rows of the first ten, and two folders of five rows each.
+        let split = partitions.split(&batch.slice(0, 10)).unwrap();
+        let folders: Vec<&str> = split.iter().map(|(folder, _)| folder.as_ref()).collect();
+        assert_eq!(folders, ["city=city%200/", "city=city%201/"]);
+        for (at, (_, rows)) in split.iter().enumerate() {
+            assert!(matches!(rows.column(0).data_type(), DataType::Dictionary(..)));
+            let many = rows.column(1).as_string::<i32>().iter().flatten().collect::<Vec<_>>();
+            assert_eq!(many, (0..5).map(|row| (2 * row + at).to_string()).collect::<Vec<_>>());
+        }
+        let split = partitions.split(&batch).unwrap();
+        assert!(split.iter().all(|(_, rows)| {
+            rows.num_rows() == 50
+                && rows.columns().iter().all(|column| column.as_any_dictionary_opt().is_some())
+        }));
     }
 }

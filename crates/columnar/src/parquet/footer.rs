@@ -16,7 +16,7 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
-use crate::{Error, Result, file::schema::is_text};
+use crate::{Error, Result, chunk::SEGMENT_ROWS, file::schema::is_text, kernels::codes::CodeWidth};
 
 /// Returns whether the bytes of a column chunk are encrypted.
 pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {
@@ -151,15 +151,45 @@ pub(super) fn value_bytes(chunk: &ColumnChunkMetaData) -> u64 {
 /// Estimates the bytes that reading and decoding the chunk will hold.
 pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: bool) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
-    let plain = chunk.uncompressed_size().max(0) as u64;
-    // Codes of at most four bytes beside the values; or each value with its offset, dictionaries expanded. No number is
-    // wider than 16 bytes once decoded; lists have more values than rows.
-    let values = value_bytes(chunk);
-    let count = rows.max(chunk.num_values().max(0) as u64);
-    let dense = values.saturating_add(count.saturating_mul(16));
-    let codes = plain.saturating_add(rows.saturating_mul(4));
+    let decoded = if dictionary {
+        // Codes beside the values.
+        let plain = chunk.uncompressed_size().max(0) as u64;
+        plain.saturating_add(rows.saturating_mul(estimated_code_bytes(chunk)))
+    } else {
+        dense_bytes(chunk, rows)
+    };
 
-    read.saturating_add(if dictionary { codes } else { dense })
+    read.saturating_add(decoded)
+}
+
+/// Estimates the same if only `passing` rows of a chunk without codes are kept, each segment as soon as it is decoded.
+pub(super) fn passing_bytes(chunk: &ColumnChunkMetaData, rows: u64, passing: u64) -> u64 {
+    let read = chunk.compressed_size().max(0) as u64;
+    let dense = dense_bytes(chunk, rows);
+    // The rows of the segment that is decoded, and of one that is joined, beside those that were kept.
+    let at_once = passing.saturating_add(2 * SEGMENT_ROWS as u64).min(rows);
+    let kept = (u128::from(dense) * u128::from(at_once)).checked_div(u128::from(rows)).unwrap_or(0) as u64;
+
+    read.saturating_add(kept)
+}
+
+/// Estimates the bytes of each value with its offset, dictionaries expanded.
+fn dense_bytes(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
+    // No number is wider than 16 bytes once decoded; lists have more values than rows.
+    let count = rows.max(chunk.num_values().max(0) as u64);
+    value_bytes(chunk).saturating_add(count.saturating_mul(16))
+}
+
+/// Estimates the bytes of a code of the chunk's dictionary. The number of values is a rough estimate, and is therefore
+/// taken several times.
+fn estimated_code_bytes(chunk: &ColumnChunkMetaData) -> u64 {
+    const MARGIN: u64 = 4;
+    let values = estimated_values(chunk).map_or(u64::MAX, |values| values.saturating_mul(MARGIN));
+    match CodeWidth::of(usize::try_from(values).unwrap_or(usize::MAX)) {
+        CodeWidth::U8 => 1,
+        CodeWidth::U16 => 2,
+        CodeWidth::U32 => 4,
+    }
 }
 
 /// Returns the field without dictionaries, at any depth.
@@ -218,5 +248,50 @@ pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
         Error::Decryption { object, column: None, reason }
     } else {
         Error::corrupt(object, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::schema::{parser::parse_message_type, types::SchemaDescriptor};
+
+    use super::*;
+
+    const ROWS: u64 = 1_000_000;
+
+    /// A chunk of strings of 20 bytes, of which this many are in its dictionary.
+    fn chunk(values: i64) -> ColumnChunkMetaData {
+        let schema = parse_message_type("message m { required binary s (STRING); }").unwrap();
+        let column = SchemaDescriptor::new(Arc::new(schema)).column(0);
+        let dictionary = values * 24;
+        let bytes = dictionary + 1_250_000;
+        ColumnChunkMetaData::builder(column)
+            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE_DICTIONARY])
+            .set_num_values(ROWS as i64)
+            .set_total_compressed_size(bytes)
+            .set_total_uncompressed_size(bytes)
+            .set_dictionary_page_offset(Some(4))
+            .set_data_page_offset(4 + dictionary)
+            .set_unencoded_byte_array_data_bytes(Some(ROWS as i64 * 20))
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn codes_are_estimated_by_the_size_of_their_dictionary() {
+        for (values, code_bytes) in [(50, 1), (1_000, 2), (10_000, 2), (30_000, 4), (1_000_000, 4)] {
+            let chunk = chunk(values);
+            let bytes = chunk.compressed_size() as u64 * 2 + ROWS * code_bytes;
+            assert_eq!(working_bytes(&chunk, ROWS, true), bytes, "{values} values");
+        }
+    }
+
+    #[test]
+    fn few_passing_rows_take_little_memory_and_all_of_them_as_much_as_the_chunk() {
+        let chunk = chunk(1_000);
+        let whole = working_bytes(&chunk, ROWS, false);
+        assert!(passing_bytes(&chunk, ROWS, 1) < whole / 4);
+        assert_eq!(passing_bytes(&chunk, ROWS, ROWS), whole);
+        assert_eq!(passing_bytes(&chunk, 1, 1), working_bytes(&chunk, 1, false));
     }
 }

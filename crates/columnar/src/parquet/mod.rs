@@ -43,7 +43,7 @@ pub(crate) use self::{
 };
 use crate::{
     Error, Result,
-    chunk::{Chunk, ChunkRepresentation, is_worth_a_dictionary},
+    chunk::{Chunk, ChunkRepresentation, PassingRows, is_worth_a_dictionary},
     file::schema::ProjectedColumn,
     parallel::guarded::guarded,
 };
@@ -338,6 +338,25 @@ impl ParquetFile {
         bytes
     }
 
+    /// See [`crate::format::FileMetadata::passing_bytes`].
+    pub(crate) fn passing_bytes(&self, unit: usize, columns: &[ProjectedColumn], passing: u64) -> u64 {
+        let rows = self.unit_rows(unit);
+        let mut bytes = 0_u64;
+        for column in columns {
+            let dictionary = self.is_dictionary(unit, column);
+            for leaf in self.wanted(column) {
+                let Ok(chunk) = self.column_chunk(unit, leaf) else { continue };
+                bytes = bytes.saturating_add(if dictionary {
+                    footer::working_bytes(chunk, rows, true)
+                } else {
+                    footer::passing_bytes(chunk, rows, passing)
+                });
+            }
+        }
+
+        bytes
+    }
+
     /// See [`crate::format::FileMetadata::fitting_rows`].
     pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
         let rows = self.unit_rows(unit);
@@ -389,8 +408,10 @@ impl ParquetFile {
         bytes: &ParquetBytes,
         representation: ChunkRepresentation,
         scratch: &mut DecodeScratch,
+        passing: Option<&PassingRows>,
     ) -> Result<Chunk> {
-        let decoded = guarded(|| self.decode_unguarded(unit, column, bytes, representation, scratch));
+        let decode = || self.decode_unguarded(unit, column, bytes, representation, scratch, passing);
+        let decoded = guarded(decode);
         decoded.unwrap_or_else(|reason| Err(self.corrupt(unit, column, reason)))
     }
 
@@ -401,6 +422,7 @@ impl ParquetFile {
         bytes: &ParquetBytes,
         representation: ChunkRepresentation,
         scratch: &mut DecodeScratch,
+        passing: Option<&PassingRows>,
     ) -> Result<Chunk> {
         if let Some((leaf, descriptor)) = self.flat(column.root)
             && !self.has_encrypted(unit, std::slice::from_ref(column))
@@ -420,16 +442,22 @@ impl ParquetFile {
             if (insist || all != Some(false))
                 && let Some(array) = flat.decode(bytes, insist, scratch)?
             {
-                return Ok(Chunk::Dictionary(array));
+                let chunk = Chunk::Dictionary(array);
+                return match passing {
+                    None => Ok(chunk),
+                    Some(passing) => {
+                        passing.of_chunk(&chunk).map_err(Error::arrow("rows that pass the filter"))
+                    }
+                };
             }
             if representation == ChunkRepresentation::Native
-                && let Some(segments) = flat.decode_bytes(bytes, scratch)?
+                && let Some(chunk) = flat.decode_bytes(bytes, passing, scratch)?
             {
-                return Ok(Chunk::Dense(segments.into()));
+                return Ok(chunk);
             }
         }
 
-        decode::dense::decode(self, unit, column, bytes, representation)
+        decode::dense::decode(self, unit, column, bytes, representation, passing)
     }
 
     /// Returns a decoded column with intervals in place of their bytes.

@@ -10,13 +10,13 @@ use super::{
     turn::RowGroupTurn,
 };
 use crate::{
-    Result,
+    Error, Result,
     cache::{
         DecodeReservation,
         chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
         workers::DecodeWorkers,
     },
-    chunk::{Chunk, ChunkRequest, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
     file::schema::ProjectedColumn,
     format::{FileMetadata, RowGroupBytes},
     kernels::{codes::ViewTables, expand::longest_value},
@@ -27,6 +27,8 @@ use crate::{
 pub(super) struct LoadedChunks {
     /// Sorted by column.
     chunks: Vec<(ChunkRequest, Chunk)>,
+    /// Set if the chunks have only the rows that pass the filter.
+    are_filtered: bool,
     longest: OnceLock<usize>,
     views: ViewTables,
     _working: Option<DecodeReservation>,
@@ -35,7 +37,13 @@ pub(super) struct LoadedChunks {
 impl LoadedChunks {
     fn new(mut chunks: Vec<(ChunkRequest, Chunk)>, working: Option<DecodeReservation>) -> Self {
         chunks.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
-        Self { chunks, longest: OnceLock::new(), views: ViewTables::default(), _working: working }
+        let (longest, views) = (OnceLock::new(), ViewTables::default());
+        Self { chunks, are_filtered: false, longest, views, _working: working }
+    }
+
+    /// Returns whether the chunks have only the rows that pass the filter.
+    pub(super) fn are_filtered(&self) -> bool {
+        self.are_filtered
     }
 
     /// Returns the length in bytes of the longest string of all dictionaries.
@@ -87,12 +95,14 @@ pub(super) enum LoadOutcome {
 /// be longer than the average.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
-/// Loads columns if there is memory to decode them into.
+/// Loads columns if there is memory to decode them into. If their whole chunks would not be cached, or do not fit at the
+/// moment, only the `passing` rows are kept.
 pub(super) async fn load(
     planned: &ScanPlan,
     workers: &DecodeWorkers,
     (file, unit): (usize, usize),
     mut wanted: Vec<ChunkRequest>,
+    passing: Option<&PassingRows>,
     turn: &mut RowGroupTurn,
 ) -> Result<LoadOutcome> {
     let Some(of) = planned.files.get(file) else { return Ok(LoadOutcome::TooLarge) };
@@ -130,15 +140,39 @@ pub(super) async fn load(
         return Ok(LoadOutcome::TooLarge);
     }
 
-    let bytes = of.metadata.working_bytes(unit, &columns);
-    let Some(working) = planned.cache.working().try_reserve_or_floor(bytes) else {
-        let fits = bytes <= planned.cache.working().capacity_or_floor();
+    let whole_bytes = of.metadata.working_bytes(unit, &columns);
+    let is_native = |(_, representation): &ChunkRequest| *representation == ChunkRepresentation::Native;
+    let passing = passing.filter(|_| missing.iter().all(|(wanted, _)| is_native(wanted)));
+    let passing = passing.map(|rows| (rows, of.metadata.passing_bytes(unit, &columns, rows.count() as u64)));
+    let passing = passing.filter(|(_, bytes)| *bytes < whole_bytes);
+
+    let working = planned.cache.working();
+    let whole = if passing.is_none() || cache.may_hold(whole_bytes) {
+        working.try_reserve_or_floor(whole_bytes).map(|working| (working, None))
+    } else {
+        None
+    };
+    let part = || {
+        let (rows, bytes) = passing?;
+        working.try_reserve_or_floor(bytes).map(|working| (working, Some(rows)))
+    };
+    let Some((working, passing)) = whole.or_else(part) else {
+        let least = passing.map_or(whole_bytes, |(_, bytes)| bytes);
+        let fits = least <= working.capacity_or_floor();
         return Ok(if fits { LoadOutcome::Busy } else { LoadOutcome::TooLarge });
     };
     turn.pass_on();
+
+    if let Some(passing) = passing {
+        // The cache holds whole chunks only: tasks that wait for one decode it themselves.
+        missing.iter_mut().for_each(|(_, promise)| *promise = None);
+        for (_, chunk) in &mut chunks {
+            *chunk = passing.of_chunk(chunk).map_err(Error::arrow("rows that pass the filter"))?;
+        }
+    }
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
-    let decoded = decode(planned, workers, of, unit, columns, read.clone()).await;
+    let decoded = decode(planned, workers, of, unit, columns, passing, read.clone()).await;
     // A file that was replaced may also look corrupt: report the replacement.
     FileMetadata::check(&read).await?;
     let decoded = decoded?;
@@ -148,7 +182,8 @@ pub(super) async fn load(
         }
         chunks.push((wanted, chunk));
     }
-    Ok(LoadOutcome::Done(LoadedChunks::new(chunks, Some(working))))
+    let loaded = LoadedChunks::new(chunks, Some(working));
+    Ok(LoadOutcome::Done(LoadedChunks { are_filtered: passing.is_some(), ..loaded }))
 }
 
 /// Returns whether the values of each segment fit into one array. Dictionaries hold each value once.
@@ -165,6 +200,7 @@ struct ParallelDecode {
     metadata: Arc<FileMetadata>,
     unit: usize,
     columns: Vec<ChunkRequest>,
+    passing: Option<PassingRows>,
     bytes: RowGroupBytes,
     next: AtomicUsize,
 }
@@ -176,7 +212,9 @@ impl ParallelDecode {
         loop {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some((column, representation)) = self.columns.get(at) else { return Ok(decoded) };
-            let chunk = self.metadata.decode(self.unit, column, &self.bytes, *representation, scratch);
+            let passing = self.passing.as_ref();
+            let chunk =
+                self.metadata.decode(self.unit, column, &self.bytes, *representation, scratch, passing);
             decoded.push((at, chunk.inspect_err(|_| self.end())?));
         }
     }
@@ -201,11 +239,13 @@ async fn decode(
     file: &PlannedScanFile,
     unit: usize,
     columns: Vec<ChunkRequest>,
+    passing: Option<&PassingRows>,
     bytes: RowGroupBytes,
 ) -> Result<Vec<Chunk>> {
     let threads = planned.threads.min(columns.len());
     let (metadata, next) = (file.metadata.clone(), AtomicUsize::new(0));
-    let decodes = Arc::new(ParallelDecode { metadata, unit, columns, bytes, next });
+    let passing = passing.cloned();
+    let decodes = Arc::new(ParallelDecode { metadata, unit, columns, passing, bytes, next });
     let _end = CancelDecodeOnDrop(decodes.clone());
     let runs = (0..threads).map(|_| {
         let decodes = decodes.clone();

@@ -50,6 +50,8 @@ pub(super) struct ScanPlan {
     pub(super) units: Vec<PlannedRowGroup>,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
+    /// Allows longer batches: see [`Scan::with_long_batches`].
+    pub(super) long_batches: bool,
     pub(super) threads: usize,
     /// Allows dictionaries where the schema states values: see [`ScanRequest::with_codes`].
     pub(super) codes: bool,
@@ -109,15 +111,23 @@ impl Scan {
         self.inner.files.iter().map(|file| file.object.name()).collect()
     }
 
+    /// Returns the number of rows that come out, if the footers tell: all rows of all row groups pass the filter.
+    pub fn known_rows(&self) -> Option<u64> {
+        let is_known = self.inner.units.iter().all(|unit| unit.all_pass);
+        is_known.then(|| self.estimated_rows().min(self.inner.limit.unwrap_or(u64::MAX)))
+    }
+
     /// Returns the number of rows before the filter and the limit.
     pub fn estimated_rows(&self) -> u64 {
         self.inner.units.iter().map(|unit| unit.rows).sum()
     }
 
-    /// Changes the maximum rows of a batch, from 1 to 65,536. Has no effect on a scan that has a clone.
-    pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
+    /// Makes batches as long as is best if all of them are collected: 65,536 rows, or all rows of a row group whose
+    /// columns are dictionaries that are passed on as they were decoded. Has no effect on a scan that has a clone.
+    pub fn with_long_batches(mut self) -> Self {
         if let Some(planned) = Arc::get_mut(&mut self.inner) {
-            planned.batch_rows = batch_rows.clamp(1, MAX_BATCH_ROWS);
+            planned.batch_rows = MAX_BATCH_ROWS;
+            planned.long_batches = true;
         }
         self
     }
@@ -220,6 +230,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         units: Vec::new(),
         limit: request.limit,
         batch_rows: request.batch_rows,
+        long_batches: false,
         threads: request.threads,
         codes: request.codes,
         cache,

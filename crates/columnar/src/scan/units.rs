@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, Int64Array, RecordBatch},
+    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch},
     buffer::BooleanBuffer,
     datatypes::{DataType, Field},
 };
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Error, Result,
     cache::{DecodeReservation, workers::DecodeWorkers},
-    chunk::{ChunkRepresentation, ChunkRequest, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, ChunkRequest, PassingRows, SEGMENT_ROWS},
     file::schema::{ProjectedColumn, value_type},
     format::index::RowGroupSubset,
     kernels::exact_cast::common_cast,
@@ -80,17 +80,18 @@ async fn read(
             }
         }
 
-        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, &mut turn).await? else {
+        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, None, &mut turn).await? else {
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
             let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
             workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
         };
-        if passing.iter().all(|segment| segment.count_set_bits() == 0) {
+        let passing = PassingRows::new(passing);
+        if passing.count() == 0 {
             return Ok(());
         }
-        keep = Some(Arc::new(passing));
+        keep = Some(passing);
     }
 
     let wanted = planned
@@ -98,14 +99,20 @@ async fn read(
         .iter()
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
-    let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted.collect(), &mut turn).await? else {
+    let passing = keep.as_ref().filter(|_| !file.has_row_numbers());
+    let loaded = load_in_turn(&planned, &workers, unit, wanted.collect(), passing, &mut turn).await?;
+    let Some(loaded) = loaded else {
         return stream(planned, unit, None, batches).await;
     };
 
-    let (loaded, rows) = (Arc::new(loaded), unit.rows as usize);
+    let mut rows = unit.rows as usize;
+    if loaded.are_filtered() {
+        rows = keep.take().map_or(rows, |passing| passing.count());
+    }
+    let loaded = Arc::new(loaded);
     let build = |range: Range<usize>| {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
-        workers.run(move || build(&planned, unit, &loaded, keep.as_deref(), range))
+        workers.run(move || build(&planned, unit, &loaded, keep.as_ref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
 
@@ -138,11 +145,12 @@ async fn load_in_turn(
     workers: &DecodeWorkers,
     unit: PlannedRowGroup,
     wanted: Vec<ChunkRequest>,
+    passing: Option<&PassingRows>,
     turn: &mut RowGroupTurn,
 ) -> Result<Option<LoadedChunks>> {
     loop {
         let is_first = turn.begin().await;
-        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), turn).await? {
+        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), passing, turn).await? {
             LoadOutcome::Done(loaded) => return Ok(Some(loaded)),
             LoadOutcome::Busy if !is_first && turn.wait().await => {}
             LoadOutcome::Busy | LoadOutcome::TooLarge => {
@@ -221,12 +229,33 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
         .iter()
         .zip(columns)
         .filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
-    made.map(|(made, _)| match made.data_type() {
-        // The values of views are shared.
-        DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
-        _ => made.get_array_memory_size(),
+    let new = |(made, of): (&ArrayRef, &ArrayRef)| {
+        if let (Some(made), Some(of)) = (made.as_any_dictionary_opt(), of.as_any_dictionary_opt())
+            && Arc::ptr_eq(made.values(), of.values())
+        {
+            return made.keys().get_array_memory_size();
+        }
+        match made.data_type() {
+            // The values of views are shared.
+            DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
+            _ => made.get_array_memory_size(),
+        }
+    };
+    made.map(new).sum()
+}
+
+/// Returns whether all columns are dictionaries that batches share with the cache: then batches of any length cost the
+/// same.
+fn are_shared_dictionaries(
+    planned: &ScanPlan,
+    file: &PlannedScanFile,
+    unit: usize,
+    loaded: &LoadedChunks,
+) -> bool {
+    planned.outputs.iter().zip(&file.outputs).all(|(output, column)| {
+        let chunk = wanted(file, unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
+        matches!(chunk, Some(Chunk::Dictionary(array)) if array.data_type() == output.field.data_type())
     })
-    .sum()
 }
 
 /// Returns row numbers of a file as a column.
@@ -243,7 +272,7 @@ fn build(
     planned: &ScanPlan,
     unit: PlannedRowGroup,
     loaded: &LoadedChunks,
-    keep: Option<&Vec<BooleanBuffer>>,
+    keep: Option<&PassingRows>,
     rows: Range<usize>,
 ) -> Result<(Vec<RecordBatch>, usize)> {
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
@@ -251,17 +280,20 @@ fn build(
     let first_row = file.first_row(unit.unit);
     let (schema, outputs) = (&planned.schema, &planned.outputs);
     let shape = BatchShape { schema, outputs, codes: planned.codes, views: Some(loaded.views()) };
+    let is_long =
+        planned.long_batches && keep.is_none() && are_shared_dictionaries(planned, file, unit.unit, loaded);
+    let batch_rows = if is_long { rows.end } else { planned.batch_rows };
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
-        let most = (SEGMENT_ROWS - in_segment).min(rows.end - start);
-        let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS));
+        let most = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
+        let most = most.min(rows.end - start);
+        let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
         // Few rows of a segment make one batch.
-        let fit =
-            keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
-        let mut count = if fit { most } else { most.min(planned.batch_rows) };
+        let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
+        let mut count = if fit { most } else { most.min(batch_rows) };
         let mut keep = keep.map(|keep| keep.slice(in_segment, count));
 
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
@@ -275,8 +307,8 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let is_long = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
-            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_long()) {
+            let is_wide = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
+            let fitting = if !planned.codes && (planned.has_narrow_keys() || is_wide()) {
                 batches::fitting_rows(&planned.outputs, &columns, count)
             } else {
                 count

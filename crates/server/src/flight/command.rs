@@ -29,8 +29,10 @@ use crate::Bucket;
 
 /// The version of commands that this node understands.
 const VERSION: u64 = 1;
-/// Maximum length of a command, in bytes.
-const MAX_COMMAND_BYTES: usize = 64 << 10;
+/// Maximum bytes of a command: it may state the schema of a table of many thousand columns.
+const MAX_COMMAND_BYTES: usize = 4 << 20;
+/// Maximum bytes of a filter: each row is compared with all of it.
+const MAX_FILTER_BYTES: usize = 64 << 10;
 const MAX_BATCH_ROWS: u64 = 65_536;
 
 /// A scan as requested by a client.
@@ -155,6 +157,9 @@ impl ScanCommand {
 
     fn check(self) -> Result<Self, Status> {
         self.place()?;
+        if self.filter.as_ref().is_some_and(|filter| filter.len() > MAX_FILTER_BYTES) {
+            return Err(invalid(format!("where: longer than {MAX_FILTER_BYTES} bytes")));
+        }
         match self.batch_rows {
             Some(rows) if !(1..=MAX_BATCH_ROWS).contains(&rows) => {
                 Err(invalid(format!("batch_rows: must be 1 to {MAX_BATCH_ROWS}")))
@@ -284,6 +289,18 @@ mod tests {
             let message = refusal(json!({"version": 1, "path": "lake", "dictionary": dictionary}));
             assert!(message.contains("dictionary: must be"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_schema_may_have_many_thousand_columns() {
+        let columns = (0..20_000).map(|at| json!({"name": format!("column_{at}"), "type": "int64"}));
+        let json = json!({"version": 1, "path": "lake", "schema": columns.collect::<Vec<_>>()});
+        let schema = parse(json).unwrap().schema.unwrap().to_arrow();
+        assert_eq!((schema.fields().len(), schema.field(19_999).name().as_str()), (20_000, "column_19999"));
+
+        let long =
+            json!({"version": 1, "path": "lake", "where": format!("s = '{}'", "a".repeat(MAX_FILTER_BYTES))});
+        assert!(refusal(long).contains("where: longer than 65536 bytes"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use super::{
     caller::caller,
     command::ScanCommand,
     encode::ipc_options,
-    error::{BucketNaming, from_scan, status},
+    error::{BucketNaming, from_scan, invalid, status},
     list,
     ticket::{ScanTicket, TicketScope, TicketSigner},
 };
@@ -40,6 +40,10 @@ use crate::{Action, Node, config::Secret};
 const MAX_ENDPOINTS: usize = 64;
 /// Maximum total bytes of the tickets of one flight: flights of very wide tables have fewer endpoints.
 const MAX_TICKET_BYTES: usize = 2 << 20;
+/// Maximum bytes of a request: the ticket of a command that states a wide schema has that schema several times.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+/// Bytes of a request besides its ticket.
+const BESIDES_TICKET: usize = 64 << 10;
 
 /// The Flight door of a node.
 struct FlightDoor {
@@ -54,7 +58,8 @@ pub(crate) fn service(
     ticket_lifetime: Duration,
 ) -> FlightServiceServer<impl FlightService> {
     let tickets = TicketSigner::new(ticket_secret, ticket_lifetime);
-    FlightServiceServer::new(FlightDoor { node, tickets })
+    let door = FlightDoor { node, tickets };
+    FlightServiceServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES)
 }
 
 type FlightResult<T> = Result<Response<T>, Status>;
@@ -138,9 +143,17 @@ impl FlightDoor {
         };
         let mut tickets = Vec::new();
         while most > 0 {
-            let parts = scan.parts(most).into_iter();
-            tickets = parts.map(|part| seal(TicketScope::Part(Box::new(part)))).collect::<Result<_, _>>()?;
-            if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MAX_TICKET_BYTES {
+            let mut bytes = 0;
+            tickets.clear();
+            for part in scan.parts(most) {
+                let ticket = seal(TicketScope::Part(Box::new(part)))?;
+                bytes += ticket.len();
+                tickets.push(ticket);
+                if bytes > MAX_TICKET_BYTES {
+                    break;
+                }
+            }
+            if most == 1 || bytes <= MAX_TICKET_BYTES {
                 break;
             }
             most /= 2;
@@ -148,6 +161,12 @@ impl FlightDoor {
 
         if tickets.is_empty() {
             tickets.push(seal(TicketScope::Whole(scan.schema().clone()))?);
+        }
+        let longest = tickets.iter().map(Bytes::len).max().unwrap_or_default();
+        if longest > MAX_REQUEST_BYTES - BESIDES_TICKET {
+            let reason =
+                format!("a ticket of {longest} bytes, which no request may have: ask for fewer columns");
+            return Err(invalid(reason));
         }
         let endpoint = |ticket| FlightEndpoint {
             ticket: Some(TicketBytes { ticket }),

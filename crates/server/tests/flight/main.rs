@@ -57,6 +57,20 @@ async fn folders_patterns_and_paths_are_read_file_after_file() {
 }
 
 #[tokio::test]
+async fn a_command_may_state_a_schema_of_thousands_of_columns() {
+    let node = Running::start().await;
+    let mut client = node.client().await;
+    let column = |at: usize| match at {
+        0 => json!({"name": "n", "type": "int64"}),
+        at => json!({"name": format!("no column of the file {at}"), "type": "string"}),
+    };
+    let schema: Vec<_> = (0..4_000).map(column).collect();
+    let stated = json!({"path": "lake/big.parquet", "schema": schema, "columns": ["n"]});
+    let read = rows(&mut client, command(stated)).await;
+    assert_eq!(read.column(0), node.file("lake/big.parquet").column(0));
+}
+
+#[tokio::test]
 async fn columns_filters_limits_and_batch_sizes_are_as_asked_for() {
     let node = Running::start().await;
     let mut client = node.client().await;

@@ -19,18 +19,19 @@ use parquet::{
 
 use crate::{
     Result,
-    chunk::{Chunk, ChunkRepresentation, SEGMENT_ROWS},
+    chunk::{Chunk, ChunkRepresentation, PassingRows, SEGMENT_ROWS, SegmentCollector},
     file::schema::ProjectedColumn,
     parquet::{ParquetBytes, ParquetFile, pages::chunk_bytes::OneChunk},
 };
 
-/// Decodes all rows of a column, in segments.
+/// Decodes a column in segments: all rows, or those that pass the filter.
 pub(crate) fn decode(
     file: &ParquetFile,
     unit: usize,
     column: &ProjectedColumn,
     bytes: &ParquetBytes,
     representation: ChunkRepresentation,
+    passing: Option<&PassingRows>,
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
@@ -38,26 +39,31 @@ pub(crate) fn decode(
     let segment = SEGMENT_ROWS.min(rows.max(1));
     let reader =
         reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
-    let mut segments: Vec<ArrayRef> = Vec::new();
+    let mut segments = SegmentCollector::new(passing);
+    let mut decoded_rows = 0;
 
     for batch in reader {
         let batch = batch.map_err(|error| wrong(&error))?;
         let decoded = batch.columns().first().ok_or_else(|| wrong(&"a batch without a column"))?;
-        segments.push(if file.has_intervals() {
+        let decoded = if file.has_intervals() {
             file.restored(column, decoded).map_err(|error| wrong(&error))?
         } else {
             decoded.clone()
-        });
+        };
+        decoded_rows += decoded.len();
+        segments.push(decoded).map_err(|error| wrong(&error))?;
     }
 
-    if segments.iter().map(|segment| segment.len()).sum::<usize>() != rows {
+    if decoded_rows != rows {
         return Err(wrong(&"its pages have fewer rows than the row group"));
     }
-    if representation == ChunkRepresentation::Dictionary {
-        return as_dictionary(&segments).map_err(|error| wrong(&error));
+    let chunk = segments.finish().map_err(|error| wrong(&error))?;
+    match &chunk {
+        Chunk::Dense(segments) if representation == ChunkRepresentation::Dictionary => {
+            as_dictionary(segments).map_err(|error| wrong(&error))
+        }
+        _ => Ok(chunk),
     }
-
-    Ok(Chunk::Dense(segments.into()))
 }
 
 /// Builds a dictionary from plain values: the slow path, for encodings that only the general reader knows.

@@ -1,13 +1,13 @@
 //! Decodes strings and bytes without a dictionary, and those of chunks that fell back from one.
 
-use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
+use arrow::{buffer::BooleanBuffer, datatypes::DataType, error::ArrowError};
 use parquet::basic::{Encoding, Type as PhysicalType};
 use stylobate_storage::{ByteReader, Corrupt};
 
 use super::dictionary::FlatChunk;
 use crate::{
     Result,
-    chunk::SEGMENT_ROWS,
+    chunk::{Chunk, PassingRows, SEGMENT_ROWS, SegmentCollector},
     kernels::{
         byte_segment::{ByteSegment, split_plain},
         codes::{self, Codes},
@@ -36,12 +36,14 @@ struct BytesDictionary {
 }
 
 impl FlatChunk<'_> {
-    /// Decodes the chunk's values in segments; `None` if its type or an encoding needs the general reader.
+    /// Decodes the chunk's values in segments, all or those that pass the filter; `None` if its type or an encoding needs
+    /// the general reader.
     pub(crate) fn decode_bytes(
         &self,
         bytes: &ParquetBytes,
+        passing: Option<&PassingRows>,
         scratch: &mut DecodeScratch,
-    ) -> Result<Option<Vec<ArrayRef>>> {
+    ) -> Result<Option<Chunk>> {
         let field = self.file.schema().fields().get(self.column.root);
         let data_type = field.map_or(&DataType::Null, |field| field.data_type());
         if self.descriptor.physical_type() != PhysicalType::BYTE_ARRAY
@@ -49,7 +51,7 @@ impl FlatChunk<'_> {
         {
             return Ok(None);
         }
-        self.segments(bytes, data_type, scratch)
+        self.segments(bytes, data_type, passing, scratch)
             .map_err(|corrupt| self.file.corrupt(self.unit, self.column, corrupt))
     }
 
@@ -57,8 +59,10 @@ impl FlatChunk<'_> {
         &self,
         bytes: &ParquetBytes,
         data_type: &DataType,
+        passing: Option<&PassingRows>,
         scratch: &mut DecodeScratch,
-    ) -> Result<Option<Vec<ArrayRef>>, Corrupt> {
+    ) -> Result<Option<Chunk>, Corrupt> {
+        let refused = |error: ArrowError| Corrupt::from(error.to_string());
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let dictionary = match pages.dictionary(|_| Ok(()))? {
             Some(page) => {
@@ -66,7 +70,7 @@ impl FlatChunk<'_> {
             }
             None => BytesDictionary::default(),
         };
-        let mut segments = Vec::new();
+        let mut segments = SegmentCollector::new(passing);
         let mut segment = ByteSegment::default();
         let mut codes: Codes<u32> = Codes::with_capacity(0);
         let mut rows = 0;
@@ -110,7 +114,7 @@ impl FlatChunk<'_> {
             let mut done = 0;
             while done < page.rows {
                 if segment.rows() == 0 {
-                    let left = self.rows().saturating_sub(segments.len() * SEGMENT_ROWS).min(SEGMENT_ROWS);
+                    let left = self.rows().saturating_sub(segments.pushed() * SEGMENT_ROWS).min(SEGMENT_ROWS);
                     // Slightly more than the average, so that most segments do not reallocate.
                     segment = ByteSegment::with_capacity(left, (average * left as f64 * 1.02) as usize);
                 }
@@ -120,7 +124,7 @@ impl FlatChunk<'_> {
                 done += taken;
 
                 if segment.rows() == SEGMENT_ROWS {
-                    segments.push(std::mem::take(&mut segment).into_array(data_type)?);
+                    segments.push(std::mem::take(&mut segment).into_array(data_type)?).map_err(refused)?;
                 }
             }
         }
@@ -130,9 +134,9 @@ impl FlatChunk<'_> {
         }
 
         if segment.rows() > 0 {
-            segments.push(segment.into_array(data_type)?);
+            segments.push(segment.into_array(data_type)?).map_err(refused)?;
         }
-        Ok(Some(segments))
+        segments.finish().map(Some).map_err(refused)
     }
 }
 

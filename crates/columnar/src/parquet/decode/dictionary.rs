@@ -210,6 +210,10 @@ impl FlatChunk<'_> {
     /// Returns the validity of the page's rows; `None` if all have a value.
     pub(crate) fn valid(page: &DataPage<'_>) -> Result<Option<BooleanBuffer>, Corrupt> {
         let Some(levels) = page.levels else { return Ok(None) };
+        if levels::are_all_present(levels, page.rows) {
+            return Ok(None);
+        }
+
         let mut bits = BooleanBufferBuilder::new(page.rows.min(MAX_ROWS_AHEAD));
         let set = levels::append(levels, page.rows, &mut bits)?;
         Ok((set < page.rows).then(|| bits.finish()))

@@ -85,7 +85,7 @@ impl ParquetFile {
 
         for unit in 0..self.units() {
             let bytes = self.read(object, unit, std::slice::from_ref(&column)).await?;
-            let decoded = self.decode(unit, &column, &bytes, ChunkRepresentation::Native, &mut scratch);
+            let decoded = self.decode(unit, &column, &bytes, ChunkRepresentation::Native, &mut scratch, None);
             bytes.check().await?;
             match decoded {
                 Ok(Chunk::Dense(segments)) => segments.iter().for_each(|array| widen(&mut span, array)),

@@ -40,6 +40,13 @@ pub(crate) fn append(data: &[u8], count: usize, out: &mut BooleanBufferBuilder) 
     Ok(set)
 }
 
+/// Returns whether the first `count` levels are one run of values that are present, as most writers encode them.
+pub(crate) fn are_all_present(data: &[u8], count: usize) -> bool {
+    let mut data = ByteReader::new(data);
+    let header = data.varint().ok().flatten();
+    header.is_some_and(|header| header & 1 == 0 && (header >> 1) as usize >= count) && data.byte() == Some(1)
+}
+
 fn ones(packed: &[u8], bits: usize) -> usize {
     let (whole, rest) = packed.split_at(bits / 8);
     let partial = rest.first().map_or(0, |byte| (byte & ((1_u16 << (bits % 8)) - 1) as u8).count_ones());
@@ -58,6 +65,17 @@ mod tests {
         assert_eq!(
             bits.finish().iter().collect::<Vec<_>>(),
             [true, true, true, true, true, true, false, true]
+        );
+    }
+
+    #[test]
+    fn one_run_of_present_values_is_told_by_its_header() {
+        assert!(are_all_present(&[5 << 1, 1], 5) && are_all_present(&[5 << 1, 1, 9], 3));
+        assert!(!are_all_present(&[5 << 1, 1, 1 << 1, 1], 6), "several runs");
+        assert!(!are_all_present(&[5 << 1, 0], 5) && !are_all_present(&[5 << 1, 2], 5));
+        assert!(!are_all_present(&[1 << 1 | 1, 0xff], 8), "a packed run");
+        assert!(
+            !are_all_present(&[], 0) && !are_all_present(&[5 << 1], 5) && !are_all_present(&[0xff; 6], 1)
         );
     }
 
