@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
@@ -61,8 +60,6 @@ class Scan(rows.Rows):
         self._arguments = arguments
         # The paths as they were given, to show.
         self._paths = paths
-        # The instruction that began an iteration of which nothing was read yet.
-        self._iterated_by: tuple[int, int] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -135,9 +132,6 @@ class Scan(rows.Rows):
         return super().to_polars()
 
     def __len__(self) -> int:
-        if self._iterated_by is not None and self._iterated_by == calling_instruction():
-            # `list(scan)` asks how many batches there may be; rows are no answer, and counting them may be a scan.
-            raise TypeError("the number of batches is not known")
         return self.count()
 
     def __bool__(self) -> bool:
@@ -145,12 +139,7 @@ class Scan(rows.Rows):
         return True
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
-        self._iterated_by = calling_instruction()
-        return self._iterated()
-
-    def _iterated(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
-        self._iterated_by = None
-        yield from self.batches()
+        return self.batches()
 
     def __repr__(self) -> str:
         shown = {name: self._arguments.get(name) for name in ("columns", "filter", "limit", "node")}
@@ -183,12 +172,6 @@ class Scan(rows.Rows):
                 more = f" and {len(present) - NAMED} more" if len(present) > NAMED else ""
                 raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present[:NAMED])}{more}")
         return narrowed
-
-
-def calling_instruction() -> tuple[int, int]:
-    """The instruction that called the method which calls this: a frame and a place in it."""
-    frame = sys._getframe(2)
-    return id(frame), frame.f_lasti
 
 
 def reopened(opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> Scan:

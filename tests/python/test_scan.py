@@ -214,24 +214,6 @@ def test_each_step_of_a_chain_is_another_scan(path: Path, table: pa.Table) -> No
     assert repr(chosen) == f"Scan({path!r}, columns=['price', 'key'], filter=quantity < 10 AND mode = 'AIR')"
 
 
-def test_a_list_of_batches_counts_no_rows(path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    scan = st.scan(path, filter="quantity < 10", batch_rows=1_000)
-    kept = pc.sum(pc.less(table["quantity"], 10)).as_py()
-    assert len(scan) == scan.count() == kept
-
-    with monkeypatch.context() as patched:
-        patched.setattr(st.Scan, "count", lambda _: pytest.fail("the rows are counted"))
-        for batches in (list(scan), tuple(scan), [*scan], sorted(scan, key=lambda batch: batch.num_rows)):
-            assert sum(batch.num_rows for batch in batches) == kept
-
-    iterator = iter(scan)
-    assert len(scan) == kept, "an iteration that was begun elsewhere"
-    assert next(iterator).num_rows > 0 and len(scan) == kept
-    for _ in scan:
-        assert len(scan) == kept
-        break
-
-
 def test_rows_without_a_filter_are_counted_by_footers(path: Path, table: pa.Table) -> None:
     cache = st.Cache(memory="64MiB")
     assert st.scan(path, cache=cache).count() == table.num_rows
