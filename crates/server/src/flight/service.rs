@@ -9,7 +9,7 @@ use std::{
 
 use arrow_flight::{
     Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint,
-    FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult,
+    FlightInfo, HandshakeRequest, HandshakeResponse, Location, PollInfo, PutResult, Result as ActionResult,
     SchemaAsIpc, SchemaResult, Ticket as TicketBytes,
     flight_service_server::{FlightService, FlightServiceServer},
 };
@@ -20,7 +20,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use prost_types::Timestamp;
-use stylobate_columnar::Scan;
+use stylobate_columnar::{Scan, ScanPart};
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 use tracing::Instrument;
 
@@ -136,26 +136,41 @@ impl FlightDoor {
             Some(_) => 0,
             None => MAX_ENDPOINTS.min(2 * threads()),
         };
+        let bucket = command.place()?.bucket;
         let mut tickets = Vec::new();
         while most > 0 {
-            let parts = scan.parts(most).into_iter();
-            tickets = parts.map(|part| seal(TicketScope::Part(Box::new(part)))).collect::<Result<_, _>>()?;
-            if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MAX_TICKET_BYTES {
+            let sealed = scan.parts(most).into_iter().map(|part| {
+                let location = self.locations(bucket, &part);
+                seal(TicketScope::Part(Box::new(part))).map(|ticket| (ticket, location))
+            });
+            tickets = sealed.collect::<Result<_, _>>()?;
+            let bytes: usize = tickets.iter().map(|(ticket, _): &(Bytes, _)| ticket.len()).sum();
+            if most == 1 || bytes <= MAX_TICKET_BYTES {
                 break;
             }
             most /= 2;
         }
 
         if tickets.is_empty() {
-            tickets.push(seal(TicketScope::Whole(scan.schema().clone()))?);
+            tickets.push((seal(TicketScope::Whole(scan.schema().clone()))?, Vec::new()));
         }
-        let endpoint = |ticket| FlightEndpoint {
+        let endpoint = |(ticket, location)| FlightEndpoint {
             ticket: Some(TicketBytes { ticket }),
+            location,
             expiration_time: Some(timestamp(expires)),
             ..FlightEndpoint::default()
         };
 
         Ok(tickets.into_iter().map(endpoint).collect())
+    }
+
+    /// Returns the nodes of a cluster that have the first bytes of a part: any of them gives its batches. Without a
+    /// cluster, there is no location, and it is this node.
+    fn locations(&self, bucket: &str, part: &ScanPart) -> Vec<Location> {
+        let Some(cluster) = self.node.cluster() else { return Vec::new() };
+        let Some((path, offset)) = part.first_byte() else { return Vec::new() };
+        let locations = cluster.flight_locations(bucket, path, offset).into_iter();
+        locations.map(|uri| Location { uri }).collect()
     }
 
     /// Returns the scan that a ticket opens for the caller, and the public names of the bucket.
