@@ -28,6 +28,11 @@ impl NodeAddress {
     pub fn port(&self) -> u16 {
         self.port
     }
+
+    /// Returns the address of another port of the same host.
+    pub fn with_port(&self, port: u16) -> Self {
+        Self { host: self.host.clone(), port }
+    }
 }
 
 impl fmt::Display for NodeAddress {

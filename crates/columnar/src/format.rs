@@ -157,6 +157,14 @@ impl FileMetadata {
         }
     }
 
+    /// Returns the offset of the first byte of a row group or stripe.
+    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
+        match &self.file {
+            ColumnarFile::Parquet(file) => file.unit_offset(unit),
+            ColumnarFile::Orc(file) => file.unit_offset(unit),
+        }
+    }
+
     /// Returns the bytes in memory.
     pub(crate) fn weight(&self) -> usize {
         let file = match &self.file {

@@ -18,7 +18,7 @@ use crate::{
     Metrics, Result, ServerError,
     access::AccessKeys,
     admin_keys::AdminKeys,
-    cluster::{Cluster, ClusterStatus, NodeTraffic, SharedSettings, origin_hash},
+    cluster::{Cluster, ClusterStatus, KnownNodes, NodeTraffic, SharedSettings, origin_hash},
     config::{BucketConfig, CorsRule, NodeConfig, Provenance},
     traces::Traces,
 };
@@ -127,7 +127,11 @@ impl Node {
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
             let rules = bucket.consistency_rules();
             let options = config.settings.read_options();
-            let reader = ReadThrough::new(origin, pages.clone(), rules, options);
+            let peers = cluster.as_ref().and_then(|cluster| cluster.peers_of(&bucket.name));
+            let reader = match peers {
+                Some(peers) => ReadThrough::in_cluster(origin, pages.clone(), rules, options, peers),
+                None => ReadThrough::new(origin, pages.clone(), rules, options),
+            };
             let name = bucket.name.clone();
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
             let url = bucket.url.clone();
@@ -256,13 +260,23 @@ impl Node {
         self.cluster.as_ref().map(|cluster| cluster.status(self.traffic()))
     }
 
+    /// Returns the nodes of the cluster, for clients that place reads themselves.
+    pub(crate) fn known_nodes(&self) -> KnownNodes {
+        self.cluster.as_ref().map(|cluster| cluster.known_nodes()).unwrap_or_default()
+    }
+
     /// Returns the bytes that the readers of all buckets got.
     pub(crate) fn traffic(&self) -> NodeTraffic {
         let mut traffic = NodeTraffic::default();
         for reads in self.buckets().map(|bucket| bucket.reader.stats()) {
             let cached = reads.bytes_memory + reads.bytes_disk;
             traffic.bytes_cached += cached;
-            traffic.bytes_read += cached + reads.bytes_origin + reads.bytes_passed_through;
+            traffic.bytes_read += cached + reads.bytes_peer + reads.bytes_origin + reads.bytes_passed_through;
+            traffic.bytes_peer += reads.bytes_peer;
+            traffic.bytes_to_peers += reads.bytes_to_peers;
+            traffic.peer_reads += reads.peer_reads;
+            traffic.deputy_reads += reads.deputy_reads;
+            traffic.donor_reads += reads.donor_reads;
         }
         traffic
     }

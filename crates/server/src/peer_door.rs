@@ -3,9 +3,14 @@
 //! | request | answer |
 //! |---|---|
 //! | `POST /v1/hello` | what this node tells about itself |
+//! | `POST /v1/pages` | blocks of one version of an object, in signed frames |
+//! | `POST /v1/describe` | the current version of an object |
+//! | `POST /v1/wrote` | nothing, once all who must know of a write do |
+//! | `POST /v1/evict` | the number of objects with a prefix that were dropped from the cache |
 //!
 //! Every request is signed with the secret of the cluster, and so is every answer. The rights of clients are checked by the
-//! node that has their request.
+//! node that has their request. The status is 404 if the object does not exist, 412 if it was replaced, 503 if this node
+//! has no answer, and 409 if the two nodes do not share the bucket.
 
 use std::{
     sync::Arc,
@@ -14,7 +19,7 @@ use std::{
 
 use axum::{
     Extension, Json, Router,
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE},
     middleware::{self, Next},
@@ -22,14 +27,19 @@ use axum::{
     routing::post,
 };
 use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+use stylobate_storage::{DescribeRequest, PathsChanged, PeerId, PeerRead, ReadThrough};
 
 use crate::{
     Node,
-    cluster::{Cluster, HELLO_PATH, HelloAnswer, NodeHello, RepeatedNotice, RequestSignature},
+    cluster::{
+        BucketRequest, Cluster, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, HelloAnswer, NodeHello, PAGES_PATH,
+        RepeatedNotice, RequestSignature, WROTE_PATH, frames, status_of,
+    },
 };
 
-/// Maximum bytes of the body of a request.
-const MAX_BODY: usize = 1 << 20;
+/// Maximum bytes of the body of a request: a thousand keys that were deleted at once, each byte escaped.
+const MAX_BODY: usize = 8 << 20;
 
 struct PeerContext {
     node: Arc<Node>,
@@ -42,6 +52,10 @@ pub(crate) fn router(node: Arc<Node>, cluster: Arc<Cluster>) -> Router {
     let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
     Router::new()
         .route(HELLO_PATH, post(hello))
+        .route(PAGES_PATH, post(pages))
+        .route(DESCRIBE_PATH, post(describe))
+        .route(WROTE_PATH, post(wrote))
+        .route(EVICT_PATH, post(evict))
         .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(middleware::from_fn_with_state(context.clone(), require_signature))
         .with_state(context)
@@ -82,16 +96,100 @@ async fn hello(
 ) -> Response {
     context.cluster.heard(&hello);
     let answer = HelloAnswer { hello: context.cluster.hello(), traffic: context.node.traffic() };
-    match serde_json::to_vec(&answer) {
-        Ok(body) => signed(&context.cluster, signature, body),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    context.json(signature, &answer)
+}
+
+async fn pages(
+    State(context): State<Arc<PeerContext>>,
+    Extension(signature): Extension<RequestSignature>,
+    body: Bytes,
+) -> Response {
+    let (request, reader) = match context.parse::<PeerRead>(&body) {
+        Ok(parsed) => parsed,
+        Err(status) => return context.refuse(signature, status),
+    };
+    match reader.read_for_peer(request.request).await {
+        Ok(blocks) => {
+            let key = context.cluster.key();
+            let mut headers = HeaderMap::new();
+            key.sign_answer(&mut headers, signature, StatusCode::OK, &[]);
+            (headers, Body::from_stream(frames(key.clone(), signature, blocks))).into_response()
+        }
+        Err(error) => context.refuse(signature, status_of(&error)),
     }
 }
 
-/// Returns an answer of JSON with its signature.
-fn signed(cluster: &Cluster, request: RequestSignature, body: Vec<u8>) -> Response {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    cluster.key().sign_answer(&mut headers, request, &body);
-    (headers, body).into_response()
+async fn describe(
+    State(context): State<Arc<PeerContext>>,
+    Extension(signature): Extension<RequestSignature>,
+    body: Bytes,
+) -> Response {
+    let (request, reader) = match context.parse::<DescribeRequest>(&body) {
+        Ok(parsed) => parsed,
+        Err(status) => return context.refuse(signature, status),
+    };
+    let peer = PeerId::new(request.from);
+    match reader.describe_for_peer(&peer, request.request).await {
+        Ok(described) => context.json(signature, &described),
+        Err(error) => context.refuse(signature, status_of(&error)),
+    }
+}
+
+async fn wrote(
+    State(context): State<Arc<PeerContext>>,
+    Extension(signature): Extension<RequestSignature>,
+    body: Bytes,
+) -> Response {
+    let (request, reader) = match context.parse::<PathsChanged>(&body) {
+        Ok(parsed) => parsed,
+        Err(status) => return context.refuse(signature, status),
+    };
+    reader.note_changed(request.request).await;
+    context.json(signature, &())
+}
+
+async fn evict(
+    State(context): State<Arc<PeerContext>>,
+    Extension(signature): Extension<RequestSignature>,
+    body: Bytes,
+) -> Response {
+    let (request, reader) = match context.parse::<String>(&body) {
+        Ok(parsed) => parsed,
+        Err(status) => return context.refuse(signature, status),
+    };
+    match reader.evict_for_peer(&request.request).await {
+        Ok(objects) => context.json(signature, &objects),
+        Err(error) => context.refuse(signature, status_of(&error)),
+    }
+}
+
+impl PeerContext {
+    /// Returns a request about a bucket, and the bucket's reader; fails with the status to answer with.
+    fn parse<T: DeserializeOwned>(
+        &self,
+        body: &[u8],
+    ) -> Result<(BucketRequest<T>, &ReadThrough), StatusCode> {
+        let request: BucketRequest<T> = serde_json::from_slice(body).map_err(|_| StatusCode::BAD_REQUEST)?;
+        let bucket = self.node.bucket(&request.bucket).filter(|_| self.cluster.shares(&request));
+        let reader = &bucket.ok_or(StatusCode::CONFLICT)?.reader;
+        Ok((request, reader))
+    }
+
+    /// Returns a signed answer of JSON.
+    fn json(&self, request: RequestSignature, answer: &impl Serialize) -> Response {
+        let Ok(body) = serde_json::to_vec(answer) else {
+            return self.refuse(request, StatusCode::INTERNAL_SERVER_ERROR);
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.cluster.key().sign_answer(&mut headers, request, StatusCode::OK, &body);
+        (headers, body).into_response()
+    }
+
+    /// Returns a signed refusal.
+    fn refuse(&self, request: RequestSignature, status: StatusCode) -> Response {
+        let mut headers = HeaderMap::new();
+        self.cluster.key().sign_answer(&mut headers, request, status, &[]);
+        (status, headers).into_response()
+    }
 }

@@ -43,7 +43,7 @@ use self::{
 };
 use crate::{
     Node, Result, ServerError, admin,
-    cluster::Cluster,
+    cluster::{Cluster, DoorPorts},
     config::{NodeConfig, Secret},
     flight, peer_door, s3,
 };
@@ -157,6 +157,7 @@ impl Doors {
         let s3_tls = tls.clone();
         let peers = match (self.peer, node.cluster()) {
             (Some(door), Some(cluster)) => {
+                cluster.set_ports(told_ports(door.address, &self.s3, self.flight.as_ref()));
                 let service = peer_door::router(node.clone(), cluster.clone());
                 Some(PeerServing::start(door, service, tls.clone(), node.clone(), cluster.clone()))
             }
@@ -224,6 +225,15 @@ impl Doors {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Returns the ports of the doors that other machines reach if they reach the peer door.
+fn told_ports(peer: SocketAddr, s3: &DoorListener, flight: Option<&DoorListener>) -> DoorPorts {
+    let told = |door: &DoorListener| {
+        let is_reached = peer.ip().is_loopback() || !door.address.ip().is_loopback();
+        is_reached.then(|| door.address.port())
+    };
+    DoorPorts { s3: told(s3), flight: flight.and_then(told) }
 }
 
 /// The peer door and the probes of other nodes. Both end when it is dropped.

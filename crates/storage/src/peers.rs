@@ -81,6 +81,9 @@ pub struct StripeSources {
 pub struct PeerRead {
     /// Path within the bucket.
     pub path: String,
+    /// The id of a version that the bucket keeps of the object; `None` if the current version is read.
+    #[serde(default)]
+    pub kept: Option<String>,
     /// Size of the object in bytes.
     pub size: u64,
     /// The ETag of the version.
@@ -209,6 +212,8 @@ pub struct PeerDeadlines {
     pub describe: Duration,
     /// Time until an authority was told of a write; those that it tells have a third of that. Default: 3 s.
     pub tell: Duration,
+    /// Time until a peer has dropped the objects with a prefix, for which it lists them. Default: 60 s.
+    pub evict: Duration,
 }
 
 impl Default for PeerDeadlines {
@@ -218,6 +223,7 @@ impl Default for PeerDeadlines {
             donor: Duration::from_millis(200),
             describe: Duration::from_secs(5),
             tell: Duration::from_secs(3),
+            evict: Duration::from_secs(60),
         }
     }
 }
@@ -244,6 +250,13 @@ pub trait Peers: fmt::Debug + Send + Sync {
     /// Tells a peer that objects were replaced. Ends when
     /// [`ReadThrough::note_changed`](crate::ReadThrough::note_changed) has ended there.
     async fn tell(&self, peer: &PeerId, change: PathsChanged) -> Result<(), PeerError>;
+
+    /// Returns all other nodes that may have bytes or versions in their caches.
+    fn others(&self) -> Vec<PeerId>;
+
+    /// Asks a peer to drop all that it has cached of the objects with a prefix: the result of
+    /// [`ReadThrough::evict_for_peer`](crate::ReadThrough::evict_for_peer) there.
+    async fn evict(&self, peer: &PeerId, prefix: &str) -> Result<u64, PeerError>;
 
     /// Notes that a peer is suspect, for a request that was sent at `sent`. Called for each fault, including those that
     /// [`PeerError::Failed`] reported.

@@ -156,6 +156,11 @@ impl ObjectInfo {
         ObjectMeta { version, ..self.meta.clone() }
     }
 
+    /// Returns whether peers keep this description: they must be told before another version is shown.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.holders.as_ref().is_some_and(|holders| !holders.is_empty())
+    }
+
     fn is_fresh(&self, consistency: Consistency) -> bool {
         !self.unsettled && !self.momentary && consistency.allows(self.checked.elapsed())
     }
@@ -198,6 +203,8 @@ pub(crate) struct ObjectInfoCache {
     pub(crate) in_use: Arc<PathsInUse>,
     /// Versions that the origin has replaced, until their pages are dropped.
     replaced: Mutex<Vec<Arc<ObjectInfo>>>,
+    /// Descriptions that made room for others, until the peers that keep them are told.
+    displaced: Mutex<Vec<Arc<ObjectInfo>>>,
     epochs: PathEpochs,
 }
 
@@ -340,8 +347,8 @@ impl ObjectInfoCache {
             } else if !is_current {
                 // Readers of this response have seen another version: none may come back to this one.
                 expire(before);
-            } else if asked < before.checked {
-                // Either may be the newer one: the next reader asks again.
+            } else if asked < before.checked || before.is_kept() {
+                // Either may be the newer one, or peers are still to be told: the next reader asks again.
                 known.momentary = true;
             }
         }
@@ -351,7 +358,7 @@ impl ObjectInfoCache {
 
         let known = Arc::new(known);
         if all.len() >= MAX_PATHS && !all.contains_key(&key) {
-            forget_oldest(&mut all);
+            self.displaced.lock().extend(forget_oldest(&mut all).filter(|known| known.is_kept()));
         }
 
         let before = all.insert(key, known.clone());
@@ -372,11 +379,24 @@ impl ObjectInfoCache {
         std::mem::take(&mut *self.replaced.lock())
     }
 
-    /// Forgets the path and begins a new epoch for it. Returns its description.
+    /// Returns the descriptions that made room for others since the last call, and that peers keep.
+    pub(crate) fn take_displaced(&self) -> Vec<Arc<ObjectInfo>> {
+        std::mem::take(&mut *self.displaced.lock())
+    }
+
+    /// Forgets the path and begins a new epoch for it. Returns its description. One that peers keep is not forgotten, but
+    /// never fresh.
     pub(crate) fn forget(&self, path: &Path) -> Option<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
-        all.remove(path.as_ref())
+        match all.get_mut(path.as_ref()) {
+            Some(known) if known.is_kept() => {
+                let before = known.clone();
+                expire(known);
+                Some(before)
+            }
+            _ => all.remove(path.as_ref()),
+        }
     }
 
     /// Forgets this version of the path, if it is still the current one.
@@ -475,14 +495,28 @@ impl ObjectInfoCache {
         self.forget_where(|path| path.starts_with(prefix))
     }
 
-    /// Forgets all paths for which `is_gone` is true. Returns their descriptions.
+    /// Forgets all paths for which `is_gone` is true. Returns their descriptions. Those that peers keep are not forgotten,
+    /// but never fresh.
     pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<ObjectInfo>> {
         let mut all = self.known.write();
         // Paths with a lookup in flight are in no map yet.
         for epoch in &self.epochs.counters {
             epoch.fetch_add(1, Ordering::AcqRel);
         }
-        all.extract_if(|path, _| is_gone(path)).map(|(_, known)| known).collect()
+
+        let mut gone = Vec::new();
+        all.retain(|path, known| {
+            if !is_gone(path) {
+                return true;
+            }
+            gone.push(known.clone());
+            let is_kept = known.is_kept();
+            if is_kept {
+                expire(known);
+            }
+            is_kept
+        });
+        gone
     }
 
     /// Returns the number of remembered paths.
@@ -491,13 +525,13 @@ impl ObjectInfoCache {
     }
 }
 
-/// Makes room by dropping the least recently checked eighth.
-fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) {
+/// Makes room by dropping the least recently checked eighth. Returns what it drops.
+fn forget_oldest(all: &mut HashMap<String, Arc<ObjectInfo>>) -> impl Iterator<Item = Arc<ObjectInfo>> {
     let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
     let eighth = ages.len() / 8;
     let (_, limit, _) = ages.select_nth_unstable(eighth);
     let limit = *limit;
-    all.retain(|_, known| known.checked > limit);
+    all.extract_if(move |_, known| known.checked <= limit).map(|(_, known)| known)
 }
 
 fn interrupted(path: String, error: tokio::task::JoinError) -> crate::Error {

@@ -346,6 +346,7 @@ async fn a_peer_gets_whole_blocks_of_the_version_that_it_names() {
     let meta = cluster.nodes[0].store.head(&path).await.unwrap();
     let read = |range: std::ops::Range<u64>, role| PeerRead {
         path: path.to_string(),
+        kept: None,
         size: meta.size,
         e_tag: meta.e_tag.clone(),
         version: meta.version.clone(),

@@ -129,6 +129,11 @@ impl OrcFile {
         self.tail.stripes.get(unit).map_or(0, |stripe| stripe.rows)
     }
 
+    /// Returns the offset of a stripe's first byte; 0 if there is no such stripe.
+    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
+        self.tail.stripes.get(unit).map_or(0, |stripe| stripe.streams.start)
+    }
+
     /// Estimates the bytes in memory, with the footers of all stripes.
     pub(crate) fn weight(&self) -> usize {
         const PER_TYPE: usize = 400;

@@ -247,6 +247,14 @@ impl ParquetFile {
         self.metadata.row_groups().get(unit).map_or(0, |group| group.num_rows().max(0) as u64)
     }
 
+    /// Returns the offset of a row group's first byte; 0 if there is no such row group.
+    pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
+        let group = self.metadata.row_groups().get(unit);
+        group
+            .and_then(|group| group.columns().iter().map(|chunk| footer::range(chunk).start).min())
+            .unwrap_or(0)
+    }
+
     /// Returns the bytes in memory.
     pub(crate) fn weight(&self) -> usize {
         self.metadata.memory_size() + self.leaves.len() * 128 + self.object.len()

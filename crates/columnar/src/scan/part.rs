@@ -20,4 +20,15 @@ pub(super) struct ScanPartFile {
     pub(super) path: String,
     pub(super) version: String,
     pub(super) units: Range<usize>,
+    /// Offset of the first byte of the first unit.
+    #[serde(default)]
+    pub(super) offset: u64,
+}
+
+impl ScanPart {
+    /// Returns the path and the offset of the first byte that the part reads, as far as it reads any: a hint at where to
+    /// run it. The path is that of the object in its store.
+    pub fn first_byte(&self) -> Option<(&str, u64)> {
+        self.pieces.first().map(|piece| (piece.path.as_str(), piece.offset))
+    }
 }

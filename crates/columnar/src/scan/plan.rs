@@ -166,6 +166,7 @@ impl Scan {
                     path: path.to_owned(),
                     version: version(&file.object),
                     units: unit.unit..unit.unit + 1,
+                    offset: file.metadata.unit_offset(unit.unit),
                 }),
             }
         }

@@ -138,7 +138,10 @@ impl Collector for MetricsSnapshot {
         self.flight(&mut encoder)?;
         self.columns(&mut encoder)?;
         match &self.cluster {
-            Some(cluster) => nodes(cluster, &mut encoder),
+            Some(cluster) => {
+                self.peers(&mut encoder)?;
+                nodes(cluster, &mut encoder)
+            }
             None => Ok(()),
         }
     }
@@ -192,7 +195,11 @@ impl MetricsSnapshot {
                 ("origin", stats.bytes_origin),
                 ("passed_through", stats.bytes_passed_through),
             ];
-            sources.map(|(source, bytes)| ([("bucket", bucket.as_str()), ("source", source)], bytes))
+            let peer = self.cluster.as_ref().map(|_| ("peer", stats.bytes_peer));
+            sources
+                .into_iter()
+                .chain(peer)
+                .map(|(source, bytes)| ([("bucket", bucket.as_str()), ("source", source)], bytes))
         });
 
         counter(encoder, "read_bytes", "Bytes handed to readers, by where they came from", by_source)?;
@@ -223,6 +230,25 @@ impl MetricsSnapshot {
         let in_flight =
             self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), stats.in_flight as f64));
         gauge(encoder, "fetches_in_flight", "Fetches from origins under way", in_flight)
+    }
+
+    fn peers(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        let by_role = self.buckets.iter().flat_map(|(bucket, stats)| {
+            let homes = stats.peer_reads.saturating_sub(stats.deputy_reads + stats.donor_reads);
+            let roles = [("home", homes), ("deputy", stats.deputy_reads), ("donor", stats.donor_reads)];
+            roles.map(|(role, count)| ([("bucket", bucket.as_str()), ("role", role)], count))
+        });
+        counter(encoder, "peer_reads", "Requests for bytes sent to other nodes, by their role", by_role)?;
+
+        let by_bucket: [(_, _, ReadCount); 2] = [
+            ("peer_lookups", "Questions to other nodes for the version of an object", |s| s.peer_lookups),
+            ("peer_sent_bytes", "Bytes sent to other nodes that asked for them", |s| s.bytes_to_peers),
+        ];
+        for (name, help, value) in by_bucket {
+            let samples = self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), value(stats)));
+            counter(encoder, name, help, samples)?;
+        }
+        Ok(())
     }
 
     fn origins(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {

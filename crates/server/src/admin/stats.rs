@@ -31,6 +31,9 @@ pub(crate) struct NodeStats {
 struct BytesBySource {
     memory: u64,
     disk: u64,
+    /// Only of a node in a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<u64>,
     origin: u64,
     passed_through: u64,
 }
@@ -105,7 +108,8 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
         })
         .collect();
 
-    let mut bytes = BytesBySource::default();
+    let peers = buckets.iter().map(|bucket| bucket.reads.bytes_peer).sum();
+    let mut bytes = BytesBySource { peer: node.cluster().map(|_| peers), ..BytesBySource::default() };
     for BucketStats { reads, .. } in &buckets {
         bytes.memory += reads.bytes_memory;
         bytes.disk += reads.bytes_disk;
@@ -131,7 +135,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
 pub(super) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
     let (hits, all) = readers.into_iter().fold((0, 0), |(hits, all), stats| {
         let hit = stats.bytes_memory + stats.bytes_disk;
-        (hits + hit, all + hit + stats.bytes_origin + stats.bytes_passed_through)
+        (hits + hit, all + hit + stats.bytes_peer + stats.bytes_origin + stats.bytes_passed_through)
     });
     if all == 0 { 0.0 } else { hits as f64 / all as f64 }
 }

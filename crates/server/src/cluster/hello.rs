@@ -28,6 +28,16 @@ pub(crate) struct NodeHello {
     /// Digest of the view.
     pub(crate) digest: String,
     pub(crate) draining: bool,
+    /// Ports of the doors for clients, if these are reached at the host of the peer door.
+    #[serde(default)]
+    pub(crate) ports: DoorPorts,
+}
+
+/// Ports of the doors of a node that clients connect to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct DoorPorts {
+    pub(crate) s3: Option<u16>,
+    pub(crate) flight: Option<u16>,
 }
 
 /// The answer to a hello.
@@ -130,6 +140,7 @@ pub(super) mod tests {
             buckets: [("lake".to_owned(), "hash".to_owned())].into(),
             digest: String::new(),
             draining: false,
+            ports: DoorPorts::default(),
         }
     }
 
@@ -166,7 +177,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_answer_of_another_protocol_is_told_from_noise() {
-        let traffic = NodeTraffic { bytes_read: 10, bytes_cached: 5 };
+        let traffic = NodeTraffic { bytes_read: 10, bytes_cached: 5, ..NodeTraffic::default() };
         let text = serde_json::to_string(&HelloAnswer { hello: hello("b", u64::MAX), traffic }).unwrap();
         let answer = HelloAnswer::parse(text.as_bytes()).unwrap();
         assert_eq!((answer.hello, answer.traffic), (hello("b", u64::MAX), traffic));

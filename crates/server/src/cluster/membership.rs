@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! list ──▶ peers, each with the last hello and its health ──▶ view ──▶ events for the log
-//!                                                               └──▶ former view, for donors
+//!                                                               ├──▶ former view, for donors
+//!                                                               └──▶ routes of reads
 //! ```
 //!
 //! If the list has ids (a configuration, a file), they decide, and a peer that tells another id is not used. If it has
 //! addresses only (DNS), each peer tells its id, and is in the view after its first answer.
 
 use std::{
-    collections::BTreeMap,
-    sync::Arc,
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -20,10 +21,11 @@ use stylobate_client::{
 };
 
 use super::{
-    hello::{HelloAnswer, HelloVerdict, NodeHello},
+    hello::{DoorPorts, HelloAnswer, HelloVerdict, NodeHello},
     notice::RepeatedNotice,
+    routes::{FormerView, PeerRoute, ReadRoutes},
     sources::ListedPeer,
-    status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
+    status::{ClusterNodeStatus, ClusterStatus, KnownNode, KnownNodes, NodeTraffic},
 };
 
 /// The nodes of a cluster, from the list and from what they tell.
@@ -36,6 +38,10 @@ pub(super) struct Membership {
     peers: BTreeMap<NodeAddress, PeerState>,
     view: Arc<ClusterView>,
     former: Option<FormerView>,
+    /// Peers that left the list while the former view is kept, by their addresses.
+    gone: BTreeMap<NodeAddress, PeerState>,
+    /// True if the routes of reads are to be computed again.
+    has_new_routes: bool,
     /// Time for which former homes are asked after a change.
     keep_former: Duration,
     started: Instant,
@@ -44,13 +50,6 @@ pub(super) struct Membership {
     list_notice: RepeatedNotice,
     own_notice: RepeatedNotice,
     id_notice: RepeatedNotice,
-}
-
-/// The view before the last change of placement.
-#[derive(Debug)]
-struct FormerView {
-    view: Arc<ClusterView>,
-    until: Instant,
 }
 
 #[derive(Debug)]
@@ -68,6 +67,8 @@ struct PeerState {
     /// The reason of the last failure.
     failure: Option<String>,
     notice: RepeatedNotice,
+    /// Requests of this node that it has not answered yet.
+    in_flight: Arc<AtomicU64>,
 }
 
 /// A line for the log.
@@ -98,6 +99,7 @@ impl PeerState {
             problem: None,
             failure: None,
             notice: RepeatedNotice::default(),
+            in_flight: Arc::default(),
         }
     }
 
@@ -128,6 +130,13 @@ impl PeerState {
             state => state,
         };
         Some(node.with_state(state))
+    }
+
+    /// Returns the addresses that its ports give.
+    fn told_addresses(&self, address: &NodeAddress) -> impl Iterator<Item = (NodeDoor, NodeAddress)> {
+        let DoorPorts { s3, flight } = self.hello().map(|hello| hello.ports).unwrap_or_default();
+        let told = [(NodeDoor::S3, s3), (NodeDoor::Flight, flight)];
+        told.into_iter().filter_map(|(door, port)| Some((door, address.with_port(port?))))
     }
 
     /// Returns a problem as an event, if it was not told lately.
@@ -164,6 +173,8 @@ impl Membership {
             peers: BTreeMap::new(),
             view: Arc::new(view),
             former: None,
+            gone: BTreeMap::new(),
+            has_new_routes: true,
             keep_former,
             started: now,
             list_problem: None,
@@ -221,6 +232,8 @@ impl Membership {
                     };
                     self.peers.insert(address, peer);
                 }
+                self.has_new_routes |= !former.is_empty();
+                self.gone.extend(former);
             }
             Err(error) => {
                 let stays =
@@ -266,6 +279,8 @@ impl Membership {
         };
 
         peer.health.probe_succeeded(sent, now);
+        let shares_as_before = peer.hello().is_some_and(|hello| hello.buckets == answer.hello.buckets);
+        self.has_new_routes |= !shares_as_before;
         peer.answer = Some(answer);
         peer.answers = true;
         peer.round_trip = Some(now.duration_since(sent));
@@ -274,7 +289,7 @@ impl Membership {
         events
     }
 
-    /// Records that a probe or another request failed.
+    /// Records that a probe failed.
     pub(super) fn failed(
         &mut self,
         address: &NodeAddress,
@@ -290,6 +305,23 @@ impl Membership {
         let mut events: Vec<_> = peer.set_problem(address, problem, now).into_iter().collect();
         events.extend(self.refresh(now));
         events
+    }
+
+    /// Records that a request other than a probe failed. A probe is due then.
+    pub(super) fn request_failed(
+        &mut self,
+        address: &NodeAddress,
+        reason: String,
+        sent: Instant,
+        now: Instant,
+    ) -> Vec<MembershipEvent> {
+        let Some(peer) = self.peers.get_mut(address) else {
+            self.has_new_routes |= self.gone.remove(address).is_some();
+            return Vec::new();
+        };
+        peer.health.failed(sent, now);
+        peer.failure = Some(reason);
+        self.refresh(now)
     }
 
     /// Takes over what a peer tells of itself in its own probe of this node.
@@ -315,6 +347,35 @@ impl Membership {
     pub(super) fn set_draining(&mut self, is_draining: bool, now: Instant) -> Vec<MembershipEvent> {
         self.own.draining = is_draining;
         self.refresh(now)
+    }
+
+    /// Sets the ports that this node tells others.
+    pub(super) fn set_ports(&mut self, ports: DoorPorts) {
+        self.own.ports = ports;
+    }
+
+    /// Returns the routes of reads, if they are other ones than at the last call.
+    pub(super) fn take_routes(&mut self) -> Option<ReadRoutes> {
+        if !std::mem::take(&mut self.has_new_routes) {
+            return None;
+        }
+
+        let mut routes = ReadRoutes::default();
+        for (bucket, origin) in &self.own.buckets {
+            let mut peers = BTreeMap::new();
+            for (address, peer) in self.peers.iter().chain(&self.gone) {
+                let shares = peer.hello().is_some_and(|hello| hello.buckets.get(bucket) == Some(origin));
+                let Some(id) = peer.id().filter(|id| shares && *id != self.own_id.as_str()) else { continue };
+                // A node that moved may be known at its former address still.
+                let at = self.view.node(id).and_then(|node| node.addresses().peer.as_ref());
+                if at.is_none_or(|at| at == address) {
+                    let route = PeerRoute::new(id, address.clone(), peer.in_flight.clone());
+                    peers.entry(id.to_owned()).or_insert(route);
+                }
+            }
+            routes.insert(bucket.clone(), &self.own_id, &self.view, self.former.clone(), peers);
+        }
+        Some(routes)
     }
 
     /// Decides whether a node can be used that answers at an address of the list.
@@ -375,6 +436,14 @@ impl Membership {
     /// Replaces the view, if what is known of the nodes gives another one.
     fn refresh(&mut self, now: Instant) -> Vec<MembershipEvent> {
         self.former = self.former.take().filter(|former| now < former.until);
+        let events = self.replace_view(now);
+        if self.former.is_none() {
+            self.gone.clear();
+        }
+        events
+    }
+
+    fn replace_view(&mut self, now: Instant) -> Vec<MembershipEvent> {
         let newer = match self.to_view() {
             Ok(view) => view,
             Err(error) => {
@@ -388,12 +457,19 @@ impl Membership {
         if changes.is_empty() {
             return Vec::new();
         }
-        // Its own address is learnt from the list.
-        changes.retain(|change| change.kind != ViewChangeKind::Moved || change.id != self.own_id);
+        // Its own address is learnt from the list, and addresses for clients from the nodes.
+        let peer_address = |view: &ClusterView, id: &NodeId| {
+            view.node(id.as_str()).and_then(|node| node.addresses().peer.clone())
+        };
+        changes.retain(|ViewChange { id, kind }| {
+            let has_moved = *id != self.own_id && peer_address(&self.view, id) != peer_address(&newer, id);
+            *kind != ViewChangeKind::Moved || has_moved
+        });
         if placed(&self.view).ne(placed(&newer)) {
             self.former = self.former_of(&newer, now);
         }
         self.view = Arc::new(newer);
+        self.has_new_routes = true;
         self.own.digest = self.view.digest().to_string();
 
         let event = |change: ViewChange| {
@@ -420,14 +496,19 @@ impl Membership {
     /// Returns the view that what is known of the nodes gives.
     fn to_view(&self) -> stylobate_client::Result<ClusterView> {
         let mut nodes: BTreeMap<NodeId, ClusterNode> = BTreeMap::new();
+        let mut told = Vec::new();
         let (live, down): (Vec<_>, Vec<_>) =
             self.peers.iter().partition(|(_, peer)| peer.health.liveness() != Liveness::Down);
         // A node that moved may be known at its former address still.
         for (address, peer) in live.into_iter().chain(down) {
-            if let Some(node) = peer.node(address) {
-                nodes.entry(node.id().clone()).or_insert(node);
+            let Some(node) = peer.node(address) else { continue };
+            if let Entry::Vacant(entry) = nodes.entry(node.id().clone()) {
+                let addresses = peer.told_addresses(address);
+                told.extend(addresses.map(|(door, at)| (node.id().clone(), door, at)));
+                entry.insert(node);
             }
         }
+        add_told_addresses(&mut nodes, told);
 
         let entry = nodes.remove(&self.own_id);
         // A list without this node leaves it out of placement, as all who read that list do.
@@ -442,6 +523,21 @@ impl Membership {
         nodes.insert(self.own_id.clone(), own.with_state(state));
 
         ClusterView::new(nodes.into_values())
+    }
+
+    /// Returns the nodes for clients that place reads themselves.
+    pub(super) fn known_nodes(&self) -> KnownNodes {
+        let node = |node: &ClusterNode| KnownNode {
+            id: node.id().to_string(),
+            weight: node.weight().get(),
+            state: node.state().name(),
+            s3: node.addresses().s3.as_ref().map(NodeAddress::to_string),
+            flight: node.addresses().flight.as_ref().map(NodeAddress::to_string),
+        };
+        KnownNodes {
+            digest: Some(self.own.digest.clone()),
+            nodes: self.view.nodes().iter().map(node).collect(),
+        }
     }
 
     /// Returns the cluster for people. `traffic` is that of this node.
@@ -504,6 +600,28 @@ impl Membership {
             problem: self.list_problem.clone().or_else(|| self.own_problem.clone()),
             former: former.map(|(id, _)| id.to_string()).collect(),
             nodes: known.chain(unknown).collect(),
+        }
+    }
+}
+
+/// Adds addresses that nodes told, unless the list has others. Nodes whose doors seem to have one address are reached by
+/// another host or port than they know: for these, the list must tell.
+fn add_told_addresses(nodes: &mut BTreeMap<NodeId, ClusterNode>, told: Vec<(NodeId, NodeDoor, NodeAddress)>) {
+    let is_listed =
+        |id: &NodeId, door| nodes.get(id).is_some_and(|node| node.addresses().get(door).is_some());
+    let told: Vec<_> = told.into_iter().filter(|(id, door, _)| !is_listed(id, *door)).collect();
+
+    let mut uses: HashMap<(NodeDoor, NodeAddress), usize> = HashMap::new();
+    let listed = nodes.values().flat_map(|node| {
+        NodeDoor::ALL.into_iter().filter_map(|door| Some((door, node.addresses().get(door)?.clone())))
+    });
+    for used in listed.chain(told.iter().map(|(_, door, at)| (*door, at.clone()))) {
+        *uses.entry(used).or_default() += 1;
+    }
+
+    for (id, door, at) in told {
+        if let Some(node) = nodes.get_mut(&id).filter(|_| uses.get(&(door, at.clone())) == Some(&1)) {
+            *node = node.clone().with_addresses(node.addresses().clone().with(door, at));
         }
     }
 }

@@ -1,12 +1,16 @@
-//! Membership of a node in a cluster: who the other nodes are, and which of them answer.
+//! A node's part in its cluster: who the other nodes are, which of them answer, and what is asked of them.
 //!
 //! One task reads the list of nodes again and again, and one per peer probes it each second. A probe is a hello, by which
-//! the two nodes tell each other their settings, and that they are draining.
+//! the two nodes tell each other their settings, and that they are draining. Each change of the membership gives new
+//! routes, by which the buckets read from peers.
 
+mod block_frames;
 mod hello;
 mod membership;
 mod notice;
 mod peer_client;
+mod reads;
+mod routes;
 mod signature;
 mod sources;
 mod status;
@@ -20,17 +24,28 @@ use std::{
 
 use futures::future::join_all;
 use parking_lot::RwLock;
-use stylobate_client::NodeAddress;
-use stylobate_storage::ByteSize;
-use tokio::time::{sleep, sleep_until, timeout};
+use stylobate_client::{NodeAddress, NodeDoor, NodeId, PathHash};
+use stylobate_storage::{ByteSize, Peers};
+use tokio::{
+    sync::Notify,
+    time::{sleep, sleep_until, timeout},
+};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::membership::{Membership, MembershipEvent, PeerFailure};
 pub(crate) use self::{
-    hello::{HelloAnswer, NodeHello, PROTOCOL, origin_hash},
+    block_frames::frames,
+    hello::{DoorPorts, HelloAnswer, NodeHello, PROTOCOL, origin_hash},
     notice::RepeatedNotice,
-    peer_client::{HELLO_PATH, PeerClient},
+    peer_client::{
+        BucketRequest, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, PAGES_PATH, PeerClient, WROTE_PATH, status_of,
+    },
     signature::{PeerKey, RequestSignature},
+    status::KnownNodes,
+};
+use self::{
+    membership::{Membership, MembershipEvent, PeerFailure},
+    reads::BucketPeers,
+    routes::ReadRoutes,
 };
 pub use self::{
     status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
@@ -48,7 +63,13 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Cluster {
     source: NodeListSource,
     client: PeerClient,
+    id: NodeId,
+    shared: SharedSettings,
     membership: RwLock<Membership>,
+    /// Replaced as a whole, so that a read holds no lock while it uses them.
+    routes: RwLock<Arc<ReadRoutes>>,
+    /// Wakes the probes when a request has failed.
+    has_failed: Notify,
 }
 
 /// Settings of a node that its peers compare with their own.
@@ -72,9 +93,10 @@ impl Cluster {
             id: config.id.to_string(),
             instance: rand::random(),
             page_size: shared.page_size.as_u64(),
-            buckets: shared.buckets,
+            buckets: shared.buckets.clone(),
             digest: String::new(),
             draining: false,
+            ports: DoorPorts::default(),
         };
 
         let source = config.nodes.clone();
@@ -84,9 +106,19 @@ impl Cluster {
         };
         let client = PeerClient::new(PeerKey::new(&config.secret), shared.has_tls, name);
         let has_ids = source.has_ids();
-        let membership =
-            Membership::new(own, config.id.clone(), has_ids, shared.drain_timeout, Instant::now())?;
-        Ok(Self { source, client, membership: RwLock::new(membership) })
+        let id = config.id.clone();
+        let mut membership = Membership::new(own, id.clone(), has_ids, shared.drain_timeout, Instant::now())?;
+        let routes = Arc::new(membership.take_routes().unwrap_or_default());
+
+        Ok(Self {
+            source,
+            client,
+            id,
+            shared,
+            membership: RwLock::new(membership),
+            routes: RwLock::new(routes),
+            has_failed: Notify::new(),
+        })
     }
 
     /// Returns true if the configuration names the same node and the same source of the list.
@@ -97,6 +129,41 @@ impl Cluster {
     /// Returns the key that nodes of the cluster sign with.
     pub(crate) fn key(&self) -> &PeerKey {
         self.client.key()
+    }
+
+    /// Returns the other nodes for the reads of a bucket; `None` if no other machine has its bytes.
+    pub(crate) fn peers_of(self: &Arc<Self>, bucket: &str) -> Option<Arc<dyn Peers>> {
+        let origin = self.shared.buckets.get(bucket)?;
+        Some(Arc::new(BucketPeers::new(self.clone(), bucket.to_owned(), origin.clone())))
+    }
+
+    /// Returns true if this node has the bucket of a request, with the same origin and pages.
+    pub(crate) fn shares<T>(&self, request: &BucketRequest<T>) -> bool {
+        request.page_size == self.shared.page_size.as_u64()
+            && self.shared.buckets.get(&request.bucket) == Some(&request.origin)
+    }
+
+    fn routes(&self) -> Arc<ReadRoutes> {
+        self.routes.read().clone()
+    }
+
+    /// Sets the ports of the doors for clients, which this node tells others.
+    pub(crate) fn set_ports(&self, ports: DoorPorts) {
+        self.membership.write().set_ports(ports);
+    }
+
+    /// Returns the nodes for clients that place reads themselves.
+    pub(crate) fn known_nodes(&self) -> KnownNodes {
+        self.membership.read().known_nodes()
+    }
+
+    /// Returns the URIs of the Flight doors of the home and the deputy of a byte of an object, as far as they are known.
+    pub(crate) fn flight_locations(&self, bucket: &str, path: &str, offset: u64) -> Vec<String> {
+        let routes = self.routes();
+        let Some(routes) = routes.bucket(bucket) else { return Vec::new() };
+        let scheme = if self.shared.has_tls { "grpc+tls" } else { "grpc" };
+        let flight = routes.home_and_deputy(PathHash::of(bucket, path).stripe_at(offset), NodeDoor::Flight);
+        flight.iter().map(|address| format!("{scheme}://{address}")).collect()
     }
 
     /// Returns what this node tells others about itself.
@@ -154,10 +221,20 @@ impl Cluster {
     /// Probes a peer until the list does not have it any more.
     async fn keep_probing(self: Arc<Self>, address: NodeAddress) {
         loop {
+            // Created before the time is read: a failure in between wakes it, too.
+            let has_failed = self.has_failed.notified();
             let Some(due) = self.membership.read().next_probe(&address) else { return };
-            sleep_until(due.into()).await;
-            self.probe(&address).await;
+            tokio::select! {
+                () = sleep_until(due.into()) => self.probe(&address).await,
+                () = has_failed => {}
+            }
         }
+    }
+
+    /// Notes that a request to a peer failed, other than a probe.
+    fn request_failed(&self, address: &NodeAddress, reason: String, sent: Instant) {
+        self.change(|membership, now| membership.request_failed(address, reason, sent, now));
+        self.has_failed.notify_waiters();
     }
 
     async fn probe(&self, address: &NodeAddress) {
@@ -183,6 +260,9 @@ impl Cluster {
         let (events, view) = {
             let mut membership = self.membership.write();
             let events = change(&mut membership, Instant::now());
+            if let Some(routes) = membership.take_routes() {
+                *self.routes.write() = Arc::new(routes);
+            }
             (events, membership.hello().digest.clone())
         };
 

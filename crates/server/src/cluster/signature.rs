@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! request  keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
-//! answer   keyed BLAKE3( "answer" │ signature of the request │ body )
+//! answer   keyed BLAKE3( "answer" │ signature of the request │ status │ body )
+//! frame    keyed BLAKE3( "frame" │ signature of the request │ number │ content )
 //! ```
 //!
-//! Each part is preceded by its length. A signature holds for five minutes: what may be sent again by someone who recorded
+//! Each part is preceded by its length. The head of an answer in frames is signed as if it had no body. A signature holds for five minutes: what may be sent again by someone who recorded
 //! it has the same effect as the first time.
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::config::Secret;
 
@@ -92,8 +93,14 @@ impl PeerKey {
     }
 
     /// Signs the answer to a request: adds its header.
-    pub(crate) fn sign_answer(&self, headers: &mut HeaderMap, request: RequestSignature, body: &[u8]) {
-        headers.insert(SIGNATURE, hexadecimal(&self.answer(request, body)));
+    pub(crate) fn sign_answer(
+        &self,
+        headers: &mut HeaderMap,
+        request: RequestSignature,
+        status: StatusCode,
+        body: &[u8],
+    ) {
+        headers.insert(SIGNATURE, hexadecimal(&self.answer(request, status, body)));
     }
 
     /// Checks the signature of the answer to a request.
@@ -101,17 +108,24 @@ impl PeerKey {
         &self,
         headers: &HeaderMap,
         request: RequestSignature,
+        status: StatusCode,
         body: &[u8],
     ) -> Result<(), SignatureError> {
-        check(headers, &self.answer(request, body))
+        check(headers, &self.answer(request, status, body))
+    }
+
+    /// Returns the signature of a frame of an answer, counted from 0. The `==` of hashes takes constant time.
+    pub(super) fn frame(&self, request: RequestSignature, number: u64, content: [&[u8]; 2]) -> blake3::Hash {
+        let [head, bytes] = content;
+        self.mac([b"frame", request.0.as_bytes(), &number.to_le_bytes(), head, bytes])
     }
 
     fn request(&self, method: &str, path: &str, time: &str, body: &[u8]) -> blake3::Hash {
         self.mac([b"request", method.as_bytes(), path.as_bytes(), time.as_bytes(), body])
     }
 
-    fn answer(&self, request: RequestSignature, body: &[u8]) -> blake3::Hash {
-        self.mac([b"answer", request.0.as_bytes(), body])
+    fn answer(&self, request: RequestSignature, status: StatusCode, body: &[u8]) -> blake3::Hash {
+        self.mac([b"answer", request.0.as_bytes(), status.as_str().as_bytes(), body])
     }
 
     fn mac<const N: usize>(&self, parts: [&[u8]; N]) -> blake3::Hash {
@@ -183,15 +197,19 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_for_its_request() {
+    fn an_answer_holds_for_its_request_and_status() {
         let now = SystemTime::now();
         let request = |path| key("a").sign_request(&mut HeaderMap::new(), "POST", path, b"", now);
         let mut headers = HeaderMap::new();
-        key("a").sign_answer(&mut headers, request("/1"), b"answer");
-        assert_eq!(key("a").check_answer(&headers, request("/1"), b"answer"), Ok(()));
-        assert!(key("a").check_answer(&headers, request("/2"), b"answer").is_err());
-        assert!(key("a").check_answer(&headers, request("/1"), b"another").is_err());
-        assert!(key("b").check_answer(&headers, request("/1"), b"answer").is_err());
+        key("a").sign_answer(&mut headers, request("/1"), StatusCode::OK, b"answer");
+        let check = |secret, path, status, body: &[u8]| {
+            key(secret).check_answer(&headers, request(path), status, body)
+        };
+        assert_eq!(check("a", "/1", StatusCode::OK, b"answer"), Ok(()));
+        assert!(check("a", "/2", StatusCode::OK, b"answer").is_err());
+        assert!(check("a", "/1", StatusCode::NOT_FOUND, b"answer").is_err());
+        assert!(check("a", "/1", StatusCode::OK, b"another").is_err());
+        assert!(check("b", "/1", StatusCode::OK, b"answer").is_err());
         assert_eq!(format!("{:?}", key("a")), "PeerKey(***)");
     }
 }

@@ -55,6 +55,26 @@ pub struct ClusterNodeStatus {
     pub problem: Option<String>,
 }
 
+/// The nodes of a cluster, for clients that place reads themselves: the answer of `GET /?x-stylobate-cluster`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct KnownNodes {
+    /// `None` if the node is in no cluster.
+    pub(crate) digest: Option<String>,
+    pub(crate) nodes: Vec<KnownNode>,
+}
+
+/// A node with the addresses of its doors, as far as they are known.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct KnownNode {
+    pub(crate) id: String,
+    pub(crate) weight: u16,
+    pub(crate) state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) s3: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flight: Option<String>,
+}
+
 /// Bytes that a node handed to readers since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
@@ -63,6 +83,21 @@ pub struct NodeTraffic {
     pub bytes_read: u64,
     /// Those that came from memory or disk.
     pub bytes_cached: u64,
+    /// Those that came from other nodes of the cluster.
+    #[serde(default)]
+    pub bytes_peer: u64,
+    /// Bytes that other nodes got from it.
+    #[serde(default)]
+    pub bytes_to_peers: u64,
+    /// Requests to other nodes for bytes.
+    #[serde(default)]
+    pub peer_reads: u64,
+    /// Those that went to a deputy.
+    #[serde(default)]
+    pub deputy_reads: u64,
+    /// Those that went to a donor.
+    #[serde(default)]
+    pub donor_reads: u64,
 }
 
 impl NodeTraffic {

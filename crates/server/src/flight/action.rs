@@ -15,10 +15,11 @@ use crate::{
 };
 
 const MAX_ACTION_BYTES: usize = 4 << 10;
-const ACTIONS: [(&str, &str); 4] = [
+const ACTIONS: [(&str, &str); 5] = [
     ("warm", "Loads what begins with a prefix into the cache: {\"path\": \"bucket/prefix\"}"),
     ("evict", "Drops what is cached of what begins with a prefix: {\"path\": \"bucket/prefix\"}"),
     ("stats", "What the node did and holds, as JSON"),
+    ("cluster", "The nodes of the cluster and their doors, as JSON"),
     ("healthcheck", "Answers {\"status\": \"ok\"}"),
 ];
 
@@ -62,8 +63,9 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
         }
         "stats" if node.keys().sees_all(caller) => json(&statistics_of(node)),
         "stats" => Err(status(Code::PermissionDenied, "statistics are for tokens that open all buckets")),
+        "cluster" => json(&node.known_nodes()),
         "healthcheck" => json(&json!({ "status": "ok" })),
-        _ => Err(invalid("no such action: there are warm, evict, stats and healthcheck")),
+        _ => Err(invalid("no such action: there are warm, evict, stats, cluster and healthcheck")),
     }
 }
 

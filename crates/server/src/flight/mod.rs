@@ -5,7 +5,7 @@
 //! | `GetFlightInfo`, `GetSchema` | plan the scan of a [command](command) |
 //! | `DoGet` | sends the batches of a [ticket](ticket) from `GetFlightInfo` |
 //! | `ListFlights` | names files and folders that can be scanned |
-//! | `DoAction` | `warm`, `evict`, `stats`, `healthcheck` |
+//! | `DoAction` | `warm`, `evict`, `stats`, `cluster`, `healthcheck` |
 //!
 //! A client sends `authorization: Bearer TOKEN`: the token of an access key, or its secret if it has no token. A node
 //! without keys needs none, and listens on loopback only.

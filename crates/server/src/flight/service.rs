@@ -9,7 +9,7 @@ use std::{
 
 use arrow_flight::{
     Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint,
-    FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult,
+    FlightInfo, HandshakeRequest, HandshakeResponse, Location, PollInfo, PutResult, Result as ActionResult,
     SchemaAsIpc, SchemaResult, Ticket as TicketBytes,
     flight_service_server::{FlightService, FlightServiceServer},
 };
@@ -20,7 +20,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use prost_types::Timestamp;
-use stylobate_columnar::Scan;
+use stylobate_columnar::{Scan, ScanPart};
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 use tracing::Instrument;
 
@@ -141,14 +141,16 @@ impl FlightDoor {
             Some(_) => 0,
             None => MAX_ENDPOINTS.min(2 * threads()),
         };
-        let mut tickets = Vec::new();
+        let bucket = command.place()?.bucket;
+        let mut tickets: Vec<(Bytes, _)> = Vec::new();
         while most > 0 {
             let mut bytes = 0;
             tickets.clear();
             for part in scan.parts(most) {
+                let location = self.locations(bucket, &part);
                 let ticket = seal(TicketScope::Part(Box::new(part)))?;
                 bytes += ticket.len();
-                tickets.push(ticket);
+                tickets.push((ticket, location));
                 if bytes > MAX_TICKET_BYTES {
                     break;
                 }
@@ -160,21 +162,32 @@ impl FlightDoor {
         }
 
         if tickets.is_empty() {
-            tickets.push(seal(TicketScope::Whole(scan.schema().clone()))?);
+            tickets.push((seal(TicketScope::Whole(scan.schema().clone()))?, Vec::new()));
         }
-        let longest = tickets.iter().map(Bytes::len).max().unwrap_or_default();
+        let longest = tickets.iter().map(|(ticket, _)| ticket.len()).max().unwrap_or_default();
         if longest > MAX_REQUEST_BYTES - BESIDES_TICKET {
             let reason =
                 format!("a ticket of {longest} bytes, which no request may have: ask for fewer columns");
             return Err(invalid(reason));
         }
-        let endpoint = |ticket| FlightEndpoint {
+
+        let endpoint = |(ticket, location)| FlightEndpoint {
             ticket: Some(TicketBytes { ticket }),
+            location,
             expiration_time: Some(timestamp(expires)),
             ..FlightEndpoint::default()
         };
 
         Ok(tickets.into_iter().map(endpoint).collect())
+    }
+
+    /// Returns the nodes of a cluster that have the first bytes of a part: any of them gives its batches. Without a
+    /// cluster, there is no location, and it is this node.
+    fn locations(&self, bucket: &str, part: &ScanPart) -> Vec<Location> {
+        let Some(cluster) = self.node.cluster() else { return Vec::new() };
+        let Some((path, offset)) = part.first_byte() else { return Vec::new() };
+        let locations = cluster.flight_locations(bucket, path, offset).into_iter();
+        locations.map(|uri| Location { uri }).collect()
     }
 
     /// Returns the scan that a ticket opens for the caller, and the public names of the bucket.

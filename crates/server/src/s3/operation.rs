@@ -123,6 +123,9 @@ const PLAIN: &[&str] = &[
     "x-id",
 ];
 
+/// Parameter that asks a node for its cluster, in place of its buckets. It is not part of S3.
+const CLUSTER: &str = "x-stylobate-cluster";
+
 /// Parameters of requests that a node must not forward: for credentials of the origin.
 const REFUSED: &[&str] = &["session"];
 
@@ -139,8 +142,9 @@ impl S3Operation {
         }
         let on_object = match target {
             RequestTarget::Service => {
+                let name = if query.has(CLUSTER) { "DescribeCluster" } else { "ListBuckets" };
                 return if *method == Method::GET {
-                    Ok(Self { name: "ListBuckets", action: Action::Read })
+                    Ok(Self { name, action: Action::Read })
                 } else {
                     Err(method_not_allowed())
                 };
@@ -267,6 +271,7 @@ mod tests {
     fn every_common_request_has_its_operation() {
         for (method, uri, name) in [
             ("GET", "/", "ListBuckets"),
+            ("GET", "/?x-stylobate-cluster", "DescribeCluster"),
             ("GET", "/b", "ListObjects"),
             ("GET", "/b?list-type=2&prefix=uploads", "ListObjectsV2"),
             ("GET", "/b?versions", "ListObjectVersions"),

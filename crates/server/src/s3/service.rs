@@ -17,6 +17,7 @@ use std::{
 };
 
 use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
 use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
@@ -380,6 +381,9 @@ impl S3DoorInner {
         note_operation(operation.name);
         let rights = AccessCheck { node: &self.node, access_key: caller.access_key.as_deref() };
         rights.check(&operation, target, &query, &parts.headers)?;
+        if operation.name == "DescribeCluster" {
+            return cluster_answer(&self.node).map(DoorResponse::Ours);
+        }
 
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
         let endpoint = bucket.and_then(|bucket| bucket.reader.origin().s3());
@@ -443,6 +447,14 @@ impl S3DoorInner {
             s3_error!(InternalError)
         })
     }
+}
+
+/// Returns the nodes of the cluster as JSON.
+fn cluster_answer(node: &Node) -> S3Result<HttpResponse> {
+    let body = serde_json::to_vec(&node.known_nodes()).map_err(|_| s3_error!(InternalError))?;
+    let mut answer = HttpResponse::new(Body::from(Bytes::from(body)));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(answer)
 }
 
 /// Returns the access key that a request names, without verifying it.

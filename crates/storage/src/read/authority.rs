@@ -8,7 +8,12 @@
 //!   write ─▶ origin ─▶ authority ─▶ peers that keep the old version ─▶ authority forgets it ─▶ acknowledged
 //! ```
 
-use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant as StdInstant};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+    time::Instant as StdInstant,
+};
 
 use async_recursion::async_recursion as boxed;
 use futures::{FutureExt, future::join_all};
@@ -20,12 +25,14 @@ use crate::{
     origin::trace::traced,
     peers::{ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerError, PeerId},
     read::peer_requests::PeerRequests,
-    versions::{ListedObject, ObjectInfo},
+    versions::{ListedObject, ObjectInfo, holders::VersionHolders},
 };
 
 impl ReadThrough {
+    /// Returns the peers with which this node shares what it knows of objects. Versions that a bucket keeps never change,
+    /// so they have no authority.
     fn cluster(&self) -> Option<&PeerRequests> {
-        self.fetcher().cluster.as_ref()
+        self.fetcher().cluster.as_ref().filter(|_| !self.reads_versions())
     }
 
     pub(crate) fn is_clustered(&self) -> bool {
@@ -120,25 +127,29 @@ impl ReadThrough {
             _ => false,
         };
         if let Some(before) = before.filter(|_| is_replaced) {
-            self.tell_holders(&before).await;
+            self.tell_holders(&[before]).await;
         }
         answer.map(ObjectInfo::with_holders)
     }
 
-    /// Tells the peers that keep a description to forget it. It ends if they do not answer in time.
-    pub(crate) async fn tell_holders(&self, known: &ObjectInfo) {
-        let Some(holders) = known.holders.clone() else { return };
-        let store = self.clone();
-        let path = known.path.to_string();
+    /// Tells the peers that keep any of the descriptions to forget them. It ends if they do not answer in time.
+    pub(crate) async fn tell_holders(&self, known: &[Arc<ObjectInfo>]) {
+        let holders = |known: &Arc<ObjectInfo>| Some((known.path.to_string(), known.holders.clone()?));
+        let kept: Vec<_> = known.iter().filter_map(holders).collect();
+        if kept.is_empty() {
+            return;
+        }
 
         // In a task of its own: nothing may be shown until it has ended, even if this caller is gone.
+        let store = self.clone();
         let telling = tokio::spawn(traced(async move {
             let Some(cluster) = store.cluster() else { return };
-            let tell = |peers: Vec<PeerId>| async move {
-                let change = PathsChanged { paths: vec![path], to: ChangeAudience::Holder };
-                join_all(peers.iter().map(|peer| cluster.tell(peer, change.clone()))).await;
+            let tell = |told: BTreeMap<PeerId, Vec<String>>| async move {
+                let each =
+                    |(peer, paths)| async move { cluster.tell(&peer, paths, ChangeAudience::Holder).await };
+                join_all(told.into_iter().map(each)).await;
             };
-            holders.close(tell).await;
+            VersionHolders::close_all(kept, tell).await;
         }));
         if let Err(error) = telling.await {
             tracing::warn!(%error, "peers not told of a change");
@@ -161,12 +172,11 @@ impl ReadThrough {
             }
         }
 
-        let told = by_authority.into_iter().map(|(peer, paths)| {
-            let change = PathsChanged { paths, to: ChangeAudience::Authority };
-            async move { cluster.tell(&peer, change).await }
-        });
+        let told = by_authority
+            .into_iter()
+            .map(|(peer, paths)| async move { cluster.tell(&peer, paths, ChangeAudience::Authority).await });
         join_all(told).await;
-        join_all(paths.iter().map(|path| self.replace(path))).await;
+        self.replace(paths).await;
     }
 
     /// Applies the news of a peer that objects were replaced.
@@ -174,25 +184,48 @@ impl ReadThrough {
     pub async fn note_changed(&self, change: PathsChanged) {
         let paths: Vec<Path> = change.paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
         match change.to {
-            ChangeAudience::Authority => drop(join_all(paths.iter().map(|path| self.replace(path))).await),
+            ChangeAudience::Authority => self.replace(&paths).await,
             ChangeAudience::Holder => paths.iter().for_each(|path| self.invalidate(path)),
         }
     }
 
-    /// Invalidates an object after the peers that keep its description were told.
-    async fn replace(&self, path: &Path) {
-        // Lookups that began before the write are not remembered from here on; later ones see what was written.
-        match self.versions().begin_epoch(path) {
-            Some(known) => {
-                self.tell_holders(&known).await;
-                if self.versions().forget_told(&known) {
-                    self.versions().in_use.end(path);
-                    self.drop_pages(&known);
-                }
+    /// Invalidates objects after the peers that keep their descriptions were told.
+    async fn replace(&self, paths: &[Path]) {
+        let mut known = Vec::new();
+        for path in paths {
+            // Lookups that began before the write are not remembered from here on; later ones see what was written.
+            match self.versions().begin_epoch(path) {
+                Some(before) => known.push(before),
+                None => self.versions().in_use.end(path),
             }
-            None => self.versions().in_use.end(path),
         }
-        self.forget_object_versions(|key| key == path.as_ref());
+
+        self.tell_holders(&known).await;
+        for before in &known {
+            if self.versions().forget_told(before) {
+                self.versions().in_use.end(&before.path);
+                self.drop_pages(before);
+            }
+        }
+        for path in paths {
+            self.forget_object_versions(|key| key == path.as_ref());
+        }
+    }
+
+    /// Drops the objects with a prefix from the caches of the other nodes. Returns the number of objects of the node that
+    /// had most of them. A node that fails is logged.
+    pub(crate) async fn evict_elsewhere(&self, prefix: &str) -> u64 {
+        let Some(cluster) = self.cluster() else { return 0 };
+        let others = cluster.others();
+        let evicted = join_all(others.iter().map(|peer| cluster.evict(peer, prefix))).await;
+        evicted.into_iter().max().unwrap_or(0)
+    }
+
+    /// Drops everything known and cached of the objects with a prefix, for a peer that does the same. Returns the number
+    /// of objects.
+    #[boxed]
+    pub async fn evict_for_peer(&self, prefix: &str) -> Result<u64, PeerError> {
+        self.evict_here(prefix).await.map_err(|_| PeerError::Declined)
     }
 
     /// Applies a listing in a cluster. Only the authority renews what it knows, since peers keep its answers no longer

@@ -18,7 +18,7 @@ use crate::{
     object_headers::CapturedHeaders,
     origin::trace::traced,
     page_cache::{PagePiece, WriteBacklog},
-    peers::{PeerSource, Peers},
+    peers::PeerSource,
     read::{
         flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
         page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
@@ -71,10 +71,9 @@ impl Fetcher {
         requests: RequestSender,
         cache: PageCache,
         max_fetch: ByteSize,
-        peers: Option<Arc<dyn Peers>>,
+        cluster: Option<PeerRequests>,
     ) -> Self {
         let counters = requests.counters.clone();
-        let cluster = peers.map(|peers| PeerRequests::new(peers, counters.clone()));
         let max_fetch = max_fetch.as_u64().max(cache.layout().block);
         Self {
             requests,

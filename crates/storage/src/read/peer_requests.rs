@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future::try_join_all};
 use object_store::path::Path;
 
 use crate::{
@@ -26,6 +26,9 @@ use crate::{
 /// Quantile of the latencies of peers after which the next one is asked too.
 const HEDGE_QUANTILE: f64 = 0.95;
 
+/// Maximum replaced objects that a peer is told of with one request.
+const MAX_PATHS_TOLD: usize = 1_000;
+
 /// A sender of requests to peers.
 #[derive(Debug)]
 pub(crate) struct PeerRequests {
@@ -34,6 +37,8 @@ pub(crate) struct PeerRequests {
     /// Its latencies are those of peers only.
     hedge: HedgePolicy,
     counters: Arc<ReadCounters>,
+    /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
+    reads_versions: bool,
 }
 
 /// The sources of a fetch, and whether this node keeps what it brings.
@@ -75,12 +80,30 @@ impl FetchRoute {
 impl PeerRequests {
     pub(crate) fn new(peers: Arc<dyn Peers>, counters: Arc<ReadCounters>) -> Self {
         let deadlines = peers.deadlines();
-        Self { peers, deadlines, hedge: HedgePolicy::new(Some(HEDGE_QUANTILE)), counters }
+        let hedge = HedgePolicy::new(Some(HEDGE_QUANTILE));
+        Self { peers, deadlines, hedge, counters, reads_versions: false }
+    }
+
+    /// Returns the sender for the versions that the bucket keeps of its objects.
+    pub(crate) fn for_object_versions(&self) -> Self {
+        Self { reads_versions: true, ..Self::new(self.peers.clone(), self.counters.clone()) }
+    }
+
+    /// Returns the path by which nodes know an object, and the id of the version if it is a kept one.
+    fn split<'a>(&self, path: &'a Path) -> (&'a str, Option<&'a str>) {
+        match path.as_ref().split_once('/') {
+            Some((version, key)) if self.reads_versions => (key, Some(version)),
+            _ => (path.as_ref(), None),
+        }
     }
 
     /// Returns the sources of the stripe that has the byte at `offset`.
     pub(crate) fn stripe(&self, path: &Path, offset: u64) -> StripeSources {
-        self.peers.stripe(path, offset)
+        let key = match self.split(path) {
+            (key, Some(_)) => Path::parse(key).ok(),
+            (_, None) => None,
+        };
+        self.peers.stripe(key.as_ref().unwrap_or(path), offset)
     }
 
     /// Returns the route to the bytes from `offset` on. A request of a peer is passed on in lower roles only.
@@ -146,14 +169,32 @@ impl PeerRequests {
 
     /// Tells a peer that objects were replaced. A failure is logged: the peer may show what it knows for as long as the
     /// rules allow.
-    pub(crate) async fn tell(&self, peer: &PeerId, change: PathsChanged) {
-        let deadline = match change.to {
+    pub(crate) async fn tell(&self, peer: &PeerId, paths: Vec<String>, to: ChangeAudience) {
+        let deadline = match to {
             ChangeAudience::Authority => self.deadlines.tell,
             ChangeAudience::Holder => self.deadlines.tell / 3,
         };
-        if let Err(error) = self.call(peer, deadline, self.peers.tell(peer, change)).await {
+        let parts = paths.chunks(MAX_PATHS_TOLD).map(|paths| {
+            let change = PathsChanged { paths: paths.to_vec(), to };
+            self.call(peer, deadline, self.peers.tell(peer, change))
+        });
+        if let Err(error) = try_join_all(parts).await {
             tracing::warn!(%peer, %error, "peer not told of replaced objects: it may show the former ones for a while");
         }
+    }
+
+    /// Returns all other nodes.
+    pub(crate) fn others(&self) -> Vec<PeerId> {
+        self.peers.others()
+    }
+
+    /// Asks a peer to drop the objects with a prefix. Returns their number; a failure is logged.
+    pub(crate) async fn evict(&self, peer: &PeerId, prefix: &str) -> u64 {
+        let evicted = self.call(peer, self.deadlines.evict, self.peers.evict(peer, prefix)).await;
+        evicted.unwrap_or_else(|error| {
+            tracing::warn!(%peer, prefix, %error, "objects not evicted at a peer");
+            0
+        })
     }
 
     async fn call<T>(
@@ -189,8 +230,10 @@ impl PeerRequests {
         }
 
         let meta = &object.known.meta;
+        let (path, kept) = self.split(&object.known.path);
         let read = PeerRead {
-            path: object.known.path.to_string(),
+            path: path.to_owned(),
+            kept: kept.map(str::to_owned),
             size: meta.size,
             e_tag: meta.e_tag.clone(),
             version: meta.version.clone(),

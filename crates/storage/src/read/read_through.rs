@@ -32,6 +32,7 @@ use crate::{
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
+        peer_requests::PeerRequests,
         pin::PinnedRange,
         read_ahead::ReadAhead,
         reader::RangeReader,
@@ -111,13 +112,13 @@ impl ReadThroughInner {
         cache: PageCache,
         rules: Arc<RwLock<Arc<ConsistencyRules>>>,
         options: ReadOptions,
-        peers: Option<Arc<dyn Peers>>,
+        cluster: Option<PeerRequests>,
     ) -> Self {
         let block = cache.layout().block;
         let max_window = options.read_ahead.as_u64();
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
         Self {
-            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch, peers)),
+            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch, cluster)),
             rules,
             reads_versions: false,
             read_ahead,
@@ -159,8 +160,9 @@ impl ReadThrough {
         peers: Option<Arc<dyn Peers>>,
     ) -> Self {
         let requests = RequestSender::new(origin, options.requests.clone());
+        let cluster = peers.map(|peers| PeerRequests::new(peers, requests.counters.clone()));
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
-        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options, peers)) }
+        Self { inner: Arc::new(ReadThroughInner::new(requests, cache, rules, options, cluster)) }
     }
 
     /// Returns the store that reads a version of an object, and its path there; `None` if the origin keeps no versions,
@@ -172,7 +174,8 @@ impl ReadThrough {
             requests.counters = self.inner.fetcher.counters.clone();
             let cache = self.cache().clone();
             let rules = self.inner.rules.clone();
-            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone(), None);
+            let cluster = self.fetcher().cluster.as_ref().map(PeerRequests::for_object_versions);
+            let versions = ReadThroughInner::new(requests, cache, rules, self.inner.options.clone(), cluster);
             Some(Self { inner: Arc::new(ReadThroughInner { reads_versions: true, ..versions }) })
         };
 
@@ -180,7 +183,8 @@ impl ReadThrough {
         Some((versions, path_of_version(path, version)?))
     }
 
-    /// Creates a store with the same rules and options for another origin, none of whose objects are known yet.
+    /// Creates a store with the same rules and options for another origin, none of whose objects are known yet. It is in
+    /// no cluster.
     pub fn anew(&self, origin: Origin, cache: PageCache) -> Self {
         Self::new(
             origin,
@@ -287,6 +291,11 @@ impl ReadThrough {
         &self.inner.options.requests
     }
 
+    /// Returns whether its paths name versions that a bucket keeps.
+    pub(crate) fn reads_versions(&self) -> bool {
+        self.inner.reads_versions
+    }
+
     pub(crate) fn folder_reads(&self) -> FolderReads {
         self.inner.options.folders
     }
@@ -305,10 +314,15 @@ impl ReadThrough {
     }
 
     /// Drops everything known and cached of the objects with the prefix, including pages that an earlier process left
-    /// on disk. Returns the number of objects.
+    /// on disk. Returns the number of objects; in a cluster, that of the node that had most of them.
     #[tracing::instrument(level = "debug", skip_all, fields(origin = self.origin().name(), prefix = prefix))]
     #[boxed]
     pub async fn evict(&self, prefix: &str) -> Result<u64> {
+        let (here, elsewhere) = futures::join!(self.evict_here(prefix), self.evict_elsewhere(prefix));
+        Ok(here?.max(elsewhere))
+    }
+
+    pub(crate) async fn evict_here(&self, prefix: &str) -> Result<u64> {
         let mut dropped = std::collections::HashSet::new();
         for known in self.versions().forget_prefix(prefix) {
             self.drop_pages(&known);
@@ -414,12 +428,13 @@ impl ReadThrough {
 
     /// Drops the pages of versions that the origin has replaced. Peers that keep one are told, unless they were already.
     pub(crate) async fn drop_replaced(&self) {
-        for replaced in self.versions().take_replaced() {
-            self.drop_pages(&replaced);
-            if replaced.holders.is_some() {
-                self.tell_holders(&replaced).await;
-            }
+        let mut untold = self.versions().take_replaced();
+        for replaced in &untold {
+            self.drop_pages(replaced);
         }
+        untold.extend(self.versions().take_displaced());
+        untold.retain(|known| known.is_kept());
+        self.tell_holders(&untold).await;
     }
 
     /// Returns the consistency required of the object.

@@ -1,6 +1,6 @@
 //! Answers to peers: blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
@@ -25,7 +25,21 @@ impl ReadThrough {
     #[boxed]
     pub async fn read_for_peer(&self, read: PeerRead) -> Result<PeerBlocks, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
-        let object = self.object_of_peer(&read).ok_or_else(|| refused("no version that could be cached"))?;
+        let key = Path::parse(&read.path).map_err(|error| refused(&error.to_string()))?;
+        let (store, path) = match &read.kept {
+            Some(version) => self
+                .object_version(&key, version)
+                .ok_or_else(|| refused("the bucket keeps no versions of objects"))?,
+            None => (self, key.clone()),
+        };
+        store.read_blocks(path, key, read).await
+    }
+
+    /// Reads blocks of the object with this path in the store, and this key in the bucket.
+    async fn read_blocks(&self, path: Path, key: Path, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+        let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
+        let object = self.object_of_peer(path, key, &read);
+        let object = object.ok_or_else(|| refused("no version that could be cached"))?;
         let range = ByteRange::new(read.range.start, read.range.end).filter(|range| {
             let is_aligned = object.align(read.range.clone()) == read.range;
             is_aligned && !range.is_empty() && range.end() <= object.size()
@@ -42,19 +56,19 @@ impl ReadThrough {
         };
 
         let counters = fetcher.counters.clone();
-        let mut blocks = BlockCutter { source, object, position: range.start(), rest: Bytes::new() };
-        let first = blocks.next().await?;
         let end = range.end();
+        let mut blocks = BlockCutter { source, object, position: range.start(), end, rest: Bytes::new() };
+        let first = blocks.next().await?;
 
         let stream = futures::stream::unfold((Some(first), blocks), move |(first, mut blocks)| async move {
             let block = match first {
                 Some(first) => Ok(first),
-                None if blocks.position >= end => return None,
+                None if blocks.position >= blocks.end => return None,
                 None => blocks.next().await,
             };
             // Nothing follows an error.
             if block.is_err() {
-                blocks.position = end;
+                blocks.position = blocks.end;
             }
             Some((block, (None, blocks)))
         });
@@ -66,10 +80,9 @@ impl ReadThrough {
     }
 
     /// Returns the version that a peer asks for. `None` if it could not be cached, and so was not to be asked for.
-    fn object_of_peer(&self, read: &PeerRead) -> Option<PagedObject> {
-        let path = Path::parse(&read.path).ok()?;
+    fn object_of_peer(&self, path: Path, key: Path, read: &PeerRead) -> Option<PagedObject> {
         let meta = ObjectMeta {
-            location: path.clone(),
+            location: key,
             last_modified: DateTime::<Utc>::UNIX_EPOCH,
             size: read.size,
             e_tag: read.e_tag.clone(),
@@ -97,6 +110,7 @@ struct BlockCutter {
     object: PagedObject,
     /// Offset in the object of the next block.
     position: u64,
+    end: u64,
     /// Bytes from the position on.
     rest: Bytes,
 }
@@ -143,16 +157,16 @@ impl BlockCutter {
                 Ok(None) | Err(_) => Err(PeerError::Declined),
             },
             BlockSource::Cached(fetcher) => {
-                cached(fetcher, &self.object, offset).await.ok_or(PeerError::Declined)
+                cached(fetcher, &self.object, offset..self.end).await.ok_or(PeerError::Declined)
             }
         }
     }
 }
 
-/// Returns the bytes of one page from `offset` on that are in memory or on disk; `None` if the first is not.
-async fn cached(fetcher: &Fetcher, object: &PagedObject, offset: u64) -> Option<Bytes> {
+/// Returns bytes from the start of a range on, of one page, that are in memory or on disk; `None` if the first is not.
+async fn cached(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> Option<Bytes> {
     let Fetcher { cache, counters, .. } = fetcher;
-    let (page, part) = object.parts(offset..object.size()).next()?;
+    let (page, part) = object.parts(range).next()?;
     let key = object.key(page);
     if let Some(bytes) = cache.read_memory(&key, part.start, part.end) {
         counters.bytes_memory.add(bytes.len() as u64);

@@ -1,5 +1,7 @@
 //! The peers that keep a description which this node gave them, to be told before another version is shown.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use parking_lot::Mutex;
 
 use crate::peers::PeerId;
@@ -28,17 +30,43 @@ impl VersionHolders {
         !state.is_closed
     }
 
-    /// Admits no peer any more, and ends when `tell` has told all there are. A second caller waits for the first.
-    pub(crate) async fn close<F: Future<Output = ()>>(&self, tell: impl FnOnce(Vec<PeerId>) -> F) {
-        let _telling = self.telling.lock().await;
-        let peers = {
-            let mut state = self.state.lock();
-            state.is_closed = true;
-            std::mem::take(&mut state.peers)
-        };
+    /// Returns whether no peer keeps the description. Those that are being told still keep it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.lock().peers.is_empty()
+    }
 
-        if !peers.is_empty() {
-            tell(peers).await;
+    fn close(&self) -> Vec<PeerId> {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.peers.clone()
+    }
+
+    /// Admits no peer any more for any of the paths, and ends when `tell` has told all there are: each peer of the paths
+    /// whose descriptions it keeps. A second caller waits for the first.
+    pub(crate) async fn close_all<F: Future<Output = ()>>(
+        mut kept: Vec<(String, Arc<Self>)>,
+        tell: impl FnOnce(BTreeMap<PeerId, Vec<String>>) -> F,
+    ) {
+        // In one order, so that two callers do not wait for each other.
+        kept.sort_by_key(|(_, holders)| Arc::as_ptr(holders).addr());
+        kept.dedup_by(|(_, one), (_, other)| Arc::ptr_eq(one, other));
+        let mut telling = Vec::with_capacity(kept.len());
+        for (_, holders) in &kept {
+            telling.push(holders.telling.lock().await);
+        }
+
+        let mut paths: BTreeMap<PeerId, Vec<String>> = BTreeMap::new();
+        for (path, holders) in &kept {
+            for peer in holders.close() {
+                paths.entry(peer).or_default().push(path.clone());
+            }
+        }
+        if !paths.is_empty() {
+            tell(paths).await;
+        }
+
+        for (_, holders) in &kept {
+            holders.state.lock().peers.clear();
         }
     }
 }
@@ -51,22 +79,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_shown_before_all_who_keep_the_old_were_told() {
-        let holders = VersionHolders::default();
+        let [x, y]: [Arc<VersionHolders>; 2] = Default::default();
         let [a, b] = ["a", "b"].map(PeerId::new);
-        assert!(holders.add(&a) && holders.add(&b) && holders.add(&a));
+        assert!(x.add(&a) && x.add(&b) && x.add(&a) && y.add(&b));
+        let [of_x, of_y] = [("x".to_owned(), x.clone()), ("y".to_owned(), y.clone())];
 
         let began = tokio::time::Instant::now();
-        let expected = [a.clone(), b];
-        let first = holders.close(|peers| async move {
-            assert_eq!(peers, expected);
+        let expected =
+            BTreeMap::from([(a.clone(), vec!["x".to_owned()]), (b, vec!["x".to_owned(), "y".to_owned()])]);
+        let first = VersionHolders::close_all(vec![of_x.clone(), of_y.clone()], |mut told| async move {
+            told.values_mut().for_each(|paths| paths.sort());
+            assert_eq!(told, expected);
             tokio::time::sleep(Duration::from_secs(1)).await;
         });
-        let second = holders.close(|_| async { panic!("they were told") });
+        let second = VersionHolders::close_all(vec![of_y, of_x], |_| async { panic!("they were told") });
         let (_, waited) = futures::join!(first, async {
             second.await;
             began.elapsed()
         });
         assert_eq!(waited, Duration::from_secs(1));
-        assert!(!holders.add(&a), "it is closed");
+        assert!(x.is_empty() && !x.add(&a), "it is closed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_is_being_told_still_keeps_the_description() {
+        let holders: Arc<VersionHolders> = Arc::default();
+        holders.add(&PeerId::new("a"));
+        let kept = vec![("x".to_owned(), holders.clone())];
+        VersionHolders::close_all(kept, |_| async { assert!(!holders.is_empty()) }).await;
+        assert!(holders.is_empty());
     }
 }

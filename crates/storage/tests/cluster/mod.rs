@@ -275,6 +275,19 @@ impl Peers for FakePeers {
         Ok(sent.boxed())
     }
 
+    fn others(&self) -> Vec<PeerId> {
+        let nodes = self.network.state.lock().stores.len();
+        (0..nodes).filter(|node| *node != self.me).map(id).collect()
+    }
+
+    async fn evict(&self, peer: &PeerId, prefix: &str) -> Result<u64, PeerError> {
+        let to = node_of(peer);
+        let store = self.network.reach(self.me, to).await?;
+        let evicted = store.evict_for_peer(prefix).await;
+        self.network.reach(to, self.me).await?;
+        evicted
+    }
+
     fn suspect(&self, peer: &PeerId, _: Instant, fault: PeerFault) {
         self.network.state.lock().suspects.push((self.me, node_of(peer), fault));
     }

@@ -2,12 +2,12 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future::join_all};
 use hyper::body::Body as _;
 use object_store::path::Path;
 use s3s::{
@@ -15,6 +15,7 @@ use s3s::{
     stream::{ByteStream, DynByteStream, RemainingLength},
 };
 use stylobate_storage::{ReadThrough, S3Endpoint};
+use tokio::task::JoinHandle;
 
 use super::{super::operation::S3Operation, patience::OriginBody};
 use crate::{access::Action, node::Node, s3::wire::keys::CheckedKey};
@@ -32,7 +33,7 @@ const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "U
 /// Objects changed by a request, in each bucket of the node that shows them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChangedObjects {
-    objects: Vec<(ReadThrough, Path)>,
+    objects: Vec<(ReadThrough, Vec<Path>)>,
     buckets: Vec<ReadThrough>,
 }
 
@@ -52,12 +53,16 @@ impl ChangedObjects {
                 changes.buckets.push(bucket.reader.clone());
             }
 
-            for key in keys {
+            let path_of = |key: &String| {
                 let at_origin = format!("{}{key}", endpoint.key_prefix());
-                let key = at_origin.strip_prefix(shown.key_prefix()).map(CheckedKey::parse);
-                if let Some(Ok(CheckedKey::Object(path))) = key {
-                    changes.objects.push((bucket.reader.clone(), path));
+                match CheckedKey::parse(at_origin.strip_prefix(shown.key_prefix())?) {
+                    Ok(CheckedKey::Object(path)) => Some(path),
+                    Ok(CheckedKey::Folder) | Err(_) => None,
                 }
+            };
+            let paths: Vec<Path> = keys.iter().filter_map(path_of).collect();
+            if !paths.is_empty() {
+                changes.objects.push((bucket.reader.clone(), paths));
             }
         }
 
@@ -68,9 +73,9 @@ impl ChangedObjects {
         self.objects.is_empty()
     }
 
-    /// Invalidates all cached state of the objects.
-    pub(super) fn apply(&self) {
-        self.objects.iter().for_each(|(reader, path)| reader.invalidate(path));
+    /// Invalidates all cached state of the objects, here and at the other nodes of the cluster. Ends when these know.
+    pub(super) async fn apply(&self) {
+        join_all(self.objects.iter().map(|(reader, paths)| reader.invalidate_in_cluster(paths))).await;
     }
 
     /// Invalidates all cached state of deleted buckets.
@@ -79,13 +84,13 @@ impl ChangedObjects {
     }
 
     /// Invalidates now and repeatedly for a while: the origin may carry out the request at any later time, or never.
-    pub(super) fn apply_again_later(self) {
-        self.apply();
+    pub(super) async fn apply_again_later(self) {
+        self.apply().await;
         if !self.is_empty() {
             tokio::spawn(async move {
                 for pause in LATER {
                     tokio::time::sleep(pause).await;
-                    self.apply();
+                    self.apply().await;
                 }
             });
         }
@@ -99,11 +104,15 @@ impl ChangedObjects {
 pub(super) struct InvalidatingBody {
     body: Option<OriginBody>,
     changes: ChangedObjects,
+    /// Applies the changes, and what is passed on when that has ended.
+    applying: Option<(JoinHandle<()>, Option<BodyPiece>)>,
 }
+
+type BodyPiece = Result<Bytes, StdError>;
 
 impl InvalidatingBody {
     pub(super) fn new(body: OriginBody, changes: ChangedObjects) -> Self {
-        Self { body: Some(body), changes }
+        Self { body: Some(body), changes, applying: None }
     }
 }
 
@@ -119,34 +128,46 @@ impl Stream for InvalidatingBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
+            if let Some((applied, _)) = &mut self.applying {
+                let _ = ready!(Pin::new(applied).poll(cx));
+                return Poll::Ready(self.applying.take().and_then(|(_, piece)| piece));
+            }
+
             let Some(body) = &mut self.body else { return Poll::Ready(None) };
-            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Poll::Pending };
-            self.changes.apply();
-            return match frame {
+            let piece = match ready!(Pin::new(body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) => Poll::Ready(Some(Ok(bytes))),
+                    Ok(bytes) => Some(Ok(bytes)),
                     Err(_) => continue,
                 },
                 Some(Err(error)) => {
                     self.body = None;
-                    Poll::Ready(Some(Err(error)))
+                    Some(Err(error))
                 }
                 None => {
                     self.body = None;
-                    Poll::Ready(None)
+                    None
                 }
             };
+            let changes = self.changes.clone();
+            self.applying = Some((tokio::spawn(async move { changes.apply().await }), piece));
         }
     }
 }
 
 impl ByteStream for InvalidatingBody {
     fn remaining_length(&self) -> RemainingLength {
+        let held = match &self.applying {
+            Some((_, Some(Ok(bytes)))) => bytes.len(),
+            _ => 0,
+        };
         let hint = self.body.as_ref().map(|body| body.size_hint().exact());
         match hint {
-            Some(Some(length)) => RemainingLength::new_exact(usize::try_from(length).unwrap_or(usize::MAX)),
+            Some(Some(length)) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                RemainingLength::new_exact(length.saturating_add(held))
+            }
             Some(None) => RemainingLength::unknown(),
-            None => RemainingLength::new_exact(0),
+            None => RemainingLength::new_exact(held),
         }
     }
 }
@@ -160,7 +181,7 @@ impl Drop for InvalidatingBody {
             runtime.spawn(async move {
                 let to_its_end = async { while let Some(Ok(_)) = rest.next().await {} };
                 let _ = tokio::time::timeout(PATIENCE, to_its_end).await;
-                changes.apply();
+                changes.apply().await;
             });
         }
     }

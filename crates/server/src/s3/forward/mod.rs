@@ -349,7 +349,7 @@ impl Forwarder {
                 Ok(answer) => answer,
                 Err(failed) => {
                     // The origin may have received all of it, and still carry it out.
-                    changes.apply_again_later();
+                    changes.apply_again_later().await;
                     return Err(failed);
                 }
             };
@@ -358,7 +358,7 @@ impl Forwarder {
             if head.status.is_success() {
                 changes.apply_to_buckets();
             }
-            changes.apply();
+            changes.apply().await;
             // S3 may begin to answer before it is done, and report the outcome in the body.
             let body = if changes.is_empty() || body.is_end_stream() {
                 Body::http_body(body)

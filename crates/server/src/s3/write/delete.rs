@@ -184,7 +184,7 @@ async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
     let target = path.clone();
     let deleted = tokio::spawn(traced(async move {
         let deleted = deleting.delete(&target).await;
-        deleting.invalidate(&target);
+        deleting.invalidate_in_cluster(std::slice::from_ref(&target)).await;
         deleted
     }));
 

@@ -1,0 +1,300 @@
+//! The nodes that reads of each bucket are routed to: a snapshot of the membership that is replaced as a whole.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use stylobate_client::{
+    ClusterNode, ClusterView, LoadChoice, NodeAddress, NodeDoor, NodeId, NodeState, PathHash,
+    RequestsInFlight, STRIPE_BYTES, StripeKey,
+};
+use stylobate_storage::{PeerId, PeerRole, PeerSource, StripeSources};
+
+/// The routes of all buckets that are shared.
+#[derive(Debug, Default)]
+pub(super) struct ReadRoutes {
+    buckets: BTreeMap<String, BucketRoutes>,
+}
+
+/// The view before the last change of placement.
+#[derive(Clone, Debug)]
+pub(super) struct FormerView {
+    pub(super) view: Arc<ClusterView>,
+    /// Time until which its homes are asked.
+    pub(super) until: Instant,
+}
+
+/// The nodes that share a bucket.
+#[derive(Debug)]
+pub(super) struct BucketRoutes {
+    own: NodeId,
+    /// In it, nodes that do not share the bucket are down.
+    view: ClusterView,
+    former: Option<FormerView>,
+    /// By id. Some may have left the view.
+    peers: BTreeMap<String, PeerRoute>,
+}
+
+/// A peer that can be asked.
+#[derive(Clone, Debug)]
+pub(super) struct PeerRoute {
+    id: PeerId,
+    pub(super) address: NodeAddress,
+    in_flight: Arc<AtomicU64>,
+}
+
+/// A request to a peer, which counts as in flight until it is dropped.
+#[derive(Debug)]
+pub(super) struct RequestInFlight(Arc<AtomicU64>);
+
+impl Drop for RequestInFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PeerRoute {
+    /// Creates the route to a peer, whose requests in flight are counted in `in_flight`.
+    pub(super) fn new(id: &str, address: NodeAddress, in_flight: Arc<AtomicU64>) -> Self {
+        Self { id: PeerId::new(id), address, in_flight }
+    }
+
+    /// Counts a request.
+    pub(super) fn begin_request(&self) -> RequestInFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        RequestInFlight(self.in_flight.clone())
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    fn source(&self, role: PeerRole) -> PeerSource {
+        PeerSource { peer: self.id.clone(), role }
+    }
+}
+
+impl ReadRoutes {
+    /// Adds a bucket, which the node `own` and `peers` share.
+    pub(super) fn insert(
+        &mut self,
+        bucket: String,
+        own: &NodeId,
+        view: &ClusterView,
+        former: Option<FormerView>,
+        peers: BTreeMap<String, PeerRoute>,
+    ) {
+        let view = view.clone().with_states(|node| {
+            let shares = node.id() == own || peers.contains_key(node.id().as_str());
+            if shares { node.state() } else { NodeState::Down }
+        });
+        self.buckets.insert(bucket, BucketRoutes { own: own.clone(), view, former, peers });
+    }
+
+    /// Returns the routes of a bucket, if it is shared.
+    pub(super) fn bucket(&self, name: &str) -> Option<&BucketRoutes> {
+        self.buckets.get(name)
+    }
+}
+
+impl BucketRoutes {
+    /// Returns the peer of this name.
+    pub(super) fn peer(&self, id: &PeerId) -> Option<&PeerRoute> {
+        self.peers.get(id.as_str())
+    }
+
+    /// Returns the peers that may answer.
+    pub(super) fn others(&self) -> Vec<PeerId> {
+        let is_down = |id: &str| self.view.node(id).is_some_and(|node| node.state() == NodeState::Down);
+        self.peers.iter().filter(|(id, _)| !is_down(id)).map(|(_, route)| route.id.clone()).collect()
+    }
+
+    /// Returns the authority of a path; `None` if this node is.
+    pub(super) fn authority(&self, path: PathHash) -> Option<PeerId> {
+        let authority = self.view.authority(path)?;
+        self.route(authority).map(|route| route.id.clone())
+    }
+
+    /// Returns the addresses of a door of the home and the deputy, as far as they are known.
+    pub(super) fn home_and_deputy(&self, key: StripeKey, door: NodeDoor) -> Vec<NodeAddress> {
+        let ranked = self.view.rank(key, 2);
+        ranked.iter().filter_map(|node| node.addresses().get(door).cloned()).collect()
+    }
+
+    /// Returns the sources of the stripe that has the byte at `offset`.
+    pub(super) fn stripe(&self, path: PathHash, offset: u64, now: Instant) -> StripeSources {
+        let key = path.stripe_at(offset);
+        let end = (offset / STRIPE_BYTES + 1).saturating_mul(STRIPE_BYTES);
+        let mut ranked = self.view.rank(key, 2).into_iter();
+        let home = ranked.next();
+        let deputy = ranked.next();
+
+        // A node that is left alone does everything itself, even while it drains.
+        match home.filter(|home| *home.id() != self.own) {
+            Some(home) => StripeSources { end, is_home: false, peers: self.home_or_deputy(home, deputy) },
+            None => {
+                let donor = self.donor(key, now).map(|donor| donor.source(PeerRole::Donor));
+                StripeSources { end, is_home: true, peers: donor.into_iter().collect() }
+            }
+        }
+    }
+
+    /// Returns the route to a node; `None` for this node.
+    fn route(&self, node: &ClusterNode) -> Option<&PeerRoute> {
+        self.peers.get(node.id().as_str())
+    }
+
+    /// Returns the home and the deputy, as far as they are other nodes, in the order in which they are asked.
+    fn home_or_deputy(&self, home: &ClusterNode, deputy: Option<&ClusterNode>) -> Vec<PeerSource> {
+        let Some(home) = self.route(home) else { return Vec::new() };
+        let Some(deputy) = deputy.and_then(|deputy| self.route(deputy)) else {
+            return vec![home.source(PeerRole::Home)];
+        };
+
+        let mut sources = vec![home.source(PeerRole::Home), deputy.source(PeerRole::Deputy)];
+        if self.choose(home, deputy) == LoadChoice::Deputy {
+            sources.reverse();
+        }
+        sources
+    }
+
+    /// Chooses by load. The mean is that of the peers, since a node sends no requests to itself.
+    fn choose(&self, home: &PeerRoute, deputy: &PeerRoute) -> LoadChoice {
+        let load =
+            RequestsInFlight { home: home.in_flight(), deputy: deputy.in_flight(), total: 0, nodes: 0 };
+        if load.home <= RequestsInFlight::FLOOR {
+            return LoadChoice::Home;
+        }
+        let up = self.view.nodes().iter().filter(|node| node.state() == NodeState::Up);
+        let load = up.filter_map(|node| self.route(node)).fold(load, |load, peer| RequestsInFlight {
+            total: load.total + peer.in_flight(),
+            nodes: load.nodes + 1,
+            ..load
+        });
+        load.choose()
+    }
+
+    fn donor(&self, key: StripeKey, now: Instant) -> Option<&PeerRoute> {
+        let former = self.former.as_ref().filter(|former| now < former.until);
+        let donor = self.view.donor(former.map(|former| former.view.as_ref()), key)?;
+        self.route(donor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stylobate_client::parse_nodes;
+
+    use super::*;
+
+    const OWN: &str = "a";
+
+    fn view(entries: &[&str]) -> ClusterView {
+        ClusterView::new(parse_nodes(entries, NodeDoor::Peer).unwrap()).unwrap()
+    }
+
+    fn routes(view: &ClusterView, former: Option<FormerView>, peers: &[&str]) -> ReadRoutes {
+        let route = |id: &&str| {
+            let address = format!("{id}:1").parse().unwrap();
+            ((*id).to_owned(), PeerRoute::new(id, address, Arc::default()))
+        };
+        let mut routes = ReadRoutes::default();
+        let peers = peers.iter().map(route).collect();
+        routes.insert("lake".to_owned(), &OWN.parse().unwrap(), view, former, peers);
+        routes
+    }
+
+    /// Returns a path for which the nodes rank like this in the view.
+    fn path_with_rank(view: &ClusterView, ids: &[&str]) -> PathHash {
+        let mut paths = (0..10_000).map(|number| PathHash::of("lake", &number.to_string()));
+        let is_wanted = |path: &PathHash| {
+            let ranked = view.rank(path.stripe(0), ids.len());
+            ranked.iter().map(|node| node.id().as_str()).eq(ids.iter().copied())
+        };
+        paths.find(is_wanted).unwrap()
+    }
+
+    fn names(sources: &StripeSources) -> Vec<(&str, PeerRole)> {
+        sources.peers.iter().map(|source| (source.peer.as_str(), source.role)).collect()
+    }
+
+    #[test]
+    fn a_stripe_is_asked_of_its_home_then_of_its_deputy() {
+        let view = view(&["a=a:1", "b=b:1", "c=c:1"]);
+        let routes = routes(&view, None, &["b", "c"]);
+        let lake = routes.bucket("lake").unwrap();
+        let now = Instant::now();
+
+        let of_b = path_with_rank(&view, &["b", "c"]);
+        let sources = lake.stripe(of_b, 5, now);
+        assert_eq!(names(&sources), [("b", PeerRole::Home), ("c", PeerRole::Deputy)]);
+        assert_eq!((sources.is_home, sources.end), (false, STRIPE_BYTES));
+        assert_eq!(lake.authority(of_b), Some(PeerId::new("b")));
+
+        let own_deputy = lake.stripe(path_with_rank(&view, &["b", "a"]), 0, now);
+        assert_eq!(names(&own_deputy), [("b", PeerRole::Home)]);
+        let own = path_with_rank(&view, &["a"]);
+        assert!(lake.stripe(own, 0, now).is_home && lake.stripe(own, 0, now).peers.is_empty());
+        assert_eq!((lake.authority(own), routes.bucket("sea").is_none()), (None, true));
+    }
+
+    #[test]
+    fn a_node_that_does_not_share_the_bucket_is_passed_over() {
+        let view = view(&["a=a:1", "b=b:1", "c=c:1"]);
+        let of_b = path_with_rank(&view, &["b", "c"]);
+        let of_c = routes(&view, None, &["c"]);
+        let sources = of_c.bucket("lake").unwrap().stripe(of_b, 0, Instant::now());
+        assert_eq!(names(&sources), [("c", PeerRole::Home)]);
+
+        let alone = routes(&view, None, &[]);
+        let lake = alone.bucket("lake").unwrap();
+        let sources = lake.stripe(of_b, 0, Instant::now());
+        assert_eq!((sources.is_home, names(&sources), lake.authority(of_b)), (true, Vec::new(), None));
+    }
+
+    #[test]
+    fn the_deputy_goes_first_while_the_home_has_too_much_to_do() {
+        let view = view(&["a=a:1", "b=b:1", "c=c:1"]);
+        let of_b = path_with_rank(&view, &["b", "c"]);
+        let routes = routes(&view, None, &["b", "c"]);
+        let lake = routes.bucket("lake").unwrap();
+        let home = lake.peer(&PeerId::new("b")).unwrap();
+        let requests: Vec<_> = (0..=RequestsInFlight::FLOOR).map(|_| home.begin_request()).collect();
+
+        let first = |path| lake.stripe(path, 0, Instant::now()).peers[0].role;
+        assert_eq!(first(of_b), PeerRole::Deputy);
+        assert_eq!(first(path_with_rank(&view, &["c", "b"])), PeerRole::Home);
+        drop(requests);
+        assert_eq!(first(of_b), PeerRole::Home);
+    }
+
+    #[test]
+    fn a_home_asks_a_draining_node_or_the_former_home() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let before = view(&["b=b:1", "c=c:1"]);
+        let joined = view(&["a=a:1", "b=b:1", "c=c:1"]);
+        let former = || Some(FormerView { view: Arc::new(before.clone()), until: later });
+        let path = path_with_rank(&joined, &["a", "b"]);
+
+        let new = routes(&joined, former(), &["b", "c"]);
+        let lake = new.bucket("lake").unwrap();
+        assert_eq!(names(&lake.stripe(path, 0, now)), [("b", PeerRole::Donor)]);
+        assert!(lake.stripe(path, 0, later).peers.is_empty(), "the former view is forgotten");
+        let unknown = routes(&joined, former(), &["c"]);
+        assert!(unknown.bucket("lake").unwrap().stripe(path, 0, now).peers.is_empty());
+
+        let draining = view(&["a=a:1", "b=b:1,draining", "c=c:1"]);
+        let path = path_with_rank(&joined, &["b", "a"]);
+        let drained = routes(&draining, None, &["b", "c"]);
+        let sources = drained.bucket("lake").unwrap().stripe(path, 0, now);
+        assert_eq!((sources.is_home, names(&sources)), (true, vec![("b", PeerRole::Donor)]));
+    }
+}
