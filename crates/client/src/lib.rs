@@ -19,7 +19,12 @@
 //! # }
 //! ```
 //!
-//! Everything here is a pure function or a value: no sockets, files, clocks or tasks. Times are arguments.
+//! Without features, everything here is a pure function or a value: no sockets, files, clocks or tasks. Times are
+//! arguments.
+//!
+//! # Features
+//!
+//! - `object_store`: `ClusterStore`, a client that asks the homes itself: an `object_store::ObjectStore` of a bucket.
 
 mod address;
 mod discovery;
@@ -29,6 +34,8 @@ mod health;
 mod load;
 mod node;
 mod placement;
+#[cfg(feature = "object_store")]
+mod store;
 mod view;
 
 pub use address::{NodeAddress, NodeAddresses};
@@ -39,4 +46,9 @@ pub use health::{Liveness, PeerHealth};
 pub use load::{LoadChoice, RequestsInFlight};
 pub use node::{ClusterNode, NodeId, NodeState, NodeWeight};
 pub use placement::{PathHash, STRIPE_BYTES, StripeKey, StripePart, stripe_parts};
+#[cfg(feature = "object_store")]
+pub use store::{
+    ClusterDescription, ClusterStore, ClusterStoreOptions, NodeConnector, NodeDescription, NodeStores,
+    S3Connector,
+};
 pub use view::{ClusterView, ViewChange, ViewChangeKind, ViewDigest};

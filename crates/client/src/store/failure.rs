@@ -1,0 +1,126 @@
+//! Tells failures of a node, for which the next one is asked, from answers, which another node would give too.
+
+use std::{error::Error as StdError, io};
+
+use object_store::{
+    Error,
+    client::{HttpError, HttpErrorKind},
+};
+
+/// How the error of a client in object_store begins if the server answered with an error status.
+const STATUS: &str = "Server returned non-2xx status code: ";
+
+/// Failure of a node, rather than an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeFailure {
+    /// The node did nothing: no connection, or it refused the request for now.
+    Refused,
+    /// What the node did before it failed is unknown.
+    Broken,
+}
+
+/// Fault of an answer that the node's client does not notice itself.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum AnswerFault {
+    /// No answer within the time for it, or no more of one.
+    #[error("the node did not answer in time")]
+    Late,
+    /// An answer ended before its last byte.
+    #[error("the answer of the node ended early")]
+    Short,
+    /// No node is known that could be asked.
+    #[error("no node can be asked")]
+    NoNode,
+    /// An error status of the server.
+    #[error("the node answered with status {0}")]
+    Status(u16),
+}
+
+impl From<AnswerFault> for Error {
+    fn from(fault: AnswerFault) -> Self {
+        Self::Generic { store: super::STORE, source: Box::new(fault) }
+    }
+}
+
+impl NodeFailure {
+    /// Returns the failure of the node that an error reports; `None` if the error is its answer.
+    pub(super) fn of(error: &Error) -> Option<Self> {
+        // All other variants are statuses of S3 that answer the request.
+        let Error::Generic { source, .. } = error else { return None };
+
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(source.as_ref());
+        while let Some(error) = cause {
+            if let Some(fault) = error.downcast_ref::<AnswerFault>() {
+                return match fault {
+                    AnswerFault::Late | AnswerFault::Short => Some(Self::Broken),
+                    AnswerFault::NoNode => None,
+                    AnswerFault::Status(status) => Self::of_status(*status),
+                };
+            }
+            if let Some(error) = error.downcast_ref::<HttpError>() {
+                let is_refused = error.kind() == HttpErrorKind::Connect;
+                return Some(if is_refused { Self::Refused } else { Self::Broken });
+            }
+            if let Some(error) = error.downcast_ref::<io::Error>() {
+                let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                return Some(if is_refused { Self::Refused } else { Self::Broken });
+            }
+            // The type that has the status is private: only its text tells it.
+            let text = error.to_string();
+            if let Some(status) = text.strip_prefix(STATUS).and_then(|rest| rest.get(..3)) {
+                return status.parse().ok().and_then(Self::of_status);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    fn of_status(status: u16) -> Option<Self> {
+        match status {
+            429 | 503 => Some(Self::Refused),
+            408 | 500..=599 => Some(Self::Broken),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the error of a read whose object was replaced while it was read.
+pub(super) fn object_changed(path: &object_store::path::Path) -> Error {
+    Error::Precondition { path: path.to_string(), source: "the object changed during the read".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        Error::Generic { store: "S3", source: source.into() }
+    }
+
+    fn http(kind: HttpErrorKind) -> Error {
+        generic(HttpError::new(kind, io::Error::other("broken")))
+    }
+
+    #[test]
+    fn errors_of_connections_and_servers_are_failures_of_the_node() {
+        use NodeFailure::{Broken, Refused};
+
+        for (error, failure) in [
+            (http(HttpErrorKind::Connect), Some(Refused)),
+            (http(HttpErrorKind::Timeout), Some(Broken)),
+            (generic(io::Error::from(io::ErrorKind::ConnectionRefused)), Some(Refused)),
+            (generic(io::Error::from(io::ErrorKind::ConnectionReset)), Some(Broken)),
+            (generic(format!("{STATUS}503 Service Unavailable: ")), Some(Refused)),
+            (generic(format!("{STATUS}500 Internal Server Error: ")), Some(Broken)),
+            (generic(format!("{STATUS}416 Range Not Satisfiable: ")), None),
+            (generic("Wanted range starting at 5, but object was only 2 bytes long"), None),
+            (AnswerFault::Late.into(), Some(Broken)),
+            (AnswerFault::Status(503).into(), Some(Refused)),
+            (AnswerFault::Status(403).into(), None),
+            (object_changed(&"a".into()), None),
+            (Error::NotFound { path: "a".to_owned(), source: "no".into() }, None),
+        ] {
+            assert_eq!(NodeFailure::of(&error), failure, "{error}");
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! The nodes that a cluster store knows: their view, health and load, and which of them is asked next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
+use object_store::{Error, Result};
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    runtime::Handle,
+    sync::OnceCell,
+    time::{sleep, timeout},
+};
+
+use super::{
+    connect::{NodeConnector, NodeStores},
+    description::ClusterDescription,
+    failure::{AnswerFault, NodeFailure},
+};
+use crate::{
+    address::NodeAddress,
+    health::{Liveness, PeerHealth},
+    load::{LoadChoice, RequestsInFlight},
+    node::{ClusterNode, NodeState},
+    placement::StripeKey,
+    view::ClusterView,
+};
+
+/// Times that all nodes are asked before a request fails.
+const ROUNDS: u32 = 3;
+/// Wait before the second round; the next one is four times as long.
+const ROUND_BACKOFF: Duration = Duration::from_millis(100);
+/// Time within which a node describes its cluster.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum nodes that are probed at once.
+const MAX_PROBES: usize = 16;
+
+/// Options of a [`ClusterStore`](super::ClusterStore).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClusterStoreOptions {
+    /// Time without an answer to a read, or without more of it, after which the next node is asked; twice as long each
+    /// time that all nodes have failed. Default: 10 s.
+    pub answer_timeout: Duration,
+    /// Time after which a store that is in use asks for the view again; after a failure it asks at once. Default: 5 s.
+    pub refresh_interval: Duration,
+}
+
+impl Default for ClusterStoreOptions {
+    fn default() -> Self {
+        Self { answer_timeout: Duration::from_secs(10), refresh_interval: Duration::from_secs(5) }
+    }
+}
+
+impl ClusterStoreOptions {
+    /// Sets the time without an answer after which the next node is asked. Default: 10 s.
+    pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
+        Self { answer_timeout, ..self }
+    }
+
+    /// Sets the time after which the view is asked for again. Default: 5 s.
+    pub fn with_refresh_interval(self, refresh_interval: Duration) -> Self {
+        Self { refresh_interval, ..self }
+    }
+}
+
+/// Effect of a request that is sent to another node after one failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RepeatEffect {
+    /// None. Its answer is awaited for [`ClusterStoreOptions::answer_timeout`].
+    Read,
+    /// The same result: a write without a condition, or a listing of any length.
+    Same,
+    /// A conflict with itself: a write on a condition. It is repeated only if the node did nothing.
+    Conflict,
+}
+
+/// A node and its stores.
+#[derive(Debug)]
+pub(super) struct NodeClient {
+    address: NodeAddress,
+    stores: NodeStores,
+    health: Mutex<PeerHealth>,
+    in_flight: AtomicU64,
+}
+
+/// The nodes of a store, at one moment.
+#[derive(Debug)]
+struct KnownNodes {
+    /// The view as the cluster tells it, or as the user gave it.
+    listed: ClusterView,
+    /// The same, with the nodes that do not answer down.
+    view: ClusterView,
+    up: u64,
+    /// Those of the view, and the given ones.
+    nodes: BTreeMap<NodeAddress, Arc<NodeClient>>,
+    /// Nodes that are in no rank, to be asked after all others; last those that are down.
+    last_resorts: Vec<Arc<NodeClient>>,
+}
+
+/// The nodes that a store knows.
+#[derive(Debug)]
+pub(super) struct NodePool {
+    connector: Arc<dyn NodeConnector>,
+    options: ClusterStoreOptions,
+    /// The nodes that the user gave.
+    seeds: ClusterView,
+    known: RwLock<Arc<KnownNodes>>,
+    in_flight: AtomicU64,
+    first_view: OnceCell<()>,
+    refresh: Mutex<RefreshSchedule>,
+}
+
+#[derive(Debug)]
+struct RefreshSchedule {
+    due: Instant,
+    is_running: bool,
+    /// Number of refreshes, to ask one node after another.
+    count: usize,
+}
+
+impl NodePool {
+    /// Creates a pool of the given nodes. Fails if one of them cannot be connected to.
+    pub(super) fn new(
+        seeds: ClusterView,
+        connector: Arc<dyn NodeConnector>,
+        options: ClusterStoreOptions,
+    ) -> Result<Self> {
+        let mut nodes = BTreeMap::new();
+        for address in s3_addresses(&seeds) {
+            nodes.insert(address.clone(), NodeClient::connect(&*connector, address)?);
+        }
+
+        let refresh = RefreshSchedule { due: Instant::now(), is_running: false, count: 0 };
+        Ok(Self {
+            connector,
+            options,
+            known: RwLock::new(Arc::new(KnownNodes::new(seeds.clone(), nodes))),
+            seeds,
+            in_flight: AtomicU64::new(0),
+            first_view: OnceCell::new(),
+            refresh: Mutex::new(refresh),
+        })
+    }
+
+    /// Returns the name of the bucket.
+    pub(super) fn bucket(&self) -> &str {
+        self.connector.bucket()
+    }
+
+    /// Returns the options.
+    pub(super) fn options(&self) -> &ClusterStoreOptions {
+        &self.options
+    }
+
+    /// Returns the view by which requests are placed now.
+    pub(super) fn view(&self) -> ClusterView {
+        self.known().view.clone()
+    }
+
+    /// Returns the number of nodes that can be asked.
+    pub(super) fn len(&self) -> usize {
+        self.known().nodes.len()
+    }
+
+    fn known(&self) -> Arc<KnownNodes> {
+        self.known.read().clone()
+    }
+
+    /// Sends a request for a stripe to its home; after a failure to the deputy, then to all other nodes, and that
+    /// several times. Nodes to `avoid` are left out the first time.
+    ///
+    /// Returns the result with the request that gave it: its caller calls [`NodeRequest::succeeded`] when the answer is
+    /// complete.
+    pub(super) async fn ask<T, F>(
+        self: &Arc<Self>,
+        key: StripeKey,
+        avoid: &[NodeAddress],
+        effect: RepeatEffect,
+        send: impl Fn(&NodeStores) -> F,
+    ) -> Result<(T, NodeRequest)>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.prepare().await;
+
+        let mut last = Error::from(AnswerFault::NoNode);
+        for round in 0..ROUNDS {
+            let mut tried = Vec::new();
+            if round == 0 {
+                tried.extend_from_slice(avoid);
+            } else {
+                sleep(ROUND_BACKOFF * 4_u32.pow(round - 1)).await;
+            }
+
+            while let Some(node) = self.candidate(key, &tried) {
+                tried.push(node.address.clone());
+                let request = NodeRequest::begin(self, node);
+                let answer = send(&request.node.stores);
+                let answer = match effect {
+                    RepeatEffect::Read => self.in_time(round, answer).await,
+                    RepeatEffect::Same | RepeatEffect::Conflict => answer.await,
+                };
+
+                let error = match answer {
+                    Ok(answer) => return Ok((answer, request)),
+                    Err(error) => error,
+                };
+                let Some(failure) = NodeFailure::of(&error) else {
+                    request.succeeded();
+                    return Err(error);
+                };
+                request.failed();
+                if effect == RepeatEffect::Conflict && failure == NodeFailure::Broken {
+                    return Err(error);
+                }
+                last = error;
+            }
+        }
+        Err(last)
+    }
+
+    /// Sends a read to the node that answered an earlier request.
+    pub(super) async fn ask_again<T, F>(
+        self: &Arc<Self>,
+        earlier: &Arc<NodeClient>,
+        send: impl Fn(&NodeStores) -> F,
+    ) -> Result<(T, NodeRequest)>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let request = NodeRequest::begin(self, earlier.clone());
+        match self.in_time(0, send(&request.node.stores)).await {
+            Ok(answer) => Ok((answer, request)),
+            Err(error) => {
+                if NodeFailure::of(&error).is_some() {
+                    request.failed();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a request for a stripe, or for a listing that is placed like it, at a node that is not to be avoided.
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        key: StripeKey,
+        avoid: &[NodeAddress],
+    ) -> Option<NodeRequest> {
+        self.prepare().await;
+        self.candidate(key, avoid).map(|node| NodeRequest::begin(self, node))
+    }
+
+    async fn in_time<T>(&self, round: u32, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let limit = self.options.answer_timeout * 2_u32.pow(round);
+        timeout(limit, answer).await.unwrap_or_else(|_| Err(AnswerFault::Late.into()))
+    }
+
+    /// Returns the node to ask next for a stripe.
+    fn candidate(&self, key: StripeKey, tried: &[NodeAddress]) -> Option<Arc<NodeClient>> {
+        let known = self.known();
+        if tried.is_empty() {
+            let mut ranked = known.view.rank(key, 2).into_iter().filter_map(|node| known.client(node));
+            let home = ranked.next();
+            if let (Some(home), Some(deputy)) = (home, ranked.next()) {
+                let load = RequestsInFlight {
+                    home: home.in_flight.load(Ordering::Relaxed),
+                    deputy: deputy.in_flight.load(Ordering::Relaxed),
+                    total: self.in_flight.load(Ordering::Relaxed),
+                    nodes: known.up,
+                };
+                let chosen = if load.choose() == LoadChoice::Home { home } else { deputy };
+                return Some(chosen.clone());
+            }
+        }
+
+        let ranked = known.view.rank(key, usize::MAX).into_iter().filter_map(|node| known.client(node));
+        let mut candidates = ranked.chain(&known.last_resorts);
+        candidates.find(|node| !tried.contains(&node.address)).cloned()
+    }
+
+    /// Records what a request tells about the health of its node.
+    fn note(&self, node: &NodeClient, change: impl FnOnce(&mut PeerHealth)) {
+        let is_down = |health: &PeerHealth| health.liveness() == Liveness::Down;
+        let has_changed = {
+            let mut health = node.health.lock();
+            let before = is_down(&health);
+            change(&mut health);
+            before != is_down(&health)
+        };
+
+        if has_changed {
+            let mut known = self.known.write();
+            *known = Arc::new(KnownNodes::new(known.listed.clone(), known.nodes.clone()));
+        }
+    }
+}
+
+// The view.
+impl NodePool {
+    /// Waits for the first view, and begins to ask for it again if that is due.
+    async fn prepare(self: &Arc<Self>) {
+        self.first_view.get_or_init(|| self.ask_for_first_view()).await;
+        self.refresh_if_due();
+    }
+
+    /// Asks the given nodes for the view, until one of them answers.
+    async fn ask_for_first_view(&self) {
+        let known = self.known();
+        let mut answers: FuturesUnordered<_> =
+            known.nodes.values().take(MAX_PROBES).map(|node| self.describe(node)).collect();
+        while let Some(answer) = answers.next().await {
+            if let Some(description) = answer {
+                self.adopt(&description);
+                break;
+            }
+        }
+        self.refresh.lock().due = Instant::now() + self.options.refresh_interval;
+    }
+
+    /// Starts a task that asks for the view and probes the nodes that are not known to answer, if that is due.
+    fn refresh_if_due(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut refresh = self.refresh.lock();
+        if refresh.is_running || Instant::now() < refresh.due {
+            return;
+        }
+        refresh.is_running = true;
+        refresh.count += 1;
+        let turn = refresh.count;
+        drop(refresh);
+
+        let running = RunningRefresh(self.clone());
+        runtime.spawn(async move { running.0.refresh(turn).await });
+    }
+
+    async fn refresh(&self, turn: usize) {
+        let known = self.known();
+        let is_up = |node: &&Arc<NodeClient>| node.health.lock().liveness() == Liveness::Up;
+        let (up, doubtful): (Vec<_>, Vec<_>) = known.nodes.values().partition(is_up);
+        let is_due = |node: &&Arc<NodeClient>| node.health.lock().begin_probe(Instant::now());
+        let probed = doubtful.into_iter().filter(is_due).take(MAX_PROBES);
+
+        // What a node that is up tells comes first: one that was down may have an old view.
+        let teller = up.get(turn % up.len().max(1)).copied();
+        let asked: Vec<_> = teller.into_iter().chain(probed).collect();
+        let answers = join_all(asked.into_iter().map(|node| self.describe(node))).await;
+        if let Some(description) = answers.into_iter().flatten().next() {
+            self.adopt(&description);
+        }
+    }
+
+    /// Asks a node for its cluster. Returns `None` if it fails, or refuses to tell.
+    async fn describe(&self, node: &NodeClient) -> Option<ClusterDescription> {
+        let sent = Instant::now();
+        let answer = timeout(DESCRIBE_TIMEOUT, self.connector.describe(&node.address)).await;
+        let answer = answer.unwrap_or_else(|_| Err(AnswerFault::Late.into()));
+        let has_failed = answer.as_ref().is_err_and(|error| NodeFailure::of(error).is_some());
+
+        self.note(node, |health| {
+            if has_failed {
+                health.failed(sent, Instant::now());
+            } else {
+                health.probe_succeeded(sent, Instant::now());
+            }
+        });
+        answer.ok().map(|answer| ClusterDescription::parse(&answer))
+    }
+
+    /// Takes over the view that a node describes; without nodes, that of the given ones. A description that cannot be
+    /// is ignored.
+    fn adopt(&self, description: &ClusterDescription) {
+        let Ok(described) = description.view() else { return };
+        let listed = described.unwrap_or_else(|| self.seeds.clone());
+        let known = self.known();
+        if known.listed == listed {
+            return;
+        }
+
+        let mut nodes = BTreeMap::new();
+        for address in s3_addresses(&listed).chain(s3_addresses(&self.seeds)) {
+            let connect = || NodeClient::connect(&*self.connector, address).ok();
+            if let Some(node) = known.nodes.get(address).cloned().or_else(connect) {
+                nodes.insert(address.clone(), node);
+            }
+        }
+        let mut known = self.known.write();
+        *known = Arc::new(KnownNodes::new(listed, nodes));
+    }
+}
+
+/// A refresh of the view. When it ends, also before its time, the next one is scheduled.
+struct RunningRefresh(Arc<NodePool>);
+
+impl Drop for RunningRefresh {
+    fn drop(&mut self) {
+        let is_doubtful = |node: &Arc<NodeClient>| node.health.lock().liveness() != Liveness::Up;
+        let mut interval = self.0.options.refresh_interval;
+        if self.0.known().nodes.values().any(is_doubtful) {
+            interval = interval.min(PeerHealth::PROBE_INTERVAL);
+        }
+        let mut refresh = self.0.refresh.lock();
+        refresh.is_running = false;
+        refresh.due = Instant::now() + interval;
+    }
+}
+
+impl NodeClient {
+    fn connect(connector: &dyn NodeConnector, address: &NodeAddress) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            address: address.clone(),
+            stores: connector.connect(address)?,
+            health: Mutex::new(PeerHealth::new(Instant::now())),
+            in_flight: AtomicU64::new(0),
+        }))
+    }
+}
+
+impl KnownNodes {
+    fn new(listed: ClusterView, nodes: BTreeMap<NodeAddress, Arc<NodeClient>>) -> Self {
+        let client = |node: &ClusterNode| nodes.get(node.addresses().s3.as_ref()?);
+        let view = listed.clone().with_states(|node| match client(node) {
+            Some(client) => client.health.lock().state_of(node.state()),
+            None => NodeState::Down,
+        });
+
+        let ranked: BTreeSet<_> = view
+            .nodes()
+            .iter()
+            .filter(|node| node.state() == NodeState::Up)
+            .filter_map(|node| node.addresses().s3.clone())
+            .collect();
+        let unranked = nodes.values().filter(|node| !ranked.contains(&node.address)).cloned();
+        let is_down = |node: &Arc<NodeClient>| node.health.lock().liveness() == Liveness::Down;
+        let (down, others): (Vec<_>, Vec<_>) = unranked.partition(is_down);
+        let last_resorts = others.into_iter().chain(down).collect();
+
+        Self { listed, view, up: ranked.len() as u64, nodes, last_resorts }
+    }
+
+    fn client(&self, node: &ClusterNode) -> Option<&Arc<NodeClient>> {
+        self.nodes.get(node.addresses().s3.as_ref()?)
+    }
+}
+
+fn s3_addresses(view: &ClusterView) -> impl Iterator<Item = &NodeAddress> {
+    view.nodes().iter().filter_map(|node| node.addresses().s3.as_ref())
+}
+
+/// A request in flight to a node: counts in its load until it is dropped.
+#[derive(Debug)]
+pub(super) struct NodeRequest {
+    pool: Arc<NodePool>,
+    node: Arc<NodeClient>,
+    sent: Instant,
+}
+
+impl NodeRequest {
+    fn begin(pool: &Arc<NodePool>, node: Arc<NodeClient>) -> Self {
+        node.in_flight.fetch_add(1, Ordering::Relaxed);
+        pool.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { pool: pool.clone(), node, sent: Instant::now() }
+    }
+
+    /// Returns the node.
+    pub(super) fn node(&self) -> &Arc<NodeClient> {
+        &self.node
+    }
+
+    /// Returns the address of the node.
+    pub(super) fn address(&self) -> &NodeAddress {
+        &self.node.address
+    }
+
+    /// Returns the stores of the node.
+    pub(super) fn stores(&self) -> &NodeStores {
+        &self.node.stores
+    }
+
+    /// Records that the node answered.
+    pub(super) fn succeeded(&self) {
+        self.pool.note(&self.node, |health| health.probe_succeeded(self.sent, Instant::now()));
+    }
+
+    /// Records that the node failed, and has the view asked for again.
+    pub(super) fn failed(&self) {
+        self.pool.note(&self.node, |health| health.failed(self.sent, Instant::now()));
+        self.pool.refresh.lock().due = Instant::now();
+        self.pool.refresh_if_due();
+    }
+}
+
+impl Drop for NodeRequest {
+    fn drop(&mut self) {
+        self.node.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.pool.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}

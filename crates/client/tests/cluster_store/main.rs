@@ -1,0 +1,11 @@
+//! A cluster store over several nodes: placement, failures of nodes, versions, writes, and the view.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod doors;
+mod fake;
+mod reads;
+mod view;
+mod writes;
+
+#[path = "../../../storage/tests/support/eventually.rs"]
+mod eventually;
