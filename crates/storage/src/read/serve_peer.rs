@@ -1,6 +1,6 @@
 //! Answers to peers: blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
@@ -20,8 +20,8 @@ impl ReadThrough {
     /// Reads blocks of one version for a peer. What is missing is fetched as the role of this node allows, and kept if
     /// it is home of the blocks.
     ///
-    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails: the peer
-    /// asks the origin itself, and gets its error.
+    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails or is slow:
+    /// the peer asks the origin itself, and gets its error.
     #[boxed]
     pub async fn read_for_peer(&self, read: PeerRead) -> Result<PeerBlocks, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
@@ -47,6 +47,8 @@ impl ReadThrough {
         let range = range.ok_or_else(|| refused("not a range of whole blocks"))?;
 
         let fetcher = self.fetcher().clone();
+        let deadline =
+            fetcher.cluster.as_ref().map_or(Duration::MAX, |cluster| cluster.own_deadlines().block);
         let source = if read.role == PeerRole::Donor {
             BlockSource::Cached(fetcher.clone())
         } else {
@@ -57,7 +59,8 @@ impl ReadThrough {
 
         let counters = fetcher.counters.clone();
         let end = range.end();
-        let mut blocks = BlockCutter { source, object, position: range.start(), end, rest: Bytes::new() };
+        let position = range.start();
+        let mut blocks = BlockCutter { source, object, position, end, deadline, rest: Bytes::new() };
         let first = blocks.next().await?;
 
         let stream = futures::stream::unfold((Some(first), blocks), move |(first, mut blocks)| async move {
@@ -111,6 +114,8 @@ struct BlockCutter {
     /// Offset in the object of the next block.
     position: u64,
     end: u64,
+    /// Time that bytes may take.
+    deadline: Duration,
     /// Bytes from the position on.
     rest: Bytes,
 }
@@ -151,10 +156,10 @@ impl BlockCutter {
     /// Returns the next chunk, from `offset` on.
     async fn chunk(&mut self, offset: u64) -> Result<Bytes, PeerError> {
         match &mut self.source {
-            BlockSource::Reader(reader) => match reader.next().await {
-                Ok(Some(chunk)) => Ok(chunk),
-                Err(Error::Changed { .. }) => Err(PeerError::Changed),
-                Ok(None) | Err(_) => Err(PeerError::Declined),
+            BlockSource::Reader(reader) => match tokio::time::timeout(self.deadline, reader.next()).await {
+                Ok(Ok(Some(chunk))) => Ok(chunk),
+                Ok(Err(Error::Changed { .. })) => Err(PeerError::Changed),
+                Ok(Ok(None) | Err(_)) | Err(_) => Err(PeerError::Declined),
             },
             BlockSource::Cached(fetcher) => {
                 cached(fetcher, &self.object, offset..self.end).await.ok_or(PeerError::Declined)
@@ -183,4 +188,102 @@ async fn cached(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> O
     let bytes = cache.read_disk(&key, first..end, len).await?;
     counters.bytes_disk.add(len as u64);
     Some(PagePiece::new(part.start, bytes, charge, object.known.in_use.clone()).whole())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::OnceLock, time::Instant};
+
+    use async_trait::async_trait;
+    use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory};
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        ByteSize, CacheOptions, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
+        PathsChanged, PeerFault, PeerId, PeerSource, Peers, ReadOptions, RequestOptions, StripeSources,
+    };
+
+    const STRIPE: u64 = 64 << 20;
+
+    /// The peers of a node, one of which is home of everything.
+    #[derive(Debug, Default)]
+    struct OneHome {
+        home: OnceLock<ReadThrough>,
+        located: Mutex<Vec<Path>>,
+        reads: Mutex<Vec<PeerRead>>,
+    }
+
+    #[async_trait]
+    impl Peers for OneHome {
+        fn stripe(&self, path: &Path, offset: u64) -> StripeSources {
+            self.located.lock().push(path.clone());
+            let peers = vec![PeerSource { peer: PeerId::new("home"), role: PeerRole::Home }];
+            StripeSources { end: (offset / STRIPE + 1) * STRIPE, is_home: false, peers }
+        }
+
+        fn authority(&self, path: &Path) -> Option<PeerId> {
+            panic!("{path}: a version needs no authority")
+        }
+
+        async fn read(&self, _: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+            self.reads.lock().push(read.clone());
+            self.home.get().unwrap().read_for_peer(read).await
+        }
+
+        async fn describe(&self, _: &PeerId, _: DescribeRequest) -> Result<DescribedObject, PeerError> {
+            Err(PeerError::Declined)
+        }
+
+        async fn tell(&self, _: &PeerId, _: PathsChanged) -> Result<(), PeerError> {
+            Ok(())
+        }
+
+        fn others(&self) -> Vec<PeerId> {
+            vec![PeerId::new("home")]
+        }
+
+        async fn evict(&self, _: &PeerId, _: &str) -> Result<u64, PeerError> {
+            Ok(0)
+        }
+
+        fn suspect(&self, _: &PeerId, _: Instant, fault: PeerFault) {
+            panic!("{fault}")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_the_bucket_keeps_is_read_from_the_home_of_its_key() {
+        let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let key = Path::from("lake/a b");
+        bucket.put(&key, "the bytes".into()).await.unwrap();
+
+        let origin = || {
+            let region = [("region".to_owned(), "eu-west-1".to_owned())];
+            let s3 = Origin::parse("s3://bucket", &region, &RequestOptions::default()).unwrap();
+            s3.with_store(bucket.clone())
+        };
+        let open = async |peers: Option<Arc<OneHome>>| {
+            let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+            let rules = ConsistencyRules::default();
+            let options = ReadOptions::default();
+            match peers {
+                Some(peers) => ReadThrough::in_cluster(origin(), cache, rules, options, peers),
+                None => ReadThrough::new(origin(), cache, rules, options),
+            }
+        };
+        let peers = Arc::new(OneHome::default());
+        let node = open(Some(peers.clone())).await;
+        let at_home = open(None).await;
+        peers.home.set(at_home.clone()).unwrap();
+
+        let (versions, path) = node.object_version(&key, "v1").unwrap();
+        let bytes = versions.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(bytes, "the bytes");
+        let asked: Vec<_> =
+            peers.reads.lock().iter().map(|read| (read.path.clone(), read.kept.clone())).collect();
+        assert_eq!(asked, [(key.to_string(), Some("v1".to_owned()))]);
+        assert!(peers.located.lock().iter().all(|path| *path == key));
+        assert_eq!((versions.stats().bytes_origin, at_home.stats().bytes_origin), (0, bytes.len() as u64));
+    }
 }
