@@ -6,6 +6,7 @@
 mod allocator;
 mod arriving;
 mod cache;
+mod cluster;
 mod errors;
 mod exit;
 mod expression;

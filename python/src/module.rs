@@ -8,6 +8,7 @@ mod _stylobate {
     #[pymodule_export]
     use crate::{
         cache::{PyCache, default_cache, set_default_cache},
+        cluster::{rank_nodes, view_digest},
         exit::_close_all,
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},

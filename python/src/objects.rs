@@ -14,6 +14,7 @@ use stylobate_storage::{
 
 use crate::{
     cache::{PyCache, given_or_default},
+    cluster::cluster_origin,
     errors::{ErrorClass, UnraisedError},
     location::{is_local, location},
     process::{ProcessOwned, ProcessRuntime, SignalPoller},
@@ -27,6 +28,8 @@ const PAGE_OF_LISTING: usize = 5_000;
 #[pyclass(frozen, module = "stylobate", name = "ObjectStoreReader")]
 pub(crate) struct PyObjectStoreReader {
     url: String,
+    /// Entries of the nodes that the bucket is read through; none: it is read itself.
+    nodes: Vec<String>,
     options: Vec<(String, String)>,
     cache: Py<PyCache>,
     store: Mutex<ProcessOwned<ReadThrough>>,
@@ -42,13 +45,18 @@ impl PyObjectStoreReader {
     fn opened(
         py: Python<'_>,
         url: &str,
+        nodes: &[String],
         options: &[(String, String)],
         cache: &Py<PyCache>,
     ) -> PyResult<ProcessOwned<ReadThrough>> {
         let process = ProcessRuntime::current(py)?;
         let read = ReadOptions { folders: FolderReads::Pages, ..ReadOptions::default() };
-        let origin = Origin::parse(url, options, &read.requests)
-            .map_err(|error| UnraisedError::from(error).raised(py))?;
+        let origin = if nodes.is_empty() {
+            Origin::parse(url, options, &read.requests).map_err(UnraisedError::from)
+        } else {
+            cluster_origin(url, nodes, options)
+        };
+        let origin = origin.map_err(|error| error.raised(py))?;
         let pages = cache.get().get(py)?.pages().clone();
         let rules = if is_local(url) {
             ConsistencyRules::new(Consistency::Strict)
@@ -65,7 +73,7 @@ impl PyObjectStoreReader {
             return Ok(found);
         }
 
-        let opened = Self::opened(py, &self.url, &self.options, &self.cache)?;
+        let opened = Self::opened(py, &self.url, &self.nodes, &self.options, &self.cache)?;
         let found = (opened.process().clone(), opened.get().cloned());
         *self.store.lock() = opened;
 
@@ -102,18 +110,23 @@ fn described<'py>(py: Python<'py>, meta: &ObjectMeta) -> PyResult<Bound<'py, PyD
 #[pymethods]
 impl PyObjectStoreReader {
     #[new]
-    #[pyo3(signature = (url, *, storage_options=None, cache=None))]
+    #[pyo3(signature = (url, *, nodes=None, storage_options=None, cache=None))]
     fn new(
         py: Python<'_>,
         url: &Bound<'_, PyAny>,
+        nodes: Option<Vec<String>>,
         storage_options: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let url = location(url)?;
         let cache = given_or_default(py, cache)?;
-        let store = Mutex::new(Self::opened(py, &url, &options, &cache)?);
-        Ok(Self { url, options, cache, store })
+        if nodes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(ErrorClass::Config.error(py, "nodes: give one or more"));
+        }
+        let nodes = nodes.unwrap_or_default();
+        let store = Mutex::new(Self::opened(py, &url, &nodes, &options, &cache)?);
+        Ok(Self { url, nodes, options, cache, store })
     }
 
     /// Returns size, modification time in seconds since 1970, ETag and version of an object.
@@ -145,7 +158,8 @@ impl PyObjectStoreReader {
         let mut request = ListRequest {
             prefix: prefix.to_owned(),
             delimiter: if delimiter { "/".to_owned() } else { String::new() },
-            max_keys: PAGE_OF_LISTING,
+            // Each page of a listing through several nodes reads all of it.
+            max_keys: if self.nodes.is_empty() { PAGE_OF_LISTING } else { usize::MAX / 2 },
             ..ListRequest::default()
         };
 

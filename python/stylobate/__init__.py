@@ -17,12 +17,14 @@ dictionary that the file stored them as, and filters run where the data is. What
 `open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one. `GraphStore` is
 a graph that can be changed.
 
-`Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
+`Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec. `cluster` tells which node of
+a cluster is home of what.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from stylobate import _optional as optional
+from stylobate import cluster
 from stylobate._stylobate import (
     Array,
     BatchIterator,
@@ -127,6 +129,7 @@ __all__ = [
     "Written",
     "WrittenGraph",
     "__version__",
+    "cluster",
     "col",
     "default_cache",
     "generate_snb",

@@ -6,6 +6,7 @@ import datetime
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem, make_instance
@@ -39,6 +40,11 @@ class StylobateFileSystem(AbstractFileSystem):
     Paths are relative to `root`, a folder or a URL. What is read again comes from the pages of `cache`, by default those
     of `default_cache()`. Nothing can be written. As a URL: `stylobate://trips.parquet`, with `root` among the options.
 
+    With `nodes`, the S3 addresses of storage nodes (`["10.0.0.1:9000", "10.0.0.2:9000"]`), each byte is asked of the node
+    that keeps it, without a hop from node to node, and of another one if that does not answer. `root` is then
+    `s3://bucket` or below, or left out: then paths begin with the bucket. Some of the nodes of a cluster are enough; the
+    list of all comes from them. They are reached by plain HTTP unless `storage_options` has `allow_http=False`.
+
     >>> import pandas, stylobate as st
     >>> files = st.StylobateFileSystem(".")
     >>> files.ls("", detail=False)
@@ -59,6 +65,7 @@ class StylobateFileSystem(AbstractFileSystem):
         self,
         root: str | os.PathLike[str] | None = None,
         *,
+        nodes: Sequence[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         cache: Cache | None = None,
         url: str | os.PathLike[str] | None = None,
@@ -66,12 +73,23 @@ class StylobateFileSystem(AbstractFileSystem):
     ) -> None:
         # Functions of fsspec have an argument of the name `url` themselves, so that only some can pass it on.
         root = url if root is None else root
-        if root is None:
+        if root is None and nodes is None:
             raise ConfigError("root: give the folder or URL that paths are relative to")
+        if isinstance(nodes, str):
+            raise TypeError(f"nodes: give a list, such as [{nodes!r}]")
         super().__init__(**options)
-        self.url = os.fspath(root)
+        self.nodes = None if nodes is None else list(nodes)
+        self.url = "s3://" if root is None else os.fspath(root)
         options_of_store = None if storage_options is None else dict(storage_options)
-        self._reader = ObjectStoreReader(self.url, storage_options=options_of_store, cache=cache)
+        self._connect = partial(
+            ObjectStoreReader, nodes=self.nodes, storage_options=options_of_store, cache=cache
+        )
+        # By what comes before the keys: the bucket, if paths begin with it.
+        self._readers: dict[str, ObjectStoreReader] = {}
+        if root is not None:
+            self._readers[""] = self._connect(self.url)
+        elif not self.nodes:
+            raise ConfigError("nodes: give one or more")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without its cache: elsewhere it reads through the default one of that process.
@@ -80,7 +98,19 @@ class StylobateFileSystem(AbstractFileSystem):
 
     @property
     def fsid(self) -> str:
-        return f"stylobate:{self.url}"
+        return f"stylobate:{self.url}" + (f" through {', '.join(self.nodes)}" if self.nodes else "")
+
+    def _at(self, path: str) -> tuple[ObjectStoreReader, str, str]:
+        """The reader of a path, the key in it, and what comes before keys."""
+        if reader := self._readers.get(""):
+            return reader, path, ""
+        bucket, _, key = path.partition("/")
+        if not bucket:
+            raise ConfigError("name a bucket: without a root, paths begin with one")
+        reader = self._readers.get(bucket)
+        if reader is None:
+            reader = self._readers.setdefault(bucket, self._connect(f"s3://{bucket}"))
+        return reader, key, f"{bucket}/"
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -90,22 +120,24 @@ class StylobateFileSystem(AbstractFileSystem):
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Name, size, type, ETag and time of change of a file, or name and type of a folder."""
         path = self._strip_protocol(path)
-        if path:
+        reader, key, before = self._at(path)
+        if key:
             try:
-                return file_info(self._reader.head(path))
+                return file_info(reader.head(key), before)
             except NotFoundError:
                 pass
-        objects, folders = self._reader.list(f"{path}/" if path else "")
-        if objects or folders or not path:
+        objects, folders = reader.list(f"{key}/" if key else "")
+        if objects or folders or not key:
             return folder_info(path)
         raise NotFoundError(f"{path}: no such file or folder below {self.url}")
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """The files and folders in a folder, or the file itself."""
         path = self._strip_protocol(path)
-        objects, folders = self._reader.list(f"{path}/" if path else "")
-        entries = [folder_info(folder.rstrip("/")) for folder in folders] + [
-            file_info(meta) for meta in objects
+        reader, key, before = self._at(path)
+        objects, folders = reader.list(f"{key}/" if key else "")
+        entries = [folder_info(before + folder.rstrip("/")) for folder in folders] + [
+            file_info(meta, before) for meta in objects
         ]
         if not entries:
             info = self.info(path)
@@ -131,12 +163,16 @@ class StylobateFileSystem(AbstractFileSystem):
             if options.get(unknown) in (None, True):
                 options.pop(unknown, None)
         return StylobateFile(
-            self, path, self._reader.open(path), block_size=block_size or "default", **options
+            self, path, self._opened(path), block_size=block_size or "default", **options
         )
+
+    def _opened(self, path: str) -> ObjectFile:
+        reader, key, _ = self._at(path)
+        return reader.open(key)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         """The bytes of a file, or of a part of it; negative positions count from its end."""
-        file = self._reader.open(self._strip_protocol(path))
+        file = self._opened(self._strip_protocol(path))
         return file.read(*within(file.size, start, end))
 
     def cat_ranges(
@@ -160,7 +196,7 @@ class StylobateFileSystem(AbstractFileSystem):
         for path, places in wanted.items():
             parts: list[Any]
             try:
-                file = self._reader.open(path)
+                file = self._opened(path)
                 parts = file.read_ranges([within(file.size, begin[at], end[at]) for at in places])
             except Exception as error:
                 if on_error != "return":
@@ -177,11 +213,11 @@ def within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def file_info(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What fsspec wants to know of a file."""
+def file_info(meta: Mapping[str, Any], before: str) -> dict[str, Any]:
+    """What fsspec wants to know of a file, whose name continues `before`."""
     changed = datetime.datetime.fromtimestamp(meta["modified"], datetime.timezone.utc)
     return {
-        "name": meta["path"],
+        "name": before + meta["path"],
         "size": meta["size"],
         "type": "file",
         "mtime": changed,

@@ -1,4 +1,5 @@
-"""A scan that a storage node does: asked for through its Flight door, and read as it comes."""
+"""A scan that storage nodes do: planned by one of them through its Flight door, and read as it comes, each part from the
+nodes that its endpoint names."""
 
 from __future__ import annotations
 
@@ -29,17 +30,19 @@ if TYPE_CHECKING:
     from stylobate.filters import Filter
     from stylobate.scan import Dictionary, Path
 
+    ClientOf = Callable[[str], flight.FlightClient]
+
 __all__ = ["FlightScan"]
 
 VERSION = 1
 
 
 class FlightScan:
-    """The work behind `stylobate.Scan` where a node reads the files."""
+    """The work behind `stylobate.Scan` where a node reads the files, or several do."""
 
     def __init__(
         self,
-        node: str,
+        node: str | Sequence[str],
         paths: list[Path],
         columns: Sequence[str] | None,
         filter: Filter | None,
@@ -51,8 +54,12 @@ class FlightScan:
         token: str | None,
     ) -> None:
         self._flight = optional.pyarrow_flight("a scan by a node")
-        self._node = node
+        self._nodes = [node] if isinstance(node, str) else list(node)
         self._token = token
+        # Addresses that did not answer: they are asked after all others.
+        self._failed: set[str] = set()
+        if not self._nodes:
+            raise ConfigError("node: give one or more")
         if len(paths) != 1:
             raise ConfigError("a scan by a node is of one path: give a folder or a pattern")
         if isinstance(filter, Column):
@@ -69,8 +76,8 @@ class FlightScan:
             "batch_rows": batch_rows,
             **json.loads(table_command(table)),
         }
-        with self._client() as client:
-            self.schema = self._plan(client, self._command).schema
+        with self._clients() as client_of:
+            self.schema = self._plan(client_of, self._command)[1].schema
 
     def count(self) -> int:
         # Without columns there are none to be dictionaries.
@@ -86,18 +93,68 @@ class FlightScan:
     def _batches(self, command: dict[str, Any]) -> Iterator[pyarrow.RecordBatch]:
         """The batches of all endpoints, in order. A limit holds for each of them, and here for all."""
         left = self._limit
-        with self._client() as client:
-            for endpoint in self._plan(client, command).endpoints:
-                reader = self._told(partial(client.do_get, endpoint.ticket, self._options()))
-                while left is None or left > 0:
-                    try:
-                        batch = self._told(reader.read_chunk).data
-                    except StopIteration:
-                        break
-                    if batch is not None:
-                        batch = batch.slice(0, left)
-                        left = None if left is None else left - batch.num_rows
-                        yield batch
+        with self._clients() as client_of:
+            planner, planned = self._plan(client_of, command)
+            for endpoint in planned.endpoints:
+                if left is not None and left <= 0:
+                    return
+                for batch in self._endpoint(client_of, endpoint, planner):
+                    batch = batch.slice(0, left)
+                    left = None if left is None else left - batch.num_rows
+                    yield batch
+                    if left is not None and left <= 0:
+                        return
+
+    def _endpoint(
+        self, client_of: ClientOf, endpoint: flight.FlightEndpoint, planner: str
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of an endpoint. If a node breaks off, another one sends the rows that are missing: the rows of a
+        ticket come in the same order from all nodes."""
+        sources = self._sources(endpoint, planner)
+        done = 0
+        refusal: StylobateError | None = None
+        while True:
+            source = sources.pop(0)
+            try:
+                for batch in self._stream(client_of(source), endpoint.ticket, done):
+                    done += batch.num_rows
+                    yield batch
+                return
+            except StylobateError as error:
+                # The node that gave the ticket knows best what is wrong with it.
+                if source == planner:
+                    refusal = error
+                    if not self._is_failure(error):
+                        raise
+                self._failed.add(source)
+                # A limited scan may find a newer version of the file, another part of a scan does not.
+                if not sources or (done and self._limit is not None):
+                    raise refusal or error
+
+    def _stream(
+        self, client: flight.FlightClient, ticket: flight.Ticket, skipped: int
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of a ticket, without the first rows."""
+        reader = self._told(partial(client.do_get, ticket, self._options()))
+        while True:
+            try:
+                batch = self._told(reader.read_chunk).data
+            except StopIteration:
+                return
+            if batch is None:
+                continue
+            dropped = min(skipped, batch.num_rows)
+            skipped -= dropped
+            if not dropped or dropped < batch.num_rows:
+                yield batch.slice(dropped)
+
+    def _sources(self, endpoint: flight.FlightEndpoint, planner: str) -> list[str]:
+        """The nodes to ask for an endpoint, in order: those that it names, the one that gave the ticket, all others."""
+        named = [location.uri.decode() for location in endpoint.locations]
+        # A token that was given for TLS is not sent without it.
+        named = [uri for uri in named if scheme(uri) == scheme(planner)]
+        sources = list(dict.fromkeys([*named, planner, *self._nodes]))
+        return sorted(sources, key=lambda source: source in self._failed)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         pyarrow = optional.pyarrow("a scan by a node")
@@ -105,21 +162,50 @@ class FlightScan:
         return reader.__arrow_c_stream__(requested_schema)
 
     @contextmanager
-    def _client(self) -> Iterator[flight.FlightClient]:
-        client = self._told(lambda: self._flight.FlightClient(self._node))
+    def _clients(self) -> Iterator[ClientOf]:
+        """What gives the client of an address; all of them are closed in the end."""
+        clients: dict[str, flight.FlightClient] = {}
+
+        def client_of(address: str) -> flight.FlightClient:
+            if address not in clients:
+                clients[address] = self._told(lambda: self._flight.FlightClient(address))
+            return clients[address]
+
         try:
-            yield client
+            yield client_of
         finally:
-            client.close()
+            for client in clients.values():
+                client.close()
 
     def _options(self) -> flight.FlightCallOptions:
         headers = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
         return self._flight.FlightCallOptions(headers=headers)
 
-    def _plan(self, client: flight.FlightClient, command: dict[str, Any]) -> flight.FlightInfo:
+    def _plan(self, client_of: ClientOf, command: dict[str, Any]) -> tuple[str, flight.FlightInfo]:
+        """The node that answers first, in the order of the list, and the flight of the command."""
         said = {key: value for key, value in command.items() if value is not None}
         descriptor = self._flight.FlightDescriptor.for_command(json.dumps(said).encode())
-        return self._told(partial(client.get_flight_info, descriptor, self._options()))
+        nodes = sorted(self._nodes, key=lambda node: node in self._failed)
+        while True:
+            node = nodes.pop(0)
+            try:
+                client = client_of(node)
+                return node, self._told(partial(client.get_flight_info, descriptor, self._options()))
+            except StorageError as error:
+                self._failed.add(node)
+                if not nodes or not self._is_failure(error):
+                    raise
+
+    def _is_failure(self, error: StylobateError) -> bool:
+        """Whether the node did not answer, rather than refuse."""
+        flight = self._flight
+        failures = (
+            flight.FlightUnavailableError,
+            flight.FlightTimedOutError,
+            flight.FlightInternalError,
+            flight.FlightCancelledError,
+        )
+        return isinstance(error.__cause__, failures)
 
     def _told(self, call: Callable[[], Any]) -> Any:
         """What the call gives; errors of the node as this package's."""
@@ -133,6 +219,11 @@ class FlightScan:
             raise invalid(said(error)) from error
         except (pyarrow.ArrowException, OSError) as error:
             raise StorageError(said(error)) from error
+
+
+def scheme(uri: str) -> str:
+    """What a URI begins with; `grpc` and `grpc+tcp` are the same."""
+    return uri.partition("://")[0].removesuffix("+tcp")
 
 
 def said(error: BaseException) -> str:

@@ -215,7 +215,7 @@ def scan(
     storage_options: Mapping[str, Any] | None = None,
     decryption: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
-    node: str | None = None,
+    node: str | Sequence[str] | None = None,
     token: str | None = None,
 ) -> Scan:
     """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`. Paths that
@@ -260,7 +260,8 @@ def scan(
             are. What was decrypted is cached nowhere.
         cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
         node: A storage node that scans instead of this process: `grpc://HOST:PORT`, its Flight door. `paths`
-            is then a bucket's name and what is in it. Needs pyarrow.
+            is then a bucket's name and what is in it. Of a list of nodes of a cluster, the first that answers plans, and
+            each part comes from the node that keeps its bytes, or from another one if that fails. Needs pyarrow.
         token: What lets in to a node with access keys.
 
     Raises:
@@ -297,6 +298,8 @@ def scan(
     threads = None if threads is None else whole("threads", threads, 1)
     arguments |= {"paths": given, "columns": names, "filter": filter, "filters": None}
     arguments |= {"limit": limit, "batch_rows": batch_rows, "threads": threads}
+    if not (node is None or isinstance(node, str)):
+        arguments["node"] = node = list(node)
 
     source: Source
     if node is None:

@@ -23,7 +23,7 @@ MODULES = [
     *(
         f"stylobate.{name}"
         for name in (
-            "errors", "filesystem", "filters", "flight", "generate", "graph", "graph_store", "graph_write", "orc", "rows", "scan",
+            "cluster", "errors", "filesystem", "filters", "flight", "generate", "graph", "graph_store", "graph_write", "orc", "rows", "scan",
             "sequential",
             "store_data", "store_results", "store_snapshot", "store_traversal", "store_writer", "write", "_optional",
         )

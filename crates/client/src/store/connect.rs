@@ -11,7 +11,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
-use super::failure::AnswerFault;
+use super::failure::NodeFault;
 use crate::address::NodeAddress;
 
 /// Attempts of a request of a multipart upload after the first: its parts cannot go to another node.
@@ -45,7 +45,7 @@ pub trait NodeConnector: fmt::Debug + Send + Sync + 'static {
 ///
 /// Of the builder, endpoint, addressing style, retries and HTTP connector are replaced: nodes have addresses, their
 /// buckets are in the path, and what one node fails to do is asked of the next. Nodes are reached by HTTPS, or by plain
-/// HTTP if the builder allows it.
+/// HTTP if the builder allows it. Its `timeout` is for a whole answer, of up to 64 MiB: a slow reader needs a long one.
 #[derive(Clone)]
 pub struct S3Connector {
     builder: AmazonS3Builder,
@@ -139,7 +139,7 @@ impl NodeConnector for S3Connector {
         }
         let response = self.client.execute(request).await.map_err(|error| failed(error.into()))?;
         if !response.status().is_success() {
-            return Err(AnswerFault::Status(response.status().as_u16()).into());
+            return Err(NodeFault::Status(response.status().as_u16()).into());
         }
         response.into_body().bytes().await.map_err(|error| failed(error.into()))
     }

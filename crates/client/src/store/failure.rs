@@ -21,7 +21,7 @@ pub(super) enum NodeFailure {
 
 /// Fault of an answer that the node's client does not notice itself.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-pub(super) enum AnswerFault {
+pub(super) enum NodeFault {
     /// No answer within the time for it, or no more of one.
     #[error("the node did not answer in time")]
     Late,
@@ -36,8 +36,8 @@ pub(super) enum AnswerFault {
     Status(u16),
 }
 
-impl From<AnswerFault> for Error {
-    fn from(fault: AnswerFault) -> Self {
+impl From<NodeFault> for Error {
+    fn from(fault: NodeFault) -> Self {
         Self::Generic { store: super::STORE, source: Box::new(fault) }
     }
 }
@@ -50,11 +50,11 @@ impl NodeFailure {
 
         let mut cause: Option<&(dyn StdError + 'static)> = Some(source.as_ref());
         while let Some(error) = cause {
-            if let Some(fault) = error.downcast_ref::<AnswerFault>() {
+            if let Some(fault) = error.downcast_ref::<NodeFault>() {
                 return match fault {
-                    AnswerFault::Late | AnswerFault::Short => Some(Self::Broken),
-                    AnswerFault::NoNode => None,
-                    AnswerFault::Status(status) => Self::of_status(*status),
+                    NodeFault::Late | NodeFault::Short => Some(Self::Broken),
+                    NodeFault::NoNode => None,
+                    NodeFault::Status(status) => Self::of_status(*status),
                 };
             }
             if let Some(error) = error.downcast_ref::<HttpError>() {
@@ -78,6 +78,8 @@ impl NodeFailure {
     fn of_status(status: u16) -> Option<Self> {
         match status {
             429 | 503 => Some(Self::Refused),
+            // What a node does not implement, others do not either.
+            501 => None,
             408 | 500..=599 => Some(Self::Broken),
             _ => None,
         }
@@ -112,11 +114,12 @@ mod tests {
             (generic(io::Error::from(io::ErrorKind::ConnectionReset)), Some(Broken)),
             (generic(format!("{STATUS}503 Service Unavailable: ")), Some(Refused)),
             (generic(format!("{STATUS}500 Internal Server Error: ")), Some(Broken)),
+            (generic(format!("{STATUS}501 Not Implemented: ")), None),
             (generic(format!("{STATUS}416 Range Not Satisfiable: ")), None),
             (generic("Wanted range starting at 5, but object was only 2 bytes long"), None),
-            (AnswerFault::Late.into(), Some(Broken)),
-            (AnswerFault::Status(503).into(), Some(Refused)),
-            (AnswerFault::Status(403).into(), None),
+            (NodeFault::Late.into(), Some(Broken)),
+            (NodeFault::Status(503).into(), Some(Refused)),
+            (NodeFault::Status(403).into(), None),
             (object_changed(&"a".into()), None),
             (Error::NotFound { path: "a".to_owned(), source: "no".into() }, None),
         ] {

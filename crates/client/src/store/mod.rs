@@ -296,7 +296,7 @@ impl Listing {
             self.avoid.clear();
             request = self.pool.begin(self.key, &[]).await;
         }
-        let request = request.ok_or(failure::AnswerFault::NoNode)?;
+        let request = request.ok_or(failure::NodeFault::NoNode)?;
         let store = &request.stores().requests;
         let prefix = self.prefix.as_ref();
         let listed = match &self.after {

@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     connect::{NodeConnector, NodeStores},
     description::ClusterDescription,
-    failure::{AnswerFault, NodeFailure},
+    failure::{NodeFailure, NodeFault},
 };
 use crate::{
     address::NodeAddress,
@@ -92,7 +92,7 @@ pub(super) struct NodeClient {
 
 /// The nodes of a store, at one moment.
 #[derive(Debug)]
-struct KnownNodes {
+struct PoolSnapshot {
     /// The view as the cluster tells it, or as the user gave it.
     listed: ClusterView,
     /// The same, with the nodes that do not answer down.
@@ -111,7 +111,7 @@ pub(super) struct NodePool {
     options: ClusterStoreOptions,
     /// The nodes that the user gave.
     seeds: ClusterView,
-    known: RwLock<Arc<KnownNodes>>,
+    known: RwLock<Arc<PoolSnapshot>>,
     in_flight: AtomicU64,
     first_view: OnceCell<()>,
     refresh: Mutex<RefreshSchedule>,
@@ -141,7 +141,7 @@ impl NodePool {
         Ok(Self {
             connector,
             options,
-            known: RwLock::new(Arc::new(KnownNodes::new(seeds.clone(), nodes))),
+            known: RwLock::new(Arc::new(PoolSnapshot::new(seeds.clone(), nodes))),
             seeds,
             in_flight: AtomicU64::new(0),
             first_view: OnceCell::new(),
@@ -169,7 +169,7 @@ impl NodePool {
         self.known().nodes.len()
     }
 
-    fn known(&self) -> Arc<KnownNodes> {
+    fn known(&self) -> Arc<PoolSnapshot> {
         self.known.read().clone()
     }
 
@@ -190,7 +190,7 @@ impl NodePool {
     {
         self.prepare().await;
 
-        let mut last = Error::from(AnswerFault::NoNode);
+        let mut last = Error::from(NodeFault::NoNode);
         for round in 0..ROUNDS {
             let mut tried = Vec::new();
             if round == 0 {
@@ -259,7 +259,7 @@ impl NodePool {
 
     async fn in_time<T>(&self, round: u32, answer: impl Future<Output = Result<T>>) -> Result<T> {
         let limit = self.options.answer_timeout * 2_u32.pow(round);
-        timeout(limit, answer).await.unwrap_or_else(|_| Err(AnswerFault::Late.into()))
+        timeout(limit, answer).await.unwrap_or_else(|_| Err(NodeFault::Late.into()))
     }
 
     /// Returns the node to ask next for a stripe.
@@ -297,7 +297,7 @@ impl NodePool {
 
         if has_changed {
             let mut known = self.known.write();
-            *known = Arc::new(KnownNodes::new(known.listed.clone(), known.nodes.clone()));
+            *known = Arc::new(PoolSnapshot::new(known.listed.clone(), known.nodes.clone()));
         }
     }
 }
@@ -360,7 +360,7 @@ impl NodePool {
     async fn describe(&self, node: &NodeClient) -> Option<ClusterDescription> {
         let sent = Instant::now();
         let answer = timeout(DESCRIBE_TIMEOUT, self.connector.describe(&node.address)).await;
-        let answer = answer.unwrap_or_else(|_| Err(AnswerFault::Late.into()));
+        let answer = answer.unwrap_or_else(|_| Err(NodeFault::Late.into()));
         let has_failed = answer.as_ref().is_err_and(|error| NodeFailure::of(error).is_some());
 
         self.note(node, |health| {
@@ -391,7 +391,7 @@ impl NodePool {
             }
         }
         let mut known = self.known.write();
-        *known = Arc::new(KnownNodes::new(listed, nodes));
+        *known = Arc::new(PoolSnapshot::new(listed, nodes));
     }
 }
 
@@ -422,7 +422,7 @@ impl NodeClient {
     }
 }
 
-impl KnownNodes {
+impl PoolSnapshot {
     fn new(listed: ClusterView, nodes: BTreeMap<NodeAddress, Arc<NodeClient>>) -> Self {
         let client = |node: &ClusterNode| nodes.get(node.addresses().s3.as_ref()?);
         let view = listed.clone().with_states(|node| match client(node) {

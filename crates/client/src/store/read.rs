@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{
-    failure::{AnswerFault, NodeFailure, object_changed},
+    failure::{NodeFailure, NodeFault, object_changed},
     pool::{NodeClient, NodePool, NodeRequest, RepeatEffect},
 };
 use crate::{
@@ -209,7 +209,7 @@ fn whole_range(options: &GetOptions, first: &GetResult) -> Result<Range<u64>> {
         None => 0..size,
     };
     let is_answer = whole.start == first.range.start && first.range.end <= whole.end;
-    if is_answer { Ok(whole) } else { Err(AnswerFault::Short.into()) }
+    if is_answer { Ok(whole) } else { Err(NodeFault::Short.into()) }
 }
 
 /// Returns the ETag, unless it is weak: no condition can be put on such.
@@ -267,7 +267,7 @@ impl StripeReader {
 
             let limit = self.pool.options().answer_timeout;
             let next = timeout(limit, part.bytes.try_next()).await;
-            let error = match next.unwrap_or_else(|_| Err(AnswerFault::Late.into())) {
+            let error = match next.unwrap_or_else(|_| Err(NodeFault::Late.into())) {
                 Ok(Some(mut bytes)) => {
                     let left = part.end - self.position;
                     bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
@@ -284,7 +284,7 @@ impl StripeReader {
                     self.barren = 0;
                     return Ok(Some(bytes));
                 }
-                Ok(None) => AnswerFault::Short.into(),
+                Ok(None) => NodeFault::Short.into(),
                 Err(error) => error,
             };
 

@@ -149,7 +149,7 @@ async fn errors_of_the_server_lead_to_the_next_node() {
 #[tokio::test]
 async fn errors_of_the_request_are_the_answer() {
     let path = Path::from("a");
-    for status in [400, 403, 404, 412, 416] {
+    for status in [400, 403, 404, 412, 416, 501] {
         let (doors, store) = doors(&path, builder()).await;
         doors[0].status.store(status, Ordering::SeqCst);
         let error = store.get_range(&path, 2..5).await.unwrap_err();

@@ -84,6 +84,11 @@ impl Origin {
         }
     }
 
+    /// Sets what tells its objects from those of other origins, if the name, which messages contain, does not.
+    pub fn with_identity(self, identity: impl Into<String>) -> Self {
+        Self { identity: identity.into(), ..self }
+    }
+
     /// Declares that only files are read that are complete when they get their names and never change: in a folder,
     /// even a file that is a moment old may then be cached.
     pub fn of_final_files(mut self) -> Self {
