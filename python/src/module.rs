@@ -8,7 +8,6 @@ mod _stylobate {
     #[pymodule_export]
     use crate::{
         cache::{PyCache, default_cache, set_default_cache},
-        exit::_close_all,
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
         graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices, write::write_graph},
@@ -19,6 +18,7 @@ mod _stylobate {
         },
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
+        process::exit::_close_all,
         scan::{
             PyLocalScan,
             sequential::{PyLocalSequentialScan, sequential_format},
