@@ -10,10 +10,12 @@ use stylobate_storage::{ByteSize, CacheOptions, EvictionPolicy};
 
 use crate::{
     errors::{ErrorClass, UnraisedError},
-    exit::{CloseAtExit, close_at_exit},
-    json::to_python,
+    interop::json::to_python,
     location,
-    process::{ProcessOwned, ProcessRuntime},
+    process::{
+        ProcessOwned, ProcessRuntime,
+        exit::{CloseAtExit, close_at_exit},
+    },
 };
 
 /// Locked only while the GIL is held, and never across a release of the GIL.

@@ -29,10 +29,10 @@ use crate::{
     interop::{
         batches::{PyBatchIterator, PyBatches},
         exported::{PyArrowArray, PyRecordBatch, PySchema},
+        json::to_python,
         source::StreamSource,
         stream::InterruptibleError,
     },
-    json::to_python,
     location::location,
     process::{ProcessOwned, ProcessRuntime},
     scan::options,

@@ -5,7 +5,7 @@ use stylobate_columnar::{self as columnar, Source};
 
 use crate::{
     cache::{PyCache, given_or_default},
-    json::to_python,
+    interop::json::to_python,
     location::location,
     process::ProcessRuntime,
     scan::options,

@@ -4,17 +4,15 @@
 //! the work, with the GIL released. [`process`] owns the runtime and makes forked children work.
 
 mod allocator;
-mod arriving;
+mod batch_input;
 mod cache;
 mod cluster;
 mod errors;
-mod exit;
 mod expression;
 mod generate;
 mod graph;
 mod inspect;
 mod interop;
-mod json;
 mod location;
 mod module;
 mod node;

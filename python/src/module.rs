@@ -9,7 +9,6 @@ mod _stylobate {
     use crate::{
         cache::{PyCache, default_cache, set_default_cache},
         cluster::{rank_nodes, view_digest},
-        exit::_close_all,
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
         graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices, write::write_graph},
@@ -20,6 +19,7 @@ mod _stylobate {
         },
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
+        process::exit::_close_all,
         scan::{
             PyLocalScan,
             sequential::{PyLocalSequentialScan, sequential_format},

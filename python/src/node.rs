@@ -14,10 +14,12 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use crate::{
     cache::byte_size,
     errors::{ErrorClass, UnraisedError},
-    exit::{CloseAtExit, close_at_exit},
-    json::to_python,
+    interop::json::to_python,
     location::{location, text},
-    process::{ProcessOwned, ProcessRuntime},
+    process::{
+        ProcessOwned, ProcessRuntime,
+        exit::{CloseAtExit, close_at_exit},
+    },
     scan::options,
 };
 

@@ -187,7 +187,7 @@ impl PyObjectStoreReader {
     /// Returns the read statistics, in counts and bytes.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (_, store) = self.store(py)?;
-        crate::json::to_python(py, &store.stats())
+        crate::interop::json::to_python(py, &store.stats())
     }
 
     fn __repr__(&self) -> String {

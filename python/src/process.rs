@@ -3,6 +3,8 @@
 //! Threads do not survive a fork: a child that finds the runtime of its parent creates one of its own. Values of the
 //! parent are forgotten rather than dropped, because dropping them would wait for threads that do not exist.
 
+pub(super) mod exit;
+
 use std::{
     pin::pin,
     time::{Duration, Instant},

@@ -7,7 +7,7 @@ use stylobate_columnar::{Error, TableOutput};
 use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{
-    arriving::PythonBatchInput,
+    batch_input::PythonBatchInput,
     errors::{ErrorClass, UnraisedError},
     interop::stream::InterruptibleError,
     location::location,

@@ -3,6 +3,10 @@
 //! For a file that keeps dictionaries, so do numbers with few possible values: their code is their position in the
 //! range, so that no lookup is needed, neither here nor in the writer.
 
+mod number_range;
+mod repeated;
+mod vocabulary;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -11,12 +15,12 @@ use arrow::{
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
-use crate::{
-    Error, Result, Scale, Table,
+use self::{
     number_range::NumberRange,
     repeated::{DictionaryKeyWidth, repeated},
     vocabulary::{Vocabulary, VocabularyCoder},
 };
+use crate::{Error, Result, Scale, Table};
 
 /// Output representation of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,17 +24,14 @@ mod files;
 mod generate;
 #[doc(hidden)]
 pub mod measure;
-mod number_range;
 mod ordered;
 mod part;
-mod repeated;
 mod scale;
 mod snb;
 mod stream;
 mod table;
 mod tpcds;
 mod tpch;
-mod vocabulary;
 
 pub use benchmark::Benchmark;
 pub use checksum::Checksums;

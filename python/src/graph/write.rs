@@ -19,7 +19,7 @@ use stylobate_graph::{
 use stylobate_storage::{Destination, Durability, Overwrite};
 
 use crate::{
-    arriving::PythonBatchInput,
+    batch_input::PythonBatchInput,
     cache::byte_size,
     errors::{ErrorClass, UnraisedError},
     interop::stream::InterruptibleError,

@@ -1,8 +1,9 @@
-//! Arrow data between Python and Rust: the C interfaces, types and streams.
+//! Data between Python and Rust: the C interfaces of Arrow, types and streams, and serializable values.
 
 pub(super) mod arrow_types;
 pub(super) mod batches;
 pub(super) mod exported;
 pub(super) mod imported;
+pub(super) mod json;
 pub(super) mod source;
 pub(super) mod stream;

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use stylobate_graph::{Error, Result};
 
 use crate::{
-    arriving::PythonBatchInput,
+    batch_input::PythonBatchInput,
     errors::{ErrorClass, UnraisedError},
     interop::stream::InterruptibleError,
     process::ProcessRuntime,

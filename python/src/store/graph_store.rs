@@ -18,7 +18,7 @@ use crate::{
     cache::{PyCache, byte_size, given_or_default},
     errors::{ErrorClass, UnraisedError},
     graph::GraphHandle,
-    json::to_python,
+    interop::json::to_python,
     location::location,
     options::write::{parsed, positive},
     process::ProcessRuntime,

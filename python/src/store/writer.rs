@@ -13,7 +13,7 @@ use super::{
     snapshot::PyLocalSnapshot,
 };
 use crate::{
-    arriving::PythonBatchInput,
+    batch_input::PythonBatchInput,
     errors::{ErrorClass, UnraisedError},
     graph::GraphHandle,
     process::{ProcessRuntime, SignalPoller},

@@ -3,9 +3,9 @@
 //! Values are bytes. A number is interned by the bytes of its bits, so zeros of both signs and NaNs of different bits
 //! are different values.
 //!
-//! Values are looked up in batches, one step for all of them after the other: hash, bucket, bytes of the candidate. The
-//! data of the next step is prefetched meanwhile; a lookup per value would wait for memory twice. A bucket holds all
-//! that locates the bytes, which lie in one cache line if they fit.
+//! Values are looked up in batches, one step for all of them after the other: hash, bucket, position and bytes of the
+//! candidate. The data of the next step is prefetched meanwhile; a lookup per value would wait for memory three times.
+//! The bytes of a value lie in one cache line if they fit.
 
 mod table;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::DefaultHashBuilder;
 
-use self::table::{ValueHashTable, ValueSlot, ValueTableScratch};
+use self::table::{ValueHashTable, ValueTableScratch};
 use super::prefetch::prefetch;
 
 /// Values looked up together.
@@ -104,8 +104,13 @@ impl ValueInterner {
     /// Returns the bytes of the value with this code; none if there is no such value.
     #[inline]
     pub(crate) fn value(&self, code: u32) -> &[u8] {
-        let span = self.spans.get(code as usize).copied().unwrap_or_default();
-        self.spanned(span)
+        self.spanned(self.span(code))
+    }
+
+    /// Returns the offset and length of the value with this code, or those of no bytes.
+    #[inline]
+    fn span(&self, code: u32) -> (u32, u32) {
+        self.spans.get(code as usize).copied().unwrap_or_default()
     }
 
     /// Returns the values in the order of their codes.
@@ -113,6 +118,7 @@ impl ValueInterner {
         self.spans.iter().map(|span| self.spanned(*span))
     }
 
+    #[inline]
     fn spanned(&self, (start, length): (u32, u32)) -> &[u8] {
         let start = start as usize;
         self.bytes.get(start..start + length as usize).unwrap_or_default()
@@ -141,11 +147,11 @@ impl ValueInterner {
         }
 
         self.table = ValueHashTable::for_values(self.len());
-        for (code, (start, length)) in (1..).zip(&self.spans) {
-            let value = self.spanned((*start, *length));
+        for (code, span) in (0..).zip(&self.spans) {
+            let value = self.spanned(*span);
             let hash = self.hash(value);
             if self.find(value, hash).is_none() {
-                self.table.insert(ValueSlot { hash, code, start: *start, length: *length });
+                self.table.insert(hash, code);
             }
         }
     }
@@ -199,7 +205,8 @@ impl ValueInterner {
         self.rebuild_table();
         let mut left = count;
         let mut values = [([].as_slice(), 0); BATCH];
-        let mut near = [ValueSlot::default(); BATCH];
+        let mut candidates = [None; BATCH];
+        let mut spans = [(0, 0); BATCH];
         let mut codes = [0; BATCH];
 
         while left > 0 && (!BOUNDED || self.stored_bytes <= most) {
@@ -220,14 +227,20 @@ impl ValueInterner {
 
             left -= together;
             let values = values.iter().take(together);
-            for (near, (_, hash)) in near.iter_mut().zip(values.clone()) {
-                *near = self.table.near(*hash);
-                prefetch(&self.bytes, near.start as usize);
+            for (candidate, (_, hash)) in candidates.iter_mut().zip(values.clone()) {
+                *candidate = self.table.candidate(*hash);
+                prefetch(&self.spans, candidate.unwrap_or(u32::MAX) as usize);
             }
 
-            for ((code, (value, hash)), near) in codes.iter_mut().zip(values).zip(&near) {
-                *code = match near.code.checked_sub(1) {
-                    Some(code) if self.is(near, value) => code,
+            for (span, candidate) in spans.iter_mut().zip(candidates).take(together) {
+                *span = self.span(candidate.unwrap_or(u32::MAX));
+                prefetch(&self.bytes, span.0 as usize);
+            }
+
+            let candidates = candidates.iter().zip(spans);
+            for ((code, (value, hash)), (candidate, span)) in codes.iter_mut().zip(values).zip(candidates) {
+                *code = match *candidate {
+                    Some(code) if self.spanned(span) == *value => code,
                     _ => match self.find(value, *hash) {
                         Some(code) => code,
                         None => self.add(value, *hash, true).ok_or(FULL)?,
@@ -250,16 +263,8 @@ impl ValueInterner {
         (hasher.finish() >> 32) as u32
     }
 
-    /// Returns whether the interned value has these bytes.
-    #[inline(always)]
-    fn is(&self, known: &ValueSlot, value: &[u8]) -> bool {
-        let start = known.start as usize;
-        let bytes = self.bytes.get(start..start + known.length as usize);
-        bytes == Some(value)
-    }
-
     fn find(&self, value: &[u8], hash: u32) -> Option<u32> {
-        self.table.find(hash, |known| self.is(known, value)).map(|known| known.code - 1)
+        self.table.find(hash, |code| self.value(code) == value)
     }
 
     /// Gives a value the next code; `None` if there is no room. Only a new value is added to the table: the first of
@@ -276,13 +281,11 @@ impl ValueInterner {
 
         self.bytes.resize(start, 0);
         self.bytes.extend_from_slice(value);
-        let start = start as u32;
-        let length = value.len() as u32;
-        self.spans.push((start, length));
+        self.spans.push((start as u32, value.len() as u32));
         self.stored_bytes += self.prefix + value.len();
 
         if is_new {
-            self.table.insert(ValueSlot { hash, code: code + 1, start, length });
+            self.table.insert(hash, code);
         }
         Some(code)
     }

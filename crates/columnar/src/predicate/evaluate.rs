@@ -3,16 +3,18 @@
 //! A condition on a dictionary column is evaluated once per value of the dictionary; a row then costs a table lookup.
 //! The table is reused while the same dictionary arrives again.
 
+mod gather;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     buffer::{BooleanBuffer, Buffer, NullBuffer},
     datatypes::DataType,
 };
 
+use self::gather::PassingCodes;
 use super::{
     BoundColumn, BoundPredicate, ColumnCondition, PredicateNode, TypeClass,
     compute::ComputedColumn,
-    gather::PassingCodes,
     input::{PredicateInput, unfit},
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},

@@ -18,7 +18,6 @@ mod classes;
 mod columns;
 mod compute;
 mod evaluate;
-mod gather;
 mod input;
 mod leaf;
 mod like;

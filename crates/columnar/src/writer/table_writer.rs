@@ -5,6 +5,7 @@ use std::fmt;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_recursion::async_recursion as boxed;
 use stylobate_storage::{Sealed, Sink};
+use tracing::{Instrument, Span};
 
 use super::{FileOptions, WriteFormat, row_file_writer::RowFileWriter};
 use crate::{Error, Result, Written, orc::OrcWriter, parquet::ParquetWriter};
@@ -124,8 +125,9 @@ impl TableWriter {
     /// Writes the rest, and gives the file its name.
     #[boxed]
     pub async fn finish(self) -> Result<Written> {
+        let span = self.span();
         let (written, sink) = self.end().await?;
-        sink.finish().await?;
+        sink.finish().instrument(span).await?;
         Ok(written)
     }
 
@@ -137,8 +139,10 @@ impl TableWriter {
 
     /// Writes the rest; only the name is missing.
     pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
+        let span = self.span();
         let (written, sink) = self.end().await?;
-        Ok((written, sink.seal().await?))
+        let sealed = sink.seal().instrument(span).await?;
+        Ok((written, sealed))
     }
 
     async fn end(self) -> Result<(Written, Box<dyn Sink>)> {
@@ -151,6 +155,15 @@ impl TableWriter {
                 Ok((written, sink))
             }
             WriterByFormat::Rows(writer) => writer.end().await,
+        }
+    }
+
+    /// Returns the span of the write. Formats of rows have none.
+    fn span(&self) -> Span {
+        match &self.writer {
+            WriterByFormat::Parquet(writer) => writer.span(),
+            WriterByFormat::Orc(writer) => writer.span(),
+            WriterByFormat::Rows(_) => Span::none(),
         }
     }
 

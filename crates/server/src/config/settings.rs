@@ -34,7 +34,8 @@ use crate::Result;
 /// pub key: Type = default,
 /// ```
 ///
-/// A switch has an empty placeholder. The note is for the reference only. The key of a setting of `[cluster]` in the file
+/// The default in words replaces an expression that does not show its value. A switch has an empty placeholder. The note
+/// is for the reference only. The key of a setting of `[cluster]` in the file
 /// is without the prefix of its field, and such a setting has no flag.
 macro_rules! settings {
     ($(
@@ -96,7 +97,7 @@ macro_rules! settings {
         pub struct NodeSettings {
             $(
                 $(#[doc = $help])+
-                #[doc = concat!("\n\nDefault: `", stringify!($default), "`.")]
+                #[doc = settings!(@default_doc $default $(, $words)?)]
                 $visibility $key: $type,
             )+
         }
@@ -127,6 +128,14 @@ macro_rules! settings {
         }
     };
 
+    (@default_doc $default:expr, $words:literal) => {
+        concat!("\n\nDefault: ", $words, ".")
+    };
+
+    (@default_doc $default:expr) => {
+        concat!("\n\nDefault: `", stringify!($default), "`.")
+    };
+
     (@default_text $type:ty, $default:expr, $words:literal) => {
         $words.to_owned()
     };
@@ -139,15 +148,15 @@ macro_rules! settings {
 
 settings! {
     /// Address of the S3 door
-    #[setting(server, Listen, "ADDRESS", address)]
+    #[setting(server, Listen, "ADDRESS", address, default = "127.0.0.1:9000")]
     pub listen: SocketAddr = loopback(9000),
 
     /// Address of the admin door
-    #[setting(server, Admin, "ADDRESS", address)]
+    #[setting(server, Admin, "ADDRESS", address, default = "127.0.0.1:9001")]
     pub admin: SocketAddr = loopback(9001),
 
     /// Address of the Flight door, or off for a node without one
-    #[setting(server, Flight, "ADDRESS", address_or_off)]
+    #[setting(server, Flight, "ADDRESS", address_or_off, default = "127.0.0.1:9002")]
     pub flight: Option<SocketAddr> = Some(loopback(9002)),
 
     /// Lifetime of a ticket of the Flight door
@@ -170,7 +179,7 @@ settings! {
     pub disk_capacity: ByteSize = ByteSize::gib(10),
 
     /// Eviction policy of memory and disk: lirs, lru, lfu, s3fifo, sieve or fifo
-    #[setting(cache, Policy, "NAME", str::parse, note = "See [policies](../policies.md)")]
+    #[setting(cache, Policy, "NAME", str::parse, default = "lirs", note = "See [policies](../policies.md)")]
     pub policy: EvictionPolicy = EvictionPolicy::default(),
 
     /// Size of a page, a power of two from 64KiB to 16MiB
@@ -179,7 +188,7 @@ settings! {
 
     /// Freshness of answers: strict (revalidate each time), immutable (never), or a time
     #[setting(
-        cache, Consistency, "RULE", str::parse,
+        cache, Consistency, "RULE", str::parse, default = "10s",
         note = "In the file, for buckets without a rule of their own; a flag or variable overrides all buckets. See [freshness](../operations/freshness.md)"
     )]
     pub(crate) consistency: Consistency = Consistency::DEFAULT,
@@ -246,7 +255,7 @@ settings! {
     pub(crate) tls_key: Option<PathBuf> = None,
 
     /// Minimum TLS version: 1.2 or 1.3
-    #[setting(server, TlsMinVersion, "VERSION", str::parse)]
+    #[setting(server, TlsMinVersion, "VERSION", str::parse, default = "1.2")]
     pub(crate) tls_min_version: TlsVersion = TlsVersion::default(),
 
     /// Log each request of the S3 door, not only those that are refused
@@ -270,7 +279,7 @@ settings! {
     pub(crate) cluster_id: String = host_name(),
 
     /// Address of the peer door, for the other nodes
-    #[setting(cluster, ClusterListen, "ADDRESS", address)]
+    #[setting(cluster, ClusterListen, "ADDRESS", address, default = "127.0.0.1:9003")]
     pub(crate) cluster_listen: SocketAddr = loopback(9003),
 
     /// All nodes with the addresses of their peer doors, such as a=10.0.0.1:9003

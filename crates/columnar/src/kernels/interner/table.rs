@@ -3,15 +3,16 @@
 use crate::kernels::prefetch::prefetch;
 
 /// Slots of a bucket.
-const PLACES: usize = 4;
-/// Slots of the smallest table.
-const MIN_PLACES: usize = 128;
-/// Maximum load factor, as a fraction: above it the table is rebuilt.
-const MAX_TAKEN: (usize, usize) = (1, 2);
-/// Values from which on a full table doubles instead of quadrupling: memory matters more than the time of a rebuild.
-const LARGE: usize = 1 << 16;
+const SLOTS: usize = 8;
+/// Buckets of the smallest table.
+const MIN_BUCKETS: usize = 16;
+/// Maximum load factor, as a fraction: above it the table doubles.
+const MAX_LOAD: (usize, usize) = (3, 4);
 
 /// Open-addressing table: a value is in its home bucket, or in a later one with no free slot in between.
+///
+/// It takes 11 to 22 bytes per value, since it keeps hashes and codes only: growth then reads no values, and most
+/// candidates are ruled out without a look at theirs.
 #[derive(Debug)]
 pub(crate) struct ValueHashTable {
     buckets: Vec<ValueBucket>,
@@ -27,33 +28,27 @@ pub(crate) struct ValueTableScratch(Vec<ValueBucket>);
 /// Bucket whose slots are filled in order.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct ValueBucket([ValueSlot; PLACES]);
-
-/// Known value, and the location of its bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ValueSlot {
-    pub(crate) hash: u32,
-    /// Code plus one, or 0 if the slot is free.
-    pub(crate) code: u32,
-    pub(crate) start: u32,
-    pub(crate) length: u32,
+struct ValueBucket {
+    hashes: [u32; SLOTS],
+    /// Codes plus one, or 0 if the slot is free.
+    codes: [u32; SLOTS],
 }
 
 impl ValueBucket {
-    /// Returns the first value with this hash, if any.
+    /// Returns the code of the first value with this hash, if any.
     #[inline(always)]
-    fn first(&self, hash: u32) -> ValueSlot {
-        // All slots are compared, and the first match wins: cheaper than an unpredictable early exit.
-        let places = self.0.iter().enumerate().rev();
-        let at = places.fold(PLACES, |found, (at, known)| if known.hash == hash { at } else { found });
-        self.0.get(at).copied().unwrap_or_default()
+    fn first(&self, hash: u32) -> Option<u32> {
+        // All slots are compared: cheaper than an unpredictable early exit.
+        let slots = self.hashes.iter().enumerate();
+        let equal = slots.fold(0_u32, |equal, (at, known)| equal | (u32::from(*known == hash) << at));
+        self.codes.get(equal.trailing_zeros() as usize)?.checked_sub(1)
     }
 }
 
 /// Returns the buckets of a table for `values` values, a power of two.
 fn buckets(values: usize) -> usize {
-    let places = values.saturating_mul(MAX_TAKEN.1).div_ceil(MAX_TAKEN.0).clamp(MIN_PLACES, 1 << 31);
-    (places / PLACES).next_power_of_two()
+    let slots = values.saturating_mul(MAX_LOAD.1).div_ceil(MAX_LOAD.0);
+    slots.div_ceil(SLOTS).next_power_of_two().max(MIN_BUCKETS)
 }
 
 impl ValueTableScratch {
@@ -114,8 +109,7 @@ impl ValueHashTable {
 
     /// Returns whether one more value exceeds the load factor.
     fn is_full(&self) -> bool {
-        (self.taken + 1).saturating_mul(MAX_TAKEN.1)
-            > (self.buckets.len() * PLACES).saturating_mul(MAX_TAKEN.0)
+        (self.taken + 1) * MAX_LOAD.1 > self.buckets.len() * SLOTS * MAX_LOAD.0
     }
 
     fn home(&self, hash: u32) -> usize {
@@ -128,29 +122,29 @@ impl ValueHashTable {
         prefetch(&self.buckets, self.home(hash));
     }
 
-    /// Returns the value with this hash in its home bucket, if any.
+    /// Returns the code of the first value with this hash in its home bucket, if any.
     #[inline(always)]
-    pub(crate) fn near(&self, hash: u32) -> ValueSlot {
-        self.buckets.get(self.home(hash)).map(|bucket| bucket.first(hash)).unwrap_or_default()
+    pub(crate) fn candidate(&self, hash: u32) -> Option<u32> {
+        self.buckets.get(self.home(hash))?.first(hash)
     }
 
     /// Returns the probe sequence of a hash: its home bucket, and all others after it.
-    fn places(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
+    fn probes(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
         let home = self.home(hash);
         let last = self.buckets.len() - 1;
         (home..=home + last).map(move |at| at & last)
     }
 
-    /// Returns the first value from the home bucket on that satisfies the predicate, up to the first free slot.
+    /// Returns the first code from the home bucket on whose value has this hash and satisfies the predicate, up to the
+    /// first free slot.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u32, is: impl Fn(&ValueSlot) -> bool) -> Option<ValueSlot> {
-        for at in self.places(hash) {
-            for known in &self.buckets.get(at)?.0 {
-                if known.code == 0 {
-                    return None;
-                }
-                if known.hash == hash && is(known) {
-                    return Some(*known);
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+        for at in self.probes(hash) {
+            let bucket = self.buckets.get(at)?;
+            for (known, code) in bucket.hashes.iter().zip(bucket.codes) {
+                let code = code.checked_sub(1)?;
+                if *known == hash && is(code) {
+                    return Some(code);
                 }
             }
         }
@@ -158,19 +152,27 @@ impl ValueHashTable {
         None
     }
 
-    /// Puts a value into the first free slot from its home bucket on.
-    pub(crate) fn insert(&mut self, value: ValueSlot) {
+    /// Adds a value, unless its code is the largest number.
+    pub(crate) fn insert(&mut self, hash: u32, code: u32) {
         if self.is_full() {
-            let factor = if self.taken < LARGE { 4 } else { 2 };
-            let mut larger = Self::for_values(self.taken * factor);
-            let known = self.buckets.iter().flat_map(|bucket| bucket.0);
-            known.filter(|known| known.code != 0).for_each(|known| larger.insert(known));
+            let mut larger = Self::of(vec![ValueBucket::default(); self.buckets.len() * 2]);
+            for bucket in &self.buckets {
+                let slots = bucket.hashes.iter().zip(bucket.codes);
+                let taken = slots.take_while(|(_, code)| *code != 0);
+                taken.for_each(|(hash, code)| larger.put(*hash, code));
+            }
             *self = larger;
         }
-        for at in self.places(value.hash) {
-            let bucket = self.buckets.get_mut(at);
-            if let Some(free) = bucket.and_then(|bucket| bucket.0.iter_mut().find(|known| known.code == 0)) {
-                *free = value;
+        self.put(hash, code + 1);
+    }
+
+    /// Puts a hash and a code plus one into the first free slot from the home bucket on.
+    fn put(&mut self, hash: u32, code: u32) {
+        for at in self.probes(hash) {
+            let Some(bucket) = self.buckets.get_mut(at) else { return };
+            let mut slots = bucket.hashes.iter_mut().zip(&mut bucket.codes);
+            if let Some((free_hash, free_code)) = slots.find(|(_, code)| **code == 0) {
+                (*free_hash, *free_code) = (hash, code);
                 self.taken += 1;
                 return;
             }

@@ -51,16 +51,15 @@ impl CheckedInterner {
         let gaps = order.len() * LINE;
         let memory = self.interner.memory();
         assert!(memory >= held + SMALLEST_TABLE, "{memory}");
-        // A table that was just enlarged has eight slots per value.
-        assert!(
-            memory <= held + gaps + SMALLEST_TABLE + order.len() * 8 * size_of::<ValueSlot>(),
-            "{memory}"
-        );
+        // A table that was just enlarged has less than three slots per value.
+        assert!(memory <= held + gaps + SMALLEST_TABLE + order.len() * 3 * SLOT, "{memory}");
     }
 }
 
+/// Bytes of a slot: a hash and a code.
+const SLOT: usize = 2 * size_of::<u32>();
 /// Bytes of a table without values.
-const SMALLEST_TABLE: usize = 128 * size_of::<ValueSlot>();
+const SMALLEST_TABLE: usize = 128 * SLOT;
 
 #[derive(Clone, Debug)]
 enum InternerOp {

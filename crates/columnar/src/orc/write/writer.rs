@@ -159,6 +159,11 @@ impl OrcWriter {
         self.columns.iter().map(TopLevelColumnEncoder::memory).sum::<usize>() + self.waiting_bytes
     }
 
+    /// Returns the span of the write.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
     /// Returns the bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()

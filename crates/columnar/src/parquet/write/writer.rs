@@ -163,6 +163,11 @@ impl ParquetWriter {
         self.columns.iter().map(ParquetColumnEncoder::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
+    /// Returns the span of the write.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
     /// Returns the bytes that the sink holds.
     pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()

@@ -14,7 +14,8 @@ use arrow::{
     },
 };
 
-use crate::{Benchmark, repeated::DictionaryKeyWidth, snb::AGES};
+use super::repeated::DictionaryKeyWidth;
+use crate::{Benchmark, snb::AGES};
 
 /// First and last day of orders and subsequent events, since 1970.
 const FIRST_DAY: i64 = 8_035;

@@ -13,7 +13,7 @@ use arrow::{
 use parking_lot::Mutex;
 use stylobate_columnar::ValueInterner;
 
-use crate::repeated::DictionaryKeyWidth;
+use super::repeated::DictionaryKeyWidth;
 
 /// Maximum length of a string stored inline in a view.
 const INLINE: u32 = 12;

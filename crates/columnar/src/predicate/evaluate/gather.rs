@@ -8,7 +8,7 @@ use arrow::{
     },
 };
 
-use super::words::keep_values;
+use crate::predicate::words::keep_values;
 
 /// Codes whose values pass. Codes beyond the dictionary never pass.
 #[derive(Debug)]
