@@ -63,7 +63,8 @@ impl HelloAnswer {
         let unreadable = |_| "its answer cannot be read: is it a node of this version?".to_owned();
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(unreadable)?;
         // Another version may have other fields.
-        if let Some(protocol) = value["hello"]["protocol"].as_u64().filter(|protocol| *protocol != PROTOCOL) {
+        let protocol = value.pointer("/hello/protocol").and_then(|protocol| protocol.as_u64());
+        if let Some(protocol) = protocol.filter(|protocol| *protocol != PROTOCOL) {
             return Err(other_protocol(protocol));
         }
 
