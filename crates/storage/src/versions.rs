@@ -53,6 +53,8 @@ pub(crate) struct ObjectInfo {
     /// Holds for the read that asked for it only: a newer version is about to be shown, or was found.
     momentary: bool,
     checked: Instant,
+    /// The peer that gave this description; `None` if it is the origin's answer to this node.
+    pub(crate) authority: Option<PeerId>,
     /// The peers that keep this description; `None` for a node that is in no cluster.
     pub(crate) holders: Option<Arc<VersionHolders>>,
     pub(crate) in_use: Arc<PathInUse>,
@@ -86,6 +88,7 @@ impl ObjectInfo {
             unsettled,
             momentary: false,
             checked: Instant::now(),
+            authority: None,
             holders: None,
             in_use,
         }
@@ -129,9 +132,9 @@ impl ObjectInfo {
         }
     }
 
-    /// Returns the description of a node in a cluster, kept by no peer yet.
-    pub(crate) fn with_holders(self) -> Self {
-        Self { holders: Some(Arc::default()), ..self }
+    /// Returns the description in a cluster: from this authority, and kept by no peer yet.
+    pub(crate) fn shared_by(self, authority: Option<PeerId>) -> Self {
+        Self { authority, holders: Some(Arc::default()), ..self }
     }
 
     /// Returns whether both describe the same version, metadata included.
@@ -269,19 +272,16 @@ impl ObjectInfoCache {
         if strict {
             return self.ask_alone(path, ask).await;
         }
-        loop {
-            let mut is_own = false;
-            let question = || {
-                is_own = true;
-                ask()
-            };
-            let answer = self.ask_together(path, true, question).await;
-            // It may be older than this caller's question.
-            let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
-            if !is_late {
-                return answer;
-            }
-        }
+        let mut is_own = false;
+        let question = || {
+            is_own = true;
+            ask()
+        };
+        let answer = self.ask_together(path, true, question).await;
+
+        // It may be older than this caller's question. The next one to be asked is not.
+        let is_late = answer.as_ref().is_ok_and(|known| known.momentary) && !is_own;
+        if is_late { self.ask_together(path, true, ask).await } else { answer }
     }
 
     async fn ask_alone(
@@ -630,7 +630,7 @@ mod tests {
         let versions = Arc::new(ObjectInfoCache::default());
         let path = Path::from("a");
         let peer = PeerId::new("b");
-        let kept = known("a", "x").with_holders();
+        let kept = known("a", "x").shared_by(None);
         let kept = versions.ask(&path, false, || async move { Ok(kept) }.boxed()).await.unwrap();
         assert!(versions.add_holder(&kept, &peer));
 

@@ -165,9 +165,8 @@ async fn bytes_are_right_if_all_peers_answer_wrong() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_slow_home_is_overtaken_by_its_deputy() {
-    let cluster = three().await;
+/// Puts a block whose home is node 1, at a cluster whose node 0 knows how long its peers usually take.
+async fn block_of_a_peer(cluster: &Cluster) -> (Path, Bytes) {
     for number in 0..200 {
         let path = cluster.put(&format!("warm/{number}"), noise(BLOCK, number)).await;
         cluster.read(0, &path).await.unwrap();
@@ -178,12 +177,44 @@ async fn a_slow_home_is_overtaken_by_its_deputy() {
     let data = noise(BLOCK, 300);
     cluster.put(path.as_ref(), data.clone()).await;
     cluster.nodes[0].store.head(&path).await.unwrap();
+    (path, data)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_home_is_overtaken_by_its_deputy() {
+    let cluster = three().await;
+    let (path, data) = block_of_a_peer(&cluster).await;
     cluster.network.spoil([AnswerFault::Stall(0)]);
 
     let began = tokio::time::Instant::now();
     assert!(cluster.read(0, &path).await.unwrap() == data);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(cluster.nodes[0].store.stats().deputy_reads, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn peers_that_are_all_slow_are_overtaken_by_the_origin() {
+    let cluster = three().await;
+    let (path, data) = block_of_a_peer(&cluster).await;
+    // The home stalls, and so does the deputy, which waits for the home.
+    cluster.network.spoil([AnswerFault::Stall(0); 2]);
+    let before = cluster.nodes[0].store.stats().bytes_origin;
+
+    let began = tokio::time::Instant::now();
+    assert!(cluster.read(0, &path).await.unwrap() == data);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(cluster.nodes[0].store.stats().bytes_origin - before, BLOCK as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_for_a_slow_origin_is_not_suspect() {
+    let cluster = three().await;
+    let data = noise(MIB, 13);
+    let path = cluster.put("object", data.clone()).await;
+    *cluster.origin.latency.lock() = Duration::from_secs(7);
+    let other = (cluster.network.home(&path, 0) + 2) % 3;
+    in_a_minute(async { assert!(cluster.read(other, &path).await.unwrap() == data) }).await;
+    assert_eq!(cluster.network.take_suspects(), []);
 }
 
 #[tokio::test]
@@ -222,6 +253,55 @@ async fn only_the_home_of_a_page_writes_it_to_disk() {
     for node in [0, 1, 2] {
         assert_eq!(pages(node), own_pages(node), "{node}");
     }
+}
+
+#[tokio::test]
+async fn warming_an_object_loads_each_stripe_at_its_home_only() {
+    let cluster = three().await;
+    let data = noise(6 * MIB + 5, 14);
+    let path = cluster.put("object", data.clone()).await;
+    let len = data.len() as u64;
+    assert_eq!(cluster.nodes[0].store.warm(&path).await.unwrap(), len);
+    assert_eq!(cluster.origin.bytes(), len);
+
+    let own_pages = |node: usize| {
+        let is_own = |stripe: &u64| cluster.network.home(&path, *stripe) == node;
+        (0..7).filter(is_own).map(|stripe| if stripe == 6 { 1 } else { 16 }).sum::<u64>()
+    };
+    for node in 0..3 {
+        assert_eq!(cluster.nodes[node].cache.stats().memory_pages, own_pages(node), "{node}");
+    }
+
+    // A home that does not answer loads nothing.
+    let home = cluster.network.home(&path, 1);
+    let cold = cluster.put("object", noise(6 * MIB, 15)).await;
+    cluster.nodes[(home + 1) % 3].store.invalidate_in_cluster(std::slice::from_ref(&cold)).await;
+    cluster.network.set_store(home, None);
+    let loaded = cluster.nodes[(home + 1) % 3].store.warm(&cold).await.unwrap();
+    assert_eq!(loaded, 4 * MIB as u64);
+}
+
+#[tokio::test]
+async fn objects_are_evicted_from_all_nodes() {
+    let cluster = three().await;
+    let data = noise(6 * MIB, 16);
+    let path = cluster.put("lake/object", data.clone()).await;
+    let kept = cluster.put("kept", noise(BLOCK, 17)).await;
+    for node in 0..3 {
+        assert!(cluster.read(node, &path).await.unwrap() == data);
+        cluster.read(node, &kept).await.unwrap();
+    }
+
+    assert_eq!(cluster.nodes[2].store.evict("lake/").await.unwrap(), 1);
+    for node in 0..3 {
+        assert_eq!(cluster.nodes[node].cache.stats().memory_pages, 1, "{node}");
+    }
+
+    // A node that is down is left out.
+    cluster.network.set_store(1, None);
+    assert!(cluster.read(0, &path).await.unwrap() == data);
+    assert_eq!(cluster.nodes[0].store.evict("").await.unwrap(), 2);
+    assert_eq!(cluster.nodes[2].cache.stats().memory_pages, 0);
 }
 
 #[tokio::test]

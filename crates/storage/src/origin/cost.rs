@@ -47,10 +47,14 @@ impl OriginCost {
         }
     }
 
+    /// Returns the usual time from a request to the first byte of its response; `None` before the first one.
+    pub(crate) fn latency(&self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.averages.lock().latency?).ok()
+    }
+
     /// Returns the time that a request may wait for nearby ones; `None` for origins that answer quickly.
     pub(crate) fn merge_wait(&self) -> Option<Duration> {
-        let latency = Duration::try_from_secs_f64(self.averages.lock().latency?).ok()?;
-        let wait = (latency / WAIT_DIVISOR).min(MAX_WAIT);
+        let wait = (self.latency()? / WAIT_DIVISOR).min(MAX_WAIT);
         (wait >= MIN_WAIT).then_some(wait)
     }
 

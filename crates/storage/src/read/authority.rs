@@ -85,7 +85,15 @@ impl ReadThrough {
             Some(known) => known,
             None => self.fetcher().requests.head(&path).await?,
         };
-        Ok(known.with_holders())
+        Ok(known.shared_by(Some(authority.clone())))
+    }
+
+    /// Returns the description of the path, if it is fresh enough. In a cluster, only one by the authority of the moment
+    /// is: another one is not told of writes.
+    pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<ObjectInfo>> {
+        let known = self.versions().fresh(path, consistency)?;
+        let is_current = self.cluster().is_none_or(|cluster| known.authority == cluster.authority(path));
+        is_current.then_some(known)
     }
 
     /// Describes an object to a peer, as its authority, whatever the view of this node: the origin is asked, and no
@@ -98,19 +106,20 @@ impl ReadThrough {
     ) -> Result<DescribedObject, PeerError> {
         let path =
             Path::parse(&request.path).map_err(|error| PeerError::Failed { reason: error.to_string() })?;
+        let Some(cluster) = self.cluster() else { return Err(PeerError::Declined) };
         let rule = self.consistency_of(&path);
-        let fresh = if request.is_strict { None } else { self.versions().fresh(&path, rule) };
+        let fresh = if request.is_strict { None } else { self.fresh(&path, rule) };
 
         let known = match fresh {
             Some(known) => known,
             None => {
                 let strict = request.is_strict || rule == Consistency::Strict;
-                let answer = self.ask_origin(&path, strict, request.wanted).await;
-                let (known, _fetched) = answer.map_err(|error| match error {
-                    Error::NotFound { .. } => PeerError::NotFound,
-                    _ => PeerError::Declined,
-                })?;
-                known
+                let question = self.ask_origin(&path, strict, request.wanted);
+                match tokio::time::timeout(cluster.own_deadlines().describe, question).await {
+                    Ok(Ok((known, _fetched))) => known,
+                    Ok(Err(Error::NotFound { .. })) => return Err(PeerError::NotFound),
+                    Ok(Err(_)) | Err(_) => return Err(PeerError::Declined),
+                }
             }
         };
 
@@ -129,7 +138,7 @@ impl ReadThrough {
         if let Some(before) = before.filter(|_| is_replaced) {
             self.tell_holders(&[before]).await;
         }
-        answer.map(ObjectInfo::with_holders)
+        answer.map(|known| known.shared_by(None))
     }
 
     /// Tells the peers that keep any of the descriptions to forget them. It ends if they do not answer in time.

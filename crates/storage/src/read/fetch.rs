@@ -576,7 +576,8 @@ impl Fetcher {
         pieces.set_from_peer(true);
 
         loop {
-            let opened = cluster.open(object, &mut peers, pieces.position()..end).await;
+            let origin_latency = self.requests.cost.latency();
+            let opened = cluster.open(object, &mut peers, pieces.position()..end, origin_latency).await;
             let opened = opened.map_err(|_| self.requests.changed(&object.known))?;
             let Some(mut stream) = opened else { break };
 

@@ -56,9 +56,15 @@ impl HedgePolicy {
         Self { quantile, latencies: Mutex::default() }
     }
 
-    fn delay(&self) -> Option<Duration> {
+    /// Returns the time after which a second request is sent; `None` as long as too few latencies are known.
+    pub(crate) fn delay(&self) -> Option<Duration> {
         let quantile = self.quantile?;
         self.latencies.lock().quantile(quantile).map(|delay| delay.max(MIN_DELAY))
+    }
+
+    /// Notes the latency of a request.
+    pub(crate) fn note(&self, latency: Duration) {
+        self.latencies.lock().record(latency);
     }
 
     /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay (and counted in `sent`), if that
@@ -77,7 +83,7 @@ impl HedgePolicy {
             Some(delay) => self.race(delay, sent, request).await,
         };
         if self.quantile.is_some() && answer.is_ok() {
-            self.latencies.lock().record(started.elapsed());
+            self.note(started.elapsed());
         }
         answer
     }

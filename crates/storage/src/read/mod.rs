@@ -16,3 +16,4 @@ pub(super) mod read_through;
 pub(super) mod reader;
 pub(super) mod request;
 pub(super) mod serve_peer;
+pub(super) mod warm;

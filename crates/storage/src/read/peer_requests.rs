@@ -26,6 +26,9 @@ use crate::{
 /// Quantile of the latencies of peers after which the next one is asked too.
 const HEDGE_QUANTILE: f64 = 0.95;
 
+/// Minimum time that a peer has to answer before the origin is asked too.
+const MIN_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Maximum replaced objects that a peer is told of with one request.
 const MAX_PATHS_TOLD: usize = 1_000;
 
@@ -119,10 +122,39 @@ impl PeerRequests {
     }
 
     /// Opens whole blocks at the first of `peers` that has them, or at the second if that is faster. Removes those that
-    /// failed; returns `None` if no peer is left.
+    /// failed; returns `None` if no peer is left, or none has answered when the origin, which has this latency, should
+    /// long have.
     ///
     /// Fails if the origin has another version by now.
     pub(crate) async fn open(
+        &self,
+        object: &PagedObject,
+        peers: &mut Vec<PeerSource>,
+        range: Range<u64>,
+        origin_latency: Option<Duration>,
+    ) -> Result<Option<PeerStream>, PeerMiss> {
+        let patience = self.patience(peers.len(), origin_latency);
+        match tokio::time::timeout(patience, self.open_first(object, peers, range)).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                // A latency like others: the patience grows if peers are often slow.
+                self.hedge.note(patience);
+                peers.clear();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the time after which the origin is asked, though peers may still answer: for each peer, twice the time in
+    /// which nearly all of them answer, fetches from the origin included.
+    fn patience(&self, peers: usize, origin_latency: Option<Duration>) -> Duration {
+        match self.hedge.delay().zip(origin_latency) {
+            Some((peer, origin)) => peers as u32 * (2 * (peer + origin)).max(MIN_PATIENCE),
+            None => Duration::MAX,
+        }
+    }
+
+    async fn open_first(
         &self,
         object: &PagedObject,
         peers: &mut Vec<PeerSource>,
@@ -139,7 +171,10 @@ impl PeerRequests {
                     let hedged = |attempt| ask(attempt, if attempt == 0 { first } else { second });
                     self.hedge.run(&self.counters.hedges, hedged).await
                 }
-                [only] => ask(0, only).await,
+                [only] => {
+                    let sent = Instant::now();
+                    ask(0, only).await.inspect(|_| self.hedge.note(sent.elapsed()))
+                }
                 [] => break,
             };
 
@@ -151,6 +186,13 @@ impl PeerRequests {
         }
 
         Ok(None)
+    }
+
+    /// Returns the time within which this node must answer peers, so that they do not take it for one that is down while
+    /// it waits for the origin.
+    pub(crate) fn own_deadlines(&self) -> PeerDeadlines {
+        let PeerDeadlines { block, describe, .. } = self.deadlines;
+        PeerDeadlines { block: block / 5 * 4, describe: describe / 5 * 4, ..self.deadlines }
     }
 
     /// Returns the authority of a path; `None` if this node is.

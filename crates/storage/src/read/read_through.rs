@@ -300,19 +300,6 @@ impl ReadThrough {
         self.inner.options.folders
     }
 
-    /// Loads the whole object into the cache. Returns its size in bytes.
-    #[tracing::instrument(level = "debug", skip_all, fields(object = self.origin().name_of(path)))]
-    #[boxed]
-    pub async fn warm(&self, path: &Path) -> Result<u64> {
-        let result = self.open(path, GetOptions::new()).await?;
-        let mut stream = result.into_stream();
-        let mut bytes = 0;
-        while let Some(chunk) = stream.next().await {
-            bytes += chunk.map_err(|error| Error::from_origin(path.as_ref(), error))?.len() as u64;
-        }
-        Ok(bytes)
-    }
-
     /// Drops everything known and cached of the objects with the prefix, including pages that an earlier process left
     /// on disk. Returns the number of objects; in a cluster, that of the node that had most of them.
     #[tracing::instrument(level = "debug", skip_all, fields(origin = self.origin().name(), prefix = prefix))]
@@ -369,7 +356,7 @@ impl ReadThrough {
         wanted: Option<Range<u64>>,
     ) -> Result<(Arc<ObjectInfo>, Vec<PinnedRange>)> {
         let consistency = if at_once { Consistency::Strict } else { self.inner.consistency_of(path) };
-        if let Some(known) = self.versions().fresh(path, consistency) {
+        if let Some(known) = self.fresh(path, consistency) {
             return Ok((known, Vec::new()));
         }
 

@@ -317,7 +317,8 @@ async fn open_at_peers(
 ) -> Result<Option<BypassRead>> {
     let Some(cluster) = &fetcher.cluster else { return Ok(None) };
     let end = range.end;
-    let opened = cluster.open(object, &mut peers, object.align(range.clone())).await;
+    let origin_latency = fetcher.requests.cost.latency();
+    let opened = cluster.open(object, &mut peers, object.align(range.clone()), origin_latency).await;
     let Some(blocks) = opened.map_err(|_| fetcher.requests.changed(&object.known))? else {
         return Ok(None);
     };

@@ -1,6 +1,6 @@
 //! Answers to peers: blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
@@ -20,8 +20,8 @@ impl ReadThrough {
     /// Reads blocks of one version for a peer. What is missing is fetched as the role of this node allows, and kept if
     /// it is home of the blocks.
     ///
-    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails: the peer
-    /// asks the origin itself, and gets its error.
+    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails or is slow:
+    /// the peer asks the origin itself, and gets its error.
     #[boxed]
     pub async fn read_for_peer(&self, read: PeerRead) -> Result<PeerBlocks, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
@@ -47,6 +47,8 @@ impl ReadThrough {
         let range = range.ok_or_else(|| refused("not a range of whole blocks"))?;
 
         let fetcher = self.fetcher().clone();
+        let deadline =
+            fetcher.cluster.as_ref().map_or(Duration::MAX, |cluster| cluster.own_deadlines().block);
         let source = if read.role == PeerRole::Donor {
             BlockSource::Cached(fetcher.clone())
         } else {
@@ -57,7 +59,8 @@ impl ReadThrough {
 
         let counters = fetcher.counters.clone();
         let end = range.end();
-        let mut blocks = BlockCutter { source, object, position: range.start(), end, rest: Bytes::new() };
+        let position = range.start();
+        let mut blocks = BlockCutter { source, object, position, end, deadline, rest: Bytes::new() };
         let first = blocks.next().await?;
 
         let stream = futures::stream::unfold((Some(first), blocks), move |(first, mut blocks)| async move {
@@ -111,6 +114,8 @@ struct BlockCutter {
     /// Offset in the object of the next block.
     position: u64,
     end: u64,
+    /// Time that bytes may take.
+    deadline: Duration,
     /// Bytes from the position on.
     rest: Bytes,
 }
@@ -151,10 +156,10 @@ impl BlockCutter {
     /// Returns the next chunk, from `offset` on.
     async fn chunk(&mut self, offset: u64) -> Result<Bytes, PeerError> {
         match &mut self.source {
-            BlockSource::Reader(reader) => match reader.next().await {
-                Ok(Some(chunk)) => Ok(chunk),
-                Err(Error::Changed { .. }) => Err(PeerError::Changed),
-                Ok(None) | Err(_) => Err(PeerError::Declined),
+            BlockSource::Reader(reader) => match tokio::time::timeout(self.deadline, reader.next()).await {
+                Ok(Ok(Some(chunk))) => Ok(chunk),
+                Ok(Err(Error::Changed { .. })) => Err(PeerError::Changed),
+                Ok(Ok(None) | Err(_)) | Err(_) => Err(PeerError::Declined),
             },
             BlockSource::Cached(fetcher) => {
                 cached(fetcher, &self.object, offset..self.end).await.ok_or(PeerError::Declined)

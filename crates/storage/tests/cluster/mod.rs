@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_storage::{
     CacheOptions, Consistency, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
-    PathsChanged, PeerBlock, PeerBlocks, PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers,
-    ReadThrough, StripeSources,
+    PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole,
+    PeerSource, Peers, ReadThrough, StripeSources,
 };
 
 use crate::support::{Counting, quick};
@@ -278,6 +278,10 @@ impl Peers for FakePeers {
     fn others(&self) -> Vec<PeerId> {
         let nodes = self.network.state.lock().stores.len();
         (0..nodes).filter(|node| *node != self.me).map(id).collect()
+    }
+
+    fn deadlines(&self) -> PeerDeadlines {
+        PeerDeadlines { evict: Duration::from_secs(5), ..PeerDeadlines::default() }
     }
 
     async fn evict(&self, peer: &PeerId, prefix: &str) -> Result<u64, PeerError> {
