@@ -1,8 +1,11 @@
-"""Nodes of a cluster as processes of their own: killed, stopped, started again, with TLS, and shown by the command."""
+"""Nodes of a cluster as processes of their own: killed, stopped, started again, with TLS, shown by the command, and
+read and written by boto3."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,18 +13,23 @@ from typing import Any
 
 import pytest
 
-from servers import Bucket, Node, environment, free_port, stylobate, wait_for
+from servers import Bucket, Node, Origin, environment, free_port, stylobate, wait_for
 from test_tls import certificate
 
 IDS = ("a", "b", "c")
+MIB = 1 << 20
 
 
 class Cluster:
-    """Three nodes over one folder, each with its own peer door."""
+    """Three nodes over one bucket, each with its own peer door. The bucket is a folder, if none is given."""
 
-    def __init__(self, folder: Path, *flags: str, env: dict[str, str] | None = None) -> None:
-        (folder / "lake").mkdir()
+    def __init__(
+        self, folder: Path, *flags: str, env: dict[str, str] | None = None, bucket: Bucket | None = None
+    ) -> None:
+        if bucket is None:
+            (folder / "lake").mkdir()
         self.folder, self.flags = folder, flags
+        self.bucket = bucket or Bucket("lake", str(folder / "lake"))
         self.ports = {id: free_port() for id in IDS}
         self.env = {
             "STYLOBATE_CLUSTER_NODES": ";".join(f"{id}=127.0.0.1:{port}" for id, port in self.ports.items()),
@@ -34,9 +42,8 @@ class Cluster:
 
     def start(self, id: str) -> None:
         own = {"STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{self.ports[id]}"}
-        buckets = [Bucket("lake", str(self.folder / "lake"))]
         flags = ["--drain-timeout", "3s", *self.flags]
-        self.nodes[id] = Node(self.folder / id, buckets, *flags, env=self.env | own)
+        self.nodes[id] = Node(self.folder / id, [self.bucket], *flags, env=self.env | own)
 
     def status(self, id: str) -> dict[str, Any]:
         """What `stylobate cluster status` says of the cluster as a node sees it."""
@@ -62,6 +69,14 @@ class Cluster:
 
         wait_for("all nodes to see each other", agree)
 
+    def read(self, id: str, key: str) -> bytes:
+        return self.nodes[id].s3.get_object(Bucket="lake", Key=key)["Body"].read()
+
+    def bytes_from_origin(self) -> int:
+        """The bytes that all running nodes got from the origin for reads."""
+        reads = [node.reads("lake") for node in self.nodes.values() if node.running()]
+        return sum(read["bytes_origin"] + read["bytes_passed_through"] for read in reads)
+
     def stop(self) -> None:
         for node in self.nodes.values():
             if node.running():
@@ -79,6 +94,13 @@ def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
     yield start
     for cluster in clusters:
         cluster.stop()
+
+
+@pytest.fixture
+def lake(origin: Origin) -> Bucket:
+    """A bucket of the origin, asked for news after an hour."""
+    origin.bucket("cluster")
+    return Bucket.of_origin(origin.endpoint, "lake", at="cluster", consistency="1h")
 
 
 def test_a_killed_node_is_down_and_a_stopped_one_says_so_before(start_cluster: Callable[..., Cluster]) -> None:
@@ -116,3 +138,80 @@ def test_a_cluster_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     ran = subprocess.run([str(stylobate()), "serve"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=30)
     assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
     assert "a cluster needs a secret that all its nodes share" in ran.stderr
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_large_object_comes_from_the_origin_once_and_from_any_node(
+    start_cluster: Callable[..., Cluster], origin: Origin, lake: Bucket
+) -> None:
+    data = os.urandom(150 * MIB)
+    origin.s3.put_object(Bucket="cluster", Key="large", Body=data)
+    cluster = start_cluster("--memory", "512MiB", bucket=lake)
+    cluster.wait_for_all()
+    for id in IDS:
+        assert digest(cluster.read(id, "large")) == digest(data), id
+    assert cluster.bytes_from_origin() == len(data)
+    assert sum(node.reads("lake")["bytes_to_peers"] for node in cluster.nodes.values()) > 0
+
+
+def test_a_node_that_is_killed_in_the_middle_of_a_read_is_no_error(
+    start_cluster: Callable[..., Cluster], origin: Origin, lake: Bucket
+) -> None:
+    data = os.urandom(150 * MIB)
+    origin.s3.put_object(Bucket="cluster", Key="killed", Body=data)
+    cluster = start_cluster("--memory", "512MiB", bucket=lake)
+    cluster.wait_for_all()
+
+    for reader, victim in (("a", "b"), ("c", "a")):
+        body = cluster.nodes[reader].s3.get_object(Bucket="lake", Key="killed")["Body"]
+        read = [body.read(5 * MIB)]
+        cluster.nodes[victim].kill()
+        read.append(body.read())
+        assert digest(b"".join(read)) == digest(data), reader
+        assert digest(cluster.read(reader, "killed")) == digest(data), reader
+        cluster.start(victim)
+        cluster.wait_for_all()
+
+
+def test_a_write_through_one_node_is_seen_through_the_others(
+    start_cluster: Callable[..., Cluster], origin: Origin, lake: Bucket
+) -> None:
+    cluster = start_cluster(bucket=lake)
+    cluster.wait_for_all()
+    keys = [f"written-{number}" for number in range(6)]
+
+    def check(key: str, data: bytes) -> None:
+        for id in IDS:
+            assert cluster.read(id, key) == data, f"{key} through {id}"
+
+    for writer in (*IDS, "a"):
+        for key in keys:
+            data = os.urandom(300_000)
+            cluster.nodes[writer].s3.put_object(Bucket="lake", Key=key, Body=data)
+            check(key, data)
+
+    source = os.urandom(6 * MIB)
+    cluster.nodes["a"].s3.put_object(Bucket="lake", Key="source", Body=source)
+    for number, key in enumerate(keys):
+        s3 = cluster.nodes[IDS[number % 3]].s3
+        s3.copy_object(Bucket="lake", Key=key, CopySource={"Bucket": "lake", "Key": "source"})
+        check(key, source)
+
+        upload = s3.create_multipart_upload(Bucket="lake", Key=key)["UploadId"]
+        parts = [os.urandom(5 * MIB), os.urandom(1000)]
+        sent = []
+        for part, body in enumerate(parts, 1):
+            named = {"Bucket": "lake", "Key": key, "UploadId": upload, "PartNumber": part}
+            sent.append({"PartNumber": part, "ETag": s3.upload_part(**named, Body=body)["ETag"]})
+        s3.complete_multipart_upload(Bucket="lake", Key=key, UploadId=upload, MultipartUpload={"Parts": sent})
+        check(key, b"".join(parts))
+
+    cluster.nodes["b"].s3.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": key} for key in keys[:5]]})
+    cluster.nodes["b"].s3.delete_object(Bucket="lake", Key=keys[5])
+    for id in IDS:
+        for key in keys:
+            with pytest.raises(cluster.nodes[id].s3.exceptions.NoSuchKey):
+                cluster.read(id, key)

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use stylobate_server::{ClusterNodeStatus, ClusterStatus, config::Secret, fetch_cluster_status};
+use stylobate_server::{ClusterNodeStatus, ClusterStatus, NodeTraffic, config::Secret, fetch_cluster_status};
 
 use crate::{
     out::{print, print_json},
@@ -80,11 +80,23 @@ fn cluster_table(cluster: &ClusterStatus) -> String {
     let mut text =
         format!("{nodes}, as {} sees them; nodes from {source}; view {}\n\n", cluster.id, cluster.digest);
 
-    let headings = ["node", "address", "state", "share", "read", "hits", "probe ms", "version", "view"];
+    let headings = [
+        "node",
+        "address",
+        "state",
+        "share",
+        "read",
+        "hits",
+        "from peers",
+        "to peers",
+        "probe ms",
+        "version",
+        "view",
+    ];
     let mut rows = vec![headings.map(str::to_owned).to_vec()];
     rows.extend(cluster.nodes.iter().map(cells));
-    let mut sides = [CellAlignment::Left; 9];
-    sides[3..7].fill(CellAlignment::Right);
+    let mut sides = [CellAlignment::Left; 11];
+    sides[3..9].fill(CellAlignment::Right);
     text.push_str(&align_by(&rows, &sides));
 
     let problems = cluster.nodes.iter().filter_map(|node| {
@@ -105,6 +117,7 @@ fn cluster_table(cluster: &ClusterStatus) -> String {
 fn cells(node: &ClusterNodeStatus) -> Vec<String> {
     let id = node.id.as_deref().unwrap_or("?");
     let traffic = node.traffic.unwrap_or_default();
+    let sum = |of: fn(&NodeTraffic) -> u64| node.traffic.as_ref().map(of).map(bytes).unwrap_or_default();
     let hits = if traffic.bytes_read == 0 { String::new() } else { percent(traffic.hit_ratio()) };
     let view = match node.same_view {
         Some(true) => "same",
@@ -117,8 +130,10 @@ fn cells(node: &ClusterNodeStatus) -> Vec<String> {
         node.address.clone().unwrap_or_default(),
         if node.answers { node.state.clone() } else { format!("{}, no answer", node.state) },
         percent(node.share),
-        node.traffic.map(|traffic| bytes(traffic.bytes_read)).unwrap_or_default(),
+        sum(|traffic| traffic.bytes_read),
         hits,
+        sum(|traffic| traffic.bytes_peer),
+        sum(|traffic| traffic.bytes_to_peers),
         node.probe_ms.map(milliseconds).unwrap_or_default(),
         node.version.clone().unwrap_or_default(),
         view.to_owned(),
@@ -137,7 +152,10 @@ mod tests {
             let mut node = json!({
                 "id": id, "this": false, "address": format!("{id}:9003"), "state": "up", "answers": true,
                 "weight": 1, "share": 0.5, "version": "0.1.0", "same_view": true, "probe_ms": 1.25,
-                "traffic": { "bytes_read": 2_000_000, "bytes_cached": 1_500_000 },
+                "traffic": {
+                    "bytes_read": 2_000_000, "bytes_cached": 1_500_000, "bytes_peer": 300_000,
+                    "bytes_to_peers": 700_000,
+                },
             });
             node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             node
@@ -155,9 +173,9 @@ mod tests {
         let expected = "\
 3 nodes, as a sees them; nodes from configuration; view 00ff
 
-node  address  state            share    read   hits  probe ms  version  view
-a *   a:9003   up               50.0%  2.0 MB  75.0%            0.1.0    same
-b     b:9003   up               50.0%  2.0 MB  75.0%      1.25  0.1.0    same
+node  address  state            share    read   hits  from peers  to peers  probe ms  version  view
+a *   a:9003   up               50.0%  2.0 MB  75.0%    300.0 kB  700.0 kB            0.1.0    same
+b     b:9003   up               50.0%  2.0 MB  75.0%    300.0 kB  700.0 kB      1.25  0.1.0    same
 c     c:9003   down, no answer   0.0%
 
 c: its page_size is 2MiB
