@@ -637,8 +637,22 @@ mod tests {
         versions.forget_version(&kept);
         assert!(versions.fresh(&path, Consistency::Immutable).is_none() && versions.peek(&path).is_some());
         assert!(!versions.add_holder(&kept, &peer), "the origin has another version");
+        assert!(versions.forget(&path).is_some() && versions.forget_prefix("").len() == 1);
+        assert!(versions.peek(&path).is_some());
         assert!(versions.forget_told(&kept) && !versions.forget_told(&kept));
         assert!(versions.peek(&path).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_version_that_peers_keep_and_that_makes_room_for_others_is_to_be_told() {
+        let versions = Arc::new(ObjectInfoCache::default());
+        let kept = versions.remember(known("kept", "x").shared_by(None), 0, Instant::now());
+        assert!(versions.add_holder(&kept, &PeerId::new("b")));
+        for i in 0..MAX_PATHS {
+            versions.remember(known(&i.to_string(), "x").shared_by(None), 0, Instant::now());
+        }
+        let displaced: Vec<_> = versions.take_displaced().iter().map(|known| known.path.clone()).collect();
+        assert_eq!(displaced, [Path::from("kept")]);
     }
 
     #[tokio::test]

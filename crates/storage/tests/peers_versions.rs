@@ -161,6 +161,22 @@ async fn a_write_that_is_cancelled_is_told_as_well() {
     check_all(&cluster, &path, &after, "after").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_version_from_a_former_authority_is_asked_for_again() {
+    for writer in NODES {
+        let cluster = three(Consistency::Immutable).await;
+        let before = new_bytes();
+        let path = cluster.put("object", before.clone()).await;
+        check_all(&cluster, &path, &before, "before").await;
+
+        // The next node becomes the authority, which does not know who keeps the version.
+        cluster.network.set_views(&[1, 2, 0]);
+        let after = new_bytes();
+        cluster.nodes[writer].store.put(&path, after.clone().into()).await.unwrap();
+        check_all(&cluster, &path, &after, "after").await;
+    }
+}
+
 /// One node finds out that an object was replaced past the cluster. From then on, no node shows the former version,
 /// though all of them could for hours.
 #[tokio::test(start_paused = true)]

@@ -228,6 +228,12 @@ impl Origin {
         Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
+    /// Replaces the store, so that the origin has the capabilities of its kind and none of its servers.
+    #[cfg(test)]
+    pub(crate) fn with_store(self, store: Arc<dyn ObjectStore>) -> Self {
+        Self { store, native: None, retries: false, ..self }
+    }
+
     /// Returns the URL without credentials.
     pub fn name(&self) -> &str {
         &self.name

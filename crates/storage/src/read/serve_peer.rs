@@ -189,3 +189,101 @@ async fn cached(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> O
     counters.bytes_disk.add(len as u64);
     Some(PagePiece::new(part.start, bytes, charge, object.known.in_use.clone()).whole())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::OnceLock, time::Instant};
+
+    use async_trait::async_trait;
+    use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory};
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        ByteSize, CacheOptions, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
+        PathsChanged, PeerFault, PeerId, PeerSource, Peers, ReadOptions, RequestOptions, StripeSources,
+    };
+
+    const STRIPE: u64 = 64 << 20;
+
+    /// The peers of a node, one of which is home of everything.
+    #[derive(Debug, Default)]
+    struct OneHome {
+        home: OnceLock<ReadThrough>,
+        located: Mutex<Vec<Path>>,
+        reads: Mutex<Vec<PeerRead>>,
+    }
+
+    #[async_trait]
+    impl Peers for OneHome {
+        fn stripe(&self, path: &Path, offset: u64) -> StripeSources {
+            self.located.lock().push(path.clone());
+            let peers = vec![PeerSource { peer: PeerId::new("home"), role: PeerRole::Home }];
+            StripeSources { end: (offset / STRIPE + 1) * STRIPE, is_home: false, peers }
+        }
+
+        fn authority(&self, path: &Path) -> Option<PeerId> {
+            panic!("{path}: a version needs no authority")
+        }
+
+        async fn read(&self, _: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+            self.reads.lock().push(read.clone());
+            self.home.get().unwrap().read_for_peer(read).await
+        }
+
+        async fn describe(&self, _: &PeerId, _: DescribeRequest) -> Result<DescribedObject, PeerError> {
+            Err(PeerError::Declined)
+        }
+
+        async fn tell(&self, _: &PeerId, _: PathsChanged) -> Result<(), PeerError> {
+            Ok(())
+        }
+
+        fn others(&self) -> Vec<PeerId> {
+            vec![PeerId::new("home")]
+        }
+
+        async fn evict(&self, _: &PeerId, _: &str) -> Result<u64, PeerError> {
+            Ok(0)
+        }
+
+        fn suspect(&self, _: &PeerId, _: Instant, fault: PeerFault) {
+            panic!("{fault}")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_the_bucket_keeps_is_read_from_the_home_of_its_key() {
+        let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let key = Path::from("lake/a b");
+        bucket.put(&key, "the bytes".into()).await.unwrap();
+
+        let origin = || {
+            let region = [("region".to_owned(), "eu-west-1".to_owned())];
+            let s3 = Origin::parse("s3://bucket", &region, &RequestOptions::default()).unwrap();
+            s3.with_store(bucket.clone())
+        };
+        let open = async |peers: Option<Arc<OneHome>>| {
+            let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+            let rules = ConsistencyRules::default();
+            let options = ReadOptions::default();
+            match peers {
+                Some(peers) => ReadThrough::in_cluster(origin(), cache, rules, options, peers),
+                None => ReadThrough::new(origin(), cache, rules, options),
+            }
+        };
+        let peers = Arc::new(OneHome::default());
+        let node = open(Some(peers.clone())).await;
+        let at_home = open(None).await;
+        peers.home.set(at_home.clone()).unwrap();
+
+        let (versions, path) = node.object_version(&key, "v1").unwrap();
+        let bytes = versions.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(bytes, "the bytes");
+        let asked: Vec<_> =
+            peers.reads.lock().iter().map(|read| (read.path.clone(), read.kept.clone())).collect();
+        assert_eq!(asked, [(key.to_string(), Some("v1".to_owned()))]);
+        assert!(peers.located.lock().iter().all(|path| *path == key));
+        assert_eq!((versions.stats().bytes_origin, at_home.stats().bytes_origin), (0, bytes.len() as u64));
+    }
+}
