@@ -133,11 +133,10 @@ impl ReadCluster {
     }
 
     async fn check(&self, node: usize, objects: &[(Path, Bytes)]) {
-        let client = &self.nodes[node].client;
-        let reads = objects.iter().map(async |(path, bytes)| {
-            assert!(read(client, path).await == Some(bytes.clone()), "{path} through {}", IDS[node]);
-        });
-        join_all(reads).await;
+        for (path, bytes) in objects {
+            let read = read(&self.nodes[node].client, path).await;
+            assert!(read.as_ref() == Some(bytes), "{path} through {}", IDS[node]);
+        }
     }
 
     fn traffic(&self) -> Vec<NodeTraffic> {

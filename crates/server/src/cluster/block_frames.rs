@@ -16,7 +16,7 @@ use http::StatusCode;
 use stylobate_storage::{PeerBlock, PeerBlocks, PeerError};
 
 use super::{
-    peer_client::{error_of, status_of},
+    peer_status::{error_of, status_of},
     signature::{PeerKey, RequestSignature},
 };
 

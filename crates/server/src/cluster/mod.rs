@@ -9,6 +9,7 @@ mod hello;
 mod membership;
 mod notice;
 mod peer_client;
+mod peer_status;
 mod reads;
 mod routes;
 mod signature;
@@ -36,9 +37,8 @@ pub(crate) use self::{
     block_frames::frames,
     hello::{DoorPorts, HelloAnswer, NodeHello, PROTOCOL, origin_hash},
     notice::RepeatedNotice,
-    peer_client::{
-        BucketRequest, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, PAGES_PATH, PeerClient, WROTE_PATH, status_of,
-    },
+    peer_client::{BucketRequest, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, PAGES_PATH, PeerClient, WROTE_PATH},
+    peer_status::status_of,
     signature::{PeerKey, RequestSignature},
     status::KnownNodes,
 };

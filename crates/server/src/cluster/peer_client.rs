@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::{
     block_frames::FrameReader,
     hello::{HelloAnswer, NodeHello},
+    peer_status::error_of,
     signature::{PeerKey, RequestSignature},
 };
 use crate::https::connector;
@@ -37,7 +38,8 @@ pub(crate) const WROTE_PATH: &str = "/v1/wrote";
 pub(crate) const EVICT_PATH: &str = "/v1/evict";
 /// Maximum bytes of an answer that is no page.
 const MAX_ANSWER: usize = 1 << 20;
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Less than the time after which a peer closes an idle connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request about one bucket, with the settings on which the two nodes must agree.
 #[derive(Debug, Deserialize, Serialize)]
@@ -50,29 +52,6 @@ pub(crate) struct BucketRequest<T> {
     /// Bytes of a page.
     pub(crate) page_size: u64,
     pub(crate) request: T,
-}
-
-/// Returns the status that stands for an error.
-pub(crate) fn status_of(error: &PeerError) -> StatusCode {
-    match error {
-        PeerError::NotFound => StatusCode::NOT_FOUND,
-        PeerError::Changed => StatusCode::PRECONDITION_FAILED,
-        PeerError::Declined => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::BAD_REQUEST,
-    }
-}
-
-/// Returns the error that a status stands for.
-pub(super) fn error_of(status: StatusCode) -> PeerError {
-    match status {
-        StatusCode::NOT_FOUND => PeerError::NotFound,
-        StatusCode::PRECONDITION_FAILED => PeerError::Changed,
-        StatusCode::SERVICE_UNAVAILABLE => PeerError::Declined,
-        StatusCode::CONFLICT => PeerError::Failed {
-            reason: "the bucket has another origin or page_size there, or is not there".to_owned(),
-        },
-        status => PeerError::Failed { reason: PeerCallError::Status(status).to_string() },
-    }
 }
 
 /// Sends requests to the peer doors of other nodes.

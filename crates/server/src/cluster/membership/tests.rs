@@ -298,3 +298,74 @@ fn a_second_node_of_dns_with_the_same_id_waits_until_the_first_is_gone() {
     assert_eq!(node.view(), "a b");
     assert_eq!(node.status().nodes[1].address.as_deref(), Some("h:3"));
 }
+
+/// Returns the peers that share the bucket, if the routes of reads changed.
+fn routed(node: &mut Observed) -> Option<Vec<String>> {
+    let routes = node.membership.take_routes()?;
+    let others = routes.bucket("lake").unwrap().others();
+    Some(others.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn reads_are_routed_to_nodes_that_answered_and_share_the_bucket() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3"]);
+    assert_eq!(routed(&mut node).unwrap(), [""; 0], "none has answered");
+    node.answered("h:1", hello("a", 1));
+    node.answered("h:2", hello("b", 2));
+    node.answered("h:3", NodeHello { buckets: BTreeMap::new(), ..hello("c", 3) });
+    assert_eq!(routed(&mut node).unwrap(), ["b"]);
+    node.answered("h:2", hello("b", 2));
+    assert_eq!(routed(&mut node), None, "nothing is new");
+
+    node.answered("h:3", hello("c", 3));
+    assert_eq!(routed(&mut node).unwrap(), ["b", "c"]);
+    for _ in 0..2 {
+        let sent = node.now;
+        node.now += MS;
+        node.membership.request_failed(&"h:2".parse().unwrap(), "wrong bytes".to_owned(), sent, node.now);
+    }
+    assert_eq!((node.view().as_str(), routed(&mut node).unwrap()), ("a b:down c", vec!["c".to_owned()]));
+    assert!(node.status().nodes[1].answers, "its last probe was answered");
+}
+
+#[test]
+fn a_node_that_left_the_list_is_asked_for_its_pages_for_a_while() {
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2"]);
+    node.answered("h:2", hello("b", 2));
+    node.now += 2 * KEEP;
+    node.list(&["a=h:1"]);
+    assert_eq!((node.view().as_str(), routed(&mut node).unwrap()), ("a", vec!["b".to_owned()]));
+
+    let address = "h:2".parse().unwrap();
+    node.membership.request_failed(&address, "refused".to_owned(), node.now, node.now);
+    assert_eq!(routed(&mut node).unwrap(), [""; 0], "it is gone");
+}
+
+#[test]
+fn clients_learn_addresses_from_the_list_and_from_the_nodes() {
+    let told =
+        |id, instance, s3, flight| NodeHello { ports: DoorPorts { s3, flight }, ..hello(id, instance) };
+    let mut node = Observed::with_list(&["a=h:1", "b=i:2,s3=public:80", "c=j:3"]);
+    assert!(node.answered("h:1", told("a", 1, Some(9000), None)).is_empty());
+    assert!(node.answered("i:2", told("b", 2, Some(9000), Some(9002))).is_empty(), "no line of the log");
+    let known = serde_json::to_value(node.membership.known_nodes()).unwrap();
+    let expected = serde_json::json!({ "digest": node.status().digest, "nodes": [
+        { "id": "a", "weight": 1, "state": "up", "s3": "h:9000" },
+        { "id": "b", "weight": 1, "state": "up", "s3": "public:80", "flight": "i:9002" },
+        { "id": "c", "weight": 1, "state": "up" },
+    ] });
+    assert_eq!(known, expected);
+}
+
+#[test]
+fn doors_that_seem_to_have_one_address_are_not_told() {
+    let told =
+        |id, instance| NodeHello { ports: DoorPorts { s3: Some(9000), flight: None }, ..hello(id, instance) };
+    let mut node = Observed::with_list(&["a=h:1", "b=h:2", "c=h:3,s3=h:9001"]);
+    node.answered("h:1", told("a", 1));
+    assert_eq!(node.membership.known_nodes().nodes[0].s3.as_deref(), Some("h:9000"));
+    node.answered("h:2", told("b", 2));
+    let known = node.membership.known_nodes().nodes;
+    let addresses: Vec<_> = known.iter().map(|node| node.s3.as_deref()).collect();
+    assert_eq!(addresses, [None, None, Some("h:9001")]);
+}
