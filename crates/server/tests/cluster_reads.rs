@@ -114,7 +114,11 @@ impl ReadCluster {
                 let is_well = |node: &stylobate_server::ClusterNodeStatus| {
                     node.answers && node.same_view == Some(true) && node.state == state
                 };
-                nodes.len() == self.nodes.len() && nodes.iter().all(is_well)
+                // A node learns its own address from the list, when it has answered itself.
+                let (_, known) = exchange(node.s3, "GET /?x-stylobate-cluster HTTP/1.1\r\n", "").await;
+                nodes.len() == self.nodes.len()
+                    && nodes.iter().all(is_well)
+                    && known.matches("\"s3\":").count() == nodes.len()
             };
             eventually("all nodes to agree", agrees).await;
         }
