@@ -30,7 +30,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -103,6 +103,9 @@ bench-node: release $(CLIENTS) ## A node against its peers; the queries of TPC-H
 
 bench-disk: release ## The cache where data is larger than memory, and its disk tier beside fio, nginx and cachey
 	$(PYTHON) bench/disk/run.py
+
+bench-cluster: release $(CLIENTS) ## Nodes as a cluster beside nodes without one and nginx; a join and a drain under load
+	$(VENV)/bin/python bench/cluster/run.py
 
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release --bin stylobate-bench-columns
