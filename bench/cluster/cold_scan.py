@@ -78,7 +78,8 @@ def _ratios(result):
 def bars(result):
     for scan, ratio in _ratios(result):
         if scan["nodes"] > 1:
-            yield Bar(f"{scan['scan']}, {scan['nodes']} nodes, origin's bytes / those of one", ratio, "at most", MAX_BYTES)
+            name = f"{scan['scan']}, {scan['nodes']} nodes, origin's bytes / those of one"
+            yield Bar(name, ratio, "at most", MAX_BYTES)
 
 
 def rows(result):

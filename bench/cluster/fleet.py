@@ -1,4 +1,4 @@
-"""Nodes of one cluster on this machine, the objects that are read through them, and loads on several servers at once."""
+"""Nodes of one cluster on this machine, the objects that are read through them, and loads on several servers."""
 
 import random
 import time

@@ -1,7 +1,7 @@
 """A fourth node joins three that are read, and drains: what moves, what the origin is asked, and how long readers wait.
 
-Clients read hot objects through the three nodes, at random. The fourth is read by the others only: what it receives from
-peers is what moved to it, and what it sends to them after it was told to drain is what moved from it.
+Clients read hot objects through the three nodes, at random. The fourth is read by the others only: what it receives
+from peers is what moved to it, and what it sends to them after it was told to drain is what moved from it.
 """
 
 import time

@@ -20,8 +20,8 @@ PARTS = {
         f"over the nodes. The origin waits {r['delay_ms']} ms before\neach answer and sends "
         f"{r['megabytes_per_second']} MB/s per connection. origin MB: bodies that it sent.")),
     "hot": (hot_reads, "Hot ranged GETs of three nodes, from memory, over loopback", lambda r: (
-        f"Three wrk of 1 thread, {r['connections']} connections each; {r['objects']} objects, {r['object_bytes'] >> 20} "
-        f"MiB in all, memory {r['memory']} per node; {r['rounds']} rounds of {r['seconds_per_run']} s, in turns; "
+        f"Three wrk of 1 thread, {r['connections']} connections each; {r['objects']} objects, "
+        f"{r['object_bytes'] >> 20} MiB in all, memory {r['memory']} per node; {r['rounds']} rounds of {r['seconds_per_run']} s, in turns; "
         "medians.\nsingly: no cluster, each object from one node. placed: each from its home. hop: any from any node. "
         "nginx: three caches\nbehind one nginx that hashes paths. from peers: part of the bytes. p99: the worst of the "
         "three.")),

@@ -1,4 +1,4 @@
-"""Namespaces of the network of this machine, each with two links: to clients and the origin, and to other namespaces."""
+"""Namespaces of the network of this machine, each with two links: to clients and the origin, and to the others."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Host:
 
 
 class Network:
-    """Two bridges and the namespaces at them. `front` has an address of this machine, for clients and the origin; `back`
-    has none, so that hosts reach each other there and nothing else."""
+    """Two bridges and the namespaces at them. `front` has an address of this machine, for clients and the origin;
+    `back` has none, so that hosts reach each other there and nothing else."""
 
     LINKS = ("front", "back")
 

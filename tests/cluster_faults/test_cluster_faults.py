@@ -105,7 +105,9 @@ class Traffic:
 
     def totals(self) -> Counter[str]:
         found = Counter({f"GETs of {bucket}": count for bucket, count in self.by_bucket.items()})
-        found.update({"HEADs": self.proxy.count("HEAD"), "PUTs": self.proxy.count("PUT"), "bytes": self.proxy.bytes_out})
+        found["HEADs"] = self.proxy.count("HEAD")
+        found["PUTs"] = self.proxy.count("PUT")
+        found["bytes"] = self.proxy.bytes_out
         return found
 
 
