@@ -30,7 +30,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,7 +46,7 @@ test-rust: ## The tests and the examples of the crates
 
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients tests
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients --ignore tests/cluster_faults tests
 
 test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) ## The same with an S3 server that Go builds, pages in Chromium, and 17 clients as processes
 	$(MAKE) test-clients
@@ -104,6 +104,9 @@ bench-node: release $(CLIENTS) ## A node against its peers; the queries of TPC-H
 bench-disk: release ## The cache where data is larger than memory, and its disk tier beside fio, nginx and cachey
 	$(PYTHON) bench/disk/run.py
 
+bench-cluster: release $(CLIENTS) ## Nodes as a cluster beside nodes without one and nginx; a join and a drain under load
+	$(VENV)/bin/python bench/cluster/run.py
+
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release --bin stylobate-bench-columns
 	$(VENV)/bin/python bench/columns/run.py
@@ -140,6 +143,9 @@ soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every 
 
 kills: release $(CLIENTS) $(S3S_FS) ## A node with a disk tier, killed under load KILLS times (default 1000), every answer checked
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -k killed_under_load tests/test_crash.py
+
+cluster-faults: release $(CLIENTS) $(S3S_FS) ## Nodes in network namespaces, killed, cut off, drained and joined under load in ROUNDS (default 20); needs root
+	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_FAULT_ROUNDS=$(or $(ROUNDS),20) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/cluster_faults
 
 fuzz: installed $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)

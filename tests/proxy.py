@@ -26,7 +26,7 @@ class Proxy:
     ETag is refused, and a folder is not there.
     """
 
-    def __init__(self, port: int, root: Path) -> None:
+    def __init__(self, port: int, root: Path, host: str = "127.0.0.1") -> None:
         self.upstream = port
         self.root = root
         self.delay_s = 0.0
@@ -34,6 +34,9 @@ class Proxy:
         self.down = False
         # Given method, path and query of a request: the status that it is refused with, or None.
         self.fault: Callable[[str, str, dict[str, str]], int | None] | None = None
+        # Given the path of an object that was replaced, and the time at which its replacement began. Until it returns,
+        # the object can be neither read nor written.
+        self.on_put: Callable[[str, float], None] | None = None
         self._lock = threading.Lock()
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._requests: Counter[str] = Counter()
@@ -43,9 +46,9 @@ class Proxy:
         class Handler(_Handler):
             proxy = self
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = _Server((host, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.endpoint = f"http://{host}:{self._server.server_address[1]}"
 
     def __enter__(self) -> Proxy:
         self._thread.start()
@@ -134,8 +137,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(404)
                 return
             with proxy.key_lock(path):
+                began = time.monotonic()
                 answer = self._ask(body)
                 body = None if self.command == "GET" else answer.read()
+                if proxy.on_put and self.command == "PUT" and answer.status == 200:
+                    proxy.on_put(path, began)
             if self._changed(answer):
                 answer.close()
                 self._hang_up()

@@ -249,7 +249,8 @@ class AccessKey:
 
 
 class Node(Server):
-    """`stylobate serve`, ready to answer."""
+    """`stylobate serve`, ready to answer: started by another command if `launcher` names one, with its S3 door and its
+    admin door at the addresses of `doors`."""
 
     def __init__(
         self,
@@ -258,13 +259,15 @@ class Node(Server):
         *flags: str,
         keys: list[AccessKey] | None = None,
         env: dict[str, str] | None = None,
+        launcher: tuple[str, ...] = (),
+        doors: tuple[str, str] = ("127.0.0.1:0", "127.0.0.1:0"),
         **options: Any,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "node.toml"
         config.write_text("\n".join(part.toml() for part in [*buckets, *(keys or [])]) + "\n")
-        doors = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        command = [str(stylobate()), "serve", "--config", str(config), *doors, *flags]
+        addresses = ["--listen", doors[0], "--admin", doors[1]]
+        command = [*launcher, str(stylobate()), "serve", "--config", str(config), *addresses, *flags]
         env = environment(**(env or {}))
         super().__init__(command, folder / "node.log", env, cwd=folder, **options)
         self.keys = keys or []

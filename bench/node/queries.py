@@ -31,8 +31,8 @@ DIGITS = 6
 
 def run(programs, folder, options):
     scale = QUICK_SCALE if options.quick else options.scale
-    root = _tables(programs, scale)
-    texts = _texts()
+    root = generate_tables(programs, scale)
+    texts = query_texts()
     numbers = QUICK_QUERIES if options.quick else range(1, 23)
     cases = [(name, number) for name in ENGINES for number in numbers
              if is_wanted(options, f"{name} {number}")]
@@ -48,7 +48,7 @@ def run(programs, folder, options):
             "rounds": options.query_rounds, "queries": measured}
 
 
-def _tables(programs, scale):
+def generate_tables(programs, scale):
     """A folder with the bucket of all tables; kept for the next run below the target folder."""
     root = tools.target_folder() / "bench-queries" / f"scale-{scale:g}"
     bucket = root / servers.BUCKET
@@ -132,7 +132,7 @@ class Remote:
         return f"s3://{servers.BUCKET}/{table}.parquet"
 
 
-def _texts():
+def query_texts():
     """The text of each query by its number."""
     connection = _duckdb("tpch")
     return dict(connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall())

@@ -117,7 +117,8 @@ class Node(Server):
     # Configured memory and peak resident size in bytes of each node that was stopped.
     peaks = []
 
-    def __init__(self, programs, folder, bucket, origin, signed=False, memory=MEMORY, flight="off", more=()):
+    def __init__(self, programs, folder, bucket, origin, signed=False, memory=MEMORY, flight="off", more=(),
+                 environment=None):
         port, self.admin = free_port(), free_port()
         self.signed, self.memory = signed, memory
         command = [
@@ -127,19 +128,28 @@ class Node(Server):
         ]
         if signed:
             command += ["--access-key", f"{ACCESS_KEY}:{SECRET_KEY}"]
-        super().__init__("stylobate-signed" if signed else "stylobate", command, port, folder)
+        super().__init__("stylobate-signed" if signed else "stylobate", command, port, folder, environment)
 
-    def document(self):
-        """The statistics of the admin door."""
-        token = base64.b64encode(f"{ACCESS_KEY}:{SECRET_KEY}".encode()).decode()
-        headers = {"Authorization": f"Basic {token}"} if self.signed else {}
+    def document(self, path="/api/stats"):
+        """The statistics of the admin door, or what it has at another path."""
+        return self._ask("GET", path)
+
+    def post(self, path):
+        """A request without settings to the admin door."""
+        return self._ask("POST", path, "{}", {"Content-Type": "application/json"})
+
+    def _ask(self, method, path, body=None, headers=None):
+        headers = dict(headers or {})
+        if self.signed:
+            token = base64.b64encode(f"{ACCESS_KEY}:{SECRET_KEY}".encode()).decode()
+            headers["Authorization"] = f"Basic {token}"
         connection = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=10)
-        connection.request("GET", "/api/stats", headers=headers)
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
         body = answer.read()
         connection.close()
         if answer.status != 200:
-            fail(f"/api/stats answered {answer.status}")
+            fail(f"{path} answered {answer.status}")
         return json.loads(body)
 
     def stats(self):
@@ -181,9 +191,18 @@ class Node(Server):
         return int(found.group(1)) << 10 if found else None
 
     def stop(self):
+        self._note_peak()
+        super().stop()
+
+    def kill(self):
+        """Ends it at once. Told to stop, a node of a cluster serves its peers for a while."""
+        self._note_peak()
+        self.process.kill()
+        self.process.wait()
+
+    def _note_peak(self):
         if self.process.poll() is None and (peak := self.peak_resident_bytes()) is not None:
             self.peaks.append((size_bytes(self.memory), peak))
-        super().stop()
 
 
 def size_bytes(text):
@@ -266,7 +285,7 @@ NGINX_FILES = """
 """
 
 
-def _nginx(programs, folder, name, http):
+def start_nginx(programs, folder, name, http):
     home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
     if os.geteuid() == 0:
         user = "user root;"
@@ -283,14 +302,14 @@ def nginx_cache(programs, folder, origin_port, path, signed_path, capacity="1g",
     """nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it is given a signed URL. With
     `direct` it reads slices past the system's page cache, in threads."""
     reads = "directio 1; aio threads;" if direct else ""
-    return _nginx(programs, folder, "nginx-direct" if direct else "nginx", lambda home, port: NGINX_CACHE.format(
+    return start_nginx(programs, folder, "nginx-direct" if direct else "nginx", lambda home, port: NGINX_CACHE.format(
         folder=home, port=port, path=path, origin_port=origin_port, signed_path=signed_path, capacity=capacity,
         reads=reads))
 
 
 def nginx_files(programs, folder, root):
     """nginx as an origin of files: it knows ETags, ranges and If-Match, and costs next to nothing."""
-    return _nginx(programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root))
+    return start_nginx(programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root))
 
 
 class SinkOrigin(Server):

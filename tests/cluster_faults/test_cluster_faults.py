@@ -1,0 +1,275 @@
+"""Three nodes that are killed, cut off, drained, joined, restarted and slowed under load: no client notices.
+
+boto3, pyarrow and DuckDB read and write through a balancer, with the retries that they have by default. Each byte says
+which version it is of, and the origin's proxy knows which versions it had and when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from faulty_cluster import FAULTS, IDS, RULE_S, S3_PORT, FaultyCluster, nothing
+from history import History
+from load_client import CLIENTS, FIXED_BUCKET, MOVING_BUCKET, STRICT_BUCKET
+from network import Network, unavailable
+from numbered_content import content, version_of
+from proxy import Proxy
+from servers import REGION, Origin, Server, environment, s3_client
+
+MIB = 1 << 20
+ROUNDS = int(os.environ.get("STYLOBATE_FAULT_ROUNDS", "20"))
+ORIGIN_DELAY_S = 0.01
+# Seconds of load before each fault. After it, the load goes on for as long as answers may be stale.
+LEAD_S = 1.0
+PAUSE_S = 0.02
+KINDS = {"boto3": 2, "pyarrow": 1, "DuckDB": 1, "writer": 1}
+
+# The largest has two stripes.
+FIXED = {f"fixed/{n}": 4 * MIB + n for n in range(11)} | {"fixed/large": 72 * MIB + 11}
+MOVING = {f"moving/{n}": [300_000, 2 * MIB + 1, 3 * MIB][n % 3] for n in range(24)}
+TABLES = 3
+QUERY = "SELECT count(*), sum(n), bit_xor(hash(n, text)) FROM read_parquet('{}')"
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    if reason := unavailable():
+        pytest.skip(reason)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # By default, SIGTERM would leave nodes and namespaces where they are.
+    before = signal.signal(signal.SIGTERM, interrupt)
+    made = Network()
+    try:
+        yield made
+    finally:
+        made.remove()
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def origin_of_cluster(tmp_path: Path, network: Network) -> Iterator[tuple[Origin, Proxy]]:
+    """An S3 server, and a proxy before it that the namespaces reach."""
+    server = Origin(tmp_path / "origin", tmp_path / "origin.log")
+    try:
+        for name in (FIXED_BUCKET, MOVING_BUCKET):
+            server.bucket(name)
+        with Proxy(server.port, server.root, network.address) as proxy:
+            proxy.delay_s = ORIGIN_DELAY_S
+            yield server, proxy
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, network: Network, origin_of_cluster: tuple[Origin, Proxy]) -> Iterator[FaultyCluster]:
+    made = FaultyCluster(tmp_path, network, origin_of_cluster[1])
+    try:
+        for id in IDS:
+            made.start(id)
+        made.wait_until_whole()
+        yield made
+    finally:
+        made.kill()
+
+
+class Traffic:
+    """Requests and bytes of the origin."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.by_bucket: Counter[str] = Counter()
+        proxy.fault = self._count
+
+    def _count(self, method: str, path: str, _: dict[str, str]) -> None:
+        if method == "GET" and path.count("/") > 1:
+            self.by_bucket[path.split("/", 2)[1]] += 1
+
+    def totals(self) -> Counter[str]:
+        found = Counter({f"GETs of {bucket}": count for bucket, count in self.by_bucket.items()})
+        found["HEADs"] = self.proxy.count("HEAD")
+        found["PUTs"] = self.proxy.count("PUT")
+        found["bytes"] = self.proxy.bytes_out
+        return found
+
+
+class Load:
+    """The clients, as processes of their own, and what they note."""
+
+    def __init__(self, folder: Path, endpoint: str, cluster: FaultyCluster, tables: dict[str, Any]) -> None:
+        self.notes: dict[str, Path] = {}
+        self.read_to: Counter[str] = Counter()
+        self.processes: dict[str, Server] = {}
+        folder.mkdir()
+        assert KINDS.keys() == CLIENTS.keys()
+        for kind, count in KINDS.items():
+            for n in range(count):
+                name = f"{kind} {n + 1}" if count > 1 else kind
+                self.notes[name] = folder / f"{name.replace(' ', '-')}.notes"
+                self.notes[name].touch()
+                told = {
+                    "kind": kind, "endpoint": endpoint, "key": cluster.key.id, "secret": cluster.key.secret,
+                    "region": REGION, "notes": str(self.notes[name]), "seed": name, "pause_s": PAUSE_S,
+                    "fixed": FIXED, "moving": MOVING, "tables": tables,
+                }  # fmt: skip
+                self.processes[name] = Server(self._command(told), folder / "clients.log", self._env())
+
+    @staticmethod
+    def _command(told: dict[str, Any]) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("load_client.py")), json.dumps(told)]
+
+    @staticmethod
+    def _env() -> dict[str, str]:
+        return environment(
+            AWS_EC2_METADATA_DISABLED="true", AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull
+        )
+
+    def take(self) -> dict[str, list[dict[str, Any]]]:
+        """What each client noted since the last call."""
+        found = {}
+        for name, path in self.notes.items():
+            with path.open("rb") as file:
+                file.seek(self.read_to[name])
+                whole, newline, _ = file.read().rpartition(b"\n")
+            self.read_to[name] += len(whole + newline)
+            found[name] = [json.loads(line) for line in whole.splitlines()]
+        return found
+
+    def check_running(self) -> None:
+        for name, process in self.processes.items():
+            assert process.running(), f"{name} ended: {process.log()[-2000:]}"
+
+    def stop(self) -> None:
+        """Lets each client finish what it does."""
+        for process in self.processes.values():
+            process.process.terminate()
+        for name, process in self.processes.items():
+            assert process.end() == 0, f"{name}: {process.log()[-2000:]}"
+
+    def kill(self) -> None:
+        for process in self.processes.values():
+            if process.running():
+                process.kill()
+
+
+@contextlib.contextmanager
+def balancer(folder: Path, doors: list[str]) -> Iterator[str]:
+    """The endpoint of a balancer before all nodes."""
+    script = Path(__file__).with_name("balancer.py")
+    server = Server([sys.executable, str(script), *doors], folder / "balancer.log", environment())
+    try:
+        assert server.process.stdout
+        port = server.process.stdout.readline()
+        assert port, server.log()
+        yield f"http://127.0.0.1:{int(port)}"
+    finally:
+        server.kill()
+
+
+def put_objects(origin: Origin, folder: Path) -> dict[str, Any]:
+    """Puts all objects at the origin. Returns the query of each table and its rows."""
+    for bucket, objects in ((FIXED_BUCKET, FIXED), (MOVING_BUCKET, MOVING)):
+        for key, size in objects.items():
+            origin.s3.put_object(Bucket=bucket, Key=key, Body=content(key, 0, 0, size))
+
+    tables = {}
+    for n in range(TABLES):
+        rng = random.Random(n)
+        rows = 200_000
+        columns = {"n": range(n, n + rows), "text": [f"{rng.getrandbits(128):032x}" for _ in range(rows)]}
+        file = folder / f"table-{n}.parquet"
+        pq.write_table(pa.table(columns), file, row_group_size=rows // 4)
+        origin.s3.put_object(Bucket=FIXED_BUCKET, Key=f"tables/{file.name}", Body=file.read_bytes())
+        answer = duckdb.sql(QUERY.format(file)).fetchall()
+        tables[f"tables/{file.name}"] = (QUERY, json.loads(json.dumps(answer)))
+    return tables
+
+
+def test_no_client_notices_what_happens_to_nodes(
+    network: Network, origin_of_cluster: tuple[Origin, Proxy], cluster: FaultyCluster, tmp_path: Path
+) -> None:
+    origin, proxy = origin_of_cluster
+    tables = put_objects(origin, tmp_path)
+    history = History(origin.root / MOVING_BUCKET, MOVING, RULE_S)
+    proxy.on_put = history.on_put
+    traffic = Traffic(proxy)
+    warm(cluster, tables)
+
+    total: Counter[str] = Counter()
+    with balancer(tmp_path, cluster.doors) as endpoint, contextlib.ExitStack() as stack:
+        load = Load(tmp_path / "clients", endpoint, cluster, tables)
+        stack.callback(load.kill)
+        time.sleep(LEAD_S)
+        for number in range(ROUNDS):
+            fault = FAULTS[number % len(FAULTS)]
+            before = traffic.totals()
+            begun = time.monotonic()
+            # After a fault, answers may be stale for the time of the rule.
+            time.sleep(LEAD_S)
+            quiet_from = time.monotonic() if fault is nothing else math.inf
+            what = fault(cluster, random.Random(f"fault {number}"))
+            cluster.wait_until_whole()
+            time.sleep(RULE_S)
+
+            result = history.judge(load.take(), quiet_from)
+            spent = traffic.totals() - before
+            operations = " ".join(f"{name}: {count}" for name, count in sorted(result.done.items()))
+            print(
+                f"round {number + 1:>2}, {what}: {time.monotonic() - begun:.1f} s; {operations}; "
+                f"{len(result.errors)} errors, {len(result.wrong)} wrong, {len(result.too_old)} too old, "
+                f"{result.stale} stale within the rule, {result.again} bodies read again; origin: "
+                f"{spent[f'GETs of {FIXED_BUCKET}']} GETs of fixed and {spent[f'GETs of {MOVING_BUCKET}']} of moving "
+                f"objects, {spent['HEADs']} HEADs, {spent['bytes'] / MIB:.1f} MiB",
+                flush=True,
+            )
+            load.check_running()
+            result.check(load.processes)
+            if number == 0:
+                # All that does not change was read before, so one node or another has each page.
+                assert spent[f"GETs of {FIXED_BUCKET}"] == 0, spent
+            total.update(result.done)
+        load.stop()
+        history.judge(load.take()).check([])
+
+    check_at_rest(cluster, history)
+    for id in IDS:
+        cluster.stop(id)
+    cluster.check_logs()
+    print(f"{ROUNDS} rounds, {dict(total)}; origin {dict(traffic.totals())}")
+
+
+def warm(cluster: FaultyCluster, tables: dict[str, Any]) -> None:
+    """Reads all that does not change through one node."""
+    s3 = cluster.nodes[IDS[0]].s3
+    for key in (*FIXED, *tables):
+        data = s3.get_object(Bucket=FIXED_BUCKET, Key=key)["Body"].read()
+        assert key in tables or version_of(key, 0, data) == 0, key
+
+
+def check_at_rest(cluster: FaultyCluster, history: History) -> None:
+    """Each node shows what the origin has, once the rule's time has passed since the last write."""
+    time.sleep(RULE_S)
+    for id in IDS:
+        s3 = s3_client(f"http://{cluster.hosts[id].front}:{S3_PORT}", cluster.key.id, cluster.key.secret)
+        for bucket in (MOVING_BUCKET, STRICT_BUCKET):
+            for key in MOVING:
+                data = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+                assert version_of(key, 0, data) == history.states[key][-1].version, (id, bucket, key)
