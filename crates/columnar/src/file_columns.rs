@@ -20,7 +20,7 @@ use crate::{
     Cache, Error, Result,
     cache::{
         chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
-        columns_use::{ColumnsUse, RelaxedCounter},
+        stats::{ColumnsUse, RelaxedCounter},
     },
     chunk::{Chunk, ChunkRepresentation},
     csv::text_file::{self, TextKind},

@@ -99,7 +99,7 @@ pub(crate) struct OutputColumn {
     pub(crate) projected: ProjectedColumn,
     /// The type of its values: that of the field without the dictionary.
     pub(crate) values: DataType,
-    /// Reads it as a dictionary even if the file has none.
+    /// True if it is read as a dictionary even if the file has none.
     pub(crate) insist: bool,
 }
 

@@ -22,7 +22,7 @@ use stylobate_storage::{Budget, Holder, ObjectHash};
 
 use self::granted::{EntryGuard, GhostKeys, GrantedCache};
 use crate::{
-    cache::column_stats::ColumnStats,
+    cache::stats::ColumnStats,
     chunk::{Chunk, ChunkRepresentation, ChunkRequest},
     file::schema::ProjectedColumn,
     format::{FileMetadata, index::ColumnChunkIndex},

@@ -278,19 +278,25 @@ fn build(
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
 
     let first_row = file.first_row(unit.unit);
-    let (schema, outputs) = (&planned.schema, &planned.outputs);
-    let shape = BatchShape { schema, outputs, codes: planned.codes, views: Some(loaded.views()) };
+    let shape = BatchShape {
+        schema: &planned.schema,
+        outputs: &planned.outputs,
+        codes: planned.codes,
+        views: Some(loaded.views()),
+    };
     let is_long =
         planned.long_batches && keep.is_none() && are_shared_dictionaries(planned, file, unit.unit, loaded);
     let batch_rows = if is_long { rows.end } else { planned.batch_rows };
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
+
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
         let most = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
         let most = most.min(rows.end - start);
         let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
+
         // Few rows of a segment make one batch.
         let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
         let mut count = if fit { most } else { most.min(batch_rows) };
@@ -307,12 +313,14 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+
             let is_wide = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
             let fitting = if !planned.codes && (planned.has_narrow_keys() || is_wide()) {
                 batches::fitting_rows(&planned.outputs, &columns, count)
             } else {
                 count
             };
+
             if fitting < count {
                 count = fitting;
                 columns.iter_mut().for_each(|column| *column = column.slice(0, count));
@@ -322,6 +330,7 @@ fn build(
                 start += count;
                 continue;
             }
+
             let batch = batches::batch(&file.object, &shape, &columns, count, keep.as_ref())?;
             bytes += new_bytes(&batch, &columns);
             built.push(batch);

@@ -141,9 +141,9 @@ enum GlobTarget {
 /// A path that a source names if its wildcards are plain characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LiteralMatch {
-    /// It is the path of the source.
+    /// The path of the source itself.
     Same,
-    /// It lies below the path of the source.
+    /// A path below that of the source.
     Below,
 }
 

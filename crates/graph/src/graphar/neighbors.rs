@@ -25,9 +25,8 @@ use super::{
     chunk_files::ExpectedRowCount,
     columns::gathering,
     distinct::InsertionOrderSet,
-    edge_list::{EdgeColumn, EdgeList},
+    edge_list::{EdgeColumn, EdgeList, PartOffsets},
     edges::Edges,
-    offsets::PartOffsets,
 };
 use crate::{Direction, Error, Result};
 

@@ -65,7 +65,7 @@ impl OrcTypeStatistics {
         matches!(self, Self::Texts { .. })
     }
 
-    /// Returns the same for no values.
+    /// Returns statistics of the same kind, of no values.
     pub(super) fn emptied(&self) -> Self {
         match self {
             Self::Nothing => Self::Nothing,

@@ -152,7 +152,7 @@ impl Codebook {
         (*of == self.len()).then_some((least, greatest))
     }
 
-    /// Computes them.
+    /// Computes the codes that [`Self::extremes`] returns.
     pub(super) fn find_extremes(&mut self) {
         let mut codes: Vec<u32> = (0..self.len() as u32).filter(|code| !self.is_unbounded(*code)).collect();
         let mut first = |compare: &dyn Fn(&u32, &u32) -> Ordering| -> Vec<u32> {

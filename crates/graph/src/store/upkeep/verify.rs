@@ -153,10 +153,12 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
     let mut count: u64 = 0;
     let mut last: Option<String> = None;
     let mut last_number = i64::MIN;
+
     for chunk in 0..info.fences.chunks() {
         let Some(columns) = found.take(files.chunk(chunk as u64).await) else { continue };
         let Some(keys) = columns.first() else { continue };
         count += keys.len() as u64;
+
         let in_order = match &info.fences {
             KeyFences::Numbers(fences) => {
                 let keys = keys.as_primitive::<Int64Type>().values();
@@ -177,6 +179,7 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
         };
 
         found.check(in_order, || format!("{}: keys are not in order", files.file(chunk as u64)));
+
         let indexes = columns.get(1).and_then(|indexes| indexes.as_primitive_opt::<Int64Type>());
         let first = base.info().first as i64;
         let end = (base.info().first + base.info().count) as i64;
@@ -194,6 +197,7 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
     let name = state.schema.full_name();
     let fields = state.schema.fields();
     let mut left = 0;
+
     for part in &parts.parts {
         found.parts += 1;
         left += part.len().saturating_sub(part.out_deleted.len());

@@ -175,6 +175,7 @@ impl CommitBuilder {
     ) -> Result<()> {
         let mut emptied = BTreeSet::new();
         let bases = state.bases.len();
+
         for (at, part) in parts.parts.iter().enumerate() {
             let mut pairs = pairs.clone();
             for (source, destination) in part.pairs(Direction::Out, &sources).await? {

@@ -208,7 +208,7 @@ impl DictionaryStringEncoder {
             direct.begin_group();
             for codes in self.rows.get(group).unwrap_or_default().chunks(EXPANDED) {
                 codes.iter().for_each(|code| direct.push_noted(self.values.value(*code)));
-                direct.squeeze(compressor)?;
+                direct.compress(compressor)?;
             }
         }
 

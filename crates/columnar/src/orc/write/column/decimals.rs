@@ -111,9 +111,9 @@ impl OrcColumnWriter for DecimalColumnWriter {
         self.scales.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.digits.squeeze(compressor)?;
-        self.scales.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.digits.compress(compressor)?;
+        self.scales.compress(compressor)
     }
 
     fn memory(&self) -> usize {

@@ -119,9 +119,9 @@ impl DirectStringEncoder {
         notes.statistics.note_texts(bounds, (last - first) as u64);
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.data.squeeze(compressor)?;
-        self.lengths.squeeze(compressor)
+    pub(super) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.data.compress(compressor)?;
+        self.lengths.compress(compressor)
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -76,7 +76,7 @@ pub(super) trait OrcColumnWriter: Send {
     }
 
     /// Compresses full chunks.
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
 
     /// Returns the bytes in memory.
     fn memory(&self) -> usize;
@@ -193,8 +193,8 @@ impl StripeColumnEncoder {
         Ok(())
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.encoder.squeeze(compressor)
+    pub(super) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.encoder.compress(compressor)
     }
 
     pub(super) fn memory(&self) -> usize {

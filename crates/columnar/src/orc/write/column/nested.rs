@@ -50,8 +50,8 @@ impl OrcColumnWriter for StructColumnWriter {
         self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.children.iter_mut().try_for_each(|child| child.compress(compressor))
     }
 
     fn memory(&self) -> usize {
@@ -215,9 +215,9 @@ impl OrcColumnWriter for ListColumnWriter {
         self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.lengths.ints.squeeze(compressor)?;
-        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.lengths.ints.compress(compressor)?;
+        self.children.iter_mut().try_for_each(|child| child.compress(compressor))
     }
 
     fn memory(&self) -> usize {

@@ -55,7 +55,7 @@ impl OrcColumnWriter for BooleanColumnWriter {
         self.bits.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl OrcColumnWriter for ByteColumnWriter {
         self.runs.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -175,8 +175,8 @@ where
         self.ints.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.ints.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.ints.compress(compressor)
     }
 
     fn memory(&self) -> usize {
@@ -239,8 +239,8 @@ where
         self.groups.push(self.stream.position());
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.stream.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.stream.compress(compressor)
     }
 
     fn memory(&self) -> usize {

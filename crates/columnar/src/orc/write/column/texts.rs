@@ -233,14 +233,14 @@ impl OrcColumnWriter for StringColumnWriter {
         Ok(())
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         match &mut self.layout {
             OrcStringEncoder::Codes(codes) if self.gives_up => {
                 self.layout = OrcStringEncoder::Direct(Box::new(codes.to_direct(&self.options, compressor)?));
                 Ok(())
             }
             OrcStringEncoder::Codes(_) => Ok(()),
-            OrcStringEncoder::Direct(direct) => direct.squeeze(compressor),
+            OrcStringEncoder::Direct(direct) => direct.compress(compressor),
         }
     }
 

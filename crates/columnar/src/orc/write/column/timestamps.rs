@@ -108,9 +108,9 @@ impl OrcColumnWriter for TimestampColumnWriter {
         self.nanoseconds.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.seconds.squeeze(compressor)?;
-        self.nanoseconds.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.seconds.compress(compressor)?;
+        self.nanoseconds.compress(compressor)
     }
 
     fn memory(&self) -> usize {

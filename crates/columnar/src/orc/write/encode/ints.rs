@@ -132,8 +132,8 @@ impl RleV2Encoder {
         self.block.clear();
     }
 
-    pub(crate) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.stream.squeeze(compressor)
+    pub(crate) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.stream.compress(compressor)
     }
 
     pub(crate) fn memory(&self) -> usize {
