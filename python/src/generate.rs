@@ -150,10 +150,10 @@ async fn run(
     loop {
         if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
             let made = made.map_err(|error| InterruptibleError::Failed(error.into()))?;
-            progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
+            progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);
         }
-        progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
+        progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) struct DecodeGuard<'a> {
 
 impl DecodeGuard<'_> {
     /// Publishes the chunk to the cache and to all tasks that wait.
-    pub(crate) fn keep(self, chunk: Chunk) {
+    pub(crate) fn publish(self, chunk: Chunk) {
         let _arrival = self.cache.make_room(&self.key, &chunk);
         // Fails only if the entry was removed meanwhile: then no task waits for it.
         let _ = self.guard.insert(chunk);

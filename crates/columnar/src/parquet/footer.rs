@@ -36,7 +36,7 @@ fn has_dictionary_page(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// Returns the footer without bogus dictionary page offsets.
-pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
+pub(super) fn without_bogus_dictionaries(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let is_wrong =
         |chunk: &ColumnChunkMetaData| chunk.dictionary_page_offset().is_some() && !has_dictionary_page(chunk);
     if !metadata.row_groups().iter().any(|group| group.columns().iter().any(is_wrong)) {

@@ -178,7 +178,7 @@ pub(super) async fn load(
     let decoded = decoded?;
     for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
         if let Some(promise) = promise {
-            promise.keep(chunk.clone());
+            promise.publish(chunk.clone());
         }
         chunks.push((wanted, chunk));
     }

@@ -211,9 +211,9 @@ fn passing(
                 (FileColumn::RowNumber, _) => Ok(row_numbers(first_row + start, count)),
                 (FileColumn::Read(_), Some(wanted)) => {
                     let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
-                    as_filtered(&file.object, slice.ok_or_else(lost)?, field)
+                    as_filtered(&file.object, slice.ok_or_else(missing_chunk)?, field)
                 }
-                (FileColumn::Read(_), None) => Err(lost()),
+                (FileColumn::Read(_), None) => Err(missing_chunk()),
             },
         );
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
@@ -263,7 +263,8 @@ fn row_numbers(first: usize, count: usize) -> ArrayRef {
     Arc::new((first..first + count).map(|row| row as i64).collect::<Int64Array>())
 }
 
-fn lost() -> Error {
+/// Returns the error of a chunk that was not loaded.
+fn missing_chunk() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
 
@@ -309,7 +310,7 @@ fn build(
                 FileColumn::Read(_) => {
                     let chunk =
                         wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
-                    chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
+                    chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(missing_chunk)
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
@@ -419,7 +420,7 @@ fn streamed(
         FileColumn::RowNumber => Ok(row_numbers(first_row, count)),
         FileColumn::Read(projected) => {
             let at = columns.binary_search(projected).ok();
-            at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
+            at.and_then(|at| read.get(at)).cloned().ok_or_else(missing_chunk)
         }
     };
 

@@ -127,7 +127,7 @@ impl Graph {
         let found = tables.find(|table| table.info().vertex_type == vertex_type);
         let found = found.ok_or_else(|| Error::NoSuchVertexType {
             name: vertex_type.to_owned(),
-            available: joined(self.inner.info.vertices.iter().map(|info| info.vertex_type.clone())),
+            available: comma_separated(self.inner.info.vertices.iter().map(|info| info.vertex_type.clone())),
         })?;
         Ok(Vertices::new(found.clone()))
     }
@@ -145,7 +145,7 @@ impl Graph {
         });
         let found = found.ok_or_else(|| Error::NoSuchEdgeType {
             name: format!("{source}_{edge}_{destination}"),
-            available: joined(self.inner.info.edges.iter().map(|info| info.name())),
+            available: comma_separated(self.inner.info.edges.iter().map(|info| info.name())),
         })?;
         Edges::new(found.clone())
     }
@@ -221,7 +221,8 @@ fn folder_of(path: &Path) -> String {
     }
 }
 
-fn joined(names: impl Iterator<Item = String>) -> String {
+/// Lists names for an error.
+fn comma_separated(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 

@@ -106,7 +106,7 @@ impl OrcEncodedStream {
 
     /// Appends the row index position after `position` bytes of the stream: the start of its chunk and the bytes of it
     /// before, or just the latter if nothing is compressed.
-    pub(super) fn place(&self, position: u64, positions: &mut Vec<u64>) {
+    pub(super) fn append_position(&self, position: u64, positions: &mut Vec<u64>) {
         if !self.is_compressed {
             positions.push(position);
             return;
@@ -150,7 +150,7 @@ mod tests {
             .into_iter()
             .map(|position| {
                 let mut place = Vec::new();
-                written.place(position, &mut place);
+                written.append_position(position, &mut place);
                 place
             })
             .collect();

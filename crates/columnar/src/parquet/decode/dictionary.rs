@@ -182,7 +182,7 @@ impl FlatChunk<'_> {
             }
 
             if let Some(valid) = valid {
-                codes.spread(&present, &valid);
+                codes.append_scattered(&present, &valid);
                 present.clear();
             }
         }

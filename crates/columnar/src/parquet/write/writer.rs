@@ -181,7 +181,7 @@ impl ParquetWriter {
     }
 
     /// Frees what is only kept for the next row group, and returns whether there was something.
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn release_buffers(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
@@ -192,7 +192,7 @@ impl ParquetWriter {
         self.encode().await?;
         if self.memory_used() > to {
             self.end_row_group().await?;
-            self.rest();
+            self.release_buffers();
         }
         self.is_broken = false;
 

@@ -71,15 +71,15 @@ impl Snapshot {
     #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };
-        let Some(anew) = found.take(self.anew().await) else { return found };
-        for at in 0..anew.record().vertices.len() {
-            if let Some(parts) = found.take(anew.vertex_parts(at).await) {
+        let Some(reopened) = found.take(self.reopened().await) else { return found };
+        for at in 0..reopened.record().vertices.len() {
+            if let Some(parts) = found.take(reopened.vertex_parts(at).await) {
                 vertices(&mut found, &parts).await;
             }
         }
 
-        for at in 0..anew.record().edges.len() {
-            if let Some(parts) = found.take(anew.edge_parts(at).await) {
+        for at in 0..reopened.record().edges.len() {
+            if let Some(parts) = found.take(reopened.edge_parts(at).await) {
                 edges(&mut found, &parts).await;
             }
         }
@@ -87,7 +87,7 @@ impl Snapshot {
     }
 
     /// Reopens the version: segments that are open or cached say nothing about files.
-    async fn anew(&self) -> Result<Self> {
+    async fn reopened(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
         let store = core.place.store.anew(core.place.store.origin().clone(), pages.clone());
@@ -115,7 +115,7 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
                 keys(found, base).await;
             }
             VertexPart::Delta(delta) => {
-                found.take(super::rewrite_vertices::whole(delta, &fields).await);
+                found.take(super::rewrite_vertices::read_all_columns(delta, &fields).await);
             }
         }
     }

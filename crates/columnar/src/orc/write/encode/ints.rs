@@ -72,9 +72,9 @@ pub(crate) struct EncodedIntStream {
 
 impl EncodedIntStream {
     /// Appends the positions to the row index of each row group.
-    pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
+    pub(crate) fn append_positions(&self, entries: &mut [Vec<u64>]) {
         for (entry, mark) in entries.iter_mut().zip(&self.marks) {
-            self.written.place(mark.position, entry);
+            self.written.append_position(mark.position, entry);
             entry.push(mark.consumed);
         }
     }
