@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn a_chunk_that_comes_again_is_found_though_the_former_is_held_still() {
         for is_held in [false, true] {
-            let (recent, mut held) = (RecentChunk::default(), Vec::new());
+            let recent = RecentChunk::default();
+            let mut held = Vec::new();
             for (state, chunk) in (1..).zip(chunks().into_iter().chain(chunks())) {
                 recent.remember(&chunk, state);
                 recent.remember(&chunk, state);

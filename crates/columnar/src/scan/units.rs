@@ -84,7 +84,8 @@ async fn read(
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
-            let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
+            let planned = planned.clone();
+            let mut evaluator = filter.evaluator();
             workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
         };
         let passing = PassingRows::new(passing);
@@ -111,7 +112,9 @@ async fn read(
     }
     let loaded = Arc::new(loaded);
     let build = |range: Range<usize>| {
-        let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
+        let planned = planned.clone();
+        let loaded = loaded.clone();
+        let keep = keep.clone();
         workers.run(move || build(&planned, unit, &loaded, keep.as_ref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
@@ -202,7 +205,8 @@ fn passing(
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
         .collect();
 
-    let (rows, first_row) = (unit.rows as usize, file.first_row(unit.unit));
+    let rows = unit.rows as usize;
+    let first_row = file.first_row(unit.unit);
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
@@ -440,9 +444,12 @@ fn streamed(
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
     let mut arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    let (schema, outputs) = (&planned.schema, &planned.outputs);
+    let schema = &planned.schema;
+    let outputs = &planned.outputs;
     let shape = BatchShape { schema, outputs, codes: planned.codes, views: None };
-    let (mut made, mut left, mut keep) = (Vec::new(), count, keep);
+    let mut made = Vec::new();
+    let mut left = count;
+    let mut keep = keep;
     while left > 0 {
         let rows = if planned.codes { left } else { batches::fitting_rows(&planned.outputs, &arrays, left) };
         let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();
