@@ -85,6 +85,7 @@ fn request(
     let mut format = "parquet".to_owned();
     let mut parts = 1;
     let mut part = None;
+
     for (name, value) in given {
         let name: String = name.extract()?;
         match name.as_str() {
@@ -107,6 +108,7 @@ fn request(
     let Some(format) = format_named(&format) else {
         return refused(&format!("format: give \"parquet\", \"orc\", \"csv\" or \"arrow\", not {format:?}"));
     };
+
     if compression.is_some() && !format.is_columnar() {
         return refused("compression is for format=\"parquet\" and format=\"orc\"");
     }
@@ -148,10 +150,10 @@ async fn run(
     loop {
         if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
             let made = made.map_err(|error| InterruptibleError::Failed(error.into()))?;
-            progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
+            progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);
         }
-        progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
+        progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
     }
 }
 

@@ -251,7 +251,7 @@ impl PyLocalEdges {
     /// that side.
     fn vertex_count(&self, py: Python<'_>, direction: &str) -> PyResult<Option<u64>> {
         let (process, edges) = self.edges.get(py)?;
-        let side = match way(direction)? {
+        let side = match parse_direction(direction)? {
             Direction::Out => Side::Source,
             Direction::In => Side::Dest,
         };
@@ -288,7 +288,7 @@ impl PyLocalEdges {
     ) -> PyResult<PyRecordBatch> {
         let (process, edges) = self.edges.get(py)?;
         let vertices = numbers(vertices)?;
-        let direction = way(direction)?;
+        let direction = parse_direction(direction)?;
         let found = process.run(py, async move { edges.neighbors(vertices.values(), direction).await })?;
         Ok(found.into())
     }
@@ -301,7 +301,7 @@ impl PyLocalEdges {
     ) -> PyResult<PyArrowArray> {
         let (process, edges) = self.edges.get(py)?;
         let vertices = numbers(vertices)?;
-        let direction = way(direction)?;
+        let direction = parse_direction(direction)?;
         let found = process.run(py, async move { edges.degrees(vertices.values(), direction).await })?;
         let found: ArrayRef = Arc::new(found);
         Ok(found.into())
@@ -314,7 +314,7 @@ impl PyLocalEdges {
         direction: &str,
     ) -> PyResult<(PyArrowArray, PyArrowArray, Vec<PyArrowArray>)> {
         let (process, edges) = self.edges.get(py)?;
-        let direction = way(direction)?;
+        let direction = parse_direction(direction)?;
         let csr = process.run(py, async move { edges.csr(direction).await })?;
         let array = |values| -> ArrayRef { Arc::new(Int64Array::new(values, None)) };
         let properties = csr.properties.into_iter().map(PyArrowArray::from).collect();
@@ -340,7 +340,7 @@ impl PyLocalEdges {
 }
 
 /// Parses the direction.
-pub(crate) fn way(direction: &str) -> PyResult<Direction> {
+pub(crate) fn parse_direction(direction: &str) -> PyResult<Direction> {
     match direction {
         "out" => Ok(Direction::Out),
         "in" => Ok(Direction::In),

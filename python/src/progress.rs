@@ -26,7 +26,7 @@ impl ProgressCallback {
     }
 
     /// Calls the function. An exception in it ends the operation.
-    pub(crate) fn tell(&mut self, rows: u64, bytes: u64) -> Result<(), InterruptibleError> {
+    pub(crate) fn report(&mut self, rows: u64, bytes: u64) -> Result<(), InterruptibleError> {
         let Some(function) = &self.function else { return Ok(()) };
         self.told = Instant::now();
         let told = Python::try_attach(|py| function.call1(py, (rows, bytes)).map(drop));

@@ -117,13 +117,13 @@ impl FileWriteJob {
         while let Some(batch) = batches.next().await.transpose().map_err(InterruptibleError::Failed)? {
             output.write(&batch).await.map_err(failed)?;
             if self.progress.is_due() {
-                self.progress.tell(output.rows(), output.bytes())?;
+                self.progress.report(output.rows(), output.bytes())?;
             }
         }
 
         let finished = output.finish().await.map_err(failed)?;
         let written = finished.written;
-        self.progress.tell(written.rows, written.bytes)?;
+        self.progress.report(written.rows, written.bytes)?;
         let files = if self.request.dataset.is_some() {
             let folder = self.shown.trim_end_matches('/');
             finished.files.iter().map(|file| format!("{folder}/{file}")).collect()

@@ -1,6 +1,6 @@
 //! Text tables, and number formats for them.
 
-use console::measure_text_width;
+use console::{measure_text_width, truncate_str};
 
 /// The alignment of a cell in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,11 @@ pub(crate) fn bar(part: u64, whole: u64, longest: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (part as f64 / (whole as f64).max(1.0) * (longest * 8) as f64).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
+}
+
+/// Truncates a text to a display width, with an ellipsis at its end.
+pub(crate) fn truncate(text: &str, max_width: usize) -> String {
+    truncate_str(text, max_width, "…").into_owned()
 }
 
 /// Formats a count with its noun: `1 request`, `2 requests`.

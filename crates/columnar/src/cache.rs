@@ -2,8 +2,7 @@
 //! through.
 
 pub(super) mod chunk_cache;
-pub(super) mod column_stats;
-pub(super) mod columns_use;
+pub(super) mod stats;
 pub(super) mod workers;
 
 use std::{
@@ -21,7 +20,7 @@ use stylobate_storage::{
 
 use crate::{
     Result,
-    cache::{chunk_cache::ChunkCache, column_stats::ColumnStats, workers::DecodeWorkers},
+    cache::{chunk_cache::ChunkCache, stats::ColumnStats, workers::DecodeWorkers},
 };
 
 /// The state that scans share: pages, decoded chunks, metadata and open stores. Cheap to clone.

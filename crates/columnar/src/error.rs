@@ -51,7 +51,7 @@ pub enum Error {
     },
 
     /// The keys do not decrypt the file. Pass those that it was written with; if they are right, the file is corrupt.
-    #[error("{object}: {}cannot be decrypted with the keys given: {reason}", place(None, .column.as_deref(), None))]
+    #[error("{object}: {}cannot be decrypted with the keys given: {reason}", location_prefix(None, .column.as_deref(), None))]
     Decryption {
         /// The object.
         object: String,
@@ -62,7 +62,7 @@ pub enum Error {
     },
 
     /// Bytes of the file violate its format. Write the file again from its source.
-    #[error("{object}: {}corrupt: {reason}", place(*.row_group, .column.as_deref(), *.offset))]
+    #[error("{object}: {}corrupt: {reason}", location_prefix(*.row_group, .column.as_deref(), *.offset))]
     Corrupt {
         /// The object.
         object: String,
@@ -77,7 +77,7 @@ pub enum Error {
     },
 
     /// A line of a text file cannot be parsed. Correct the file or the options.
-    #[error("{object}: line {line}: {}{reason}", place(None, .column.as_deref(), None))]
+    #[error("{object}: line {line}: {}{reason}", location_prefix(None, .column.as_deref(), None))]
     Text {
         /// The object.
         object: String,
@@ -90,7 +90,7 @@ pub enum Error {
     },
 
     /// The file is valid, and uses a feature that this crate cannot read.
-    #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
+    #[error("{object}: {}{reason}", location_prefix(None, .column.as_deref(), None))]
     Unsupported {
         /// The object.
         object: String,
@@ -102,7 +102,7 @@ pub enum Error {
 
     /// A file cannot be written: its format lacks a type, or a value does not fit. Change the column or the options; no
     /// file was written.
-    #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
+    #[error("{object}: {}{reason}", location_prefix(None, .column.as_deref(), None))]
     Unwritable {
         /// The file.
         object: String,
@@ -113,7 +113,7 @@ pub enum Error {
     },
 
     /// An option has an invalid value. Correct it.
-    #[error("{}{reason}", place(None, .column.as_deref(), None))]
+    #[error("{}{reason}", location_prefix(None, .column.as_deref(), None))]
     Option {
         /// The column of the option.
         column: Option<String>,
@@ -186,7 +186,8 @@ impl Error {
     }
 }
 
-fn place(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) -> String {
+/// Formats the location of an error, to go before its reason.
+fn location_prefix(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) -> String {
     let mut place = String::new();
     if let Some(row_group) = row_group {
         place += &format!("row group {row_group}, ");

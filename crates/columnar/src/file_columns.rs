@@ -20,7 +20,7 @@ use crate::{
     Cache, Error, Result,
     cache::{
         chunk_cache::{ChunkKey, ChunkLookup, DecodeGuard},
-        columns_use::{ColumnsUse, RelaxedCounter},
+        stats::{ColumnsUse, RelaxedCounter},
     },
     chunk::{Chunk, ChunkRepresentation},
     csv::text_file::{self, TextKind},
@@ -133,7 +133,7 @@ impl FileColumns {
     /// Returns the counters of its columns and their bytes in the cache.
     pub fn usage(&self) -> ColumnsUse {
         let columns = self.columns.iter().flatten().map(|column| {
-            let chunk = column.recent.held();
+            let chunk = column.recent.chunk();
             let bytes = chunk.as_ref().map_or(0, |chunk| chunk.weight() as u64);
             let hits = column.hits.get();
             let decoded = column.decoded.get();
@@ -243,7 +243,7 @@ impl FileColumns {
             column.decoded.add();
             if let Some(promise) = missing.promise.filter(|_| has_memory) {
                 let chunk = Chunk::Whole(array.clone());
-                promise.keep(chunk.clone());
+                promise.publish(chunk.clone());
                 column.recent.remember(&chunk, 0);
             }
             made.push((missing.at, array));
@@ -349,7 +349,7 @@ impl FileColumnsRequest {
             {
                 self.cache.chunks().count_decoded();
                 decoded.add();
-                promise.keep(Chunk::Whole(array));
+                promise.publish(Chunk::Whole(array));
             }
         }
 

@@ -70,8 +70,7 @@ mod writer;
 mod written;
 
 pub use cache::Cache;
-pub use cache::column_stats::ColumnStats;
-pub use cache::columns_use::ColumnsUse;
+pub use cache::stats::{ColumnStats, ColumnsUse};
 pub use csv::text_file::TextKind;
 pub use csv::{CsvEncoder, CsvReader};
 pub use dataset::{
@@ -85,8 +84,7 @@ pub use inspect::{
 };
 pub use kernels::exact_cast::{Inexact, exact_cast};
 pub use kernels::interner::ValueInterner;
-pub use predicate::row_filter::RowFilter;
-pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
+pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, RowFilter, col};
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use sequential::{
     CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,

@@ -69,7 +69,7 @@ impl CachedRowGroups {
         for unit in (0..groups).chain(0..groups) {
             for column in &columns {
                 if let ChunkLookup::Missing(promise) = cache.find(&recent, object, unit, column).await {
-                    promise.keep(Chunk::Dense(Arc::new([array.clone()])));
+                    promise.publish(Chunk::Dense(Arc::new([array.clone()])));
                 }
             }
         }

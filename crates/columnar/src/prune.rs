@@ -147,10 +147,10 @@ impl<'a> Pruner<'a> {
             },
             PredicateNode::Columns(pair) => self.pair(pair),
             PredicateNode::And(nodes) => {
-                self.joined(nodes, PruneVerdict::All, PruneVerdict::and, |node| self.node(node))
+                self.combine(nodes, PruneVerdict::All, PruneVerdict::and, |node| self.node(node))
             }
             PredicateNode::Or(nodes) => {
-                self.joined(nodes, PruneVerdict::None, PruneVerdict::or, |node| self.node(node))
+                self.combine(nodes, PruneVerdict::None, PruneVerdict::or, |node| self.node(node))
             }
         }
     }
@@ -159,7 +159,8 @@ impl<'a> Pruner<'a> {
         vec![verdict; self.parts]
     }
 
-    fn joined<T>(
+    /// Combines the verdicts of all items, part by part.
+    fn combine<T>(
         &self,
         items: &[T],
         start: PruneVerdict,
@@ -192,10 +193,10 @@ impl<'a> Pruner<'a> {
                 verdicts
             }
             ColumnTest::And(tests) => {
-                self.joined(tests, PruneVerdict::All, PruneVerdict::and, |test| self.test(test, facts))
+                self.combine(tests, PruneVerdict::All, PruneVerdict::and, |test| self.test(test, facts))
             }
             ColumnTest::Or(tests) => {
-                self.joined(tests, PruneVerdict::None, PruneVerdict::or, |test| self.test(test, facts))
+                self.combine(tests, PruneVerdict::None, PruneVerdict::or, |test| self.test(test, facts))
             }
         }
     }

@@ -82,7 +82,7 @@ impl RecentChunk {
     }
 
     /// Returns the chunk if it is still in memory.
-    pub(crate) fn held(&self) -> Option<Chunk> {
+    pub(crate) fn chunk(&self) -> Option<Chunk> {
         self.later().or_else(|| self.first.get().and_then(WeakChunk::upgrade))
     }
 
@@ -176,12 +176,13 @@ mod tests {
     #[test]
     fn a_chunk_that_comes_again_is_found_though_the_former_is_held_still() {
         for is_held in [false, true] {
-            let (recent, mut held) = (RecentChunk::default(), Vec::new());
+            let recent = RecentChunk::default();
+            let mut held = Vec::new();
             for (state, chunk) in (1..).zip(chunks().into_iter().chain(chunks())) {
                 recent.remember(&chunk, state);
                 recent.remember(&chunk, state);
                 assert!(same(&recent.get(state).unwrap(), &chunk), "{state}");
-                assert!(same(&recent.held().unwrap(), &chunk), "{state}");
+                assert!(same(&recent.chunk().unwrap(), &chunk), "{state}");
                 held.extend(is_held.then_some(chunk));
             }
         }
@@ -191,7 +192,7 @@ mod tests {
     fn a_chunk_that_the_cache_may_not_have_is_held_and_not_found() {
         let (recent, [chunk, ..]) = (RecentChunk::default(), chunks());
         recent.remember(&chunk, 0);
-        assert!(recent.held().is_some() && recent.get(1).is_none());
+        assert!(recent.chunk().is_some() && recent.get(1).is_none());
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(crate) struct OutputColumn {
     pub(crate) projected: ProjectedColumn,
     /// The type of its values: that of the field without the dictionary.
     pub(crate) values: DataType,
-    /// Reads it as a dictionary even if the file has none.
+    /// True if it is read as a dictionary even if the file has none.
     pub(crate) insist: bool,
 }
 
@@ -226,7 +226,7 @@ impl TableSchema {
 
         let schema = Schema::new_with_metadata(fields, merged_metadata(&schemas));
         let mut table =
-            Self { conflicts, written, repeated, ..Self::given(schema, &TableOptions::default()) };
+            Self { conflicts, written, repeated, ..Self::planned(schema, &TableOptions::default()) };
         table.apply(options)?;
         Ok(table)
     }
@@ -269,7 +269,7 @@ impl TableSchema {
         }
 
         let schema = Schema::new_with_metadata(fields, self.schema.metadata().clone());
-        let given = Self::given(schema, options);
+        let given = Self::planned(schema, options);
         self.schema = given.schema;
         self.by_name = given.by_name;
         self.row_number = given.row_number;
@@ -277,7 +277,7 @@ impl TableSchema {
     }
 
     /// Creates a table whose columns were planned before, with the same options.
-    pub(crate) fn given(schema: Schema, options: &TableOptions) -> Self {
+    pub(crate) fn planned(schema: Schema, options: &TableOptions) -> Self {
         let mut by_name = HashMap::with_capacity(schema.fields().len());
         for (at, field) in schema.fields().iter().enumerate() {
             by_name.entry(field.name().clone()).or_insert(at);

@@ -181,7 +181,7 @@ impl TpchTable {
             };
         }
 
-        /// The same with comments.
+        /// Boxes the batches of a generator, with comments.
         macro_rules! commented {
             ($arrow:ident, $generator:ident) => {{
                 let generator =

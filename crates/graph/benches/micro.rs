@@ -34,9 +34,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EDGES: [i64; 2] = [10_000, 1_000_000];
 /// Edges that leave each person.
 const DEGREE: i64 = 10;
-/// Random persons that are asked for, again and again.
+/// Random persons, looked up in turns.
 const PERSONS: usize = 10_000;
-/// Persons that are asked for together.
+/// Persons looked up together.
 const TOGETHER: usize = 100;
 
 fn main() {

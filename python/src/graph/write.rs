@@ -96,13 +96,13 @@ struct GraphWriteReporter {
 
 impl GraphWriteReporter {
     /// Calls the progress function if it is due or `always` is set. An exception in it ends the write.
-    fn tell(&self, always: bool) -> Result<()> {
+    fn report(&self, always: bool) -> Result<()> {
         let mut progress = self.progress.lock();
         if !always && !progress.is_due() {
             return Ok(());
         }
         let WriteProgress { rows, bytes, .. } = *self.so_far.lock();
-        progress.tell(rows, bytes).map_err(|broken| self.end(broken))
+        progress.report(rows, bytes).map_err(|broken| self.end(broken))
     }
 
     fn end(&self, broken: InterruptibleError) -> Error {
@@ -117,7 +117,7 @@ impl GraphWriteReporter {
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let told = self.clone();
         arriving.batches.map(move |batch| {
-            told.tell(false)?;
+            told.report(false)?;
             batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))
         })
     }
@@ -141,7 +141,7 @@ async fn write(
         writer.edges(write, told.batches(arriving)).await?;
     }
 
-    told.tell(true)?;
+    told.report(true)?;
     writer.finish().await
 }
 

@@ -8,7 +8,7 @@ use stylobate_storage::{Durability, Overwrite, SinkKind, SinkOptions};
 
 use super::{
     orc, parquet,
-    write::{given, parsed, size},
+    write::{parse_options, parsed, size},
 };
 
 /// The options of a `stylobate.write_parquet` or `stylobate.write_orc` call.
@@ -46,7 +46,8 @@ impl<T: Default + Into<FileOptions>> GivenOptions<T> {
         options: &Bound<'_, PyDict>,
         with_option: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
     ) -> PyResult<FileWriteRequest> {
-        let given: Self = given(options, |given: Self, name, value| given.with(name, value, &with_option))?;
+        let given: Self =
+            parse_options(options, |given: Self, name, value| given.with(name, value, &with_option))?;
         let Self { options, sink, overwrite, dataset } = given;
         Ok(FileWriteRequest { options: options.into(), sink, overwrite, dataset })
     }

@@ -6,7 +6,7 @@ use stylobate_storage::ByteSize;
 use crate::{cache::byte_size, errors::ErrorClass};
 
 /// Applies names and values to the default, one after another.
-pub(super) fn given<T: Default>(
+pub(super) fn parse_options<T: Default>(
     options: &Bound<'_, PyDict>,
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
 ) -> PyResult<T> {
@@ -21,7 +21,7 @@ pub(crate) fn given_by_column<T: Default>(
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T> + Copy,
 ) -> PyResult<Vec<(Option<String>, T)>> {
     let columns = columns.cast::<PyDict>()?.iter();
-    columns.map(|(column, options)| Ok((column.extract()?, given(options.cast()?, with)?))).collect()
+    columns.map(|(column, options)| Ok((column.extract()?, parse_options(options.cast()?, with)?))).collect()
 }
 
 /// Extracts key-value pairs for the footer of a file.

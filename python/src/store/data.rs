@@ -63,19 +63,19 @@ impl LoadReporter {
         if !progress.is_due() {
             return Ok(());
         }
-        progress.tell(*all, 0).map_err(|broken| self.end(broken))
+        progress.report(*all, 0).map_err(|broken| self.end(broken))
     }
 
     /// Reports the end of a stream, where the progress function may still end the load.
     fn pause(&self) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
-        progress.tell(*all, 0).map_err(|broken| self.end(broken))
+        progress.report(*all, 0).map_err(|broken| self.end(broken))
     }
 
     /// Reports the end of the load, and the bytes written.
     pub(super) fn done(&self, bytes: u64) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
-        progress.tell(*all, bytes).map_err(|broken| self.end(broken))
+        progress.report(*all, bytes).map_err(|broken| self.end(broken))
     }
 
     fn end(&self, broken: InterruptibleError) -> Error {

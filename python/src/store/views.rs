@@ -12,7 +12,7 @@ use stylobate_graph::{
 use super::ids::keys;
 use crate::{
     errors::UnraisedError,
-    graph::{GraphHandle, numbers, way},
+    graph::{GraphHandle, numbers, parse_direction},
     interop::exported::{PyArrowArray, PyRecordBatch, PySchema},
     process::ProcessRuntime,
 };
@@ -91,8 +91,8 @@ impl PyLocalEdgeView {
     /// Returns the edges of one vertex.
     fn around(&self, py: Python<'_>, vertex: i64, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let way = way(direction)?;
-        let rows = answered(py, &process, || view.of_cached(way, vertex), view.of(way, vertex));
+        let direction = parse_direction(direction)?;
+        let rows = answered(py, &process, || view.of_cached(direction, vertex), view.of(direction, vertex));
         let batch = rows.map(|rows| view.batch(rows))?;
         batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
     }
@@ -110,17 +110,19 @@ impl PyLocalEdgeView {
     fn expand(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
         let ids = numbers(ids)?;
-        let way = way(direction)?;
+        let direction = parse_direction(direction)?;
         let ids = ids.values().as_ref();
-        answered(py, &process, || view.expand_cached(way, ids), view.expand(way, ids)).map(Into::into)
+        answered(py, &process, || view.expand_cached(direction, ids), view.expand(direction, ids))
+            .map(Into::into)
     }
 
     fn degrees(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyArrowArray> {
         let (process, view) = self.view.get(py)?;
         let ids = numbers(ids)?;
-        let way = way(direction)?;
+        let direction = parse_direction(direction)?;
         let ids = ids.values().as_ref();
-        let found = answered(py, &process, || view.degrees_cached(way, ids), view.degrees(way, ids))?;
+        let found =
+            answered(py, &process, || view.degrees_cached(direction, ids), view.degrees(direction, ids))?;
         let found: ArrayRef = Arc::new(found);
         Ok(found.into())
     }

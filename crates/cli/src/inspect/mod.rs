@@ -79,12 +79,14 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     let source = Source::Url { url: args.path.clone(), options: args.option.clone() };
     let mut files = Box::pin(inspect_all(&source, &cache).await?.peekable());
     let mut overview = InspectionOverview::default();
+
     // A single file is shown in full.
     let mut first: Option<Inspection> = None;
     let mut failed = 0;
     let mut out = out();
     let mut printed = 0;
     let mut found: usize = 0;
+
     while let Some((name, inspected)) = files.next().await {
         found += 1;
         match inspected {

@@ -63,11 +63,14 @@ impl InspectionPicture<'_> {
         for (number, entry) in file.metadata.iter().enumerate() {
             let name = if number == 0 { "metadata" } else { "" };
             let value = entry.value.as_deref().unwrap_or_default();
-            let mut shown = cut(&printable(value), MAX_VALUE_CHARS);
+            let mut shown = table::truncate(&printable(value), MAX_VALUE_CHARS);
             if shown.ends_with('…') {
                 shown += &format!(" ({})", table::bytes(value.len() as u64));
             }
-            lines.push(line(name, format!("{} = {shown}", cut(&printable(&entry.key), MAX_VALUE_CHARS))));
+            lines.push(line(
+                name,
+                format!("{} = {shown}", table::truncate(&printable(&entry.key), MAX_VALUE_CHARS)),
+            ));
         }
 
         format!(
@@ -106,8 +109,8 @@ impl InspectionPicture<'_> {
             let share = column.compressed_size as f64 / (all as f64).max(1.0);
             let mut row = vec![
                 printable(&column.name),
-                short(&column.codecs),
-                short(&column.encodings),
+                join_encodings(&column.codecs),
+                join_encodings(&column.encodings),
                 self.in_dictionary(column),
                 table::bytes(column.compressed_size),
             ];
@@ -219,7 +222,7 @@ impl InspectionPicture<'_> {
                 rows.push(vec![
                     number.to_string(),
                     printable(&chunk.name),
-                    short(&chunk.encodings),
+                    join_encodings(&chunk.encodings),
                     chunk_dictionary(chunk),
                     table::bytes(chunk.compressed_size),
                     chunk.uncompressed_size.map_or_else(|| UNKNOWN.to_owned(), table::bytes),
@@ -281,7 +284,7 @@ fn indented(text: &str) -> String {
 }
 
 /// Joins the encodings without those of levels, which are always run-length encoded.
-fn short(words: &[String]) -> String {
+fn join_encodings(words: &[String]) -> String {
     let levels = |word: &&String| matches!(word.as_str(), "RLE" | "BIT_PACKED");
     let telling: Vec<_> = words.iter().filter(|word| !levels(word)).map(String::as_str).collect();
     let shown = if telling.is_empty() { words.iter().map(String::as_str).collect() } else { telling };
@@ -296,7 +299,10 @@ fn ratio(raw: Option<u64>, size: u64) -> String {
 }
 
 fn bound(value: Option<&BoundValue>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| cut(&printable(&value.to_string()), MAX_BOUND_CHARS))
+    value.map_or_else(
+        || UNKNOWN.to_owned(),
+        |value| table::truncate(&printable(&value.to_string()), MAX_BOUND_CHARS),
+    )
 }
 
 fn yes(some: u64, all: u64) -> String {
@@ -305,10 +311,6 @@ fn yes(some: u64, all: u64) -> String {
         some if some == all => "yes".to_owned(),
         some => format!("{some} of {all}"),
     }
-}
-
-fn cut(text: &str, longest: usize) -> String {
-    console::truncate_str(text, longest, "…").into_owned()
 }
 
 #[cfg(test)]
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn encodings_of_levels_go_without_saying_unless_there_is_nothing_else() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(short(&words(&["PLAIN", "RLE", "RLE_DICTIONARY"])), "plain, rle_dictionary");
-        assert_eq!(short(&words(&["RLE"])), "rle");
+        assert_eq!(join_encodings(&words(&["PLAIN", "RLE", "RLE_DICTIONARY"])), "plain, rle_dictionary");
+        assert_eq!(join_encodings(&words(&["RLE"])), "rle");
     }
 }

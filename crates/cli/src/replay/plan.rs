@@ -66,25 +66,25 @@ pub(super) struct TracePlan {
 /// # Errors
 ///
 /// If the parameters are invalid; the message names the option.
-pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
-    if !(wish.skew.is_finite() && wish.skew >= 0.0) {
-        bail!("--skew {}: a number from 0 is needed", wish.skew);
+pub(super) fn plan(spec: TraceSpec) -> Result<TracePlan> {
+    if !(spec.skew.is_finite() && spec.skew >= 0.0) {
+        bail!("--skew {}: a number from 0 is needed", spec.skew);
     }
 
-    let needed = if matches!(wish.kind, TraceKind::Small | TraceKind::Large) { 1 } else { 2 };
-    if wish.files.is_some_and(|files| files < needed) {
+    let needed = if matches!(spec.kind, TraceKind::Small | TraceKind::Large) { 1 } else { 2 };
+    if spec.files.is_some_and(|files| files < needed) {
         bail!("--files: this kind of trace needs at least {needed}");
     }
-    if wish.requests == Some(0) {
+    if spec.requests == Some(0) {
         bail!("--requests: at least 1 is needed");
     }
 
-    let random = &mut ReplayRng::of_part(wish.seed, 0);
-    let (small, large) = files(&wish);
-    let requests = match wish.kind {
-        TraceKind::Small | TraceKind::Large => one_by_one(&wish, small + large, random),
-        TraceKind::Parallel => parallel(&wish, small, large, random),
-        TraceKind::Serial => serial(&wish, small, large),
+    let random = &mut ReplayRng::of_part(spec.seed, 0);
+    let (small, large) = files(&spec);
+    let requests = match spec.kind {
+        TraceKind::Small | TraceKind::Large => one_by_one(&spec, small + large, random),
+        TraceKind::Parallel => parallel(&spec, small, large, random),
+        TraceKind::Serial => serial(&spec, small, large),
     };
 
     let mut sizes = vec![TraceFileSize::Small; small];
@@ -94,9 +94,9 @@ pub(super) fn plan(wish: TraceSpec) -> Result<TracePlan> {
 }
 
 /// Returns the numbers of small and large files.
-fn files(wish: &TraceSpec) -> (usize, usize) {
+fn files(spec: &TraceSpec) -> (usize, usize) {
     let both = SMALL_FILES + LARGE_FILES;
-    match (wish.kind, wish.files) {
+    match (spec.kind, spec.files) {
         (TraceKind::Small, files) => (files.unwrap_or(SMALL_FILES), 0),
         (TraceKind::Large, files) => (0, files.unwrap_or(LARGE_FILES)),
         (TraceKind::Parallel, files) => {
@@ -116,20 +116,20 @@ fn at(ms: u64, object: usize) -> TraceRequest {
 }
 
 /// Plans requests with random gaps.
-fn one_by_one(wish: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
-    let zipf = ZipfRanks::new(files, wish.skew);
+fn one_by_one(spec: &TraceSpec, files: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
+    let zipf = ZipfRanks::new(files, spec.skew);
     let mut clock_ms = 0;
     let mut request = || {
         let request = at(clock_ms, zipf.draw(random));
         clock_ms += 1 + random.below(MAX_GAP_MS);
         request
     };
-    (0..wish.requests.unwrap_or(REQUESTS)).map(|_| request()).collect()
+    (0..spec.requests.unwrap_or(REQUESTS)).map(|_| request()).collect()
 }
 
 /// Plans requests at random times within a span proportional to their number, so that the rate is constant.
-fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
-    let requests = wish.requests.unwrap_or(PARALLEL_REQUESTS);
+fn parallel(spec: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng) -> Vec<TraceRequest> {
+    let requests = spec.requests.unwrap_or(PARALLEL_REQUESTS);
     let for_large = (requests * PARALLEL_LARGE).div_ceil(PARALLEL_REQUESTS);
     let mut sizes = vec![TraceFileSize::Large; for_large];
     sizes.resize(requests, TraceFileSize::Small);
@@ -140,8 +140,8 @@ fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng
     arrivals_ms.push(0);
     arrivals_ms.sort_unstable();
 
-    let small_files = ZipfRanks::new(small, wish.skew);
-    let large_files = ZipfRanks::new(large, wish.skew);
+    let small_files = ZipfRanks::new(small, spec.skew);
+    let large_files = ZipfRanks::new(large, spec.skew);
     let object = |size, random: &mut ReplayRng| match size {
         TraceFileSize::Small => small_files.draw(random),
         TraceFileSize::Large => small + large_files.draw(random),
@@ -151,7 +151,7 @@ fn parallel(wish: &TraceSpec, small: usize, large: usize, random: &mut ReplayRng
 }
 
 /// Plans passes over all files: the first is cold, the second warm.
-fn serial(wish: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
+fn serial(spec: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
     let files = small + large;
     let gap_ms = |file: usize| if file < small { 1_000 } else { 10_000 };
     let mut clock_ms = 0;
@@ -161,14 +161,14 @@ fn serial(wish: &TraceSpec, small: usize, large: usize) -> Vec<TraceRequest> {
         request
     };
 
-    (0..wish.requests.unwrap_or(2 * files)).map(|index| request(index % files)).collect()
+    (0..spec.requests.unwrap_or(2 * files)).map(|index| request(index % files)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wish(kind: TraceKind) -> TraceSpec {
+    fn spec(kind: TraceKind) -> TraceSpec {
         TraceSpec { kind, files: None, requests: None, skew: 1.5, seed: 7 }
     }
 
@@ -185,7 +185,7 @@ mod tests {
         for (kind, files, size) in
             [(TraceKind::Small, 9, TraceFileSize::Small), (TraceKind::Large, 10, TraceFileSize::Large)]
         {
-            let plan = plan(wish(kind)).unwrap();
+            let plan = plan(spec(kind)).unwrap();
             assert_eq!(plan.files, vec![size; files]);
             assert_eq!(plan.requests.len(), 20);
             assert!(gaps_ms(&plan).iter().all(|gap| (1..=500).contains(gap)));
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_kind_parallel_has_147_small_and_13_large_requests_within_5_5_s() {
-        let plan = plan(wish(TraceKind::Parallel)).unwrap();
+        let plan = plan(spec(TraceKind::Parallel)).unwrap();
         assert_eq!(plan.files.iter().filter(|size| **size == TraceFileSize::Small).count(), 9);
         assert_eq!(plan.files.len(), 19);
         assert_eq!(requests_for(&plan, TraceFileSize::Small), 147);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_kind_serial_reads_8_files_twice_with_gaps_by_size() {
-        let plan = plan(wish(TraceKind::Serial)).unwrap();
+        let plan = plan(spec(TraceKind::Serial)).unwrap();
         assert_eq!(plan.requests.len(), 16);
         for file in 0..8 {
             assert_eq!(plan.requests.iter().filter(|request| request.object == file).count(), 2);
@@ -218,8 +218,8 @@ mod tests {
     fn numbers_of_files_and_requests_can_be_chosen() {
         for kind in [TraceKind::Small, TraceKind::Large, TraceKind::Parallel, TraceKind::Serial] {
             for (files, requests) in [(2, 1), (3, 1000), (50, 7)] {
-                let wish = TraceSpec { files: Some(files), requests: Some(requests), ..wish(kind) };
-                let plan = plan(wish).unwrap();
+                let spec = TraceSpec { files: Some(files), requests: Some(requests), ..spec(kind) };
+                let plan = plan(spec).unwrap();
                 assert_eq!((plan.files.len(), plan.requests.len()), (files, requests), "{kind:?}");
                 assert!(plan.requests.iter().all(|request| request.object < files));
                 assert_eq!(plan.requests[0].arrival, Duration::ZERO);
@@ -230,17 +230,17 @@ mod tests {
     #[test]
     fn equal_seeds_make_equal_plans() {
         for kind in [TraceKind::Small, TraceKind::Large, TraceKind::Parallel] {
-            assert_eq!(plan(wish(kind)).unwrap(), plan(wish(kind)).unwrap());
-            assert_ne!(plan(wish(kind)).unwrap(), plan(TraceSpec { seed: 8, ..wish(kind) }).unwrap());
+            assert_eq!(plan(spec(kind)).unwrap(), plan(spec(kind)).unwrap());
+            assert_ne!(plan(spec(kind)).unwrap(), plan(TraceSpec { seed: 8, ..spec(kind) }).unwrap());
         }
     }
 
     #[test]
     fn numbers_that_make_no_trace_are_refused() {
-        let error = |wish| plan(wish).unwrap_err().to_string();
-        assert!(error(TraceSpec { files: Some(0), ..wish(TraceKind::Small) }).contains("--files"));
-        assert!(error(TraceSpec { files: Some(1), ..wish(TraceKind::Serial) }).contains("at least 2"));
-        assert!(error(TraceSpec { requests: Some(0), ..wish(TraceKind::Small) }).contains("--requests"));
-        assert!(error(TraceSpec { skew: f64::NAN, ..wish(TraceKind::Small) }).contains("--skew"));
+        let error = |spec| plan(spec).unwrap_err().to_string();
+        assert!(error(TraceSpec { files: Some(0), ..spec(TraceKind::Small) }).contains("--files"));
+        assert!(error(TraceSpec { files: Some(1), ..spec(TraceKind::Serial) }).contains("at least 2"));
+        assert!(error(TraceSpec { requests: Some(0), ..spec(TraceKind::Small) }).contains("--requests"));
+        assert!(error(TraceSpec { skew: f64::NAN, ..spec(TraceKind::Small) }).contains("--skew"));
     }
 }

@@ -9,11 +9,13 @@ use std::{
 use anyhow::{Context, Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
+use stylobate_columnar::RowEncoder;
 use stylobate_storage::run_blocking;
 use tokio::sync::mpsc;
 
 use super::{
-    ProgressDisplay, RowDestination, RowFormat, TableLimits, output_encoder::OutputEncoder,
+    ProgressDisplay, RowDestination, RowFormat,
+    grid::{TableEncoder, TableLimits},
     progress::ByteCount,
 };
 use crate::out::of_output;
@@ -145,5 +147,37 @@ impl Write for CountedFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush().map_err(of_output)
+    }
+}
+
+/// Encodes batches of one schema.
+enum OutputEncoder<W: Write> {
+    Table(TableEncoder<W>),
+    File(RowEncoder<W>),
+}
+
+impl<W: Write> OutputEncoder<W> {
+    /// Creates an encoder of the format over `out`. `bound` is for tables.
+    fn new(format: RowFormat, schema: &SchemaRef, bound: &TableLimits, out: W) -> Result<Self> {
+        Ok(match format {
+            RowFormat::Table => Self::Table(TableEncoder::new(out, schema, bound.clone())),
+            RowFormat::File(format) => Self::File(RowEncoder::new(&format.into(), schema, out)?),
+        })
+    }
+
+    /// Writes the rows of a batch. Tables may buffer some.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Self::Table(table) => table.write(batch),
+            Self::File(encoder) => Ok(encoder.write(batch)?),
+        }
+    }
+
+    /// Writes the end of the output after the last row.
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Self::Table(table) => table.finish(),
+            Self::File(encoder) => Ok(encoder.finish()?),
+        }
     }
 }

@@ -6,7 +6,6 @@ mod drain;
 mod format;
 mod grid;
 mod output;
-mod output_encoder;
 mod plan;
 mod progress;
 mod request;

@@ -103,7 +103,7 @@ fn ours(bencher: Bencher) {
     });
 }
 
-/// A scan, of which every type is given.
+/// A scan with the types of all columns given.
 #[divan::bench]
 fn ours_scan(bencher: Bencher) {
     let sample = CsvSample::new();

@@ -27,7 +27,7 @@ const ROWS_OF_A_PAGE: usize = 500;
 /// Content of the headers of data pages.
 #[derive(Clone, Copy, Debug)]
 enum PageHeaderContent {
-    /// What the parquet crate writes by default.
+    /// The default of the parquet crate's writer.
     WithoutStatistics,
     /// Four strings more, which are skipped.
     WithStatistics,

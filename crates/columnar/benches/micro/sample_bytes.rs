@@ -49,7 +49,7 @@ fn plain_page(strings: &[String]) -> Vec<u8> {
     page
 }
 
-/// Returns `length` bytes of words, few of which are frequent.
+/// Returns `length` bytes of words, a few of them frequent.
 pub(crate) fn prose(length: usize) -> String {
     let mut random = StdRng::seed_from_u64(11);
     let mut words = Vec::with_capacity(WORDS);

@@ -22,7 +22,7 @@ use stylobate_storage::{Budget, Holder, ObjectHash};
 
 use self::granted::{EntryGuard, GhostKeys, GrantedCache};
 use crate::{
-    cache::column_stats::ColumnStats,
+    cache::stats::ColumnStats,
     chunk::{Chunk, ChunkRepresentation, ChunkRequest},
     file::schema::ProjectedColumn,
     format::{FileMetadata, index::ColumnChunkIndex},
@@ -158,7 +158,7 @@ pub(crate) struct DecodeGuard<'a> {
 
 impl DecodeGuard<'_> {
     /// Publishes the chunk to the cache and to all tasks that wait.
-    pub(crate) fn keep(self, chunk: Chunk) {
+    pub(crate) fn publish(self, chunk: Chunk) {
         let _arrival = self.cache.make_room(&self.key, &chunk);
         // Fails only if the entry was removed meanwhile: then no task waits for it.
         let _ = self.guard.insert(chunk);

@@ -242,7 +242,8 @@ mod tests {
         let workers = DecodeWorkers::new(3);
         let running = Arc::new(AtomicUsize::new(0));
         let works = (0..200).map(|number| {
-            let (workers, running) = (workers.clone(), running.clone());
+            let workers = workers.clone();
+            let running = running.clone();
             async move {
                 let work = move || {
                     let at_once = running.fetch_add(1, Ordering::SeqCst) + 1;

@@ -200,7 +200,7 @@ fn csv(
     for (column, at) in there.into_iter().enumerate() {
         let data_type = fields.get(at).map_or(&DataType::Null, |field| field.data_type());
         if let Some(to) = columns.get_mut(at) {
-            *to = Some(joined(&batches, column, data_type)?);
+            *to = Some(concat_column(&batches, column, data_type)?);
         }
     }
 
@@ -226,11 +226,12 @@ fn json(
 
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let columns = fields.iter().enumerate();
-    let columns = columns.map(|(at, field)| joined(&batches, at, field.data_type()).map(Some));
+    let columns = columns.map(|(at, field)| concat_column(&batches, at, field.data_type()).map(Some));
     Ok((rows, columns.collect::<Result<_, _>>()?))
 }
 
-fn joined(batches: &[RecordBatch], column: usize, data_type: &DataType) -> Result<ArrayRef, String> {
+/// Concatenates one column of the batches; without batches, returns an empty array of the type.
+fn concat_column(batches: &[RecordBatch], column: usize, data_type: &DataType) -> Result<ArrayRef, String> {
     let pieces: Vec<&dyn Array> =
         batches.iter().filter_map(|batch| batch.columns().get(column)).map(AsRef::as_ref).collect();
     if pieces.is_empty() {

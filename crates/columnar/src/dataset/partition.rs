@@ -78,7 +78,8 @@ impl HivePartitioner {
             Some(RowConverter::new(sorts).map_err(Error::arrow("columns of folders"))?)
         };
 
-        let (schema, folders) = (Arc::new(projected), HashMap::new());
+        let schema = Arc::new(projected);
+        let folders = HashMap::new();
         Ok(Self { keys, key_types, rest, schema, converter, folders })
     }
 

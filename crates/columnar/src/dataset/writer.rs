@@ -305,7 +305,7 @@ impl DatasetWriter {
             if used <= self.memory() {
                 return Ok(());
             }
-            if self.open.values_mut().fold(false, |any, open| open.writer.rest() | any) {
+            if self.open.values_mut().fold(false, |any, open| open.writer.release_buffers() | any) {
                 continue;
             }
 

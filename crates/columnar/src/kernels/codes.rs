@@ -152,7 +152,7 @@ impl<T: DictionaryCode> Codes<T> {
     }
 
     /// Appends those of `present` where `valid` is set, and 0 elsewhere.
-    pub(crate) fn spread(&mut self, present: &Self, valid: &BooleanBuffer) {
+    pub(crate) fn append_scattered(&mut self, present: &Self, valid: &BooleanBuffer) {
         let before = self.codes.len();
         self.limit = self.limit.max(present.limit);
         self.codes.reserve(valid.len());

@@ -31,7 +31,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
         return Ok(array.clone());
     }
 
-    let leaf = |array: &ArrayRef, to: &DataType| match lost(array, to) {
+    let leaf = |array: &ArrayRef, to: &DataType| match loss_reason(array, to) {
         Some(lost) => Err(ArrowError::CastError(lost)),
         None if may_round(array.data_type(), to) => rounding_cast(array, to),
         None => cast_with_options(array, to, &EXACT),
@@ -146,7 +146,7 @@ fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, 
 
 /// Returns the reason if a value would be lost: a timestamp between those of a coarser unit, or an integer without an
 /// equal floating-point number.
-fn lost(array: &ArrayRef, to: &DataType) -> Option<String> {
+fn loss_reason(array: &ArrayRef, to: &DataType) -> Option<String> {
     use DataType::{Float64, Int64, Timestamp, UInt64};
     match (array.data_type(), to) {
         (Timestamp(unit, _), Timestamp(to, _)) if nanoseconds(*unit) < nanoseconds(*to) => {

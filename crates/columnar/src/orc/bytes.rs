@@ -98,7 +98,7 @@ impl StripeStreams {
         Self { footer: bytes.footer.clone(), streams: streams.collect() }
     }
 
-    /// Creates the same from streams that begin in their middle.
+    /// Takes readers that begin in the middle of their streams.
     pub(super) fn within(
         footer: Arc<StripeFooter>,
         streams: HashMap<(u32, StreamKind), (u64, OrcStreamReader)>,

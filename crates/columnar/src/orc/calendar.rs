@@ -41,8 +41,8 @@ impl Calendar {
         if self.keeps_day(day) {
             return day;
         }
-        // Years begin in March, so that the leap day is the last.
 
+        // Years begin in March, so that the leap day is the last.
         let since_march = day - JULIAN_MARCH;
         let year = (4 * since_march + 3).div_euclid(JULIAN_CYCLE);
         let of_year = since_march - (JULIAN_CYCLE * year).div_euclid(4);
@@ -51,7 +51,7 @@ impl Calendar {
         GREGORIAN_MARCH + year * 365 + leap_days + of_year
     }
 
-    /// Returns the same for seconds.
+    /// Converts seconds since 1970, as [`Self::day`] converts days.
     pub(super) fn second(self, second: i64) -> i64 {
         let day = second.div_euclid(DAY);
         second.saturating_add((self.day(day) - day) * DAY)
@@ -62,7 +62,7 @@ impl Calendar {
         self == Self::Gregorian || day >= GREGORIAN
     }
 
-    /// Returns the same for milliseconds since 1970.
+    /// Returns whether a bound at this millisecond of the file is also one at the same millisecond here.
     pub(super) fn keeps_millisecond(self, millisecond: i64) -> bool {
         self.keeps_day(millisecond.div_euclid(DAY * 1_000))
     }

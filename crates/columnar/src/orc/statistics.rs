@@ -25,7 +25,7 @@ use crate::{
 /// Milliseconds by which an instant may lie outside of its bounds: fractions are truncated towards zero, and those of
 /// the second before 1970 are written as if they came after.
 const INSTANT_SLACK: i64 = 2_000;
-/// The same for a timestamp without zone, since clocks were off by up to a day.
+/// Milliseconds by which a timestamp without zone may lie outside of its bounds: clocks were off by up to a day.
 const CLOCK_SLACK: i64 = 26 * 3_600_000;
 
 /// Statistics of some stripes, or of the row groups of one, for columns at the top and within structs.

@@ -137,7 +137,7 @@ impl OrcStreamReader {
     }
 
     /// Returns the position reached; the end of a chunk is the beginning of the next.
-    pub(super) fn place(&self) -> OrcStreamCursor {
+    pub(super) fn cursor(&self) -> OrcStreamCursor {
         let left = self.ready().len();
         let is_end = left == 0 && self.rest.is_empty();
         match self.codec {

@@ -33,7 +33,7 @@ pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>)
         }
 
         let bits = ends.trailing_zeros() + 1;
-        let number = joined(word & u64::MAX >> (u64::BITS - bits));
+        let number = join_low_bits(word & u64::MAX >> (u64::BITS - bits));
         out.push(i128::from(unzigzag(number)));
         any |= number;
         left -= 1;
@@ -44,7 +44,7 @@ pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>)
 }
 
 /// Joins the lower 7 bits of each byte.
-fn joined(word: u64) -> u64 {
+fn join_low_bits(word: u64) -> u64 {
     let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
     let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
     word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4

@@ -36,7 +36,7 @@ fn has_dictionary_page(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// Returns the footer without bogus dictionary page offsets.
-pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
+pub(super) fn without_bogus_dictionaries(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     let is_wrong =
         |chunk: &ColumnChunkMetaData| chunk.dictionary_page_offset().is_some() && !has_dictionary_page(chunk);
     if !metadata.row_groups().iter().any(|group| group.columns().iter().any(is_wrong)) {
@@ -162,7 +162,8 @@ pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: 
     read.saturating_add(decoded)
 }
 
-/// Estimates the same if only `passing` rows of a chunk without codes are kept, each segment as soon as it is decoded.
+/// Estimates the bytes that reading and decoding a chunk without codes will hold, if only `passing` rows are kept, each
+/// segment as soon as it is decoded.
 pub(super) fn passing_bytes(chunk: &ColumnChunkMetaData, rows: u64, passing: u64) -> u64 {
     let read = chunk.compressed_size().max(0) as u64;
     let dense = dense_bytes(chunk, rows);

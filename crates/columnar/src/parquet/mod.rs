@@ -181,7 +181,7 @@ impl ParquetFile {
     }
 
     fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
-        let metadata = Arc::new(footer::mended(&object, metadata)?);
+        let metadata = Arc::new(footer::without_bogus_dictionaries(&object, metadata)?);
         footer::check(&object, &metadata, size)?;
         let columns = ArrowColumns::of(&metadata).map_err(|reason| Error::corrupt(&object, reason))?;
         let decoded = intervals::without_intervals(&metadata.file_metadata().schema_descr_ptr())

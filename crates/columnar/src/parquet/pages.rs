@@ -358,11 +358,13 @@ impl PageDecompressor<'_> {
         {
             return if stored.len() == length { Ok(stored) } else { Err(wrong()) };
         }
+
         let room = length.saturating_add(snappy::SLACK);
         if self.page.len() < room && !matches!(self.codec, PageCodec::Other(_)) {
             // A fresh allocation: growing would copy stale bytes.
             *self.page = vec![0; room];
         }
+
         let into = &mut *self.page;
         let made = match &mut self.codec {
             PageCodec::None => 0,

@@ -22,7 +22,6 @@ mod input;
 mod leaf;
 mod like;
 mod operand;
-pub(super) mod row_filter;
 mod sql;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,7 +31,6 @@ mod words;
 
 use std::fmt;
 
-pub use self::operand::{ArithmeticOp, Function, Operand};
 pub(crate) use self::{
     bind::{BoundColumn, BoundPredicate, PredicateNode, RootColumn},
     check::ValuePredicate,
@@ -40,6 +38,10 @@ pub(crate) use self::{
     columns::ColumnComparison,
     evaluate::Evaluator,
     leaf::{ColumnCondition, ColumnTest},
+};
+pub use self::{
+    evaluate::RowFilter,
+    operand::{ArithmeticOp, Function, Operand},
 };
 use crate::Result;
 

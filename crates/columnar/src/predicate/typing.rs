@@ -93,7 +93,7 @@ impl<'a> ComparisonTarget<'a> {
             TypeClass::Text | TypeClass::Bytes => {
                 ComparisonOutcome::holds(ValuePredicate::Bytes { op, value: self.bytes(literal)?.into() })
             }
-            _ => self.range(op, self.place(literal)?),
+            _ => self.range(op, self.literal_position(literal)?),
         };
 
         Ok(outcome.negated_if(negate))
@@ -197,7 +197,7 @@ impl<'a> ComparisonTarget<'a> {
     }
 
     /// Returns the position of the literal, in the column's own units.
-    fn place(&self, literal: &Literal) -> Result<LiteralPosition> {
+    fn literal_position(&self, literal: &Literal) -> Result<LiteralPosition> {
         let wrong = || self.mismatch(literal);
         Ok(match (self.class, literal) {
             (TypeClass::Boolean, Literal::Boolean(value)) => exactly(i128::from(*value)),

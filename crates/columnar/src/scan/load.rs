@@ -37,7 +37,8 @@ pub(super) struct LoadedChunks {
 impl LoadedChunks {
     fn new(mut chunks: Vec<(ChunkRequest, Chunk)>, working: Option<DecodeReservation>) -> Self {
         chunks.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
-        let (longest, views) = (OnceLock::new(), ViewTables::default());
+        let longest = OnceLock::new();
+        let views = ViewTables::default();
         Self { chunks, are_filtered: false, longest, views, _working: working }
     }
 
@@ -71,8 +72,10 @@ impl LoadedChunks {
 /// Returns whether all columns are in the cache or being decoded into it.
 pub(super) fn are_cached(planned: &ScanPlan, file: usize, unit: usize, wanted: &[ChunkRequest]) -> bool {
     let Some(file) = planned.files.get(file) else { return false };
-    let (cache, recent) = (planned.cache.chunks(), file.metadata.recent());
-    let (state, object) = (cache.state(), file.object.version());
+    let cache = planned.cache.chunks();
+    let recent = file.metadata.recent();
+    let state = cache.state();
+    let object = file.object.version();
     object.is_some_and(|object| {
         wanted.iter().all(|wanted| {
             let recent = recent.of(unit, wanted);
@@ -109,6 +112,7 @@ pub(super) async fn load(
     // All scans take their promises in this order, so that no two wait for each other.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
+
     let cache = planned.cache.chunks();
     let recent = of.metadata.recent();
     if of.object.version().is_some()
@@ -117,6 +121,7 @@ pub(super) async fn load(
         turn.pass_on();
         return Ok(LoadOutcome::Done(LoadedChunks::new(wanted.into_iter().zip(chunks).collect(), None)));
     }
+
     let mut chunks = Vec::with_capacity(wanted.len());
     let mut missing: Vec<(ChunkRequest, Option<DecodeGuard<'_>>)> = Vec::new();
     match of.object.version() {
@@ -130,10 +135,12 @@ pub(super) async fn load(
             }
         }
     }
+
     if missing.is_empty() {
         turn.pass_on();
         return Ok(LoadOutcome::Done(LoadedChunks::new(chunks, None)));
     }
+
     let mut columns: Vec<ProjectedColumn> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
     if !fits_segments(&of.metadata, unit, &columns) {
@@ -170,15 +177,17 @@ pub(super) async fn load(
             *chunk = passing.of_chunk(chunk).map_err(Error::arrow("rows that pass the filter"))?;
         }
     }
+
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
     let decoded = decode(planned, workers, of, unit, columns, passing, read.clone()).await;
     // A file that was replaced may also look corrupt: report the replacement.
     FileMetadata::check(&read).await?;
     let decoded = decoded?;
+
     for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
         if let Some(promise) = promise {
-            promise.keep(chunk.clone());
+            promise.publish(chunk.clone());
         }
         chunks.push((wanted, chunk));
     }
@@ -243,7 +252,8 @@ async fn decode(
     bytes: RowGroupBytes,
 ) -> Result<Vec<Chunk>> {
     let threads = planned.threads.min(columns.len());
-    let (metadata, next) = (file.metadata.clone(), AtomicUsize::new(0));
+    let metadata = file.metadata.clone();
+    let next = AtomicUsize::new(0);
     let passing = passing.cloned();
     let decodes = Arc::new(ParallelDecode { metadata, unit, columns, passing, bytes, next });
     let _end = CancelDecodeOnDrop(decodes.clone());

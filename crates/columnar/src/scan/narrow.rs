@@ -57,7 +57,7 @@ pub(super) async fn narrow(
         let statistics = of_file(&planned.table, &file.located, &file.metadata, parts);
         let verdicts = prune(filter, &statistics);
         let ruled_out = verdicts.iter().filter(|verdict| **verdict == PruneVerdict::None).count();
-        (joined(ranges.into_iter().zip(verdicts)), ruled_out)
+        (join_ranges(ranges.into_iter().zip(verdicts)), ruled_out)
     };
 
     let count_strides = || {
@@ -105,7 +105,7 @@ pub(super) async fn narrow(
 }
 
 /// Joins adjacent ranges that are not pruned.
-fn joined(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<Range<u64>> {
+fn join_ranges(ranges: impl Iterator<Item = (Range<u64>, PruneVerdict)>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for (range, _) in ranges.filter(|(_, verdict)| *verdict != PruneVerdict::None) {
         match joined.last_mut() {
@@ -164,6 +164,6 @@ mod tests {
     fn neighbours_that_may_pass_are_read_as_one() {
         let verdicts = [PruneVerdict::Some, PruneVerdict::All, PruneVerdict::None, PruneVerdict::Some];
         let ranges = [0..10, 10..20, 20..30, 30..35];
-        assert_eq!(joined(ranges.into_iter().zip(verdicts)), [0..20, 30..35]);
+        assert_eq!(join_ranges(ranges.into_iter().zip(verdicts)), [0..20, 30..35]);
     }
 }

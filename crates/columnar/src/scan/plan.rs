@@ -195,7 +195,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
 
     let table = match &request.part {
         None => TableSchema::of(&located, &request.table)?,
-        Some(part) => TableSchema::given(part.table.clone(), &request.table),
+        Some(part) => TableSchema::planned(part.table.clone(), &request.table),
     };
 
     let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };

@@ -168,7 +168,8 @@ impl ScanStreamState {
             let Some(unit) = self.waiting.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
             let (turn, before) = self.turns.next(self.under_way.len());
-            let (planned, workers) = (self.scan.inner.clone(), self.workers.clone());
+            let planned = self.scan.inner.clone();
+            let workers = self.workers.clone();
             let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
             self.under_way.push_back(InFlightRowGroup { before, batches, task });
         }

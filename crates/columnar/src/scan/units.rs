@@ -84,7 +84,8 @@ async fn read(
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
-            let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
+            let planned = planned.clone();
+            let mut evaluator = filter.evaluator();
             workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
         };
         let passing = PassingRows::new(passing);
@@ -111,7 +112,9 @@ async fn read(
     }
     let loaded = Arc::new(loaded);
     let build = |range: Range<usize>| {
-        let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
+        let planned = planned.clone();
+        let loaded = loaded.clone();
+        let keep = keep.clone();
         workers.run(move || build(&planned, unit, &loaded, keep.as_ref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
@@ -202,7 +205,8 @@ fn passing(
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
         .collect();
 
-    let (rows, first_row) = (unit.rows as usize, file.first_row(unit.unit));
+    let rows = unit.rows as usize;
+    let first_row = file.first_row(unit.unit);
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
@@ -211,9 +215,9 @@ fn passing(
                 (FileColumn::RowNumber, _) => Ok(row_numbers(first_row + start, count)),
                 (FileColumn::Read(_), Some(wanted)) => {
                     let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
-                    as_filtered(&file.object, slice.ok_or_else(lost)?, field)
+                    as_filtered(&file.object, slice.ok_or_else(missing_chunk)?, field)
                 }
-                (FileColumn::Read(_), None) => Err(lost()),
+                (FileColumn::Read(_), None) => Err(missing_chunk()),
             },
         );
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
@@ -263,7 +267,8 @@ fn row_numbers(first: usize, count: usize) -> ArrayRef {
     Arc::new((first..first + count).map(|row| row as i64).collect::<Int64Array>())
 }
 
-fn lost() -> Error {
+/// Returns the error of a chunk that was not loaded.
+fn missing_chunk() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
 
@@ -278,19 +283,25 @@ fn build(
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
 
     let first_row = file.first_row(unit.unit);
-    let (schema, outputs) = (&planned.schema, &planned.outputs);
-    let shape = BatchShape { schema, outputs, codes: planned.codes, views: Some(loaded.views()) };
+    let shape = BatchShape {
+        schema: &planned.schema,
+        outputs: &planned.outputs,
+        codes: planned.codes,
+        views: Some(loaded.views()),
+    };
     let is_long =
         planned.long_batches && keep.is_none() && are_shared_dictionaries(planned, file, unit.unit, loaded);
     let batch_rows = if is_long { rows.end } else { planned.batch_rows };
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
+
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
         let most = if is_long { rows.end - start } else { SEGMENT_ROWS - in_segment };
         let most = most.min(rows.end - start);
         let keep = keep.and_then(|keep| keep.segment(start / SEGMENT_ROWS));
+
         // Few rows of a segment make one batch.
         let fit = keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= batch_rows);
         let mut count = if fit { most } else { most.min(batch_rows) };
@@ -303,16 +314,18 @@ fn build(
                 FileColumn::Read(_) => {
                     let chunk =
                         wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
-                    chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
+                    chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(missing_chunk)
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+
             let is_wide = || loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
             let fitting = if !planned.codes && (planned.has_narrow_keys() || is_wide()) {
                 batches::fitting_rows(&planned.outputs, &columns, count)
             } else {
                 count
             };
+
             if fitting < count {
                 count = fitting;
                 columns.iter_mut().for_each(|column| *column = column.slice(0, count));
@@ -322,6 +335,7 @@ fn build(
                 start += count;
                 continue;
             }
+
             let batch = batches::batch(&file.object, &shape, &columns, count, keep.as_ref())?;
             bytes += new_bytes(&batch, &columns);
             built.push(batch);
@@ -410,7 +424,7 @@ fn streamed(
         FileColumn::RowNumber => Ok(row_numbers(first_row, count)),
         FileColumn::Read(projected) => {
             let at = columns.binary_search(projected).ok();
-            at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
+            at.and_then(|at| read.get(at)).cloned().ok_or_else(missing_chunk)
         }
     };
 
@@ -430,9 +444,12 @@ fn streamed(
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
     let mut arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    let (schema, outputs) = (&planned.schema, &planned.outputs);
+    let schema = &planned.schema;
+    let outputs = &planned.outputs;
     let shape = BatchShape { schema, outputs, codes: planned.codes, views: None };
-    let (mut made, mut left, mut keep) = (Vec::new(), count, keep);
+    let mut made = Vec::new();
+    let mut left = count;
+    let mut keep = keep;
     while left > 0 {
         let rows = if planned.codes { left } else { batches::fitting_rows(&planned.outputs, &arrays, left) };
         let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();

@@ -75,7 +75,7 @@ impl ArrowFiles {
         let fields = reading.columns.iter().filter_map(|at| self.schema().fields().get(*at).cloned());
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
 
-        for (object, places) in self.files.iter().zip(self.merged.places()) {
+        for (object, places) in self.files.iter().zip(self.merged.positions()) {
             let read = || read_file(object, places, &schema, reading, &mut *emit);
             if guard_object(object, read)?.is_break() {
                 return Ok(());

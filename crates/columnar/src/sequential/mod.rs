@@ -11,7 +11,6 @@ mod guard;
 mod infer;
 mod ipc;
 mod json;
-mod opened;
 mod reading;
 mod sample;
 mod scan;

@@ -4,12 +4,17 @@ use std::{fmt, ops::ControlFlow, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::stream::BoxStream;
-use stylobate_storage::{run_blocking, stream_from_thread};
+use stylobate_storage::{OpenObject, run_blocking, stream_from_thread};
 use tokio::runtime::Handle;
 
 use super::{
-    SequentialFormat, format_files::open_format_files, opened::SequentialFiles,
-    reading::SequentialReadOptions, selection::SequentialProjection,
+    SequentialFormat,
+    csv::CsvFiles,
+    format_files::open_format_files,
+    ipc::ArrowFiles,
+    json::JsonFiles,
+    reading::{BatchCallback, SequentialReadOptions},
+    selection::SequentialProjection,
 };
 use crate::{Cache, Error, Predicate, Result, Source};
 
@@ -166,5 +171,60 @@ impl SequentialScan {
 impl fmt::Debug for SequentialScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SequentialScan").field("schema", self.schema()).finish_non_exhaustive()
+    }
+}
+
+/// Files whose columns are known.
+enum SequentialFiles {
+    Csv(CsvFiles),
+    Json(JsonFiles),
+    Arrow(ArrowFiles),
+}
+
+impl SequentialFiles {
+    /// Finds the columns. Blocks, so it must not be used within an async task.
+    fn open(
+        files: Vec<OpenObject>,
+        format: SequentialFormat,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        Ok(match format {
+            SequentialFormat::Csv(options) => {
+                Self::Csv(CsvFiles::open(files, options, columns, filter, runtime)?)
+            }
+            SequentialFormat::Json(options) => {
+                Self::Json(JsonFiles::open(files, options, columns, filter, runtime)?)
+            }
+            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, columns, filter, runtime)?),
+        })
+    }
+
+    /// Returns the columns that may be read.
+    fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Csv(files) => files.schema(),
+            Self::Json(files) => files.schema(),
+            Self::Arrow(files) => files.schema(),
+        }
+    }
+
+    /// Returns the number of rows, if known.
+    fn rows(&self) -> Option<u64> {
+        match self {
+            Self::Csv(files) => files.rows(),
+            Self::Json(files) => files.rows(),
+            Self::Arrow(_) => None,
+        }
+    }
+
+    /// Reads all rows until `emit` breaks. Blocks, as [`Self::open`] does.
+    fn read(&self, reading: &SequentialReadOptions<'_>, emit: BatchCallback<'_>) -> Result<()> {
+        match self {
+            Self::Csv(files) => files.read(reading, emit),
+            Self::Json(files) => files.read(reading, emit),
+            Self::Arrow(files) => files.read(reading, emit),
+        }
     }
 }

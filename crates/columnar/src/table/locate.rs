@@ -39,7 +39,7 @@ impl Source {
     ///
     /// [`Error::Pattern`] if the path or pattern is malformed, and errors of opening the store.
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
-        let place = place(self, cache, true)?;
+        let place = parse_source(self, cache, true)?;
         let path = Path::parse(place.whole.trim_end_matches('/'));
         let path =
             path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
@@ -141,9 +141,9 @@ enum GlobTarget {
 /// A path that a source names if its wildcards are plain characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LiteralMatch {
-    /// It is the path of the source.
+    /// The path of the source itself.
     Same,
-    /// It lies below the path of the source.
+    /// A path below that of the source.
     Below,
 }
 
@@ -177,7 +177,7 @@ async fn locate_all(
     glob: bool,
     only: Option<&str>,
 ) -> Result<Vec<LocatedFile>> {
-    let mut place = place(source, cache, glob)?;
+    let mut place = parse_source(source, cache, glob)?;
 
     if let Some(path) = only {
         let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
@@ -336,7 +336,8 @@ fn partition(folder: &str) -> Option<(String, Option<String>)> {
     Some((decode(name), (value != NULL).then(|| decode(value))))
 }
 
-fn place(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
+/// Resolves the store of a source, and splits its path from the pattern.
+fn parse_source(source: &Source, cache: &Cache, glob: bool) -> Result<ParsedSource> {
     match source {
         Source::Store { store, pattern } => {
             below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'), glob)

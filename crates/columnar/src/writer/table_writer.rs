@@ -195,9 +195,9 @@ impl TableWriter {
     }
 
     /// Releases buffers kept for the next row group. Returns `true` if there were any.
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn release_buffers(&mut self) -> bool {
         match &mut self.writer {
-            WriterByFormat::Parquet(writer) => writer.rest(),
+            WriterByFormat::Parquet(writer) => writer.release_buffers(),
             WriterByFormat::Orc(_) | WriterByFormat::Rows(_) => false,
         }
     }

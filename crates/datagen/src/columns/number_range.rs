@@ -75,17 +75,18 @@ impl NumberRange {
     /// Encodes the same numbers as a dictionary.
     pub(crate) fn encode(&self, array: &ArrayRef) -> Result<ArrayRef, String> {
         match array.data_type() {
-            DataType::Int32 => self.places(array.as_primitive::<Int32Type>(), i64::from),
-            DataType::Int64 => self.places(array.as_primitive::<Int64Type>(), |number| number),
-            DataType::Date32 => self.places(array.as_primitive::<Date32Type>(), i64::from),
+            DataType::Int32 => self.encode_values(array.as_primitive::<Int32Type>(), i64::from),
+            DataType::Int64 => self.encode_values(array.as_primitive::<Int64Type>(), |number| number),
+            DataType::Date32 => self.encode_values(array.as_primitive::<Date32Type>(), i64::from),
             DataType::Decimal128(..) => {
-                self.places(array.as_primitive::<Decimal128Type>(), |number| number as i64)
+                self.encode_values(array.as_primitive::<Decimal128Type>(), |number| number as i64)
             }
             other => Err(format!("{other} where numbers were promised")),
         }
     }
 
-    fn places<T: ArrowPrimitiveType>(
+    /// Encodes numbers of any type as keys of the narrowest type.
+    fn encode_values<T: ArrowPrimitiveType>(
         &self,
         array: &PrimitiveArray<T>,
         number: impl Fn(T::Native) -> i64,

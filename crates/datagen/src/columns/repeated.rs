@@ -31,7 +31,7 @@ impl DictionaryKeyWidth {
     }
 
     /// Returns the maximum number of values.
-    pub(crate) fn most(self) -> usize {
+    pub(crate) fn max_values(self) -> usize {
         match self {
             Self::One => 0x100,
             Self::Two => 0x1_0000,

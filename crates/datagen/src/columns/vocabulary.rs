@@ -44,8 +44,8 @@ impl Vocabulary {
     /// Returns the code of a string, which is added if it is new.
     fn code(&self, text: &str) -> Result<u32, String> {
         let code = self.values.lock().texts.intern(text.as_bytes());
-        let code = code.filter(|code| (*code as usize) < self.keys.most());
-        code.ok_or_else(|| format!("more than {} distinct strings", self.keys.most()))
+        let code = code.filter(|code| (*code as usize) < self.keys.max_values());
+        code.ok_or_else(|| format!("more than {} distinct strings", self.keys.max_values()))
     }
 
     /// Returns all values so far. The array is the same until a value is added.

@@ -55,9 +55,11 @@ async fn verdicts(
     let mut verdicts = Vec::new();
     let mut has_manifest = false;
     let cache = Cache::open(CacheOptions::new(MEMORY)).await?;
+
     for name in names {
         let Some(manifest) = Manifest::read(output, &name).await? else { continue };
         has_manifest = true;
+
         for planned in manifest.run.files()? {
             let entry = manifest.files.iter().find(|entry| entry.path == planned.path);
             let verdict = match entry {
@@ -79,6 +81,7 @@ async fn verdicts(
                     differences: vec!["not made yet".to_owned()],
                 },
             };
+
             observe(&verdict);
             verdicts.push(verdict);
         }

@@ -94,7 +94,7 @@ impl Iterator for LineItemBatches {
             Arc::new(Int32Array::from(numbers)),
         ];
 
-        Some(gathered(&comments).and_then(|comments| self.batch(keys, money, days, comments)))
+        Some(copy_texts(&comments).and_then(|comments| self.batch(keys, money, days, comments)))
     }
 }
 
@@ -119,7 +119,7 @@ impl LineItemBatches {
 }
 
 /// Copies texts scattered over a large memory. Each block is touched first, so that its cache misses overlap.
-fn gathered(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
+fn copy_texts(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
     let mut bytes = Vec::with_capacity(texts.len() * COMMENT);
     for block in texts.chunks(TOUCHED) {
         let ends = |text: &&[u8]| text.first().zip(text.last()).map_or(0, |(a, b)| a ^ b);

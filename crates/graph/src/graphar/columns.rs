@@ -23,14 +23,15 @@ pub(crate) const OFFSET: &str = "_graphArOffset";
 /// Returns the field that a property is read as. Timestamps are read in microseconds: they are declared in
 /// milliseconds, but official files store microseconds.
 pub(super) fn readable(property: &Property) -> FieldRef {
-    Arc::new(Field::new(&property.name, fine(property.arrow()), true))
+    Arc::new(Field::new(&property.name, with_microseconds(property.arrow()), true))
 }
 
-fn fine(data_type: DataType) -> DataType {
+/// Returns the type with timestamps in microseconds, in lists too.
+pub(crate) fn with_microseconds(data_type: DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
         DataType::List(item) => {
-            let finer = fine(item.data_type().clone());
+            let finer = with_microseconds(item.data_type().clone());
             DataType::List(Arc::new(item.as_ref().clone().with_data_type(finer)))
         }
         other => other,

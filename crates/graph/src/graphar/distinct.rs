@@ -16,7 +16,7 @@ impl<T> Default for InsertionOrderSet<T> {
 
 impl<T: Copy + Eq + Hash> InsertionOrderSet<T> {
     /// Returns the position of a value, appending it if it is new.
-    pub(super) fn place(&mut self, value: T) -> usize {
+    pub(super) fn insert(&mut self, value: T) -> usize {
         // Consecutive lookups often repeat a value.
         if self.values.last() == Some(&value) {
             return self.values.len() - 1;

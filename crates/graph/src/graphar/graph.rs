@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt, future::BoxFuture};
-use object_store::path::Path;
+use object_store::{Error as ObjectError, path::Path};
 use stylobate_columnar::{Cache, Source};
+use stylobate_storage::{Error as StorageError, ReadThrough};
 
 use super::{
     edge_list::EdgeList,
     edges::{EdgeTable, Edges},
-    graph_file::graph_file,
     info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
     place::GraphFolder,
     vertex_table::VertexTable,
@@ -127,7 +127,7 @@ impl Graph {
         let found = tables.find(|table| table.info().vertex_type == vertex_type);
         let found = found.ok_or_else(|| Error::NoSuchVertexType {
             name: vertex_type.to_owned(),
-            available: joined(self.inner.info.vertices.iter().map(|info| info.vertex_type.clone())),
+            available: comma_separated(self.inner.info.vertices.iter().map(|info| info.vertex_type.clone())),
         })?;
         Ok(Vertices::new(found.clone()))
     }
@@ -145,7 +145,7 @@ impl Graph {
         });
         let found = found.ok_or_else(|| Error::NoSuchEdgeType {
             name: format!("{source}_{edge}_{destination}"),
-            available: joined(self.inner.info.edges.iter().map(|info| info.name())),
+            available: comma_separated(self.inner.info.edges.iter().map(|info| info.name())),
         })?;
         Edges::new(found.clone())
     }
@@ -221,6 +221,51 @@ fn folder_of(path: &Path) -> String {
     }
 }
 
-fn joined(names: impl Iterator<Item = String>) -> String {
+/// Lists names for an error.
+fn comma_separated(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the path itself if it may be such a file, or that of the only one in the folder.
+async fn graph_file(store: &ReadThrough, path: Path) -> Result<Path> {
+    let origin = store.origin();
+    // Web servers have no folders.
+    let may_be_folder = !is_yaml(&path) && !origin.name().starts_with("http");
+    if !may_be_folder {
+        return Ok(path);
+    }
+
+    let listed = match origin.store().list_with_delimiter(Some(&path)).await {
+        Ok(listed) => listed,
+        Err(ObjectError::NotFound { .. }) => return Ok(path),
+        Err(error) => return Err(StorageError::from_origin(path.as_ref(), error).into()),
+    };
+    if listed.objects.is_empty() && listed.common_prefixes.is_empty() {
+        return Ok(path);
+    }
+
+    let mut found: Vec<Path> = listed.objects.into_iter().map(|object| object.location).collect();
+    found.retain(|file| file.filename().is_some_and(is_graph));
+    let folder = || origin.name_of(&path);
+    match found.as_mut_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(Error::NoGraphFile {
+            folder: folder(),
+            reason: "no file there ends in .graph.yml".to_owned(),
+        }),
+        several => {
+            several.sort();
+            let names: Vec<&str> = several.iter().filter_map(Path::filename).collect();
+            Err(Error::NoGraphFile { folder: folder(), reason: format!("name one of {}", names.join(", ")) })
+        }
+    }
+}
+
+/// Returns true if a file name is that of a graph's description.
+pub(super) fn is_graph(name: &str) -> bool {
+    name.ends_with(".graph.yml") || name.ends_with(".graph.yaml")
+}
+
+fn is_yaml(path: &Path) -> bool {
+    matches!(path.extension(), Some("yml" | "yaml"))
 }

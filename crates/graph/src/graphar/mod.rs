@@ -7,15 +7,12 @@ mod ahead;
 mod chunk_files;
 mod columns;
 mod csr;
-mod direction;
 mod distinct;
 mod edge_list;
 mod edges;
 mod graph;
-mod graph_file;
 mod info;
 mod neighbors;
-mod offsets;
 mod place;
 mod slots;
 mod vertex_table;
@@ -26,7 +23,7 @@ mod write;
 pub(crate) use self::{
     ahead::ahead,
     chunk_files::{ChunkFiles, ExpectedRowCount},
-    columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls},
+    columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls, with_microseconds},
     place::GraphFolder,
     write::{KeyInsertError, VertexKeyIndex, WrittenAdjacencyList, unwritable},
 };

@@ -25,9 +25,8 @@ use super::{
     chunk_files::ExpectedRowCount,
     columns::gathering,
     distinct::InsertionOrderSet,
-    edge_list::{EdgeColumn, EdgeList},
+    edge_list::{EdgeColumn, EdgeList, PartOffsets},
     edges::Edges,
-    offsets::PartOffsets,
 };
 use crate::{Direction, Error, Result};
 
@@ -61,7 +60,7 @@ impl NeighborRuns {
             let chunk = start / size;
             let end = rows.end.min((chunk + 1) * size);
             let rows = (start % size) as usize..(end - chunk * size) as usize;
-            self.runs.push(NeighborRun { position, chunk: self.chunks.place((part, chunk)), rows });
+            self.runs.push(NeighborRun { position, chunk: self.chunks.insert((part, chunk)), rows });
             start = end;
         }
     }
@@ -143,7 +142,7 @@ impl Edges {
         schema: &SchemaRef,
     ) -> Result<RecordBatch> {
         let mut parts: BTreeMap<u64, HashMap<i64, Vec<u32>>> = BTreeMap::new();
-        for (position, (part, _)) in self.list.places(vertices).await?.into_iter().enumerate() {
+        for (position, (part, _)) in self.list.part_positions(vertices).await?.into_iter().enumerate() {
             let vertex = vertices.get(position).copied().unwrap_or_default();
             parts.entry(part).or_default().entry(vertex).or_default().push(position as u32);
         }
@@ -300,7 +299,7 @@ impl OrderedNeighborReader<'_> {
 
 impl EdgeList {
     /// Returns the part of each vertex, and its position in the part.
-    async fn places(&self, vertices: &[i64]) -> Result<Vec<(u64, u64)>> {
+    async fn part_positions(&self, vertices: &[i64]) -> Result<Vec<(u64, u64)>> {
         let count = self.vertex_count().await?;
         let size = self.part_size();
         let place = |vertex: &i64| match u64::try_from(*vertex) {
@@ -312,9 +311,9 @@ impl EdgeList {
 
     /// Returns the part of each vertex, and the rows of its edges in it.
     async fn ranges(&self, vertices: &[i64]) -> Result<Vec<(u64, Range<u64>)>> {
-        let places = self.places(vertices).await?;
+        let places = self.part_positions(vertices).await?;
         let mut parts: InsertionOrderSet<u64> = InsertionOrderSet::default();
-        let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.place(*part)).collect();
+        let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.insert(*part)).collect();
         let offsets: Vec<PartOffsets<'_>> = match parts.values() {
             [one] => vec![self.offsets(*one).await?],
             several => {
@@ -353,7 +352,7 @@ fn gather(
 
     for run in runs {
         let found = ends.get(run.chunk).and_then(|values| values.get(run.rows.clone()));
-        let found = found.ok_or_else(|| behind(run, name))?;
+        let found = found.ok_or_else(|| offsets_beyond_end(run, name))?;
         neighbors.extend_from_slice(found);
         positions.resize(positions.len() + found.len(), run.position);
     }
@@ -385,7 +384,7 @@ fn rows_of(
     for run in runs {
         let is_there = data.get(run.chunk).is_some_and(|data| run.rows.end <= data.len());
         if !is_there {
-            return Err(behind(run, name));
+            return Err(offsets_beyond_end(run, name));
         }
         made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
     }
@@ -393,7 +392,7 @@ fn rows_of(
     Ok(make_array(made.freeze()))
 }
 
-fn behind(run: &NeighborRun, name: &dyn Fn(usize) -> String) -> Error {
-    let reason = format!("offsets lead to row {}, behind its end", run.rows.end);
+fn offsets_beyond_end(run: &NeighborRun, name: &dyn Fn(usize) -> String) -> Error {
+    let reason = format!("offsets lead to row {}, past its end", run.rows.end);
     Error::Data { file: name(run.chunk), reason }
 }

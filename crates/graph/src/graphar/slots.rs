@@ -24,7 +24,7 @@ impl<T> OnceCellVec<T> {
     /// Returns the value of a number, if made.
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&T> {
-        let (segment, at) = place(number)?;
+        let (segment, at) = segment_and_offset(number)?;
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
@@ -39,7 +39,7 @@ impl<T> OnceCellVec<T> {
         number: u64,
         make: impl Future<Output = Result<T, E>>,
     ) -> Option<Result<&T, E>> {
-        let (segment, at) = place(number)?;
+        let (segment, at) = segment_and_offset(number)?;
         let slots = self.segments.get(segment)?.get_or_init(|| {
             let len = if segment == 0 { 1 } else { 1 << (segment - 1) };
             (0..len).map(|_| OnceCell::new()).collect()
@@ -49,7 +49,7 @@ impl<T> OnceCellVec<T> {
 }
 
 /// Returns segment and offset: segment 0 has the number 0, segment 1 the number 1, segment 2 the next two, and so on.
-fn place(number: u64) -> Option<(usize, usize)> {
+fn segment_and_offset(number: u64) -> Option<(usize, usize)> {
     if number >= MAX_SLOTS {
         return None;
     }
@@ -73,7 +73,7 @@ mod tests {
         assert!((0..300).all(|number| slots.get(number) == Some(&number)));
         assert_eq!(slots.get_or_try_make(5, async { Ok::<_, ()>(6) }).await, Some(Ok(&5)), "made once");
         assert!(slots.get_or_try_make(u64::MAX, async { Ok::<_, ()>(0) }).await.is_none());
-        assert_eq!(place(MAX_SLOTS - 1), Some((SEGMENTS - 1, (MAX_SLOTS / 2 - 1) as usize)));
+        assert_eq!(segment_and_offset(MAX_SLOTS - 1), Some((SEGMENTS - 1, (MAX_SLOTS / 2 - 1) as usize)));
     }
 
     #[tokio::test]

@@ -287,7 +287,7 @@ impl Vertices {
                 count,
             };
             let index = u64::try_from(*index).ok().filter(|index| *index < count).ok_or_else(outside)?;
-            let chunk = chunks.place(index / self.chunk_size());
+            let chunk = chunks.insert(index / self.chunk_size());
             rows.push((chunk, (index % self.chunk_size()) as usize));
         }
 

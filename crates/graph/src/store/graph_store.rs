@@ -54,7 +54,7 @@ impl GraphStore {
         schema: StoreSchema,
         options: StoreOptions,
     ) -> BoxFuture<'static, Result<Self>> {
-        match place(cache, source) {
+        match open_folder(cache, source) {
             Ok(place) => Self::create_at(place, schema, options),
             Err(error) => Box::pin(ready(Err(error))),
         }
@@ -102,7 +102,7 @@ impl GraphStore {
         source: impl Into<Source>,
         options: StoreOptions,
     ) -> BoxFuture<'static, Result<Self>> {
-        match place(cache, source) {
+        match open_folder(cache, source) {
             Ok(place) => Self::open_at(place, options),
             Err(error) => Box::pin(ready(Err(error))),
         }
@@ -230,7 +230,8 @@ impl std::fmt::Debug for GraphStore {
     }
 }
 
-fn place(cache: &Cache, source: impl Into<Source>) -> Result<GraphFolder> {
+/// Opens the folder of a store.
+fn open_folder(cache: &Cache, source: impl Into<Source>) -> Result<GraphFolder> {
     let (store, path) = source.into().literal(cache)?;
     let slash = if path.as_ref().is_empty() { "" } else { "/" };
     Ok(GraphFolder {

@@ -23,7 +23,6 @@ mod options;
 mod parts;
 mod read;
 mod schema;
-mod schema_of;
 mod segments;
 mod snapshot;
 mod stats;

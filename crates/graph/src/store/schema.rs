@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::names::{check_property, check_type};
-use crate::{Error, PropertyType, Result};
+use crate::{Error, PropertyType, Result, graphar::with_microseconds};
 
 /// Property of vertices or edges: a column. All but keys may be null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,18 +26,7 @@ impl StoreProperty {
 
     /// Returns the field that it is read as. Timestamps are in microseconds.
     pub fn field(&self) -> FieldRef {
-        Arc::new(Field::new(&self.name, fine(self.property_type.arrow()), true))
-    }
-}
-
-fn fine(data_type: DataType) -> DataType {
-    match data_type {
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
-        DataType::List(item) => {
-            let finer = fine(item.data_type().clone());
-            DataType::List(Arc::new(item.as_ref().clone().with_data_type(finer)))
-        }
-        other => other,
+        Arc::new(Field::new(&self.name, with_microseconds(self.property_type.arrow()), true))
     }
 }
 
@@ -68,6 +57,22 @@ impl VertexType {
     pub fn new(name: impl Into<String>, key: impl Into<String>, key_type: PropertyType) -> Self {
         let key = key.into();
         Self { name: name.into(), properties: vec![StoreProperty::new(&key, key_type)], key }
+    }
+
+    /// Returns the type whose properties are the columns of data, one of them the key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if there is no such key, or if no property type holds a column's values.
+    pub fn of_columns(name: impl Into<String>, key: impl Into<String>, columns: &Schema) -> Result<Self> {
+        let name = name.into();
+        let key = key.into();
+        let of = format!("vertex type {name}");
+        if columns.index_of(&key).is_err() {
+            return Err(Error::Schema { of, reason: format!("there is no column {key} to be its key") });
+        }
+        let properties = columns.fields().iter().map(|field| property(&of, field)).collect::<Result<_>>()?;
+        Ok(Self { name, key, properties })
     }
 
     /// Adds a property.
@@ -129,6 +134,25 @@ impl EdgeType {
         let name = name.into();
         let destination = destination.into();
         Self { source, name, destination, properties: Vec::new() }
+    }
+
+    /// Returns the type whose properties are the columns of data, except `src` and `dst`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if no property type holds a column's values.
+    pub fn of_columns(
+        source: impl Into<String>,
+        name: impl Into<String>,
+        destination: impl Into<String>,
+        columns: &Schema,
+    ) -> Result<Self> {
+        let mut of_type = Self::new(source, name, destination);
+        let of = format!("edge type {}", of_type.full_name());
+        let fields =
+            columns.fields().iter().filter(|field| ![SOURCE, DESTINATION].contains(&field.name().as_str()));
+        of_type.properties = fields.map(|field| property(&of, field)).collect::<Result<_>>()?;
+        Ok(of_type)
     }
 
     /// Adds a property.
@@ -222,4 +246,58 @@ pub enum SchemaChange {
         /// Property.
         property: StoreProperty,
     },
+}
+
+fn property(of: &str, field: &Field) -> Result<StoreProperty> {
+    match PropertyType::of_arrow(field.data_type()) {
+        Some(property_type) => Ok(StoreProperty::new(field.name(), property_type)),
+        None => Err(Error::Schema {
+            of: of.to_owned(),
+            reason: format!(
+                "no property has values of column {}, which is {}",
+                field.name(),
+                field.data_type()
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+
+    use super::*;
+
+    fn columns(columns: &[(&str, DataType)]) -> Schema {
+        Schema::new(columns.iter().map(|(name, of)| Field::new(*name, of.clone(), true)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn columns_become_properties_and_ends_do_not() {
+        let people = columns(&[("id", DataType::Int64), ("name", DataType::LargeUtf8)]);
+        let person = VertexType::of_columns("Person", "id", &people).unwrap();
+        assert_eq!(
+            person,
+            VertexType::new("Person", "id", PropertyType::Int64).with_property("name", PropertyType::String)
+        );
+        let knows =
+            columns(&[("src", DataType::Int64), ("dst", DataType::Int64), ("since", DataType::Date32)]);
+        let knows = EdgeType::of_columns("Person", "KNOWS", "Person", &knows).unwrap();
+        assert_eq!(
+            knows,
+            EdgeType::new("Person", "KNOWS", "Person").with_property("since", PropertyType::Date)
+        );
+    }
+
+    #[test]
+    fn what_no_property_can_hold_is_named() {
+        let bytes = columns(&[("id", DataType::Int64), ("photo", DataType::Binary)]);
+        let error = VertexType::of_columns("Person", "id", &bytes).unwrap_err().to_string();
+        assert!(
+            error.contains("vertex type Person") && error.contains("photo") && error.contains("Binary"),
+            "{error}"
+        );
+        let error = VertexType::of_columns("Person", "key", &bytes).unwrap_err().to_string();
+        assert!(error.contains("no column key"), "{error}");
+    }
 }

@@ -51,8 +51,9 @@ impl ChunkInterner {
         Self { numbers: SmallVec::new(), places }
     }
 
+    /// Returns the position of a chunk among those requested, appending it if it is new.
     #[inline]
-    pub(super) fn place(&mut self, number: u64) -> usize {
+    pub(super) fn insert(&mut self, number: u64) -> usize {
         if let Some(place) = self.places.get_mut(number as usize) {
             if *place == NONE {
                 *place = self.numbers.len() as u32;
@@ -383,7 +384,7 @@ mod tests {
     fn chunks_are_numbered_as_they_are_first_named_whether_few_or_many() {
         for names in [4, 400] {
             let mut chunks = ChunkInterner::new(names, 100);
-            let places: Vec<usize> = [7, 3, 7, 99, 3].into_iter().map(|chunk| chunks.place(chunk)).collect();
+            let places: Vec<usize> = [7, 3, 7, 99, 3].into_iter().map(|chunk| chunks.insert(chunk)).collect();
             assert_eq!((places, chunks.numbers()), (vec![0, 1, 0, 2, 1], &[7, 3, 99][..]));
         }
     }

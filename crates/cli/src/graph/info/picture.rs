@@ -1,6 +1,6 @@
 //! Text output for a graph: a box for each vertex type, an arrow for each edge type.
 
-use console::{measure_text_width, truncate_str};
+use console::measure_text_width;
 use stylobate_graph::graphar::{Cardinality, EdgeInfo, Property};
 
 use super::{
@@ -34,14 +34,14 @@ pub(super) fn text(facts: &GraphSummary) -> String {
     blocks.extend(boxes.iter().map(|sections| sections.boxed(room)));
 
     for ((name, count, lines), facts) in arrows.iter().zip(&facts.edges) {
-        let mut block = apart(name, count, room) + "\n";
+        let mut block = justified(name, count, room) + "\n";
         for line in lines {
-            block += &cut(line, room);
+            block += &table::truncate(line, room);
             block.push('\n');
         }
 
         if let Some(degrees) = facts.degrees.as_ref().filter(|degrees| !degrees.is_empty()) {
-            block += &format!("\n{}", spread(degrees));
+            block += &format!("\n{}", degree_bars(degrees));
         }
 
         blocks.push(block);
@@ -127,7 +127,7 @@ impl VertexTypeBox {
 
     fn boxed(&self, room: usize) -> String {
         let edge = |left: &str, title: &str, end: &str, right: &str| {
-            let title = cut(title, room.saturating_sub(width(end) + 10));
+            let title = table::truncate(title, room.saturating_sub(width(end) + 10));
             let title = if title.is_empty() { String::new() } else { format!("─ {title} ") };
             let end = if end.is_empty() { String::new() } else { format!(" {end} ─") };
             let rule = "─".repeat(room.saturating_sub(2 + width(&title) + width(&end)));
@@ -140,7 +140,7 @@ impl VertexTypeBox {
                 text += &edge("├", title, "", "┤");
             }
             for line in lines {
-                let line = cut(line, room.saturating_sub(4));
+                let line = table::truncate(line, room.saturating_sub(4));
                 let space = " ".repeat(room.saturating_sub(4 + width(&line)));
                 text += &format!("│ {line}{space} │\n");
             }
@@ -207,7 +207,7 @@ fn describe(property: &Property) -> Vec<String> {
 }
 
 /// Formats degrees as numbers and bars.
-fn spread(degrees: &[DegreeStats]) -> String {
+fn degree_bars(degrees: &[DegreeStats]) -> String {
     let head = ["", "min", "median", "mean", "p99", "max", "without edges"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for of in degrees {
@@ -270,16 +270,12 @@ fn counted(count: u64, one: &str, several: &str) -> String {
 }
 
 /// Formats two texts at both ends of a line.
-fn apart(left: &str, right: &str, room: usize) -> String {
-    let left = cut(left, room.saturating_sub(width(right) + 2));
+fn justified(left: &str, right: &str, room: usize) -> String {
+    let left = table::truncate(left, room.saturating_sub(width(right) + 2));
     let space = " ".repeat(room.saturating_sub(width(&left) + width(right)));
     format!("{left}{space}{right}")
 }
 
 fn width(text: &str) -> usize {
     measure_text_width(text)
-}
-
-fn cut(text: &str, longest: usize) -> String {
-    truncate_str(text, longest, "…").into_owned()
 }

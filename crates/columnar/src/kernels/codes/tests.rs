@@ -114,7 +114,7 @@ fn codes_that_are_used_again_after_a_wrong_page_are_those_of_the_next() {
     append_hybrid(&hybrid(&[0, 1], 1), 1, 2, 2, &mut present).unwrap();
     let valid = BooleanBuffer::from(vec![true, false, true]);
     let mut codes: Codes<u8> = Codes::with_capacity(0);
-    codes.spread(&present, &valid);
+    codes.append_scattered(&present, &valid);
     let array = codes.into_array(Some(NullBuffer::new(valid)), values).unwrap();
     assert_eq!(array.as_dictionary::<UInt8Type>().keys().values().as_ref(), [0, 0, 1]);
 }

@@ -110,8 +110,8 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     };
 
     let of_rows: Vec<u128> = match of_values {
-        Some(of_values) => gathered(keys, nulls, |key| of_values.get(key.as_usize()).copied())?,
-        None => gathered(keys, nulls, |key| view_of(key.as_usize()))?,
+        Some(of_values) => views_of_keys(keys, nulls, |key| of_values.get(key.as_usize()).copied())?,
+        None => views_of_keys(keys, nulls, |key| view_of(key.as_usize()))?,
     };
 
     let longest = offsets.last().is_some_and(|end| end.as_usize() > MAX_INLINE);
@@ -131,7 +131,7 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
 
 /// Returns `view_at` of each key, and an empty view for nulls, whose keys are unspecified. `None` if it is `None` for a
 /// key.
-fn gathered<K>(
+fn views_of_keys<K>(
     keys: &[K],
     nulls: Option<&NullBuffer>,
     view_at: impl Fn(&K) -> Option<u128>,

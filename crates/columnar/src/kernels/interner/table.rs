@@ -70,7 +70,8 @@ impl ValueHashTable {
         Self::of(vec![ValueBucket::default(); buckets(values)])
     }
 
-    /// Creates the same in existing memory, using all of it if `most` values would need it: then it does not grow.
+    /// Creates a table with room for `values` values in existing memory. It uses all of that memory if `most` values
+    /// would need it: then it does not grow.
     pub(crate) fn in_scratch(
         ValueTableScratch(mut kept): ValueTableScratch,
         values: usize,

@@ -28,7 +28,7 @@ impl ByteRleDecoder {
     /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.read(0)?;
-        Ok(DecodedPosition { place: self.stream.place(), run: self.left, bits: 0 })
+        Ok(DecodedPosition { place: self.stream.cursor(), run: self.left, bits: 0 })
     }
 
     pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, OrcReadError> {
@@ -191,7 +191,7 @@ impl BatchValidity {
     }
 
     /// Scatters values to their rows; rows without one get the default.
-    pub(super) fn spread<T: Copy + Default>(&self, values: Vec<T>) -> Vec<T> {
+    pub(super) fn scatter<T: Copy + Default>(&self, values: Vec<T>) -> Vec<T> {
         let Some(nulls) = &self.nulls else { return values };
         let mut rows = Vec::with_capacity(self.len);
         let mut left = values.as_slice();

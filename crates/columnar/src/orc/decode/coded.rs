@@ -100,7 +100,7 @@ impl<T: DictionaryCode> OrcColumnReader for DictionaryStringReader<T> {
             None => present,
             Some(nulls) => {
                 let mut codes = Codes::with_capacity(rows.len);
-                codes.spread(&present, nulls.inner());
+                codes.append_scattered(&present, nulls.inner());
                 codes
             }
         };

@@ -43,7 +43,7 @@ impl IntRleDecoder {
     /// Returns the position reached.
     pub(super) fn reached(&mut self) -> Result<DecodedPosition, OrcReadError> {
         self.begin()?;
-        Ok(DecodedPosition { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
+        Ok(DecodedPosition { place: self.stream.cursor(), run: self.run.len() - self.used, bits: 0 })
     }
 
     /// Reads the next `len` numbers.

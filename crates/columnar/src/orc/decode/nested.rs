@@ -121,7 +121,7 @@ impl OrcColumnReader for UnionColumnReader {
             )));
         }
 
-        let tags = rows.spread(tags);
+        let tags = rows.scatter(tags);
         let mut children = Vec::with_capacity(self.variants.len());
         for (tag, variant) in self.variants.iter_mut().enumerate() {
             let is_own = BooleanBuffer::collect_bool(len, |row| {

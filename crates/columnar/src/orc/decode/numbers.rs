@@ -51,7 +51,7 @@ impl OrcColumnReader for ByteColumnReader {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, OrcReadError> {
         let rows = self.presence.read(len, parent)?;
         let values = self.runs.read(rows.values())?.into_iter().map(|byte| byte as i8).collect();
-        Ok(Arc::new(Int8Array::new(rows.spread(values).into(), rows.nulls)))
+        Ok(Arc::new(Int8Array::new(rows.scatter(values).into(), rows.nulls)))
     }
 
     fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
@@ -123,7 +123,7 @@ where
             Err(OrcReadError::corrupt(format!("{large} is too large for {}", T::DATA_TYPE)))
         })?;
 
-        Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
+        Ok(Arc::new(PrimitiveArray::<T>::new(rows.scatter(values).into(), rows.nulls)))
     }
 
     fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
@@ -169,7 +169,7 @@ where
             let bytes = self.stream.take((rows.values() - values.len()).min(TOGETHER) * SIZE)?;
             values.extend(bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)));
         }
-        Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
+        Ok(Arc::new(PrimitiveArray::<T>::new(rows.scatter(values).into(), rows.nulls)))
     }
 
     fn reached(&mut self, reached: &mut Vec<DecodedPosition>) -> Result<(), OrcReadError> {
@@ -265,7 +265,7 @@ fn decimals(
         return Err(OrcReadError::corrupt(format!("{value} has more than {precision} digits")));
     }
 
-    let array = Decimal128Array::new(rows.spread(values).into(), rows.nulls);
+    let array = Decimal128Array::new(rows.scatter(values).into(), rows.nulls);
     let array = array.with_precision_and_scale(precision, scale);
     Ok(Arc::new(array.map_err(|error| OrcReadError::corrupt(error.to_string()))?))
 }

@@ -23,7 +23,7 @@ pub(in crate::orc) struct DecodedPosition {
 impl DecodedPosition {
     /// Returns the position in a stream of plain bytes.
     pub(super) fn of(stream: &OrcStreamReader) -> Self {
-        Self { place: stream.place(), run: 0, bits: 0 }
+        Self { place: stream.cursor(), run: 0, bits: 0 }
     }
 
     /// Returns whether no value is left; padding bits of the last byte do not count.

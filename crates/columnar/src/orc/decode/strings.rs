@@ -58,12 +58,12 @@ pub(in crate::orc) struct StripeDictionaries {
 }
 
 impl StripeDictionaries {
-    /// Creates it for columns that keep the stripe's dictionaries.
+    /// Creates the dictionaries of columns that keep them.
     pub(in crate::orc) fn kept() -> Self {
         Self { known: HashMap::new(), keeps: true }
     }
 
-    /// Creates it for columns that are expanded.
+    /// Creates the dictionaries of columns that are expanded.
     pub(in crate::orc) fn expanded() -> Self {
         Self { keeps: false, ..Self::kept() }
     }

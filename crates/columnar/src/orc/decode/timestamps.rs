@@ -53,7 +53,7 @@ impl<T: ArrowTimestampType> OrcColumnReader for TimestampColumnReader<T> {
         let nanoseconds = self.nanoseconds.read(rows.values())?;
         let values = seconds.into_iter().zip(nanoseconds).map(|(seconds, coded)| self.value(seconds, coded));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let array = PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls);
+        let array = PrimitiveArray::<T>::new(rows.scatter(values).into(), rows.nulls);
         Ok(Arc::new(array.with_timezone_opt(self.labelled.clone())))
     }
 

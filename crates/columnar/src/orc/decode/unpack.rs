@@ -35,7 +35,7 @@ fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usiz
     while left >= TOGETHER
         && let Some(window) = rest.first_chunk::<WINDOW>()
     {
-        out.extend_from_slice(&some::<WIDTH, WINDOW>(window));
+        out.extend_from_slice(&unpack_window::<WIDTH, WINDOW>(window));
         rest = rest.get(WIDTH..).unwrap_or_default();
         left -= TOGETHER;
     }
@@ -43,14 +43,14 @@ fn unpack_all<const WIDTH: usize, const WINDOW: usize>(bytes: &[u8], count: usiz
         let mut window = [0; WINDOW];
         window.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         let now = left.min(TOGETHER);
-        out.extend_from_slice(some::<WIDTH, WINDOW>(&window).get(..now).unwrap_or_default());
+        out.extend_from_slice(unpack_window::<WIDTH, WINDOW>(&window).get(..now).unwrap_or_default());
         rest = rest.get(WIDTH..).unwrap_or_default();
         left -= now;
     }
 }
 
 #[inline(always)]
-fn some<const WIDTH: usize, const WINDOW: usize>(window: &[u8; WINDOW]) -> [i64; TOGETHER] {
+fn unpack_window<const WIDTH: usize, const WINDOW: usize>(window: &[u8; WINDOW]) -> [i64; TOGETHER] {
     std::array::from_fn(|at| {
         let bit = at * WIDTH;
         let word =

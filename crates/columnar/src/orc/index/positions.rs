@@ -125,7 +125,7 @@ pub(crate) fn span(
                     let chunks = needed.div_ceil(codec.block() as u64);
                     let most = chunks.checked_mul((HEADER + codec.block()) as u64)?;
                     // That many chunks end before as many later ones begin.
-                    let ends = after(later, usize::try_from(chunks).ok()?).unwrap_or(len);
+                    let ends = chunk_start(later, usize::try_from(chunks).ok()?).unwrap_or(len);
                     next.chunk.checked_add(most)?.min(ends)
                 }
             }
@@ -137,7 +137,7 @@ pub(crate) fn span(
 }
 
 /// Returns the start of the chunk `chunks` after the first, or of a later one if positions skip it.
-fn after(positions: &[RowIndexPosition], chunks: usize) -> Option<u64> {
+fn chunk_start(positions: &[RowIndexPosition], chunks: usize) -> Option<u64> {
     let mut starts = positions.iter().map(|position| position.chunk).collect::<Vec<_>>();
     starts.dedup();
     starts.get(chunks).copied()

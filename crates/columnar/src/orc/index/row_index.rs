@@ -29,9 +29,9 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Row index of one column, in its encoded form: parsed on request.
 #[derive(Debug, Default)]
 pub(crate) struct OrcColumnIndex {
-    /// One message per row group, or none.
+    /// Row index entry of each row group, or none.
     groups: Vec<Bytes>,
-    /// The same for bloom filters.
+    /// Bloom filter of each row group, or none.
     filters: Vec<Bytes>,
     bytes: usize,
 }

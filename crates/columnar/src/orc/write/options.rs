@@ -167,7 +167,7 @@ impl OrcOptions {
     }
 
     /// Returns the columns with options of their own, and whether they request bloom filters.
-    pub(super) fn asked(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(super) fn columns_with_options(&self) -> impl Iterator<Item = (&str, bool)> {
         self.columns.iter().map(|(column, own)| (column.as_str(), own.bloom_filter.is_some()))
     }
 

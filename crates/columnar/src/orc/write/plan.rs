@@ -45,7 +45,7 @@ pub(super) struct OrcColumnPlan {
 
 /// Checks that columns with options of their own exist, and support what is requested.
 pub(super) fn check_options(plans: &[OrcColumnPlan], options: &OrcOptions) -> Result<()> {
-    for (column, bloom_filter) in options.asked() {
+    for (column, bloom_filter) in options.columns_with_options() {
         let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
             let names: Vec<&str> = plans.iter().map(|plan| &*plan.path).collect();
             Error::NoSuchColumn { column: column.to_owned(), available: names.join(", ") }

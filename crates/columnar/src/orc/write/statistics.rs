@@ -65,7 +65,7 @@ impl OrcTypeStatistics {
         matches!(self, Self::Texts { .. })
     }
 
-    /// Returns the same for no values.
+    /// Returns statistics of the same kind, of no values.
     pub(super) fn emptied(&self) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -158,7 +158,7 @@ impl OrcStatsAccumulator {
 
     /// Adds integers.
     #[inline]
-    pub(super) fn note_whole<T: Copy + Into<i64>>(&mut self, values: &[T]) {
+    pub(super) fn add_whole<T: Copy + Into<i64>>(&mut self, values: &[T]) {
         let OrcTypeStatistics::Whole { bounds, sum } = &mut self.detail else { return };
         let Some(&first) = values.first() else { return };
         let mut min: i64 = first.into();
@@ -179,7 +179,7 @@ impl OrcStatsAccumulator {
         *sum += (i128::from(high) << 32) + i128::from(low);
     }
 
-    pub(super) fn note_floats<T: Copy + Into<f64>>(&mut self, values: &[T]) {
+    pub(super) fn add_floats<T: Copy + Into<f64>>(&mut self, values: &[T]) {
         let OrcTypeStatistics::Floats { bounds, sum } = &mut self.detail else { return };
         let mut min = f64::INFINITY;
         let mut max = f64::NEG_INFINITY;
@@ -198,13 +198,13 @@ impl OrcStatsAccumulator {
         }
     }
 
-    pub(super) fn note_dates(&mut self, days: &[i32]) {
+    pub(super) fn add_dates(&mut self, days: &[i32]) {
         let OrcTypeStatistics::Dates(bounds) = &mut self.detail else { return };
         widen(bounds, bounds_of(days));
     }
 
     /// Adds the bounds and bytes of texts.
-    pub(super) fn note_texts(&mut self, texts: Option<(&[u8], &[u8])>, length: u64) {
+    pub(super) fn add_texts(&mut self, texts: Option<(&[u8], &[u8])>, length: u64) {
         match &mut self.detail {
             OrcTypeStatistics::Bytes(bytes) => *bytes += length,
             OrcTypeStatistics::Texts { bounds, bytes } => {
@@ -380,13 +380,13 @@ mod tests {
     #[test]
     fn sums_of_64_bits_do_not_overflow() {
         let mut statistics = OrcStatsAccumulator::new(OrcTypeStatistics::Whole { bounds: None, sum: 0 });
-        statistics.note_whole(&[i64::MAX, i64::MAX, i64::MIN, -1]);
+        statistics.add_whole(&[i64::MAX, i64::MAX, i64::MIN, -1]);
         let expected = i128::from(i64::MAX) * 2 + i128::from(i64::MIN) - 1;
         assert_eq!(
             statistics.detail,
             OrcTypeStatistics::Whole { bounds: Some((i64::MIN, i64::MAX)), sum: expected }
         );
-        statistics.note_whole(&[i64::MAX; 3]);
+        statistics.add_whole(&[i64::MAX; 3]);
         let message = statistics.message().int_statistics.unwrap();
         assert_eq!((message.minimum, message.sum), (Some(i64::MIN), None));
     }
@@ -394,12 +394,12 @@ mod tests {
     #[test]
     fn what_is_not_a_number_leaves_no_bounds() {
         let mut statistics = OrcStatsAccumulator::new(OrcTypeStatistics::Floats { bounds: None, sum: 0.0 });
-        statistics.note_floats(&[1.0, -0.0, 2.0]);
+        statistics.add_floats(&[1.0, -0.0, 2.0]);
         assert_eq!(statistics.message().double_statistics.unwrap().maximum, Some(2.0));
         let mut other = statistics.clone();
-        other.note_floats(&[f64::NAN, 3.0]);
+        other.add_floats(&[f64::NAN, 3.0]);
         statistics.merge(&other);
-        statistics.note_floats(&[4.0]);
+        statistics.add_floats(&[4.0]);
         let message = statistics.message().double_statistics.unwrap();
         assert!(message.minimum.is_none() && message.sum.unwrap().is_nan());
     }

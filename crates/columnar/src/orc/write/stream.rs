@@ -53,7 +53,7 @@ impl OrcStreamWriter {
     }
 
     /// Compresses full chunks.
-    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+    pub(super) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         if !compressor.is_some() || self.raw.len() < self.chunk {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl OrcStreamWriter {
     /// Compresses the rest, and returns the encoded stream.
     pub(super) fn finish(mut self, compressor: &mut OrcChunkCompressor) -> Result<OrcEncodedStream, String> {
         if compressor.is_some() {
-            self.squeeze(compressor)?;
+            self.compress(compressor)?;
             self.written.is_compressed = true;
             if !self.raw.is_empty() {
                 self.written.push(&self.raw, compressor)?;
@@ -106,7 +106,7 @@ impl OrcEncodedStream {
 
     /// Appends the row index position after `position` bytes of the stream: the start of its chunk and the bytes of it
     /// before, or just the latter if nothing is compressed.
-    pub(super) fn place(&self, position: u64, positions: &mut Vec<u64>) {
+    pub(super) fn append_position(&self, position: u64, positions: &mut Vec<u64>) {
         if !self.is_compressed {
             positions.push(position);
             return;
@@ -140,7 +140,7 @@ mod tests {
         let mut compressor = OrcChunkCompressor::new(OrcCompression::Snappy).unwrap();
         let mut stream = OrcStreamWriter::new(100);
         stream.raw.extend([7; 250]);
-        stream.squeeze(&mut compressor).unwrap();
+        stream.compress(&mut compressor).unwrap();
         assert_eq!((stream.position(), stream.raw.len()), (250, 50));
         stream.raw.extend((0..50).map(|at: u8| at.wrapping_mul(77)));
         let written = stream.finish(&mut compressor).unwrap();
@@ -150,7 +150,7 @@ mod tests {
             .into_iter()
             .map(|position| {
                 let mut place = Vec::new();
-                written.place(position, &mut place);
+                written.append_position(position, &mut place);
                 place
             })
             .collect();

@@ -54,8 +54,8 @@ impl TopLevelColumnEncoder {
                 column.end_group()?;
                 self.rows = 0;
             }
-            let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
-            squeezed.map_err(|reason| OrcColumnError { column: self.plan.path.to_string(), reason })?;
+            let compressed = self.compressors.with(|compressor| column.compress(compressor));
+            compressed.map_err(|reason| OrcColumnError { column: self.plan.path.to_string(), reason })?;
         }
 
         Ok(())

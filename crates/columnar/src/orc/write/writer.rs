@@ -52,7 +52,7 @@ pub struct OrcWriter {
     compressors: Arc<OrcCompressorPool>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// The same without dictionaries.
+    /// Bytes of the waiting rows without their dictionaries.
     waiting_rows: usize,
     rows_in_stripe: u64,
     footer: OrcFooterBuilder,

@@ -46,7 +46,7 @@ struct DecodedDictionary<T> {
 enum ChunkDictionary<'d> {
     /// Fixed number of values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
-    /// Values to which new ones are added.
+    /// Values of the dictionary page, and those interned after them.
     Growing(&'d mut PlainDictionary),
 }
 
@@ -182,7 +182,7 @@ impl FlatChunk<'_> {
             }
 
             if let Some(valid) = valid {
-                codes.spread(&present, &valid);
+                codes.append_scattered(&present, &valid);
                 present.clear();
             }
         }
@@ -219,7 +219,8 @@ impl FlatChunk<'_> {
         Ok((set < page.rows).then(|| bits.finish()))
     }
 
-    /// Returns the same; the chunk's validity begins with the first page that has a null.
+    /// Returns the validity of the page's rows, and appends it to that of the chunk, which begins with the first page
+    /// that has a null.
     fn page_validity(
         &self,
         page: &DataPage<'_>,

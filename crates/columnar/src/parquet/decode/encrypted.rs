@@ -107,7 +107,7 @@ impl ParquetFile {
                 self.windows(unit, columns, &ChunkWindowSource::File(file.clone()))
             }
             ParquetBytes::Held(_) => {
-                self.chunks(unit, columns, |leaf, _| Ok(EncryptedChunkSource::Held(bytes.held(leaf)?)))
+                self.chunks(unit, columns, |leaf, _| Ok(EncryptedChunkSource::Held(bytes.leaf(leaf)?)))
             }
         }
     }

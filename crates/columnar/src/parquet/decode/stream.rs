@@ -70,7 +70,7 @@ impl ParquetFile {
         self.batches_of(unit, columns, &open)
     }
 
-    /// Returns the same, from readers that `open` makes.
+    /// Returns the rows as [`Self::batches`] does, from readers that `open` makes.
     fn batches_of(
         &self,
         unit: usize,

@@ -73,7 +73,7 @@ impl ParquetBytes {
     }
 
     /// Returns the bytes of a leaf that was read.
-    pub(crate) fn held(&self, leaf: usize) -> Result<ChunkBytes> {
+    pub(crate) fn leaf(&self, leaf: usize) -> Result<ChunkBytes> {
         let chunks = match self {
             Self::Held(chunks) => &chunks[..],
             Self::File { .. } => &[],

@@ -132,7 +132,7 @@ impl PlainDictionary {
         plain
     }
 
-    /// Returns the same, in memory of its own.
+    /// Returns the values as [`Self::plain`] does, in memory that this dictionary reuses.
     pub(crate) fn as_plain(&mut self) -> &[u8] {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();

@@ -152,7 +152,7 @@ impl Codebook {
         (*of == self.len()).then_some((least, greatest))
     }
 
-    /// Computes them.
+    /// Computes the codes that [`Self::extremes`] returns.
     pub(super) fn find_extremes(&mut self) {
         let mut codes: Vec<u32> = (0..self.len() as u32).filter(|code| !self.is_unbounded(*code)).collect();
         let mut first = |compare: &dyn Fn(&u32, &u32) -> Ordering| -> Vec<u32> {
@@ -180,7 +180,7 @@ impl Codebook {
     }
 
     /// Frees the memory that is not needed while no new value occurs.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn release_buffers(&mut self) {
         self.dictionary.values.free_table();
         self.fresh = Vec::new();
     }
@@ -299,12 +299,12 @@ impl Codebook {
         if self.fresh.is_empty() {
             Ok(())
         } else {
-            self.learn(known, codes.get_mut(before..).unwrap_or_default())
+            self.intern_fresh(known, codes.get_mut(before..).unwrap_or_default())
         }
     }
 
     /// Interns values that occur for the first time, and corrects the codes of those that the file has already.
-    fn learn(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
+    fn intern_fresh(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
         let Some(values) = &self.current else { return Ok(()) };
         let values = values.clone();
         let fresh = std::mem::take(&mut self.fresh);

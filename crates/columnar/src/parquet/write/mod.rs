@@ -24,7 +24,6 @@ mod logical_types;
 mod options;
 mod origin;
 mod pages;
-mod parallel;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -39,7 +39,7 @@ pub(super) struct ChunkPageWriter {
     /// Current encoding of values, and its number of pages.
     encoding: Encoding,
     data_pages: i32,
-    /// The same of the previous encoding.
+    /// Previous encoding of values, and its number of pages.
     before: Option<(Encoding, i32)>,
     /// Bytes of data pages.
     compressed: usize,

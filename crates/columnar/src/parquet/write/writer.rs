@@ -1,6 +1,11 @@
 //! Writes a Parquet file.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -21,12 +26,12 @@ use super::{
     footer::ParquetFooterBuilder,
     logical_types::{KeyValues, with_logical_types},
     options::ParquetOptions,
-    parallel::{guarded, in_parallel},
 };
 use crate::{
     Error, Result, Written,
     file::{dataset_mark::DATASET_KEY, promised},
     kernels::weight::{weight, weight_of, weight_of_rows},
+    parallel::side_by_side::{ParallelError, side_by_side},
 };
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -34,6 +39,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const ENCODED_AT_ONCE: usize = 8 << 20;
 /// Bytes that are encoded at a time, with dictionaries: a dictionary stays below the limit of a page.
 const MAX_AT_ONCE: usize = 512 << 20;
+/// Reason if an encoder panics.
+const GAVE_UP: &str = "the encoder gave up";
 /// Codebooks are kept for the next row group if they take at most one in this many parts of the memory.
 const KEPT: usize = 2;
 
@@ -53,7 +60,7 @@ pub struct ParquetWriter {
     codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
-    /// The same without dictionaries.
+    /// Bytes of the waiting rows without their dictionaries.
     waiting_rows: usize,
     rows_in_group: usize,
     footer: ParquetFooterBuilder,
@@ -174,7 +181,7 @@ impl ParquetWriter {
     }
 
     /// Frees what is only kept for the next row group, and returns whether there was something.
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn release_buffers(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
@@ -185,7 +192,7 @@ impl ParquetWriter {
         self.encode().await?;
         if self.memory_used() > to {
             self.end_row_group().await?;
-            self.rest();
+            self.release_buffers();
         }
         self.is_broken = false;
 
@@ -418,4 +425,27 @@ impl fmt::Debug for ParquetWriter {
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
+}
+
+/// Column that failed, if known, and the reason.
+type ParquetEncodeFailure = (Option<String>, String);
+
+/// Runs each item on a few threads, and returns the results in order; `size` weighs the items. If dropped, it stops
+/// once running items end.
+async fn in_parallel<T: Send + 'static, U: Send + 'static>(
+    threads: usize,
+    work: Vec<T>,
+    size: impl Fn(&T) -> usize,
+    run: impl Fn(T) -> Result<U, ParquetEncodeFailure> + Copy + Send + Sync + 'static,
+) -> Result<Vec<U>, ParquetEncodeFailure> {
+    side_by_side(threads, work, size, run).await.map_err(|failed| match failed {
+        ParallelError::Wrong(failed) => failed,
+        ParallelError::Panicked => (None, GAVE_UP.to_owned()),
+        ParallelError::Ended(reason) => (None, reason),
+    })
+}
+
+/// Converts a panic of an encoder into an error: unforeseen values must not end the process.
+fn guarded<T>(encode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err(GAVE_UP.to_owned()))
 }

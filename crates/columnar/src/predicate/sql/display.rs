@@ -105,7 +105,7 @@ impl Display for Predicate {
             Self::CompareColumns(left, op, right) => write!(f, "{left} {op} {right}"),
             Self::In(column, literals) => {
                 write!(f, "{column} IN (")?;
-                joined(f, literals, ", ", |f, literal| literal.fmt(f))?;
+                write_joined(f, literals, ", ", |f, literal| literal.fmt(f))?;
                 f.write_str(")")
             }
             Self::IsNull(column) => write!(f, "{column} IS NULL"),
@@ -119,8 +119,8 @@ impl Display for Predicate {
             Self::Contains(column, text) => write!(f, "contains({column}, {})", QuotedSql(text, '\'')),
             Self::And(all) if all.is_empty() => f.write_str("TRUE"),
             Self::Or(any) if any.is_empty() => f.write_str("FALSE"),
-            Self::And(all) => joined(f, all, " AND ", within),
-            Self::Or(any) => joined(f, any, " OR ", within),
+            Self::And(all) => write_joined(f, all, " AND ", within),
+            Self::Or(any) => write_joined(f, any, " OR ", within),
             Self::Not(predicate) => match predicate.as_ref() {
                 Self::IsNull(column) => write!(f, "{column} IS NOT NULL"),
                 predicate => {
@@ -141,7 +141,8 @@ fn within(f: &mut Formatter<'_>, predicate: &Predicate) -> fmt::Result {
     }
 }
 
-fn joined<T>(
+/// Writes the items with a separator between them.
+fn write_joined<T>(
     f: &mut Formatter<'_>,
     items: &[T],
     separator: &str,

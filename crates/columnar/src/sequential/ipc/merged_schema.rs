@@ -91,8 +91,8 @@ impl MergedIpcSchema {
         &self.schema
     }
 
-    /// Returns, by file, the place of each column of the schema in it; `None` if the file lacks it.
-    pub(super) fn places(&self) -> &[Vec<Option<usize>>] {
+    /// Returns, by file, the position of each column of the schema in it; `None` if the file lacks it.
+    pub(super) fn positions(&self) -> &[Vec<Option<usize>>] {
         &self.places
     }
 
@@ -200,7 +200,7 @@ mod tests {
             Field::new("z", DataType::Date32, true),
         ];
         assert_eq!(**merged.schema(), Schema::new(expected));
-        assert_eq!(merged.places(), [[Some(0), Some(1), None], [Some(1), None, Some(0)]]);
+        assert_eq!(merged.positions(), [[Some(0), Some(1), None], [Some(1), None, Some(0)]]);
         merged.check(None).unwrap();
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let once = vec![Field::new("x", DataType::Int32, true)];
         let merged = MergedIpcSchema::new(&[file("a", twice()), file("b", twice())]).unwrap();
         assert_eq!(*merged.schema().field(1).data_type(), DataType::Utf8);
-        assert_eq!(merged.places(), [[Some(0), Some(1)], [Some(0), Some(1)]]);
+        assert_eq!(merged.positions(), [[Some(0), Some(1)], [Some(0), Some(1)]]);
         assert!(MergedIpcSchema::new(&[file("a", twice()), file("b", once)]).is_err());
     }
 

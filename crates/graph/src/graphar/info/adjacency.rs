@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::Serialize;
 
 use super::property::FileType;
-use crate::UnknownNameError;
+use crate::{Direction, UnknownNameError};
 
 /// End of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +14,24 @@ pub enum Side {
     Source,
     /// Vertex where the edge ends.
     Dest,
+}
+
+impl Direction {
+    /// Returns the side of the vertices whose neighbours are requested.
+    pub(in crate::graphar) fn side(self) -> Side {
+        match self {
+            Self::Out => Side::Source,
+            Self::In => Side::Dest,
+        }
+    }
+
+    /// Returns the side of the neighbours.
+    pub(in crate::graphar) fn other_side(self) -> Side {
+        match self {
+            Self::Out => Side::Dest,
+            Self::In => Side::Source,
+        }
+    }
 }
 
 /// Vertices that cut a list of edges into parts, and order within a part.

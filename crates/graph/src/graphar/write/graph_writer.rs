@@ -279,7 +279,7 @@ impl GraphWriter {
         let progress = self.progress.clone();
         let encoders = self.encoders()?;
         let groups = plan.info.groups.len();
-        encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + groups, groups);
+        encoders.divide_memory(shares.encoders, plan.info.chunk_size, plan.columns.len() + groups, groups);
 
         let keys_share = shares.keys.saturating_sub(used);
         let mut writer = VertexWriter { encoders, progress, memory, keys_share, threads };
@@ -322,7 +322,7 @@ impl GraphWriter {
         let progress = self.progress.clone();
         let encoders = self.encoders()?;
         let files = plan.info.groups.len() + 1;
-        encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + 2, files);
+        encoders.divide_memory(shares.encoders, plan.info.chunk_size, plan.columns.len() + 2, files);
         let mut writer = EdgeWriter { encoders, progress, threads };
         let (count, lists) = writer.write(&plan, ends, sort, batches).await?;
         self.lists = lists;

@@ -131,7 +131,7 @@ impl SortedEdges {
                     (edges, order)
                 })
                 .await?;
-                Ok(gathered(edges, order, rows, threads).boxed())
+                Ok(stream_sorted(edges, order, rows, threads).boxed())
             }
             Self::Spilled(runs) => Ok(merged(runs)),
         }
@@ -139,7 +139,7 @@ impl SortedEdges {
 }
 
 /// Streams buffered edges, gathered by several threads and yielded in order.
-fn gathered(
+fn stream_sorted(
     edges: Arc<BufferedEdges>,
     order: Vec<u32>,
     rows: usize,

@@ -213,7 +213,7 @@ impl KeyFiles {
         let mut chunks = ChunkInterner::new(rows, self.info.fences.chunks() as u64);
         let place = |row| {
             let chunk = self.info.fences.chunk(wanted, row)?;
-            Some(chunks.place(chunk) as u32)
+            Some(chunks.insert(chunk) as u32)
         };
         let places = (0..rows).map(place).collect();
         LocatedKeys { chunks, places }

@@ -191,7 +191,7 @@ impl BaseAdjacencyList {
         let place = |vertex: &i64| {
             let vertex = *vertex as u64;
             let (part, row) = self.part_size.split(vertex);
-            (vertex < self.vertices).then(|| (parts.place(part), row))
+            (vertex < self.vertices).then(|| (parts.insert(part), row))
         };
         let places = vertices.iter().map(place).collect();
         (parts, places)
@@ -290,7 +290,7 @@ impl BaseAdjacencyList {
             while start < range.end {
                 let (first, end) = self.bounds(&mut part, start);
                 let (chunk, row) = self.chunk_size.split(start - first);
-                let place = chunks.place(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
+                let place = chunks.insert(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
                 let end = range.end.min(end).min(first + (chunk + 1) * self.chunk_size.get());
                 let row = row as usize;
                 runs.push(ChunkRun { chunk: place, rows: row..row + (end - start) as usize });

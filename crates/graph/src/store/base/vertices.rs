@@ -165,7 +165,7 @@ impl VertexBase {
                 return Err(self.outside(*index));
             }
             let (chunk, row) = self.size.split(row);
-            rows.push((chunks.place(chunk) as u32, row as u32));
+            rows.push((chunks.insert(chunk) as u32, row as u32));
         }
 
         Ok(LocatedVertices { chunks, rows })

@@ -37,7 +37,7 @@ impl VersionRecord {
         let found = self.vertices.iter().position(|state| state.schema.name == name);
         found.ok_or_else(|| Error::NoSuchVertexType {
             name: name.to_owned(),
-            available: joined(self.vertices.iter().map(|state| state.schema.name.clone())),
+            available: comma_separated(self.vertices.iter().map(|state| state.schema.name.clone())),
         })
     }
 
@@ -55,7 +55,7 @@ impl VersionRecord {
             (Some((at, _)), None) => Ok(at),
             _ => Err(Error::NoSuchEdgeType {
                 name: name.to_owned(),
-                available: joined(self.edges.iter().map(|state| state.schema.full_name())),
+                available: comma_separated(self.edges.iter().map(|state| state.schema.full_name())),
             }),
         }
     }
@@ -152,6 +152,6 @@ fn exists(of: String) -> Error {
     Error::Schema { of, reason: "is there already".to_owned() }
 }
 
-pub(crate) fn joined(names: impl Iterator<Item = String>) -> String {
+pub(crate) fn comma_separated(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }

@@ -141,7 +141,7 @@ pub(crate) struct EdgeBaseState {
     pub(crate) deleted: Vec<EdgeDeletionPair>,
 }
 
-/// The same deleted edges in both orders.
+/// Deleted edges in both orders, and their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EdgeDeletionPair {
     pub(crate) by_source: DataLocation,

@@ -102,7 +102,10 @@ impl VertexParts {
 
     /// Groups vertices by part, with the location of each: share, and row of it. If the second is empty one share has
     /// them all.
-    fn shares<'a>(&self, indexes: &'a [i64]) -> (SmallVec<[PartVertexIndexes<'a>; 4]>, Vec<(usize, usize)>) {
+    fn group_by_part<'a>(
+        &self,
+        indexes: &'a [i64],
+    ) -> (SmallVec<[PartVertexIndexes<'a>; 4]>, Vec<(usize, usize)>) {
         let mut shares: SmallVec<[PartVertexIndexes<'a>; 4]> = SmallVec::new();
         let Some(first) = indexes.first() else { return (shares, Vec::new()) };
         let part = self.part_of(*first);
@@ -158,14 +161,14 @@ impl VertexParts {
         of: &VertexSelection,
     ) -> Result<ColumnArrays> {
         self.check(indexes)?;
-        let (shares, rows) = self.shares(indexes);
+        let (shares, rows) = self.group_by_part(indexes);
         let reads = shares.iter().filter_map(|share| {
             let part = self.parts.get(share.part)?;
             let columns = of.parts.get(share.part)?;
             Some(part.take(access, &share.indexes, columns, &of.fields))
         });
         let taken = access.read_all(reads).await?;
-        self.patched(access, indexes, joined(taken, &rows, &of.fields)?, of).await
+        self.patched(access, indexes, reorder_rows(taken, &rows, &of.fields)?, of).await
     }
 
     /// Applies patches to columns of the vertices.
@@ -242,7 +245,7 @@ impl PatchHits {
 }
 
 /// Reorders rows of shares to the requested order.
-fn joined(
+fn reorder_rows(
     mut taken: SmallVec<[ColumnArrays; 2]>,
     rows: &[(usize, usize)],
     fields: &[FieldRef],

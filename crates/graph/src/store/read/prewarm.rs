@@ -294,7 +294,9 @@ fn chosen(fields: Vec<FieldRef>, names: Option<&[String]>, of: &str) -> Result<V
         found.ok_or_else(|| crate::Error::NoSuchProperty {
             of: of.to_owned(),
             property: name.clone(),
-            available: crate::store::log::alter::joined(fields.iter().map(|field| field.name().clone())),
+            available: crate::store::log::alter::comma_separated(
+                fields.iter().map(|field| field.name().clone()),
+            ),
         })
     };
     names.iter().map(field).collect()

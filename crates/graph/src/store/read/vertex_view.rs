@@ -17,7 +17,7 @@ use crate::{
             rows::{ColumnArrays, arrow_error},
             vertices::KeyColumnReader,
         },
-        log::alter::joined,
+        log::alter::comma_separated,
         names::INDEX,
         parts::vertex_parts::{VertexParts, VertexSelection},
         snapshot::Snapshot,
@@ -42,7 +42,7 @@ pub(crate) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Resu
         found.ok_or_else(|| Error::NoSuchProperty {
             of: of.to_owned(),
             property: (*name).to_owned(),
-            available: joined(all.iter().map(|field| field.name().clone())),
+            available: comma_separated(all.iter().map(|field| field.name().clone())),
         })
     };
     columns.iter().map(find).collect()

@@ -5,7 +5,7 @@ use crate::{
     Direction, Error, Result,
     store::{
         access::Access,
-        log::alter::joined,
+        log::alter::comma_separated,
         names::INDEX,
         read::{edge_view::EdgeView, vertex_view::VertexView},
         schema::EdgeType,
@@ -214,5 +214,9 @@ fn named(error: Error, from: &str, hop: &TraversalHop) -> Error {
 }
 
 fn no_property(of: &str, property: &str, available: impl Iterator<Item = String>) -> Error {
-    Error::NoSuchProperty { of: of.to_owned(), property: property.to_owned(), available: joined(available) }
+    Error::NoSuchProperty {
+        of: of.to_owned(),
+        property: property.to_owned(),
+        available: comma_separated(available),
+    }
 }

@@ -32,18 +32,18 @@ pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Re
         let keyed = values.into_iter().enumerate().map(|(row, value)| (value, row as u32));
         // The complement reverses the order without overflow.
         let keyed = keyed.map(|(value, row)| (if descending { !value } else { value }, row));
-        return Ok(least(keyed.collect(), rows, Ord::cmp).into_iter().map(|(_, row)| row).collect());
+        return Ok(smallest(keyed.collect(), rows, Ord::cmp).into_iter().map(|(_, row)| row).collect());
     }
 
     let options = SortOptions { descending, nulls_first: false };
     let compare = make_comparator(values, values, options)
         .map_err(|error| arrow_error("rows of a traversal", error))?;
     let all = (0..values.len() as u32).collect();
-    Ok(least(all, rows, |a, b| compare(*a as usize, *b as usize).then(a.cmp(b))))
+    Ok(smallest(all, rows, |a, b| compare(*a as usize, *b as usize).then(a.cmp(b))))
 }
 
 /// Returns the first `count` in order.
-fn least<T: Copy>(mut all: Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+fn smallest<T: Copy>(mut all: Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
     if count == 0 {
         return Vec::new();
     }

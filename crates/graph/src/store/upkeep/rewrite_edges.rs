@@ -72,6 +72,7 @@ impl GraphStore {
         let path = written.path.clone();
         let rows = written.count;
         let bytes = written.bytes;
+
         let base = Arc::new(EdgeBase::open(&self.core().place, &written, &fields));
         let replace = |head: Snapshot| {
             let base = base.clone();
@@ -82,9 +83,11 @@ impl GraphStore {
                 if !self.is_untouched(from, &head).await? {
                     return Ok(None);
                 }
+
                 let now = head.edge_parts(at).await?;
                 let Some((pairs, left)) = deleted_since(&parts, 0, &now).await? else { return Ok(None) };
                 let deleted = self.deleted_of(&base, &pairs).await?;
+
                 let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
                 let info = base.info().clone();
                 state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);

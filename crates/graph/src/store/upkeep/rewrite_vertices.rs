@@ -148,7 +148,7 @@ pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
 }
 
 /// Reads all columns of a delta, null if it is older than a property.
-pub(crate) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<ColumnArrays> {
+pub(crate) async fn read_all_columns(delta: &VertexDelta, fields: &[FieldRef]) -> Result<ColumnArrays> {
     let rows = delta.rows();
     let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
     let wanted: Vec<usize> = places.iter().flatten().copied().collect();
@@ -187,7 +187,7 @@ pub(crate) fn all_vertices(
                     rows.map_ok(|rows| (rows.first, ColumnArrays::from(rows.columns))).boxed()
                 }
                 Some(VertexPart::Delta(delta)) => {
-                    let columns = whole(delta, &fields).await?;
+                    let columns = read_all_columns(delta, &fields).await?;
                     let range = delta.range();
                     let len = (range.end - range.start) as usize;
                     let slices = (0..len).step_by(ROWS_AT_ONCE).map(move |start| {

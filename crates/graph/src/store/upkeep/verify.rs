@@ -71,15 +71,15 @@ impl Snapshot {
     #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };
-        let Some(anew) = found.take(self.anew().await) else { return found };
-        for at in 0..anew.record().vertices.len() {
-            if let Some(parts) = found.take(anew.vertex_parts(at).await) {
+        let Some(reopened) = found.take(self.reopened().await) else { return found };
+        for at in 0..reopened.record().vertices.len() {
+            if let Some(parts) = found.take(reopened.vertex_parts(at).await) {
                 vertices(&mut found, &parts).await;
             }
         }
 
-        for at in 0..anew.record().edges.len() {
-            if let Some(parts) = found.take(anew.edge_parts(at).await) {
+        for at in 0..reopened.record().edges.len() {
+            if let Some(parts) = found.take(reopened.edge_parts(at).await) {
                 edges(&mut found, &parts).await;
             }
         }
@@ -87,7 +87,7 @@ impl Snapshot {
     }
 
     /// Reopens the version: segments that are open or cached say nothing about files.
-    async fn anew(&self) -> Result<Self> {
+    async fn reopened(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
         let store = core.place.store.anew(core.place.store.origin().clone(), pages.clone());
@@ -115,7 +115,7 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
                 keys(found, base).await;
             }
             VertexPart::Delta(delta) => {
-                found.take(super::rewrite_vertices::whole(delta, &fields).await);
+                found.take(super::rewrite_vertices::read_all_columns(delta, &fields).await);
             }
         }
     }
@@ -153,10 +153,12 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
     let mut count: u64 = 0;
     let mut last: Option<String> = None;
     let mut last_number = i64::MIN;
+
     for chunk in 0..info.fences.chunks() {
         let Some(columns) = found.take(files.chunk(chunk as u64).await) else { continue };
         let Some(keys) = columns.first() else { continue };
         count += keys.len() as u64;
+
         let in_order = match &info.fences {
             KeyFences::Numbers(fences) => {
                 let keys = keys.as_primitive::<Int64Type>().values();
@@ -177,6 +179,7 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
         };
 
         found.check(in_order, || format!("{}: keys are not in order", files.file(chunk as u64)));
+
         let indexes = columns.get(1).and_then(|indexes| indexes.as_primitive_opt::<Int64Type>());
         let first = base.info().first as i64;
         let end = (base.info().first + base.info().count) as i64;
@@ -194,6 +197,7 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
     let name = state.schema.full_name();
     let fields = state.schema.fields();
     let mut left = 0;
+
     for part in &parts.parts {
         found.parts += 1;
         left += part.len().saturating_sub(part.out_deleted.len());

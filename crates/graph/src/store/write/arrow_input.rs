@@ -41,7 +41,9 @@ impl ArrowInput<'_> {
                 return Err(self.wrong_column(name, "it is there twice"));
             }
             if !ends.contains(&name) && !fields.iter().any(|known| known.name() == name) {
-                let known = crate::store::log::alter::joined(fields.iter().map(|known| known.name().clone()));
+                let known = crate::store::log::alter::comma_separated(
+                    fields.iter().map(|known| known.name().clone()),
+                );
                 return Err(self.wrong_column(name, format!("there is no such property: there are {known}")));
             }
         }

@@ -23,7 +23,7 @@ struct CoalesceBatchesState<'a> {
 }
 
 /// Coalesces batches, as many as have the same columns and fit into a share of the memory.
-pub(crate) fn gathered(
+pub(crate) fn coalesce_batches(
     batches: BoxStream<'_, Result<RecordBatch>>,
     memory: ByteSize,
 ) -> BoxStream<'_, Result<RecordBatch>> {
@@ -88,7 +88,7 @@ mod tests {
         let batches = futures::stream::unfold(batches.into_iter(), |mut batches| async move {
             batches.next().map(|batch| (batch, batches))
         });
-        gathered(batches.boxed(), ByteSize::bytes(memory)).try_collect().await
+        coalesce_batches(batches.boxed(), ByteSize::bytes(memory)).try_collect().await
     }
 
     #[tokio::test]

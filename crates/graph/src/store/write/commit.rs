@@ -175,6 +175,7 @@ impl CommitBuilder {
     ) -> Result<()> {
         let mut emptied = BTreeSet::new();
         let bases = state.bases.len();
+
         for (at, part) in parts.parts.iter().enumerate() {
             let mut pairs = pairs.clone();
             for (source, destination) in part.pairs(Direction::Out, &sources).await? {
@@ -240,7 +241,7 @@ impl CommitBuilder {
     }
 
     /// Places all data: files are written now, small data is inline in the record. Only the put is left.
-    pub(crate) async fn place(mut self, core: &StoreCore) -> Result<VersionRecord> {
+    pub(crate) async fn write_data(mut self, core: &StoreCore) -> Result<VersionRecord> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();

@@ -139,7 +139,7 @@ impl GraphStore {
             held = records.range(oldest..).map(|(version, _)| *version).collect();
         }
 
-        let kept = kept(&records, &held, before);
+        let kept = kept_versions(&records, &held, before);
         let record = |version: &u64| records.get(version).map(|logged| &logged.record);
         let needed = LiveFiles::of(kept.iter().filter_map(record));
         let gone: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
@@ -220,7 +220,7 @@ fn base_of(path: &str) -> Option<&str> {
 
 /// Returns the versions that stay: the newest, held ones, young ones, and those whose records have inline data that
 /// these need.
-fn kept(records: &LoggedRecords, held: &[u64], before: i64) -> BTreeSet<u64> {
+fn kept_versions(records: &LoggedRecords, held: &[u64], before: i64) -> BTreeSet<u64> {
     let newest = records.keys().next_back().copied();
     let stays = |(version, logged): &(&u64, &LoggedRecord)| {
         Some(**version) == newest || held.contains(version) || logged.put_ms >= before

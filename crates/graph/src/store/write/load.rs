@@ -9,7 +9,9 @@ use arrow::{
 use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::{ByteSize, run_blocking};
 
-use super::{arrow_input::ArrowInput, changes::Ends, coalesce_batches::gathered, writer::StoreWriter};
+use super::{
+    arrow_input::ArrowInput, changes::Ends, coalesce_batches::coalesce_batches, writer::StoreWriter,
+};
 use crate::{
     Error, Result,
     store::{
@@ -258,7 +260,7 @@ impl StoreWriter {
 
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
             let looks_up = ends == Ends::Keys && (from.keys.is_none() || to.keys.is_none());
-            let batches = if looks_up { gathered(batches, writer.memory) } else { batches };
+            let batches = if looks_up { coalesce_batches(batches, writer.memory) } else { batches };
             let prepared =
                 batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
             let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());

@@ -124,14 +124,14 @@ impl PendingChanges {
 impl PendingVertices {
     /// Returns all new vertices, including deleted ones, which keep their indexes.
     pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
-        joined(&self.batches, fields)
+        concat_columns(&self.batches, fields)
     }
 }
 
 impl PendingEdges {
     /// Returns the live new edges: ends, and columns of properties.
     pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<(Vec<i64>, Vec<i64>, Vec<ArrayRef>)> {
-        let columns = joined(&self.batches, fields)?;
+        let columns = concat_columns(&self.batches, fields)?;
         if self.is_there.iter().all(|is_there| *is_there) {
             return Ok((self.sources.clone(), self.destinations.clone(), columns));
         }
@@ -148,7 +148,7 @@ impl PendingEdges {
 }
 
 /// Concatenates columns of all batches, null for batches without the column.
-fn joined(batches: &[RecordBatch], fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
+fn concat_columns(batches: &[RecordBatch], fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
     let of = |field: &FieldRef| {
         let part = |batch: &RecordBatch| match batch.column_by_name(field.name()) {
             Some(column) => column.clone(),

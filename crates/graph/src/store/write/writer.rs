@@ -189,7 +189,8 @@ impl StoreWriter {
                     let commit = tried.as_ref().map_or_else(uuid7, |tried| tried.record.commit.clone());
                     let begun = SteadyInstant::now();
                     let draft = CommitBuilder::new(&self.head, &self.pending, self.epoch, operation).await?;
-                    let record = Arc::new(VersionRecord { commit, ..draft.place(self.store.core()).await? });
+                    let record =
+                        Arc::new(VersionRecord { commit, ..draft.write_data(self.store.core()).await? });
                     self.attempt = Some(CommitAttempt { record: record.clone(), begun });
                     record
                 }

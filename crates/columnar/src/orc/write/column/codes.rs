@@ -39,7 +39,7 @@ pub(super) struct DictionaryStringEncoder {
     /// Starts of row groups among these.
     groups: Vec<usize>,
     /// Rows whose statistics were collected.
-    noted: usize,
+    rows_in_stats: usize,
     /// Row groups begun when each code was last seen.
     seen: Vec<u32>,
     /// Dictionary of the current arrays, and the code of each of its values.
@@ -107,7 +107,7 @@ impl DictionaryStringEncoder {
     }
 
     /// Maps keys of the arriving dictionary to its texts, in the form of the file.
-    pub(super) fn learn<'v, T: AsRef<[u8]> + ?Sized + 'v>(
+    pub(super) fn map_keys<'v, T: AsRef<[u8]> + ?Sized + 'v>(
         &mut self,
         array: &impl ArrayAccessor<Item = &'v T>,
         keys: &[usize],
@@ -159,17 +159,17 @@ impl DictionaryStringEncoder {
     }
 
     /// Collects statistics of new rows, each value once per row group.
-    pub(super) fn note(&mut self, notes: &mut RowGroupStats) {
+    pub(super) fn collect_stats(&mut self, stats: &mut RowGroupStats) {
         let group = self.groups.len() as u32;
-        let rows = self.rows.get(self.noted..).unwrap_or_default();
-        self.noted = self.rows.len();
+        let rows = self.rows.get(self.rows_in_stats..).unwrap_or_default();
+        self.rows_in_stats = self.rows.len();
         self.seen.resize(self.values.len(), 0);
         let mut bytes = 0;
         let mut note = |code: u32, text: &[u8]| {
             let Some(seen) = self.seen.get_mut(code as usize).filter(|seen| **seen != group) else { return };
             *seen = group;
-            notes.statistics.note_texts(Some((text, text)), 0);
-            if let Some(bloom) = &mut notes.bloom {
+            stats.statistics.add_texts(Some((text, text)), 0);
+            if let Some(bloom) = &mut stats.bloom {
                 bloom.add_bytes(text);
             }
         };
@@ -188,7 +188,7 @@ impl DictionaryStringEncoder {
             }
         }
 
-        notes.statistics.note_texts(None, bytes);
+        stats.statistics.add_texts(None, bytes);
     }
 
     /// Returns the rows of each row group.
@@ -208,7 +208,7 @@ impl DictionaryStringEncoder {
             direct.begin_group();
             for codes in self.rows.get(group).unwrap_or_default().chunks(EXPANDED) {
                 codes.iter().for_each(|code| direct.push_noted(self.values.value(*code)));
-                direct.squeeze(compressor)?;
+                direct.compress(compressor)?;
             }
         }
 
@@ -244,7 +244,7 @@ impl DictionaryStringEncoder {
         }
 
         let codes = codes.finish(compressor)?;
-        codes.places(&mut end.entries);
+        codes.append_positions(&mut end.entries);
         end.encoding = Encoding::DictionaryV2;
         end.dictionary = Some(order.len() as u32);
         end.streams.extend([
@@ -342,7 +342,7 @@ mod tests {
             encoder.learn_values(&values);
             let mut scratch = Vec::new();
             let mut learn = |keys: &[usize], encoder: &mut DictionaryStringEncoder| {
-                encoder.learn(&&texts, keys, length, &mut scratch).map_err(OrcColumnError::from)
+                encoder.map_keys(&&texts, keys, length, &mut scratch).map_err(OrcColumnError::from)
             };
             let pushed = encoder.push_keys(keys, &mut learn);
             pushed.map(|()| (encoder.rows.clone(), encoder.values.memory())).map_err(|error| error.reason)

@@ -75,12 +75,12 @@ impl OrcColumnWriter for DecimalColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = primitive::<Decimal128Type>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
         let limit = 10_i128.pow(u32::from(self.precision));
-        let OrcTypeStatistics::Decimals { bounds, sum, .. } = &mut notes.statistics.detail else {
+        let OrcTypeStatistics::Decimals { bounds, sum, .. } = &mut stats.statistics.detail else {
             return Ok(());
         };
 
@@ -99,7 +99,7 @@ impl OrcColumnWriter for DecimalColumnWriter {
             *sum = sum.zip(more).and_then(|(sum, more)| sum.checked_add(more));
         }
 
-        if let Some(bloom) = &mut notes.bloom {
+        if let Some(bloom) = &mut stats.bloom {
             values.iter().for_each(|value| bloom.add_bytes(decimal(*value, self.scale).as_bytes()));
         }
         self.scales.repeat(i64::from(self.scale), values.len());
@@ -111,9 +111,9 @@ impl OrcColumnWriter for DecimalColumnWriter {
         self.scales.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.digits.squeeze(compressor)?;
-        self.scales.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.digits.compress(compressor)?;
+        self.scales.compress(compressor)
     }
 
     fn memory(&self) -> usize {
@@ -131,10 +131,10 @@ impl OrcColumnWriter for DecimalColumnWriter {
     ) -> Result<(), OrcColumnError> {
         let digits = self.digits.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
-            digits.place(*group, entry);
+            digits.append_position(*group, entry);
         }
         let scales = self.scales.finish(compressor)?;
-        scales.places(&mut end.entries);
+        scales.append_positions(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.extend([(StreamKind::Data, digits), (StreamKind::Secondary, scales.written)]);
 

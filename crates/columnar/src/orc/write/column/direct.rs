@@ -42,10 +42,10 @@ impl DirectStringEncoder {
         self.lengths.push(&[text.len()], |length| length as i64);
     }
 
-    pub(super) fn push(&mut self, text: &[u8], notes: &mut RowGroupStats) {
+    pub(super) fn push(&mut self, text: &[u8], stats: &mut RowGroupStats) {
         self.push_noted(text);
-        notes.statistics.note_texts(Some((text, text)), text.len() as u64);
-        if let Some(bloom) = &mut notes.bloom {
+        stats.statistics.add_texts(Some((text, text)), text.len() as u64);
+        if let Some(bloom) = &mut stats.bloom {
             bloom.add_bytes(text);
         }
     }
@@ -55,7 +55,7 @@ impl DirectStringEncoder {
         &mut self,
         array: &A,
         rows: Range<usize>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) where
         A::Item: AsRef<[u8]>,
     {
@@ -69,7 +69,7 @@ impl DirectStringEncoder {
             let text = value.as_ref();
             self.data.raw.extend_from_slice(text);
             self.room.push(text.len() as i64);
-            if let Some(bloom) = &mut notes.bloom {
+            if let Some(bloom) = &mut stats.bloom {
                 bloom.add_bytes(text);
             }
             let here = first_bytes(text);
@@ -88,7 +88,7 @@ impl DirectStringEncoder {
         let bytes = (self.data.raw.len() - before) as u64;
         let min = array.value(min.1);
         let max = array.value(max.1);
-        notes.statistics.note_texts(Some((min.as_ref(), max.as_ref())), bytes);
+        stats.statistics.add_texts(Some((min.as_ref(), max.as_ref())), bytes);
     }
 
     /// Appends values that are contiguous in `data`.
@@ -96,7 +96,7 @@ impl DirectStringEncoder {
         &mut self,
         data: &[u8],
         offsets: &[O],
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) {
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return };
         let first = first.as_usize();
@@ -112,16 +112,16 @@ impl DirectStringEncoder {
         self.lengths.push(&self.room, |length| length);
 
         let texts = ends.map(|(start, end)| data.get(start.as_usize()..end.as_usize()).unwrap_or_default());
-        if let Some(bloom) = &mut notes.bloom {
+        if let Some(bloom) = &mut stats.bloom {
             texts.clone().for_each(|text| bloom.add_bytes(text));
         }
-        let bounds = if notes.statistics.detail.has_text_bounds() { bounds_of(texts) } else { None };
-        notes.statistics.note_texts(bounds, (last - first) as u64);
+        let bounds = if stats.statistics.detail.has_text_bounds() { bounds_of(texts) } else { None };
+        stats.statistics.add_texts(bounds, (last - first) as u64);
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.data.squeeze(compressor)?;
-        self.lengths.squeeze(compressor)
+    pub(super) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.data.compress(compressor)?;
+        self.lengths.compress(compressor)
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -139,10 +139,10 @@ impl DirectStringEncoder {
     ) -> Result<(), OrcColumnError> {
         let data = self.data.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
-            data.place(*group, entry);
+            data.append_position(*group, entry);
         }
         let lengths = self.lengths.finish(compressor)?;
-        lengths.places(&mut end.entries);
+        lengths.append_positions(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.extend([(StreamKind::Data, data), (StreamKind::Length, lengths.written)]);
 

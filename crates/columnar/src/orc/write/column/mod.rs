@@ -64,7 +64,7 @@ pub(super) trait OrcColumnWriter: Send {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError>;
 
     /// Begins a new row group.
@@ -76,7 +76,7 @@ pub(super) trait OrcColumnWriter: Send {
     }
 
     /// Compresses full chunks.
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String>;
 
     /// Returns the bytes in memory.
     fn memory(&self) -> usize;
@@ -128,7 +128,7 @@ pub(super) struct StripeColumnEncoder {
     chunk: usize,
     presence: PresentStreamEncoder,
     encoder: Box<dyn OrcColumnWriter>,
-    notes: RowGroupStats,
+    stats: RowGroupStats,
     /// Statistics of complete row groups.
     groups: Vec<OrcStatsAccumulator>,
 }
@@ -147,7 +147,7 @@ impl StripeColumnEncoder {
             chunk: plan.options.chunk,
             presence: PresentStreamEncoder::new(),
             encoder: encoder(plan),
-            notes: RowGroupStats { statistics: OrcStatsAccumulator::new(detail(plan.kind)), bloom },
+            stats: RowGroupStats { statistics: OrcStatsAccumulator::new(detail(plan.kind)), bloom },
             groups: Vec::new(),
         }
     }
@@ -172,11 +172,11 @@ impl StripeColumnEncoder {
         };
         let nulls = cast.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         self.presence.append(nulls.as_ref(), cast.len());
-        let statistics = &mut self.notes.statistics;
+        let statistics = &mut self.stats.statistics;
         statistics.values += (cast.len() - nulls.as_ref().map_or(0, NullBuffer::null_count)) as u64;
         statistics.has_null |= nulls.is_some();
 
-        self.encoder.write(&cast, nulls.as_ref(), &mut self.notes).map_err(named)
+        self.encoder.write(&cast, nulls.as_ref(), &mut self.stats).map_err(named)
     }
 
     pub(super) fn begin_group(&mut self) {
@@ -186,22 +186,22 @@ impl StripeColumnEncoder {
 
     pub(super) fn end_group(&mut self) -> Result<(), OrcColumnError> {
         let named = self.named();
-        self.encoder.end_group(&mut self.notes).map_err(named)?;
-        let empty = OrcStatsAccumulator::new(self.notes.statistics.detail.emptied());
-        self.groups.push(std::mem::replace(&mut self.notes.statistics, empty));
-        self.notes.bloom.iter_mut().for_each(OrcBloomFilterBuilder::end_group);
+        self.encoder.end_group(&mut self.stats).map_err(named)?;
+        let empty = OrcStatsAccumulator::new(self.stats.statistics.detail.emptied());
+        self.groups.push(std::mem::replace(&mut self.stats.statistics, empty));
+        self.stats.bloom.iter_mut().for_each(OrcBloomFilterBuilder::end_group);
         Ok(())
     }
 
-    pub(super) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.encoder.squeeze(compressor)
+    pub(super) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.encoder.compress(compressor)
     }
 
     pub(super) fn memory(&self) -> usize {
         self.presence.memory()
             + self.encoder.memory()
             + self.groups.len() * PER_GROUP
-            + self.notes.bloom.as_ref().map_or(0, OrcBloomFilterBuilder::memory)
+            + self.stats.bloom.as_ref().map_or(0, OrcBloomFilterBuilder::memory)
     }
 
     pub(super) fn encoded(&self) -> usize {
@@ -226,13 +226,13 @@ impl StripeColumnEncoder {
         if let Some(presence) =
             self.presence.finish(self.chunk, compressor).map_err(OrcColumnError::from).map_err(&named)?
         {
-            presence.places(&mut end.entries);
+            presence.append_positions(&mut end.entries);
             end.streams.push((StreamKind::Present, presence.written));
         }
         self.encoder.finish(compressor, &mut end).map_err(&named)?;
         let FinishedColumnStreams { streams, encoding, dictionary, entries, children } = end;
 
-        let mut statistics = OrcStatsAccumulator::new(self.notes.statistics.detail.emptied());
+        let mut statistics = OrcStatsAccumulator::new(self.stats.statistics.detail.emptied());
         self.groups.iter().for_each(|group| statistics.merge(group));
         statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
         // Concatenated messages are one message with the entries of all: only one at a time is in memory.
@@ -243,9 +243,9 @@ impl StripeColumnEncoder {
             row_index.extend(RowIndex { entry: vec![entry] }.encode_to_vec());
         }
 
-        let has_bloom_filter = self.notes.bloom.is_some();
+        let has_bloom_filter = self.stats.bloom.is_some();
         let mut filters = Vec::new();
-        for filter in self.notes.bloom.into_iter().flat_map(OrcBloomFilterBuilder::filters) {
+        for filter in self.stats.bloom.into_iter().flat_map(OrcBloomFilterBuilder::filters) {
             filters.extend(BloomFilterIndex { bloom_filter: vec![filter] }.encode_to_vec());
         }
         let mut message = |bytes| {
@@ -276,18 +276,18 @@ fn encoder(plan: &OrcColumnPlan) -> Box<dyn OrcColumnWriter> {
         OrcTargetType::Boolean => Box::new(BooleanColumnWriter::new(options)),
         OrcTargetType::Byte => Box::new(ByteColumnWriter::new(options)),
         OrcTargetType::Short => {
-            Box::new(IntColumnWriter::<Int16Type>::new(options, OrcStatsAccumulator::note_whole))
+            Box::new(IntColumnWriter::<Int16Type>::new(options, OrcStatsAccumulator::add_whole))
         }
         OrcTargetType::Int => {
-            Box::new(IntColumnWriter::<Int32Type>::new(options, OrcStatsAccumulator::note_whole))
+            Box::new(IntColumnWriter::<Int32Type>::new(options, OrcStatsAccumulator::add_whole))
         }
         OrcTargetType::Long => {
-            Box::new(IntColumnWriter::<Int64Type>::new(options, OrcStatsAccumulator::note_whole))
+            Box::new(IntColumnWriter::<Int64Type>::new(options, OrcStatsAccumulator::add_whole))
         }
         OrcTargetType::Float => Box::new(FloatColumnWriter::<Float32Type>::new(options)),
         OrcTargetType::Double => Box::new(FloatColumnWriter::<Float64Type>::new(options)),
         OrcTargetType::Date => {
-            Box::new(IntColumnWriter::<Date32Type>::new(options, OrcStatsAccumulator::note_dates))
+            Box::new(IntColumnWriter::<Date32Type>::new(options, OrcStatsAccumulator::add_dates))
         }
         OrcTargetType::Decimal(precision, scale) => {
             Box::new(DecimalColumnWriter::new(precision, scale, options))

@@ -50,8 +50,8 @@ impl OrcColumnWriter for StructColumnWriter {
         self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.children.iter_mut().try_for_each(|child| child.compress(compressor))
     }
 
     fn memory(&self) -> usize {
@@ -88,7 +88,7 @@ impl ListLengthEncoder {
         &mut self,
         offsets: &[O],
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Vec<Range<usize>> {
         let rows = offsets.len().saturating_sub(1);
         let whole = nulls.is_none().then_some((0, rows)).filter(|_| rows > 0);
@@ -106,7 +106,7 @@ impl ListLengthEncoder {
             }
         }
 
-        self.note(notes);
+        self.collect_stats(stats);
         items.retain(|items| !items.is_empty());
         items
     }
@@ -117,20 +117,20 @@ impl ListLengthEncoder {
         size: usize,
         rows: usize,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Vec<Range<usize>> {
         let whole = nulls.is_none().then_some((0, rows));
         let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
         let items: Vec<Range<usize>> = runs.map(|(start, end)| start * size..end * size).collect();
         self.room.clear();
         self.room.resize(rows - nulls.map_or(0, NullBuffer::null_count), size as u64);
-        self.note(notes);
+        self.collect_stats(stats);
         items.into_iter().filter(|items| !items.is_empty()).collect()
     }
 
-    fn note(&mut self, notes: &mut RowGroupStats) {
+    fn collect_stats(&mut self, stats: &mut RowGroupStats) {
         self.ints.push(&self.room, |length| length as i64);
-        if let OrcTypeStatistics::Children { bounds, total } = &mut notes.statistics.detail {
+        if let OrcTypeStatistics::Children { bounds, total } = &mut stats.statistics.detail {
             widen(bounds, bounds_of(&self.room));
             *total += self.room.iter().sum::<u64>();
         }
@@ -142,7 +142,7 @@ impl ListLengthEncoder {
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
         let lengths = self.ints.finish(compressor)?;
-        lengths.places(&mut end.entries);
+        lengths.append_positions(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.push((StreamKind::Length, lengths.written));
         Ok(())
@@ -166,25 +166,25 @@ impl OrcColumnWriter for ListColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let (ranges, values) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                (self.lengths.push(list.value_offsets(), nulls, notes), vec![list.values()])
+                (self.lengths.push(list.value_offsets(), nulls, stats), vec![list.values()])
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                (self.lengths.push(list.value_offsets(), nulls, notes), vec![list.values()])
+                (self.lengths.push(list.value_offsets(), nulls, stats), vec![list.values()])
             }
             DataType::FixedSizeList(..) => {
                 let list = array.as_fixed_size_list();
                 let size = usize::try_from(list.value_length()).unwrap_or_default();
-                (self.lengths.push_fixed(size, list.len(), nulls, notes), vec![list.values()])
+                (self.lengths.push_fixed(size, list.len(), nulls, stats), vec![list.values()])
             }
             DataType::Map(..) => {
                 let map = array.as_map();
-                let ranges = self.lengths.push(map.value_offsets(), nulls, notes);
+                let ranges = self.lengths.push(map.value_offsets(), nulls, stats);
                 let has_null = |range: &Range<usize>| {
                     map.keys().slice(range.start, range.len()).logical_null_count() > 0
                 };
@@ -215,9 +215,9 @@ impl OrcColumnWriter for ListColumnWriter {
         self.children.iter_mut().try_for_each(StripeColumnEncoder::end_group)
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.lengths.ints.squeeze(compressor)?;
-        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.lengths.ints.compress(compressor)?;
+        self.children.iter_mut().try_for_each(|child| child.compress(compressor))
     }
 
     fn memory(&self) -> usize {

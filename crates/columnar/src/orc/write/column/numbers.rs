@@ -35,10 +35,10 @@ impl OrcColumnWriter for BooleanColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = array.as_boolean_opt().ok_or_else(|| "not a boolean".to_owned())?;
-        let OrcTypeStatistics::Booleans(trues) = &mut notes.statistics.detail else { return Ok(()) };
+        let OrcTypeStatistics::Booleans(trues) = &mut stats.statistics.detail else { return Ok(()) };
         let whole = [(0, array.len())];
         let runs = nulls.is_none().then_some(whole).into_iter().flatten();
 
@@ -55,7 +55,7 @@ impl OrcColumnWriter for BooleanColumnWriter {
         self.bits.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl OrcColumnWriter for BooleanColumnWriter {
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
         let bits = self.bits.finish(self.chunk, compressor)?;
-        bits.places(&mut end.entries);
+        bits.append_positions(&mut end.entries);
         end.streams.push((StreamKind::Data, bits.written));
         Ok(())
     }
@@ -97,12 +97,12 @@ impl OrcColumnWriter for ByteColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = primitive::<Int8Type>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
-        notes.statistics.note_whole(values);
-        if let Some(bloom) = &mut notes.bloom {
+        stats.statistics.add_whole(values);
+        if let Some(bloom) = &mut stats.bloom {
             values.iter().for_each(|value| bloom.add_whole(i64::from(*value)));
         }
         self.runs.values.extend(values.iter().map(|value| *value as u8));
@@ -113,7 +113,7 @@ impl OrcColumnWriter for ByteColumnWriter {
         self.runs.begin_group();
     }
 
-    fn squeeze(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, _: &mut OrcChunkCompressor) -> Result<(), String> {
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl OrcColumnWriter for ByteColumnWriter {
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
         let bytes = self.runs.finish(self.chunk, compressor)?;
-        bytes.places(&mut end.entries);
+        bytes.append_positions(&mut end.entries);
         end.streams.push((StreamKind::Data, bytes.written));
         Ok(())
     }
@@ -159,12 +159,12 @@ where
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = primitive::<T>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
-        (self.note)(&mut notes.statistics, values);
-        if let Some(bloom) = &mut notes.bloom {
+        (self.note)(&mut stats.statistics, values);
+        if let Some(bloom) = &mut stats.bloom {
             values.iter().for_each(|value| bloom.add_whole((*value).into()));
         }
         self.ints.push(values, Into::into);
@@ -175,8 +175,8 @@ where
         self.ints.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.ints.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.ints.compress(compressor)
     }
 
     fn memory(&self) -> usize {
@@ -193,7 +193,7 @@ where
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
         let ints = self.ints.finish(compressor)?;
-        ints.places(&mut end.entries);
+        ints.append_positions(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams.push((StreamKind::Data, ints.written));
         Ok(())
@@ -221,12 +221,12 @@ where
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let array = primitive::<T>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
-        notes.statistics.note_floats(values);
-        if let Some(bloom) = &mut notes.bloom {
+        stats.statistics.add_floats(values);
+        if let Some(bloom) = &mut stats.bloom {
             values.iter().for_each(|value| bloom.add_float((*value).into()));
         }
         // Little-endian, as in memory.
@@ -239,8 +239,8 @@ where
         self.groups.push(self.stream.position());
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.stream.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.stream.compress(compressor)
     }
 
     fn memory(&self) -> usize {
@@ -258,7 +258,7 @@ where
     ) -> Result<(), OrcColumnError> {
         let written = self.stream.finish(compressor)?;
         for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
-            written.place(*group, entry);
+            written.append_position(*group, entry);
         }
         end.streams.push((StreamKind::Data, written));
         Ok(())

@@ -66,7 +66,7 @@ impl StringColumnWriter {
         &mut self,
         array: impl ArrayAccessor<Item = &'v T>,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let length = self.length.unwrap_or(OrcTextLength::Any);
         let room = &mut self.room;
@@ -78,10 +78,10 @@ impl StringColumnWriter {
         let whole = nulls.is_none().then_some((0, array.len()));
         for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
             if length == OrcTextLength::Any {
-                direct.push_rows(&array, start..end, notes);
+                direct.push_rows(&array, start..end, stats);
             } else {
                 for row in start..end {
-                    direct.push(length.padded(array.value(row).as_ref(), room)?, notes);
+                    direct.push(length.padded(array.value(row).as_ref(), room)?, stats);
                 }
             }
         }
@@ -94,7 +94,7 @@ impl StringColumnWriter {
         &mut self,
         array: &GenericByteArray<T>,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError>
     where
         T::Native: AsRef<[u8]>,
@@ -105,11 +105,11 @@ impl StringColumnWriter {
                 let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
                 for (start, end) in runs {
                     let offsets = array.value_offsets().get(start..=end).unwrap_or_default();
-                    direct.push_all(array.value_data(), offsets, notes);
+                    direct.push_all(array.value_data(), offsets, stats);
                 }
                 Ok(())
             }
-            _ => self.values(array, nulls, notes),
+            _ => self.values(array, nulls, stats),
         }
     }
 
@@ -117,16 +117,16 @@ impl StringColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         match array.data_type() {
-            DataType::Utf8 => self.contiguous(array.as_bytes::<Utf8Type>(), nulls, notes),
-            DataType::LargeUtf8 => self.contiguous(array.as_bytes::<LargeUtf8Type>(), nulls, notes),
-            DataType::Binary => self.contiguous(array.as_bytes::<BinaryType>(), nulls, notes),
-            DataType::LargeBinary => self.contiguous(array.as_bytes::<LargeBinaryType>(), nulls, notes),
-            DataType::Utf8View => self.values(array.as_string_view(), nulls, notes),
-            DataType::BinaryView => self.values(array.as_binary_view(), nulls, notes),
-            DataType::FixedSizeBinary(_) => self.values(array.as_fixed_size_binary(), nulls, notes),
+            DataType::Utf8 => self.contiguous(array.as_bytes::<Utf8Type>(), nulls, stats),
+            DataType::LargeUtf8 => self.contiguous(array.as_bytes::<LargeUtf8Type>(), nulls, stats),
+            DataType::Binary => self.contiguous(array.as_bytes::<BinaryType>(), nulls, stats),
+            DataType::LargeBinary => self.contiguous(array.as_bytes::<LargeBinaryType>(), nulls, stats),
+            DataType::Utf8View => self.values(array.as_string_view(), nulls, stats),
+            DataType::BinaryView => self.values(array.as_binary_view(), nulls, stats),
+            DataType::FixedSizeBinary(_) => self.values(array.as_fixed_size_binary(), nulls, stats),
             other => Err(format!("{other} where texts or bytes were promised").into()),
         }
     }
@@ -136,7 +136,7 @@ impl StringColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let values = array.as_any_dictionary_opt().map(|any| any.values().clone());
         let values = values.ok_or_else(|| "not a dictionary".to_owned())?;
@@ -147,7 +147,7 @@ impl StringColumnWriter {
                     let rows = EXPANDED.min(array.len() - start);
                     let plain = arrow::compute::cast(&array.slice(start, rows), values.data_type());
                     let nulls = nulls.map(|nulls| nulls.slice(start, rows));
-                    self.plain(&plain.map_err(|error| error.to_string())?, nulls.as_ref(), notes)?;
+                    self.plain(&plain.map_err(|error| error.to_string())?, nulls.as_ref(), stats)?;
                 }
                 return Ok(());
             }
@@ -171,9 +171,9 @@ impl StringColumnWriter {
         let mut learn = |fresh: &[usize], codes: &mut DictionaryStringEncoder| {
             downcast_texts!(
                 values,
-                |texts| codes.learn(&texts, fresh, length, room),
+                |texts| codes.map_keys(&texts, fresh, length, room),
                 DataType::FixedSizeBinary(_) => {
-                    codes.learn(&values.as_fixed_size_binary(), fresh, length, room)
+                    codes.map_keys(&values.as_fixed_size_binary(), fresh, length, room)
                 },
                 other => Err(format!("a dictionary of {other} where texts or bytes were promised"))
             )?;
@@ -188,7 +188,7 @@ impl StringColumnWriter {
     }
 
     /// Drops a dictionary that is too large, or whose values do not repeat.
-    fn look(&mut self, arrives_coded: bool, notes: &mut RowGroupStats) {
+    fn check_dictionary(&mut self, arrives_coded: bool, stats: &mut RowGroupStats) {
         let OrcStringEncoder::Codes(codes) = &mut self.layout else { return };
         let is_large = codes.bytes() > self.options.dictionary_size;
         self.gives_up |= is_large;
@@ -197,7 +197,7 @@ impl StringColumnWriter {
             self.gives_up |= !codes.repeat(self.options.dictionary_threshold);
         }
         if self.gives_up {
-            codes.note(notes);
+            codes.collect_stats(stats);
         }
     }
 }
@@ -207,15 +207,15 @@ impl OrcColumnWriter for StringColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let arrives_coded = matches!(array.data_type(), DataType::Dictionary(..));
         if arrives_coded {
-            self.coded(array, nulls, notes)?;
+            self.coded(array, nulls, stats)?;
         } else {
-            self.plain(array, nulls, notes)?;
+            self.plain(array, nulls, stats)?;
         }
-        self.look(arrives_coded, notes);
+        self.check_dictionary(arrives_coded, stats);
         Ok(())
     }
 
@@ -226,21 +226,21 @@ impl OrcColumnWriter for StringColumnWriter {
         }
     }
 
-    fn end_group(&mut self, notes: &mut RowGroupStats) -> Result<(), OrcColumnError> {
+    fn end_group(&mut self, stats: &mut RowGroupStats) -> Result<(), OrcColumnError> {
         if let OrcStringEncoder::Codes(codes) = &mut self.layout {
-            codes.note(notes);
+            codes.collect_stats(stats);
         }
         Ok(())
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
         match &mut self.layout {
             OrcStringEncoder::Codes(codes) if self.gives_up => {
                 self.layout = OrcStringEncoder::Direct(Box::new(codes.to_direct(&self.options, compressor)?));
                 Ok(())
             }
             OrcStringEncoder::Codes(_) => Ok(()),
-            OrcStringEncoder::Direct(direct) => direct.squeeze(compressor),
+            OrcStringEncoder::Direct(direct) => direct.compress(compressor),
         }
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let values: ArrayRef =
             Arc::new((0..VALUES).map(|at| Some(format!("value {at}"))).collect::<StringArray>());
         let mut texts = StringColumnWriter::new(Some(OrcTextLength::Any), &plan);
-        let mut notes =
+        let mut stats =
             RowGroupStats { statistics: OrcStatsAccumulator::new(OrcTypeStatistics::Nothing), bloom: None };
         let before = HASHED.get();
 
@@ -312,8 +312,8 @@ mod tests {
             let keys = (0..10_000).map(|row| (row % 7 > 0).then_some((row * 31 + group) % VALUES));
             let rows: ArrayRef =
                 Arc::new(DictionaryArray::try_new(keys.collect::<Int32Array>(), values.clone()).unwrap());
-            texts.write(&rows, rows.nulls(), &mut notes).unwrap();
-            texts.end_group(&mut notes).unwrap();
+            texts.write(&rows, rows.nulls(), &mut stats).unwrap();
+            texts.end_group(&mut stats).unwrap();
         }
 
         assert_eq!(HASHED.get() - before, VALUES as u64);

@@ -50,7 +50,7 @@ impl OrcColumnWriter for TimestampColumnWriter {
         &mut self,
         array: &ArrayRef,
         nulls: Option<&NullBuffer>,
-        notes: &mut RowGroupStats,
+        stats: &mut RowGroupStats,
     ) -> Result<(), OrcColumnError> {
         let values = match self.unit {
             TimeUnit::Second => primitive::<TimestampSecondType>(array)?.values(),
@@ -68,10 +68,10 @@ impl OrcColumnWriter for TimestampColumnWriter {
             );
         }
 
-        if let OrcTypeStatistics::Times { bounds, .. } = &mut notes.statistics.detail {
+        if let OrcTypeStatistics::Times { bounds, .. } = &mut stats.statistics.detail {
             widen(bounds, Some((min, max)));
         }
-        if let Some(bloom) = &mut notes.bloom {
+        if let Some(bloom) = &mut stats.bloom {
             let known = values.iter().filter_map(|value| milliseconds(*value, unit));
             known.for_each(|(milliseconds, _)| bloom.add_whole(milliseconds));
         }
@@ -108,9 +108,9 @@ impl OrcColumnWriter for TimestampColumnWriter {
         self.nanoseconds.begin_group();
     }
 
-    fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.seconds.squeeze(compressor)?;
-        self.nanoseconds.squeeze(compressor)
+    fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.seconds.compress(compressor)?;
+        self.nanoseconds.compress(compressor)
     }
 
     fn memory(&self) -> usize {
@@ -127,9 +127,9 @@ impl OrcColumnWriter for TimestampColumnWriter {
         end: &mut FinishedColumnStreams,
     ) -> Result<(), OrcColumnError> {
         let seconds = self.seconds.finish(compressor)?;
-        seconds.places(&mut end.entries);
+        seconds.append_positions(&mut end.entries);
         let nanoseconds = self.nanoseconds.finish(compressor)?;
-        nanoseconds.places(&mut end.entries);
+        nanoseconds.append_positions(&mut end.entries);
         end.encoding = Encoding::DirectV2;
         end.streams
             .extend([(StreamKind::Data, seconds.written), (StreamKind::Secondary, nanoseconds.written)]);

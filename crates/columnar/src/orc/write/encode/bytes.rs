@@ -71,9 +71,9 @@ pub(crate) struct EncodedByteStream {
 
 impl EncodedByteStream {
     /// Appends the positions to the row index of each row group.
-    pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
+    pub(crate) fn append_positions(&self, entries: &mut [Vec<u64>]) {
         for (at, (entry, mark)) in entries.iter_mut().zip(&self.marks).enumerate() {
-            self.written.place(mark.position, entry);
+            self.written.append_position(mark.position, entry);
             entry.push(mark.consumed);
             entry.extend(self.bits.as_ref().and_then(|bits| bits.get(at)));
         }

@@ -72,9 +72,9 @@ pub(crate) struct EncodedIntStream {
 
 impl EncodedIntStream {
     /// Appends the positions to the row index of each row group.
-    pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
+    pub(crate) fn append_positions(&self, entries: &mut [Vec<u64>]) {
         for (entry, mark) in entries.iter_mut().zip(&self.marks) {
-            self.written.place(mark.position, entry);
+            self.written.append_position(mark.position, entry);
             entry.push(mark.consumed);
         }
     }
@@ -132,8 +132,8 @@ impl RleV2Encoder {
         self.block.clear();
     }
 
-    pub(crate) fn squeeze(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
-        self.stream.squeeze(compressor)
+    pub(crate) fn compress(&mut self, compressor: &mut OrcChunkCompressor) -> Result<(), String> {
+        self.stream.compress(compressor)
     }
 
     pub(crate) fn memory(&self) -> usize {

@@ -115,7 +115,7 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
             let bytes = varint_bytes(number);
             if let Some(to) = block.get_mut(len..).and_then(|to| to.first_chunk_mut::<8>()) {
                 let goes_on = 0x8080_8080_8080_8080 & ((1 << (8 * (bytes - 1))) - 1);
-                *to = (spread(number) | goes_on).to_le_bytes();
+                *to = (spread_bits(number) | goes_on).to_le_bytes();
             }
             len += bytes;
         }
@@ -125,7 +125,7 @@ pub(crate) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
 }
 
 /// Spreads a 56-bit number to 7 bits per byte.
-fn spread(number: u64) -> u64 {
+fn spread_bits(number: u64) -> u64 {
     let word = number & 0x0000_0000_0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
     let word = word & 0x0000_3fff_0000_3fff | (word & 0x0fff_c000_0fff_c000) << 2;
     word & 0x007f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1

@@ -113,7 +113,7 @@ impl PlainValueOrder {
     }
 }
 
-/// Returns a value above everything with this prefix, by incrementing the last byte that can be.
+/// Returns a value above all values with this prefix, by incrementing the last byte that is not the largest.
 fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {
@@ -124,7 +124,8 @@ fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the same for text, by incrementing the last character that can be within its length.
+/// Returns a text above all texts with this prefix, by incrementing the last character that has a successor of its
+/// length.
 fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     text.char_indices().rev().find_map(|(at, character)| {

@@ -289,7 +289,7 @@ impl DictionaryChunkEncoder {
             self.bounds.finish(&self.codebook, distinct, nulls as u64, self.plan.statistics);
         let mut chunk = self.pages.finish(ChunkSummary { statistics, column_index, bloom_filter })?;
         chunk.hashes = hashes;
-        self.codebook.rest();
+        self.codebook.release_buffers();
 
         Ok((chunk, is_kept.then_some(self.codebook)))
     }
@@ -301,6 +301,6 @@ impl DictionaryChunkEncoder {
         }
         self.push_dictionary()?;
         self.pages.go_on_with(Encoding::PLAIN);
-        Ok(PlainStringEncoder::behind(self.pages, self.bounds.of_strings(&self.codebook), self.plan))
+        Ok(PlainStringEncoder::after_pages(self.pages, self.bounds.of_strings(&self.codebook), self.plan))
     }
 }

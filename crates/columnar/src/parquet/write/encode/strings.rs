@@ -42,11 +42,15 @@ struct PageStringExtremes {
 impl PlainStringEncoder {
     pub(crate) fn new(descriptor: ColumnDescPtr, plan: ParquetEncoderOptions) -> Result<Self, String> {
         let bounds = StringBounds::new(PlainValueOrder::of(&descriptor));
-        Ok(Self::behind(ChunkPageWriter::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
+        Ok(Self::after_pages(ChunkPageWriter::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
     }
 
     /// Continues a chunk that has pages.
-    pub(crate) fn behind(pages: ChunkPageWriter, bounds: StringBounds, plan: ParquetEncoderOptions) -> Self {
+    pub(crate) fn after_pages(
+        pages: ChunkPageWriter,
+        bounds: StringBounds,
+        plan: ParquetEncoderOptions,
+    ) -> Self {
         Self {
             plan,
             rows: PageValidity::default(),

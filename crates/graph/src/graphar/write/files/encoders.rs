@@ -104,12 +104,12 @@ impl ChunkEncoderPool {
             sealed: Vec::new(),
         };
 
-        encoders.share(0, 0, 0, 0);
+        encoders.divide_memory(0, 0, 0, 0);
         encoders
     }
 
     /// Divides memory among files of `rows` rows, `together` of them open at a time, with `columns` columns in all.
-    pub(crate) fn share(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
+    pub(crate) fn divide_memory(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
         let values = rows.min(ROWS).saturating_mul(columns.div_ceil(together.max(1)) as u64);
         let usual = (self.threads * FILES_PER_THREAD).max(MIN_FILES);
         let of_each = usize::try_from(values.saturating_mul(VALUE)).unwrap_or(usize::MAX).max(MIN_MEMORY);

@@ -16,7 +16,7 @@ use stylobate_storage::{
 
 use crate::{
     Result,
-    graphar::{graph_file::is_graph, write::names::unwritable},
+    graphar::{graph::is_graph, write::names::unwritable},
 };
 
 /// Concurrent requests to an object store.

@@ -37,7 +37,7 @@ impl StringKeyEntry {
     }
 
     /// Spreads the hash over all bits: tables use the lowest and the highest.
-    fn spread(&self) -> u64 {
+    fn mixed_hash(&self) -> u64 {
         u64::from(self.hash).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20)
     }
 }
@@ -51,7 +51,7 @@ impl StringKeyIndex {
             let Self { bytes, ends, table, .. } = self;
             let is_same =
                 |other: &StringKeyEntry| other.hash == slot.hash && text(bytes, ends, other.index) == key;
-            match table.entry(slot.spread(), is_same, StringKeyEntry::spread) {
+            match table.entry(slot.mixed_hash(), is_same, StringKeyEntry::mixed_hash) {
                 Entry::Occupied(earlier) => {
                     return Err(KeyInsertError::Repeated { row, earlier: u64::from(earlier.get().index) });
                 }
@@ -78,7 +78,7 @@ impl StringKeyIndex {
 
         make_room(&mut self.bytes, more_bytes);
         make_room(&mut self.ends, more);
-        self.table.reserve(more, StringKeyEntry::spread);
+        self.table.reserve(more, StringKeyEntry::mixed_hash);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl StringKeyIndex {
             let is_same = |slot: &StringKeyEntry| {
                 slot.hash == asked.hash && text(&self.bytes, &self.ends, slot.index) == key
             };
-            self.table.find(asked.spread(), is_same).map(|slot| u64::from(slot.index)).ok_or(row)
+            self.table.find(asked.mixed_hash(), is_same).map(|slot| u64::from(slot.index)).ok_or(row)
         };
         (0..keys.len()).map(find).collect()
     }

@@ -57,7 +57,7 @@ impl AdjacencyLayout {
 
     /// Returns the places of all edges, in the order of the list.
     pub(crate) fn sort(&self, edges: &BufferedEdges, threads: usize) -> Vec<u32> {
-        let (mut rows, ends) = self.spread(edges);
+        let (mut rows, ends) = self.partition(edges);
         if !self.order.is_ordered() {
             return rows;
         }
@@ -91,7 +91,7 @@ impl AdjacencyLayout {
     }
 
     /// Returns the places of edges part by part, and the end of each part.
-    fn spread(&self, edges: &BufferedEdges) -> (Vec<u32>, Vec<u32>) {
+    fn partition(&self, edges: &BufferedEdges) -> (Vec<u32>, Vec<u32>) {
         let count = edges.len() as u32;
         let parts = usize::try_from(self.parts()).unwrap_or(usize::MAX);
         if parts <= 1 {

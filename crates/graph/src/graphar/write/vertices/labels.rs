@@ -96,7 +96,7 @@ impl LabelColumnsBuilder {
 
         for row in (0..labels.len()).filter(|row| labels.is_valid(*row)) {
             for label in row_labels(row).as_string::<i32>().iter().flatten() {
-                let place = self.place(label, column.name(), first_row + row as u64)?;
+                let place = self.label_position(label, column.name(), first_row + row as u64)?;
                 if let Some(bits) = self.bits.get_mut(place) {
                     bits.set_bit(start + row, true);
                 }
@@ -106,7 +106,8 @@ impl LabelColumnsBuilder {
         Ok(())
     }
 
-    fn place(&mut self, label: &str, column: &str, row: u64) -> Result<usize> {
+    /// Returns the position of a label, appending it if it is new.
+    fn label_position(&mut self, label: &str, column: &str, row: u64) -> Result<usize> {
         if let Some(place) = self.places.get(label) {
             return Ok(*place);
         }
