@@ -30,7 +30,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -132,6 +132,9 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 	cargo build --release --bin stylobate-bench-store
 	$(TARGET)/release/stylobate-bench-store
 	$(VENV)/bin/python bench/store/run.py
+
+bench-cluster-sim: ## Clusters of up to 1,000 nodes, simulated: balance, movement, hit ratios, hot objects
+	cargo run --release --package stylobate-bench-cluster-sim
 
 # ONLY=snappy runs those whose names contain it.
 bench-micro: ## Inner loops beside the crates that could replace them, and lookups in nanoseconds; with ONLY=NAME, some

@@ -30,6 +30,7 @@ ARROWS = {
     "server": {"client", "columnar", "storage"},
     "cli": {"client", "columnar", "datagen", "graph", "server", "storage"},
     "python": {"client", "columnar", "datagen", "graph", "server", "storage"},
+    "cluster-sim": {"client"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
     "store": {"columnar", "graph", "storage"},
