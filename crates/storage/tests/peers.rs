@@ -336,6 +336,49 @@ async fn a_new_home_asks_the_former_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_home_that_knows_nothing_of_a_small_object_asks_the_former_one() {
+    let views = [[1, 2, 0], [2, 0, 1]];
+    for (view, reader) in views.into_iter().flat_map(|view| [0, 1, 2].map(|reader| (view, reader))) {
+        let cluster = three().await;
+        let data = noise(BLOCK, 18);
+        let path = cluster.put("small", data.clone()).await;
+        let former = cluster.network.home(&path, 0);
+        assert!(cluster.read(former, &path).await.unwrap() == data);
+        assert_eq!((cluster.origin.gets(), cluster.origin.heads()), (1, 0), "no donor: one request");
+
+        cluster.network.set_views(&view);
+        let home = cluster.network.home(&path, 0);
+        assert_ne!(home, former);
+        for node in [reader, home] {
+            assert!(cluster.read(node, &path).await.unwrap() == data, "{view:?} {node}");
+        }
+        assert_eq!((cluster.origin.gets(), cluster.origin.heads()), (1, 1), "{view:?} {reader}");
+        assert_eq!(cluster.origin.bytes(), data.len() as u64, "{view:?} {reader}");
+        assert_eq!(cluster.nodes[home].store.stats().bytes_origin, 0, "{view:?} {reader}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_home_shows_no_version_that_only_the_former_one_takes_for_current() {
+    let caches = [(); 3].map(|()| memory(ByteSize::mib(64)));
+    let cluster = Cluster::start(caches, STRIPE, Consistency::Immutable).await;
+    let path = cluster.put("small", noise(BLOCK, 19)).await;
+    let former = cluster.network.home(&path, 0);
+    cluster.read(former, &path).await.unwrap();
+    cluster.network.set_views(&[1, 2, 0]);
+
+    // The new authority is told of the write, the former one is not.
+    let home = cluster.network.home(&path, 0);
+    let other = (0..3).find(|node| ![home, former].contains(node)).unwrap();
+    let after = noise(BLOCK, 20);
+    cluster.nodes[other].store.put(&path, after.clone().into()).await.unwrap();
+    for node in [home, other, former] {
+        assert!(cluster.read(node, &path).await.unwrap() == after, "{node}");
+    }
+    assert_eq!(cluster.origin.bytes(), 2 * BLOCK as u64);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_donor_delays_a_read_for_a_moment_only() {
     let cluster = three().await;
     let object = OneStripe::put(&cluster).await;

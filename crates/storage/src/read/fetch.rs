@@ -282,9 +282,13 @@ impl Fetcher {
         self.cluster.as_ref().map_or_else(FetchRoute::to_origin, |cluster| cluster.route(object, offset))
     }
 
-    /// Returns whether this node is home of the byte at `offset` of the object.
-    pub(crate) fn is_home(&self, path: &Path, offset: u64) -> bool {
-        self.cluster.as_ref().is_none_or(|cluster| cluster.stripe(path, offset).is_home)
+    /// Returns whether only the origin can have the byte at `offset` of the object if this node misses it: the node is
+    /// home, and there is no donor.
+    pub(crate) fn fills_from_origin(&self, path: &Path, offset: u64) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| {
+            let sources = cluster.stripe(path, offset);
+            sources.is_home && sources.peers.is_empty()
+        })
     }
 
     /// Sends a request, or delays it for nearby ones if that is short compared to the origin's latency. One to a peer is

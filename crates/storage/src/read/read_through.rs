@@ -370,8 +370,8 @@ impl ReadThrough {
         }
     }
 
-    /// Requests the description from the origin; with the same request, if nothing is known of the object, the bytes
-    /// that are wanted next.
+    /// Requests the description from the origin; with the same request, if nothing is known of the object and no donor
+    /// may have them, the bytes that are wanted next.
     pub(crate) async fn ask_origin(
         &self,
         path: &Path,
@@ -381,7 +381,8 @@ impl ReadThrough {
         // Objects seen before, here or by an earlier process, are likely to be cached. Each strict reader sends its own
         // request, but only one of them requests bytes.
         let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
-        let wanted = wanted.filter(|range| self.fetcher().is_home(path, range.start));
+        // A donor may have the bytes. It cannot tell the current version, since it is not told of writes.
+        let wanted = wanted.filter(|range| self.fetcher().fills_from_origin(path, range.start));
         let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
 
         // Filled if the request that is sent is this caller's.
