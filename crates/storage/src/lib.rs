@@ -30,21 +30,15 @@
 
 #![deny(clippy::indexing_slicing)]
 
-mod attribute_record;
 mod budget;
-mod byte_reader;
-mod corrupt;
-mod duration;
+mod decode;
 mod error;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
-mod latency;
 mod list_page;
 mod listing;
-mod min_interval;
 mod object;
-mod object_headers;
 mod origin;
 mod page_cache;
 mod peers;
@@ -56,21 +50,19 @@ mod simulate;
 mod sink;
 mod size;
 mod stats;
-mod steady_instant;
 mod threads;
+mod timing;
 mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
-pub use byte_reader::{ByteReader, unzigzag};
-pub use corrupt::Corrupt;
-pub use duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
+pub use decode::byte_reader::{ByteReader, unzigzag};
+pub use decode::corrupt::Corrupt;
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
-pub use latency::{LatencyCounts, LatencyHistogram};
 pub use list_page::{ListPage, ListRequest, ListedKey};
+pub use object::headers::ObjectHeaders;
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
-pub use object_headers::ObjectHeaders;
 pub use origin::metrics::{OriginFailure, OriginMetrics, RequestKind};
 pub use origin::object_url::split_object_url;
 pub use origin::request::OriginRequest;
@@ -97,9 +89,11 @@ pub use sink::{
 };
 pub use size::{ByteSize, ParseByteSizeError};
 pub use stats::ReadStats;
-pub use steady_instant::SteadyInstant;
 pub use threads::blocking::{BlockingWorkError, run_blocking};
 pub use threads::thread_stream::stream_from_thread;
+pub use timing::duration::{ParseDurationError, format_duration, parse_duration, parse_positive_duration};
+pub use timing::latency::{LatencyCounts, LatencyHistogram};
+pub use timing::steady_instant::SteadyInstant;
 pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;

@@ -28,7 +28,7 @@ use super::{
     record::{KeptHeaders, headers_of},
     write::{CopyChange, FolderWrite, precondition, write_at},
 };
-use crate::{object_headers::CapturedHeaders, threads::blocking::run_blocking};
+use crate::{object::headers::CapturedHeaders, threads::blocking::run_blocking};
 
 /// Objects that a listing collects per blocking call.
 const BATCH: usize = 1000;

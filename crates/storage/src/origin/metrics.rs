@@ -9,7 +9,7 @@ use std::{
 use http::{Method, Uri};
 use parking_lot::Mutex;
 
-use crate::latency::{LatencyCounts, LatencyHistogram};
+use crate::timing::latency::{LatencyCounts, LatencyHistogram};
 
 /// The kind of a request to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,7 +13,7 @@ use object_store::{
     },
 };
 
-use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object_headers::CapturedHeaders};
+use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object::headers::CapturedHeaders};
 
 const SERVICE: &str = "s3";
 const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");

@@ -11,11 +11,10 @@ use futures::{StreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
 use parking_lot::Mutex;
 
-use super::coalesce;
+use super::requests::coalesce;
 use crate::{
     ByteSize, Error, PageCache, Reservation, Result,
-    object::ObjectHash,
-    object_headers::CapturedHeaders,
+    object::{ObjectHash, headers::CapturedHeaders},
     origin::trace::traced,
     page_cache::{PagePiece, WriteBacklog},
     peers::PeerSource,
@@ -23,9 +22,11 @@ use crate::{
         flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
         page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
         paged::PagedObject,
-        peer_requests::{FetchRoute, PeerMiss, PeerRequests},
         pin::PinnedRange,
-        request::{RequestSender, RetryState},
+        requests::{
+            to_origin::{RequestSender, RetryState},
+            to_peers::{FetchRoute, PeerMiss, PeerRequests},
+        },
     },
     stats::ReadCounters,
     threads::blocking::run_blocking,

@@ -1,19 +1,15 @@
 //! Reads objects through the page cache: fetches missing bytes once for all readers.
 
-pub(super) mod authority;
-pub(super) mod coalesce;
+pub(super) mod cluster;
 pub(super) mod fetch;
 pub(super) mod flight;
-pub(super) mod hedge;
 pub(super) mod object_store_impl;
 pub(super) mod open_object;
 pub(super) mod page_assembler;
 pub(super) mod paged;
-pub(super) mod peer_requests;
 pub(super) mod pin;
 pub(super) mod read_ahead;
 pub(super) mod read_through;
 pub(super) mod reader;
-pub(super) mod request;
-pub(super) mod serve_peer;
+pub(super) mod requests;
 pub(super) mod warm;

@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{GetResultPayload, ObjectMeta, path::Path};
 use parking_lot::Mutex;
 
-use super::coalesce;
+use super::requests::coalesce;
 use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result,
     read::{paged::PagedObject, pin::PinnedRange, read_through::FolderReads, reader::RangeReader},

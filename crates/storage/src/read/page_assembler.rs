@@ -10,7 +10,7 @@ use crate::{
     read::{
         flight::{PieceFlight, PieceFlights},
         paged::PagedObject,
-        peer_requests::FetchRoute,
+        requests::to_peers::FetchRoute,
     },
     stats::ReadCounters,
 };

@@ -24,21 +24,23 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, ListRequest, ListedKey, Origin, PageCache,
     RequestOptions, Result,
-    min_interval::MinInterval,
-    object_headers::{CapturedHeaders, ObjectHeaders},
+    object::headers::{CapturedHeaders, ObjectHeaders},
     origin::{key_of_version, path_of_version},
     page_cache::PageKey,
     peers::Peers,
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
-        peer_requests::PeerRequests,
         pin::PinnedRange,
         read_ahead::ReadAhead,
         reader::RangeReader,
-        request::{RequestSender, whole},
+        requests::{
+            to_origin::{RequestSender, whole},
+            to_peers::PeerRequests,
+        },
     },
     stats::ReadStats,
+    timing::min_interval::MinInterval,
     versions::{ListedObject, ObjectInfo, ObjectInfoCache},
 };
 

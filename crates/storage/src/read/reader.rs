@@ -12,9 +12,8 @@ use crate::{
     read::{
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
-        peer_requests::FetchRoute,
         pin::PinnedRange,
-        request::whole,
+        requests::{to_origin::whole, to_peers::FetchRoute},
     },
 };
 

@@ -11,8 +11,8 @@ use crate::{
     peers::PeerSource,
     read::{
         paged::PagedObject,
-        peer_requests::{FetchRoute, PeerMiss, PeerRequests},
         reader::RangeReader,
+        requests::to_peers::{FetchRoute, PeerMiss, PeerRequests},
     },
 };
 

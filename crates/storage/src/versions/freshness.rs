@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::duration::{format_duration, parse_duration};
+use crate::timing::duration::{format_duration, parse_duration};
 
 /// The required freshness of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

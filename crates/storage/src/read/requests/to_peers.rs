@@ -19,7 +19,7 @@ use crate::{
         ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
         PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
     },
-    read::{hedge::HedgePolicy, paged::PagedObject},
+    read::{paged::PagedObject, requests::hedge::HedgePolicy},
     stats::ReadCounters,
 };
 

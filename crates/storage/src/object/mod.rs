@@ -1,5 +1,8 @@
 //! Versions of objects and ranges of their bytes.
 
+pub(crate) mod attribute_record;
+pub(crate) mod headers;
+
 use std::{fmt, ops::Range};
 
 use object_store::ObjectMeta;

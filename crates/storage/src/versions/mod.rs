@@ -23,8 +23,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::{
-    Consistency, ObjectHeaders, Origin, Result, attribute_record,
-    object::ObjectHash,
+    Consistency, ObjectHeaders, Origin, Result,
+    object::{ObjectHash, attribute_record},
     origin::trace::traced,
     peers::{DescribedObject, PeerId},
     versions::{

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Origin, OriginFailure, RequestOptions, Result,
-    object_headers::CapturedHeaders,
+    object::headers::CapturedHeaders,
     origin::cost::OriginCost,
-    read::hedge::HedgePolicy,
+    read::requests::hedge::HedgePolicy,
     stats::ReadCounters,
     versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };

@@ -17,8 +17,9 @@ use object_store::{
 };
 
 use crate::{
-    Error, KeptHeaders, ReadThrough, Result, UploadMode, attribute_record,
+    Error, KeptHeaders, ReadThrough, Result, UploadMode,
     folder::BESIDE,
+    object::attribute_record,
     upload::staging::{STAGING, StagedUpload, UnfinishedUpload, UploadMarker, UploadedPart},
 };
 

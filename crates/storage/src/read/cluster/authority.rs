@@ -24,7 +24,7 @@ use crate::{
     Consistency, Error, ReadThrough, Result,
     origin::trace::traced,
     peers::{ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerError, PeerId},
-    read::peer_requests::PeerRequests,
+    read::requests::to_peers::PeerRequests,
     versions::{ListedObject, ObjectInfo, holders::VersionHolders},
 };
 

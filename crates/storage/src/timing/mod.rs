@@ -1,0 +1,6 @@
+//! Durations, latencies, and the clocks and intervals that they are measured by.
+
+pub(super) mod duration;
+pub(super) mod latency;
+pub(super) mod min_interval;
+pub(super) mod steady_instant;
