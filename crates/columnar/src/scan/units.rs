@@ -35,6 +35,8 @@ pub(super) type BatchSender = mpsc::Sender<Result<Vec<RecordBatch>>>;
 /// Bytes of batches that are built before they are sent: few enough that their memory is reused while it is in the
 /// processor's cache.
 const BYTES_AT_ONCE: usize = 2 << 20;
+/// Bytes that an array takes besides its values: thousands of columns in batches of a few rows are mostly these.
+const BYTES_PER_ARRAY: usize = 256;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
 pub(super) async fn run(
@@ -337,7 +339,7 @@ fn build(
             }
 
             let batch = batches::batch(&file.object, &shape, &columns, count, keep.as_ref())?;
-            bytes += new_bytes(&batch, &columns);
+            bytes += new_bytes(&batch, &columns) + BYTES_PER_ARRAY * columns.len();
             built.push(batch);
         }
         start += count;
