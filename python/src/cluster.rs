@@ -19,7 +19,7 @@ use crate::errors::{ErrorClass, UnraisedError};
 
 /// Maximum time of one request from its first byte to its last, unless the options say otherwise.
 const REQUEST_TIMEOUT: &str = "300s";
-/// Options without any of which there are no credentials.
+/// Options that give credentials. Without any of them, requests are unsigned.
 const CREDENTIALS: [AmazonS3ConfigKey; 4] = [
     AmazonS3ConfigKey::AccessKeyId,
     AmazonS3ConfigKey::WebIdentityTokenFile,

@@ -90,7 +90,7 @@ class Network:
         run("ip", "link", "set", self.hosts[name].outer_ends[link], "up")
 
     def slow(self, name: str, link: str, rate: str) -> None:
-        """Limits a link to so many bits per second in each direction, such as `4mbit`."""
+        """Limits the rate of a link in each direction, e.g. to `4mbit` (bits per second)."""
         host = self.hosts[name]
         shape = ("root", "tbf", "rate", rate, "burst", "32kb", "latency", "300ms")
         self.slowed.add((name, link))

@@ -1,4 +1,4 @@
-//! Caches of many nodes, each of which evicts what was not used for the longest time.
+//! Least-recently-used caches of many nodes.
 
 use hashbrown::HashMap;
 

@@ -61,7 +61,7 @@ struct Arguments {
 const EXPONENTS: [f64; 3] = [0.7, 0.9, 1.1];
 /// Bytes of all caches, in percent of those of all objects.
 const CACHE_PERCENTS: [u64; 2] = [1, 10];
-/// One of so many objects is looked at for each change of a view.
+/// Sampling interval: each change of a view is measured on one object in this many.
 const MOVED_DIVISOR: usize = 20;
 /// Answers simulated for each load with a hot object.
 const HOT_ANSWERS: usize = 2_000_000;

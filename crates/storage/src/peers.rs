@@ -1,6 +1,6 @@
 //! The other nodes of a cluster, as a store that reads through them sees them.
 //!
-//! Which node is home of which bytes, and how nodes talk to each other, is decided by an implementation of [`Peers`].
+//! An implementation of [`Peers`] decides which node is home of a stripe, and how nodes talk to each other.
 //! This crate decides what is asked of whom, and what counts as an answer: bytes are taken only if they are of the
 //! version that was asked for and pass the checksum of their block. So a peer with a wrong view, or that is slow, broken
 //! or gone, costs a request and never a wrong byte.

@@ -35,7 +35,7 @@ impl ParquetSample {
         Self { path, rows, cache: cache(), _folder: folder }
     }
 
-    /// Measures scans of the whole file, each of which decodes everything again.
+    /// Measures scans of the whole file. Each scan decodes it again.
     pub(crate) fn bench_scans(&self, bencher: Bencher, dictionaries: &Dictionaries) {
         let scan = || RUNTIME.block_on(self.scan(dictionaries.clone()));
         assert_eq!(scan(), self.rows);

@@ -260,7 +260,7 @@ mod tests {
 
     const ROWS: u64 = 1_000_000;
 
-    /// A chunk of strings of 20 bytes, of which this many are in its dictionary.
+    /// A column chunk of 20-byte strings whose dictionary has the given number of values.
     fn chunk(values: i64) -> ColumnChunkMetaData {
         let schema = parse_message_type("message m { required binary s (STRING); }").unwrap();
         let column = SchemaDescriptor::new(Arc::new(schema)).column(0);

@@ -206,7 +206,7 @@ mod tests {
 
     const STRIPE: u64 = 64 << 20;
 
-    /// The peers of a node, one of which is home of everything.
+    /// Peers of a node. One of them is home of every stripe.
     #[derive(Debug, Default)]
     struct OneHome {
         home: OnceLock<ReadThrough>,
