@@ -23,5 +23,5 @@ pub(crate) use self::{
     progress::ProgressDisplay,
     request::{RequestArgs, open_cache, option},
     source_args::delimiter,
-    stop::until_stopped,
+    stop::{PATIENCE, until_stopped},
 };

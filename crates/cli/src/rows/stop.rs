@@ -7,7 +7,7 @@ use stylobate_storage::{run_blocking, wait_for_unfinished_writes};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Time limit for removing unfinished output, which may need requests to an object store.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the work. At SIGINT or SIGTERM drops it, and exits with the code that shells use for the signal. It waits for
 /// unfinished output to be removed, but not for threads: one may be blocked on a pipe without a reader.

@@ -7,17 +7,28 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use stylobate_storage::wait_for_unfinished_writes;
 use tempfile::{Builder, TempDir};
 
-use crate::failure::usage;
+use crate::{failure::usage, rows::PATIENCE};
 
-/// Temporary files for a folder. Removed on drop.
+/// Temporary files for a folder. Removed on drop, once no thread writes into it.
 #[derive(Debug)]
 pub(super) struct NewFolder {
     target: PathBuf,
     /// Next to a new folder, and inside an existing one, which may be a mount point.
-    temporary: TempDir,
+    temporary: Option<TempDir>,
+    path: PathBuf,
     is_new: bool,
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if self.temporary.is_some() {
+            // A sink that was given up may still be creating its file, and the folder with it.
+            wait_for_unfinished_writes(PATIENCE);
+        }
+    }
 }
 
 impl NewFolder {
@@ -57,22 +68,24 @@ impl NewFolder {
         builder.prefix(".export.").suffix(".unfinished").permissions(Permissions::from_mode(0o777));
         let temporary = builder.tempdir_in(within).with_context(|| format!("creating {shown}"))?;
 
-        Ok(Self { target, temporary, is_new })
+        let path = temporary.path().to_owned();
+
+        Ok(Self { target, temporary: Some(temporary), path, is_new })
     }
 
     /// Returns the folder for temporary files.
     pub(super) fn path(&self) -> &Path {
-        self.temporary.path()
+        &self.path
     }
 
     /// Publishes the files: all at once in a new folder, and one by one in an existing folder.
-    pub(super) fn publish(self, names: &[String]) -> Result<()> {
-        let Self { target, temporary, is_new } = self;
+    pub(super) fn publish(mut self, names: &[String]) -> Result<()> {
+        let target = self.target.clone();
         let naming = || format!("naming {}", target.display());
-        let changed = if is_new {
-            fs::rename(temporary.path(), &target).with_context(naming)?;
+        let changed = if self.is_new {
+            fs::rename(&self.path, &target).with_context(naming)?;
             // The folder was renamed.
-            let _ = temporary.keep();
+            let _ = self.temporary.take().map(TempDir::keep);
             target
                 .parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -80,9 +93,9 @@ impl NewFolder {
                 .to_owned()
         } else {
             for name in names {
-                fs::rename(temporary.path().join(name), target.join(name)).with_context(naming)?;
+                fs::rename(self.path.join(name), target.join(name)).with_context(naming)?;
             }
-            temporary.close().with_context(naming)?;
+            self.temporary.take().map_or(Ok(()), TempDir::close).with_context(naming)?;
             target.clone()
         };
 
