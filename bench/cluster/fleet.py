@@ -23,8 +23,9 @@ REQUESTS = 4096
 class Fleet:
     """Nodes that are in one cluster, by id. Ends with the `with` block."""
 
-    def __init__(self, programs, folder, origin_port, ids, more=()):
+    def __init__(self, programs, folder, origin_port, ids, more=(), memory=servers.MEMORY):
         self.programs, self.folder, self.origin_port, self.more = programs, folder, origin_port, more
+        self.memory = memory
         self.nodes = {}
         self.peer_doors = {}
         self.list = folder / f"nodes-{servers.free_port()}"
@@ -48,7 +49,8 @@ class Fleet:
 
     def start(self, id):
         self.nodes[id] = servers.s3_node(
-            self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more, environment={
+            self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more, memory=self.memory,
+            environment={
                 "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{self.peer_doors[id]}",
                 "STYLOBATE_CLUSTER_NODES_FILE": str(self.list), "STYLOBATE_CLUSTER_SECRET": SECRET,
             })

@@ -3,6 +3,7 @@
     singly     three nodes without a cluster; each object is read from one of them, its home if they were one
     placed     a cluster; each object is read from its home
     hop        a cluster; any object is read from any node, which asks the home for what it does not keep
+    small hop  the same with nodes that have memory for their own objects and a quarter of the others'
     nginx      three caches behind one nginx that hashes the path
 
 One wrk per node, or three at the one nginx, all at once; the ways in turns, round after round.
@@ -21,6 +22,8 @@ CONNECTIONS = 4
 OBJECTS, QUICK_OBJECTS = 48, 12
 MIN_PLACED, MIN_HOP = 0.95, 0.5
 MAX_PLACED_FROM_PEERS = 0.001
+# A node's own objects take 64 MiB of it; an eighth may hold pages of others.
+SMALL_MEMORY = "256MiB"
 IMMUTABLE = ["--consistency", "immutable"]
 
 CACHE = """
@@ -81,7 +84,8 @@ def run(programs, folder, options):
         for server in reversed(started):
             server.stop()
     return {"objects": len(objects.contents), "object_bytes": objects.bytes, "connections": CONNECTIONS,
-            "memory": servers.MEMORY, "rounds": rounds, "seconds_per_run": seconds, "loads": loads}
+            "memory": servers.MEMORY,
+            "small_memory": SMALL_MEMORY, "rounds": rounds, "seconds_per_run": seconds, "loads": loads}
 
 
 class Way:
@@ -91,7 +95,7 @@ class Way:
     def __init__(self, folder, name, servers_and_keys, nodes):
         self.name, self.nodes = name, nodes
         self.streams = {
-            length: [Stream(folder, f"{name}-{n}", server, keys, length, CONNECTIONS)
+            length: [Stream(folder, f"{name.replace(' ', '-')}-{n}", server, keys, length, CONNECTIONS)
                      for n, (server, keys) in enumerate(servers_and_keys)]
             for _, length in LOADS
         }
@@ -109,17 +113,21 @@ def _start(programs, folder, options, origin_port, objects, started):
     started += single.values()
     fleet = Fleet(programs, folder, origin_port, IDS, more=IMMUTABLE)
     started.append(fleet)
-    for nodes in (single, fleet.nodes):
+    small = Fleet(programs, folder, origin_port, IDS, more=IMMUTABLE, memory=SMALL_MEMORY)
+    started.append(small)
+    for nodes in (single, fleet.nodes, small.nodes):
         for id, node in nodes.items():
             objects.read_all(node, homes[id])
-    for node in fleet.nodes.values():
+    for node in [*fleet.nodes.values(), *small.nodes.values()]:
         objects.read_all(node)
     fleet.settle()
+    small.settle()
 
     ways = [
         Way(folder, "singly", [(single[id], homes[id]) for id in IDS], list(single.values())),
         Way(folder, "placed", [(fleet.nodes[id], homes[id]) for id in IDS], list(fleet.nodes.values())),
         Way(folder, "hop", [(fleet.nodes[id], keys) for id in IDS], list(fleet.nodes.values())),
+        Way(folder, "small hop", [(small.nodes[id], keys) for id in IDS], list(small.nodes.values())),
     ]
     if is_wanted(options, "nginx"):
         front = _start_nginx(programs, folder, origin_port, started)
@@ -171,6 +179,7 @@ def bars(result):
         name, ways = load_["range"], load_["ways"]
         yield Bar(f"{name}, placed / singly", ways["placed"]["ratio"], "at least", MIN_PLACED)
         yield Bar(f"{name}, hop / singly", ways["hop"]["ratio"], "at least", MIN_HOP)
+        yield Bar(f"{name}, small hop / singly", ways["small hop"]["ratio"], "at least", MIN_HOP)
         yield Bar(f"{name}, placed, part from peers", ways["placed"]["from_peers"], "at most", MAX_PLACED_FROM_PEERS)
 
 

@@ -16,6 +16,8 @@ DELAY_MS = 30
 IDS, JOINING = ["node-0", "node-1", "node-2"], "node-3"
 LENGTH, CONNECTIONS = 64 * KIB, 4
 OBJECTS, QUICK_OBJECTS = 48, 12
+# Enough for a node's own objects, while pages of the others displace each other: so readers keep asking the homes.
+MEMORY, QUICK_MEMORY = "192MiB", "96MiB"
 # Seconds of load before a node joins or drains: in the middle of the load everything has to be done.
 LEAD_SECONDS = 0.5
 CALM_SECONDS, CHANGE_SECONDS = 4, 8
@@ -29,7 +31,8 @@ def run(programs, folder, options):
     share = len(objects.of(JOINING, [*IDS, JOINING])) * objects.bytes // len(objects.contents)
     with servers.nginx_files(programs, folder, root) as files, \
             servers.SlowOrigin(folder, files.port, DELAY_MS) as origin, \
-            Fleet(programs, folder, origin.port, IDS, more=["--consistency", "immutable"]) as fleet:
+            Fleet(programs, folder, origin.port, IDS, more=["--consistency", "immutable"],
+                  memory=QUICK_MEMORY if options.quick else MEMORY) as fleet:
         for id in IDS:
             objects.read_all(fleet.nodes[id], objects.of(id, IDS))
         fleet.settle()

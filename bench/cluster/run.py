@@ -23,8 +23,8 @@ PARTS = {
         f"Three wrk of 1 thread, {r['connections']} connections each; {r['objects']} objects, "
         f"{r['object_bytes'] >> 20} MiB in all, memory {r['memory']} per node; {r['rounds']} rounds of {r['seconds_per_run']} s, in turns; "
         "medians.\nsingly: no cluster, each object from one node. placed: each from its home. hop: any from any node. "
-        "nginx: three caches\nbehind one nginx that hashes paths. from peers: part of the bytes. p99: the worst of the "
-        "three.")),
+        f"small hop: the same\nwith {r['small_memory']} per node. nginx: three caches behind one nginx that hashes "
+        "paths. from peers: part of the bytes. p99: the\nworst of the three.")),
     "join": (join_and_drain, "A fourth node joins three, and drains, under load", lambda r: (
         f"Three wrk read 64 KiB at random through the three, {r['connections']} connections each; {r['objects']} "
         f"objects, {r['object_bytes'] >> 20} MiB in all, {r['share_bytes'] >> 20} MiB of them the fourth's;\nthe "

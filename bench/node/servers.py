@@ -281,8 +281,18 @@ NGINX_FILES = """
     server {{
         listen 127.0.0.1:{port} backlog=1024;
         root {root};
+        if ($args ~ list-type=2) {{
+            rewrite ^ /listing last;
+        }}
+        location = /listing {{
+            internal;
+            default_type application/xml;
+            return 200 '{listing}';
+        }}
     }}
 """
+# What a node asks for when it starts: whether the bucket can be listed.
+LISTING = '<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>'
 
 
 def start_nginx(programs, folder, name, http):
@@ -308,8 +318,10 @@ def nginx_cache(programs, folder, origin_port, path, signed_path, capacity="1g",
 
 
 def nginx_files(programs, folder, root):
-    """nginx as an origin of files: it knows ETags, ranges and If-Match, and costs next to nothing."""
-    return start_nginx(programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root))
+    """nginx as an origin of files: it knows ETags, ranges and If-Match, and costs next to nothing. Its listings are
+    empty."""
+    return start_nginx(
+        programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root, listing=LISTING))
 
 
 class SinkOrigin(Server):
