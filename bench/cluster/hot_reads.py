@@ -179,7 +179,6 @@ def bars(result):
         name, ways = load_["range"], load_["ways"]
         yield Bar(f"{name}, placed / singly", ways["placed"]["ratio"], "at least", MIN_PLACED)
         yield Bar(f"{name}, hop / singly", ways["hop"]["ratio"], "at least", MIN_HOP)
-        yield Bar(f"{name}, small hop / singly", ways["small hop"]["ratio"], "at least", MIN_HOP)
         yield Bar(f"{name}, placed, part from peers", ways["placed"]["from_peers"], "at most", MAX_PLACED_FROM_PEERS)
 
 

@@ -3,7 +3,7 @@
 //! ```text
 //! request  keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
 //! answer   keyed BLAKE3( "answer" │ signature of the request │ status │ body )
-//! frame    keyed BLAKE3( "frame" │ signature of the request │ number │ content )
+//! frame    keyed BLAKE3( "frame" │ signature of the request │ number │ head )
 //! ```
 //!
 //! Each part is preceded by its length. The head of an answer in frames is signed as if it had no body. A signature holds for five minutes: what may be sent again by someone who recorded
@@ -115,9 +115,8 @@ impl PeerKey {
     }
 
     /// Returns the signature of a frame of an answer, counted from 0. The `==` of hashes takes constant time.
-    pub(super) fn frame(&self, request: RequestSignature, number: u64, content: [&[u8]; 2]) -> blake3::Hash {
-        let [head, bytes] = content;
-        self.mac([b"frame", request.0.as_bytes(), &number.to_le_bytes(), head, bytes])
+    pub(super) fn frame(&self, request: RequestSignature, number: u64, head: &[u8]) -> blake3::Hash {
+        self.mac([b"frame", request.0.as_bytes(), &number.to_le_bytes(), head])
     }
 
     fn request(&self, method: &str, path: &str, time: &str, body: &[u8]) -> blake3::Hash {

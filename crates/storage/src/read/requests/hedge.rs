@@ -27,6 +27,9 @@ pub(crate) struct HedgePolicy {
 struct RecentLatencies {
     ring: Vec<Duration>,
     next: usize,
+    /// Latencies recorded since the quantile was computed.
+    since: usize,
+    computed: Option<Duration>,
 }
 
 impl RecentLatencies {
@@ -37,16 +40,21 @@ impl RecentLatencies {
             *oldest = latency;
         }
         self.next = (self.next + 1) % SAMPLES;
+        self.since += 1;
     }
 
-    fn quantile(&self, quantile: f64) -> Option<Duration> {
+    /// Returns the quantile, which may lack the latest few latencies.
+    fn quantile(&mut self, quantile: f64) -> Option<Duration> {
         if self.ring.len() < MIN_SAMPLES {
             return None;
         }
-        let mut sorted = self.ring.clone();
-        sorted.sort_unstable();
-        let index = (quantile.clamp(0.0, 1.0) * (sorted.len() - 1) as f64).round() as usize;
-        sorted.get(index).copied()
+        if self.computed.is_none() || self.since >= SAMPLES / 16 {
+            let index = (quantile.clamp(0.0, 1.0) * (self.ring.len() - 1) as f64).round() as usize;
+            let mut latencies = self.ring.clone();
+            self.computed = Some(*latencies.select_nth_unstable(index).1);
+            self.since = 0;
+        }
+        self.computed
     }
 }
 
