@@ -318,6 +318,12 @@ mod tests {
             assert!(decryptor.header(&changed).is_err(), "{end}");
         }
 
+        // Pages of AES-CTR do not tell a wrong key, and their headers do.
+        let gcm = gcm_key(b"fedcba9876543210").unwrap();
+        let of_other_key = ChunkDecryptor { gcm, ..chunk(PageOrdinal::Data(0), Some(b"fedcba9876543210")) };
+        assert!(of_other_key.header(&good).is_err());
+        assert!(of_other_key.page(&good).is_ok());
+
         let ctr = chunk(PageOrdinal::Data(0), Some(&KEY));
         for end in 0..MODULE_LENGTH + NONCE {
             assert!(ctr.page(&module([0; NONCE], b"x")[..end]).is_err(), "{end}");
