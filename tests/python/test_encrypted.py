@@ -17,6 +17,7 @@ pe = pytest.importorskip("pyarrow.parquet.encryption")
 
 FOOTER_KEY = b"0123456789abcdef"
 OTHER_KEY = b"fedcba9876543210"
+ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 
 
 class Vault(pe.KmsClient):  # type: ignore[misc, name-defined]
@@ -101,26 +102,63 @@ def assert_reads(path: Path, rows: pa.Table, decryption: dict[str, Any]) -> None
         assert found.to_pylist() == rows.to_pylist()
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("key", [FOOTER_KEY, FOOTER_KEY + OTHER_KEY], ids=["128", "256"])
-def test_files_with_one_key_are_read(plaintext_footer: bool, key: bytes, tmp_path: Path) -> None:
+def test_files_with_one_key_are_read(
+    algorithm: str, plaintext_footer: bool, key: bytes, tmp_path: Path
+) -> None:
     path, rows = tmp_path / "a.parquet", table()
-    write_uniform(path, rows, key, plaintext_footer=plaintext_footer)
+    write_uniform(path, rows, key, plaintext_footer=plaintext_footer, encryption_algorithm=algorithm)
     assert_reads(path, rows, {"footer_key": key})
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("bits", [128, 256])
-def test_files_with_a_key_for_each_column_are_read(plaintext_footer: bool, bits: int, tmp_path: Path) -> None:
+def test_files_with_a_key_for_each_column_are_read(
+    algorithm: str, plaintext_footer: bool, bits: int, tmp_path: Path
+) -> None:
     path, rows = tmp_path / "a.parquet", table()
-    decryption = write_by_column(path, rows, plaintext_footer=plaintext_footer, bits=bits)
+    decryption = write_by_column(
+        path, rows, plaintext_footer=plaintext_footer, bits=bits, algorithm=algorithm
+    )
     assert_reads(path, rows, decryption)
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("checksums", [False, True])
+def test_pages_of_every_form_are_decrypted(
+    algorithm: str, version: str, compression: str, checksums: bool, tmp_path: Path
+) -> None:
+    """Many pages per chunk, each of which is numbered in what authenticates it."""
+    path, rows = tmp_path / "a.parquet", table(3_000)
+    pq.write_table(
+        rows,
+        path,
+        encryption_properties=pe.create_encryption_properties(FOOTER_KEY, encryption_algorithm=algorithm),
+        compression=compression,
+        data_page_version=version,
+        data_page_size=1_000,
+        write_batch_size=100,
+        use_dictionary=["text"],
+        write_page_checksum=checksums,
+    )
+    settle(path)
+    for memory in ("64MiB", "0B"):
+        with st.Cache(memory=memory) as cache:
+            found = st.scan(path, decryption={"footer_key": FOOTER_KEY}, dictionary=False, cache=cache)
+            assert found.to_arrow().to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("stored", [False, True])
-def test_a_prefix_that_is_not_in_the_file_is_given(stored: bool, tmp_path: Path) -> None:
+def test_a_prefix_that_is_not_in_the_file_is_given(algorithm: str, stored: bool, tmp_path: Path) -> None:
     path, rows = tmp_path / "a.parquet", table(100)
-    write_uniform(path, rows, aad_prefix=b"table 7", store_aad_prefix=stored)
+    options = {"store_aad_prefix": stored, "encryption_algorithm": algorithm}
+    write_uniform(path, rows, aad_prefix=b"table 7", **options)
     keys = {"footer_key": FOOTER_KEY, "aad_prefix": b"table 7"}
     assert st.scan(path, decryption=keys).to_arrow().to_pylist() == rows.to_pylist()
     without = st.scan(path, decryption={"footer_key": FOOTER_KEY}) if stored else None
@@ -155,11 +193,14 @@ def test_columns_of_a_plaintext_footer_are_read_without_keys_if_they_can(memory:
                 st.scan(path, cache=cache, **wanted).to_arrow()
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("memory", ["64MiB", "0B"])
-def test_a_column_without_its_key_leaves_the_others(plaintext_footer: bool, memory: str, tmp_path: Path) -> None:
+def test_a_column_without_its_key_leaves_the_others(
+    algorithm: str, plaintext_footer: bool, memory: str, tmp_path: Path
+) -> None:
     path, rows = tmp_path / "a.parquet", table()
-    decryption = write_by_column(path, rows, plaintext_footer=plaintext_footer)
+    decryption = write_by_column(path, rows, plaintext_footer=plaintext_footer, algorithm=algorithm)
     del decryption["column_keys"]["many"]
     others = [name for name in rows.column_names if name != "many"]
     with st.Cache(memory=memory) as cache:
@@ -169,10 +210,13 @@ def test_a_column_without_its_key_leaves_the_others(plaintext_footer: bool, memo
             st.scan(path, columns=["many"], decryption=decryption, cache=cache).to_arrow()
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_wrong_keys_are_told_from_corrupt_files(plaintext_footer: bool, tmp_path: Path) -> None:
+def test_wrong_keys_are_told_from_corrupt_files(
+    algorithm: str, plaintext_footer: bool, tmp_path: Path
+) -> None:
     path, rows = tmp_path / "a.parquet", table(100)
-    decryption = write_by_column(path, rows, plaintext_footer=plaintext_footer)
+    decryption = write_by_column(path, rows, plaintext_footer=plaintext_footer, algorithm=algorithm)
     with pytest.raises(st.ConfigError, match=r"a\.parquet: cannot be decrypted with the keys given: "):
         st.scan(path, decryption=decryption | {"footer_key": OTHER_KEY}).to_arrow()
     keys = decryption["column_keys"] | {"text": OTHER_KEY}
@@ -192,12 +236,56 @@ def test_a_page_that_was_changed_is_not_read(memory: str, tmp_path: Path) -> Non
         st.scan(path, decryption={"footer_key": FOOTER_KEY}, cache=cache).to_arrow()
 
 
-@pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_the_other_algorithm_is_not_read(plaintext_footer: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_uniform(path, table(100), encryption_algorithm="AES_GCM_CTR_V1", plaintext_footer=plaintext_footer)
-    with pytest.raises(st.UnsupportedError, match="AES_GCM_CTR_V1"):
-        st.scan(path, decryption={"footer_key": FOOTER_KEY}).to_arrow()
+def data_end(path: Path) -> int:
+    """Where the footer begins."""
+    data = path.read_bytes()
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_pages_of_another_file_are_not_read(algorithm: str, memory: str, tmp_path: Path) -> None:
+    """The headers of pages are authenticated, even if the pages are not: they belong to one file, and one key."""
+    one, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    for path in (one, other):
+        write_uniform(path, table(1_000), encryption_algorithm=algorithm)
+    end = data_end(one)
+    assert end == data_end(other)
+    one.write_bytes(other.read_bytes()[:end] + one.read_bytes()[end:])
+    settle(one)
+    with st.Cache(memory=memory) as cache, pytest.raises(st.ConfigError, match="cannot be decrypted"):
+        st.scan(one, decryption={"footer_key": FOOTER_KEY}, cache=cache).to_arrow()
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_changed_pages_without_authentication_are_errors_or_values(
+    memory: str, compression: str, tmp_path: Path
+) -> None:
+    """Of AES_GCM_CTR_V1; with checksums, each change is found."""
+    path, rows = tmp_path / "a.parquet", table(300)
+    properties = pe.create_encryption_properties(FOOTER_KEY, encryption_algorithm="AES_GCM_CTR_V1")
+    for checksums in (False, True):
+        pq.write_table(
+            rows,
+            path,
+            encryption_properties=properties,
+            compression=compression,
+            use_dictionary=["text"],
+            write_page_checksum=checksums,
+        )
+        good, end = path.read_bytes(), data_end(path)
+        for place in range(4, end, 97):
+            path.write_bytes(good[:place] + bytes([good[place] ^ 0x55]) + good[place + 1 :])
+            settle(path)
+            with st.Cache(memory=memory) as cache:
+                try:
+                    found = st.scan(path, decryption={"footer_key": FOOTER_KEY}, cache=cache).to_arrow()
+                except st.ConfigError as error:
+                    assert "cannot be decrypted" in str(error)
+                else:
+                    assert not checksums
+                    assert found.num_rows == rows.num_rows
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])

@@ -1,4 +1,4 @@
-"""Row groups whose strings pass the 2 GiB that the offsets of one array can address come out in smaller batches."""
+"""Row groups and stripes whose strings pass the 2 GiB that the offsets of one array can address come out in smaller batches."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
 import stylobate as st
 
-# Together 2.2 GiB in one row group; a few hundred kilobytes in the file.
+# Together 2.2 GiB in one row group or stripe; a few hundred kilobytes in the file.
 VALUE_BYTES = 1 << 20
 DISTINCT = 50
 ROWS = 45 * DISTINCT
@@ -25,27 +26,44 @@ def value(row: int) -> str:
     return prefix(row).ljust(VALUE_BYTES, "x")
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "strings.parquet"
+@pytest.fixture(scope="module", params=["parquet", "orc", "nested.orc", "nested-dictionary.orc"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The strings in a column `s`, or in `a` of a struct `s`."""
+    path = tmp_path_factory.mktemp("large") / f"strings.{request.param}"
     some = pa.array([value(row) for row in range(DISTINCT)])
+    if "nested" in request.param:
+        some = pa.StructArray.from_arrays([some], ["a"])
     table = pa.table({"row": list(range(ROWS)), "s": pa.chunked_array([some] * (ROWS // DISTINCT))})
-    pq.write_table(
-        table, path, row_group_size=ROWS, compression="zstd", use_dictionary=False, write_statistics=False
-    )
-    assert pq.ParquetFile(path).metadata.num_row_groups == 1
+
+    if path.suffix == ".orc":
+        threshold = 1.0 if "dictionary" in request.param else 0.0
+        orc.write_table(
+            table, path, stripe_size=8 << 30, compression="zstd", dictionary_key_size_threshold=threshold
+        )
+        assert orc.ORCFile(path).nstripes == 1
+    else:
+        pq.write_table(
+            table, path, row_group_size=ROWS, compression="zstd", use_dictionary=False, write_statistics=False
+        )
+        assert pq.ParquetFile(path).metadata.num_row_groups == 1
     return path
+
+
+def strings(batch: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    """The strings of a batch, nested or not, as Arrow's compute functions take them."""
+    column = batch["s"]
+    return pc.struct_field(column, "a") if pa.types.is_struct(column.type) else column
 
 
 @pytest.mark.parametrize("memory", ["0B", "1GiB"])
 def test_strings_of_more_than_2_gib_are_read_in_batches_that_fit(path: Path, memory: str) -> None:
     seen = 0
     for batch in st.scan(path, cache=st.Cache(memory=memory)):
-        lengths = pc.binary_length(batch["s"])
+        lengths = pc.binary_length(strings(batch))
         assert pc.all(pc.equal(lengths, VALUE_BYTES)).as_py()
         assert pc.sum(lengths).as_py() < 1 << 31
         assert batch["row"].to_pylist() == list(range(seen, seen + batch.num_rows))
-        prefixes = pc.utf8_slice_codeunits(batch["s"], 0, 8).to_pylist()
+        prefixes = pc.utf8_slice_codeunits(strings(batch), 0, 8).to_pylist()
         assert prefixes == [prefix(row) for row in range(seen, seen + batch.num_rows)]
         seen += batch.num_rows
 
@@ -56,4 +74,4 @@ def test_a_filter_selects_rows_of_strings_of_more_than_2_gib(path: Path) -> None
     table = st.scan(path, filter="row >= 2248", cache=st.Cache(memory="0B")).to_arrow()
 
     assert table["row"].to_pylist() == [2248, 2249]
-    assert table["s"].to_pylist() == [value(2248), value(2249)]
+    assert strings(table).to_pylist() == [value(2248), value(2249)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -329,6 +332,33 @@ def test_every_column_is_of_any_number_of_lz4_blocks(
     assert is_same_everywhere(path, wanted, filter="i > 4000 AND f < 1500")
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_pages_are_of_any_number_of_gzip_members(
+    many: pa.Table, tmp_path: Path, version: str, dictionary: bool
+) -> None:
+    """RFC 1952 has files of several members, one after another, some of which may be empty."""
+
+    def members(data: bytes) -> bytes:
+        cut = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
+        return b"".join(gzip.compress(piece) for piece in [*cut[:1], b"", *cut[1:]]) if data else b""
+
+    def pack(header: Thrift, content: bytes) -> list[tuple[Thrift, bytes]]:
+        if header[1] != 3:
+            return [(header, members(content))]
+        # Levels of version 2 are not compressed.
+        levels = header[8][5] + header[8][6]
+        header[8].fields[7] = (1, True)
+        return [(header, content[:levels] + members(content[levels:]))]
+
+    plain, path = tmp_path / "plain.parquet", tmp_path / "gzip.parquet"
+    options: dict[str, Any] = {"data_page_size": 4_000, "use_dictionary": dictionary, "row_group_size": 3_000}
+    pq.write_table(many, plain, compression="NONE", data_page_version=version, **options)
+    path.write_bytes(rewritten(plain.read_bytes(), pack, lambda chunk: chunk.set(4, 2)))
+    assert pq.read_table(path).equals(many)
+    assert is_same_everywhere(path, many)
+
+
 def test_pages_without_rows_are_read_over(many: pa.Table, tmp_path: Path) -> None:
     def surrounded(header: Thrift, content: bytes) -> list[tuple[Thrift, bytes]]:
         if header[1] == 2:
@@ -515,6 +545,30 @@ def test_there_are_more_row_groups_than_16_bits_count(tmp_path: Path) -> None:
     path.write_bytes(with_footer(body, footer))
     assert st.scan(path).count() == 33_000
     assert st.scan(path, limit=3).to_arrow()["i"].to_pylist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "orc"])
+def test_opening_many_columns_costs_what_they_weigh(ending: str, tmp_path: Path) -> None:
+    """Ten times the columns, and not a hundred times the time."""
+
+    def seconds(count: int) -> float:
+        path = tmp_path / f"{count}.{ending}"
+        table = pa.table({f"column {at}": [at] for at in range(count)})
+        if ending == "orc":
+            pa.orc.write_table(table, path)
+        else:
+            pq.write_table(table, path)
+
+        took = []
+        for _ in range(5):
+            with st.Cache(memory="256MiB") as cache:
+                began = time.perf_counter()
+                scan = st.scan(path, columns=[f"column {count - 1}"], cache=cache)
+                assert scan.to_arrow().to_pylist() == [{f"column {count - 1}": count - 1}]
+                took.append(time.perf_counter() - began)
+        return min(took)
+
+    assert seconds(20_000) < 40 * seconds(2_000)
 
 
 def test_empty_lists_have_elements_of_any_type(tmp_path: Path) -> None:

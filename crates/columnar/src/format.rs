@@ -238,7 +238,7 @@ impl FileMetadata {
     pub(crate) fn fitting_rows(&self, unit: usize, columns: &[ProjectedColumn], max_bytes: u64) -> u64 {
         match &self.file {
             ColumnarFile::Parquet(file) => file.fitting_rows(unit, columns, max_bytes),
-            ColumnarFile::Orc(_) => self.unit_rows(unit),
+            ColumnarFile::Orc(file) => file.fitting_rows(unit, columns, max_bytes),
         }
     }
 

@@ -167,34 +167,66 @@ impl OrcFile {
         grown(self.estimated_bytes(unit, fields), self.all_text_bytes(unit, fields))
     }
 
+    /// See [`crate::format::FileMetadata::fitting_rows`].
+    pub(crate) fn fitting_rows(&self, unit: usize, fields: &[ProjectedColumn], max_bytes: u64) -> u64 {
+        let rows = self.unit_rows(unit);
+        let mut widest = 0;
+        self.visit_expanded(unit, fields, |column| {
+            widest = widest.max(self.value_bytes(unit, column).unwrap_or_default());
+        });
+
+        if widest > max_bytes {
+            (u128::from(rows) * u128::from(max_bytes) / u128::from(widest)) as u64
+        } else {
+            rows
+        }
+    }
+
     /// Returns the text bytes of all of these columns; see [`Self::text_bytes`].
     fn all_text_bytes(&self, unit: usize, fields: &[ProjectedColumn]) -> u64 {
         let mut texts = 0_u64;
-        for column in self.wanted_columns(fields).unwrap_or_default() {
-            column.visit(&mut |column| texts = texts.saturating_add(self.text_bytes(unit, column)));
-        }
+        self.visit_expanded(unit, fields, |column| {
+            texts = texts.saturating_add(self.text_bytes(unit, column));
+        });
         texts
     }
 
-    /// Returns the text bytes of a column in a stripe that are not in a dictionary; `u64::MAX` if they exceed one
+    /// Returns the text bytes of a column in a stripe that are not in a dictionary; `u64::MAX` if its values exceed one
     /// array.
     fn text_bytes(&self, unit: usize, column: &OrcType) -> u64 {
         const MAX_ARRAY: u64 = i32::MAX as u64;
+        match self.value_bytes(unit, column) {
+            Some(bytes) if bytes > MAX_ARRAY => u64::MAX,
+            Some(bytes) if !self.is_coded(unit, column) => {
+                let values = self.tail.statistics.get(unit, column.id).and_then(|it| it.number_of_values);
+                bytes + values.unwrap_or_default().saturating_mul(4)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the bytes of all strings or binary values of a column in a stripe, if its statistics tell.
+    fn value_bytes(&self, unit: usize, column: &OrcType) -> Option<u64> {
+        let statistics = self.tail.statistics.get(unit, column.id)?;
+        let strings = statistics.string_statistics.and_then(|it| it.sum);
+        let sum = strings.or_else(|| statistics.binary_statistics.and_then(|it| it.sum));
+        u64::try_from(sum?).ok()
+    }
+
+    /// Returns whether a column has a dictionary in a stripe, by the largest stripe if its footer was not read.
+    fn is_coded(&self, unit: usize, column: &OrcType) -> bool {
         let footer = self.footers.get(unit).and_then(OnceLock::get);
         let footer = footer.or_else(|| self.footers.get(self.typical()?).and_then(OnceLock::get));
         let encoding = footer.and_then(|footer| footer.encodings.get(column.id as usize)?.as_ref());
+        encoding.is_some_and(|encoding| encoding.dictionary.is_some())
+    }
 
-        if encoding.is_some_and(|encoding| encoding.dictionary.is_some()) {
-            return 0;
-        }
-
-        let Some(statistics) = self.tail.statistics.get(unit, column.id) else { return 0 };
-        let strings = statistics.string_statistics.and_then(|it| it.sum);
-        let sum = strings.or_else(|| statistics.binary_statistics.and_then(|it| it.sum));
-        match sum.and_then(|sum| u64::try_from(sum).ok()) {
-            None => 0,
-            Some(bytes) if bytes > MAX_ARRAY => u64::MAX,
-            Some(bytes) => bytes + statistics.number_of_values.unwrap_or_default().saturating_mul(4),
+    /// Visits columns at any depth, except those that are decoded as the dictionaries that they have in the stripe.
+    fn visit_expanded(&self, unit: usize, fields: &[ProjectedColumn], mut each: impl FnMut(&OrcType)) {
+        for column in self.wanted_columns(fields).unwrap_or_default() {
+            if !column.is_text() || !self.is_coded(unit, &column) {
+                column.visit(&mut each);
+            }
         }
     }
 

@@ -4,7 +4,9 @@ use std::{fmt, sync::Arc};
 
 use parquet::{encryption::decrypt::FileDecryptionProperties, errors::Result as ParquetResult};
 
-/// Keys of Parquet files with modular encryption (`AES_GCM_V1`), of 16 or 32 bytes each.
+/// Keys of Parquet files with modular encryption (`AES_GCM_V1` and `AES_GCM_CTR_V1`), of 16 or 32 bytes each.
+///
+/// Pages of `AES_GCM_CTR_V1` are not authenticated: if they were changed, their values may be wrong without an error.
 ///
 /// Unencrypted files of the same scan are read as usual. Decrypted data is never cached: only a scan that was given the
 /// keys sees it.
@@ -34,16 +36,27 @@ impl Decryption {
         self
     }
 
-    /// Returns the keys as the parquet crate takes them.
-    pub(crate) fn properties(&self) -> ParquetResult<Arc<FileDecryptionProperties>> {
+    pub(super) fn footer_key(&self) -> &[u8] {
+        &self.footer_key
+    }
+
+    pub(super) fn column_key(&self, column: &str) -> Option<&[u8]> {
+        let key = self.column_keys.iter().rev().find(|(known, _)| known == column);
+        key.map(|(_, key)| &key[..])
+    }
+
+    pub(super) fn aad_prefix(&self) -> Option<&[u8]> {
+        self.aad_prefix.as_deref()
+    }
+
+    /// Returns the keys as the parquet crate takes them, for a footer in plaintext that has no signature and names all of
+    /// the additional authenticated data.
+    pub(super) fn properties(&self) -> ParquetResult<Arc<FileDecryptionProperties>> {
         let mut properties = FileDecryptionProperties::builder(self.footer_key.clone());
         for (column, key) in &self.column_keys {
             properties = properties.with_column_key(column, key.clone());
         }
-        if let Some(prefix) = &self.aad_prefix {
-            properties = properties.with_aad_prefix(prefix.clone());
-        }
-        properties.build()
+        properties.disable_footer_signature_verification().build()
     }
 }
 

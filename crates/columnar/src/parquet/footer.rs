@@ -1,6 +1,7 @@
 //! Checks footers before they are trusted, and derives sizes and fields from them.
 
 pub(super) mod arrow_schema;
+pub(super) mod encrypted;
 pub(super) mod logical_types;
 pub(super) mod repair;
 pub(super) mod statistics;

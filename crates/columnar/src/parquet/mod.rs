@@ -2,6 +2,7 @@
 
 mod decode;
 mod decryption;
+mod decryptor;
 mod footer;
 mod index;
 mod intervals;
@@ -18,7 +19,7 @@ use arrow::{
 use parquet::{
     DecodeResult,
     basic::Type as PhysicalType,
-    errors::ParquetError,
+    errors::{ParquetError, Result as ParquetResult},
     file::metadata::{
         ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions,
         ParquetMetaDataPushDecoder, ParquetStatisticsPolicy,
@@ -34,7 +35,11 @@ pub use self::{
         StatisticsLevel, UnknownCompressionError, UnknownOptionError,
     },
 };
-use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
+use self::{
+    decryptor::{ChunkDecryptor, FileDecryptor},
+    footer::{arrow_schema::ArrowColumns, encrypted::DecryptedFooter},
+    pages::header::UNKNOWN_ENCODING,
+};
 pub(crate) use self::{
     footer::statistics::RowGroupStatistics,
     index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
@@ -65,8 +70,8 @@ pub(crate) struct ParquetFile {
     unreadable: BTreeMap<usize, String>,
     /// Top-level columns whose time unit was chosen by their values; empty for none.
     has_chosen_unit: Box<[bool]>,
-    /// True if it is encrypted and was opened with keys.
-    decrypted: bool,
+    /// Decryptor of an encrypted file that was opened with keys.
+    decryptor: Option<Arc<FileDecryptor>>,
 }
 
 impl ParquetFile {
@@ -84,38 +89,58 @@ impl ParquetFile {
             return Err(Error::corrupt(&name, "the footer lies outside the file"));
         }
 
-        let has_encrypted_footer = tail.ends_with(b"PARE");
-        let all = ParquetMetaDataOptions::default();
-        let metadata = match Self::read_footer(object, tail.clone(), all, decryption).await {
+        let decrypted = match decryption {
+            Some(keys) => Self::read_encrypted(object, &tail, keys).await?,
+            None => None,
+        };
+        let (metadata, decryptor) = match decrypted {
+            Some((metadata, decryptor)) => (metadata, Some(Arc::new(decryptor))),
+            None => (Self::read_plain(object, tail).await?, None),
+        };
+
+        let mut file = Self::new(name, metadata, size)?;
+        file.decryptor = decryptor;
+        file.with_units_of_int96(object).await
+    }
+
+    /// Reads the footer of an encrypted file; `None` if the file is not encrypted.
+    async fn read_encrypted(
+        object: &OpenObject,
+        tail: &Bytes,
+        keys: &Decryption,
+    ) -> Result<Option<(ParquetMetaData, FileDecryptor)>> {
+        let name = object.name();
+        let wrong = |error: ParquetError| footer::undecrypted(&name, error);
+        let Some(bytes) = Self::footer_bytes(object, tail).await? else {
+            return Err(Error::corrupt(&name, "the footer lies outside the file"));
+        };
+        let opened = DecryptedFooter::open(&bytes, tail.ends_with(b"PARE"), keys).map_err(wrong)?;
+        let Some(footer) = opened else { return Ok(None) };
+
+        let decode = |options: ParquetMetaDataOptions| match guarded(|| footer.decode(keys, options)) {
+            Ok(decoded) => decoded.map_err(wrong),
+            Err(reason) => Err(Error::corrupt(&name, reason)),
+        };
+        let metadata = match decode(ParquetMetaDataOptions::default()) {
             Err(error @ Error::Corrupt { .. }) => {
-                let again = if decryption.is_some() || has_encrypted_footer {
-                    Self::read_without_statistics(object, tail, decryption).await?
-                } else {
-                    Self::read_repaired(object, &tail, true).await?
-                };
-                again.ok_or(error)?
+                // Nonsensical statistics are dropped.
+                let none = ParquetStatisticsPolicy::SkipAll;
+                let options = ParquetMetaDataOptions::default().with_column_stats_policy(none);
+                decode(options).map_err(|_| error)?
             }
             decoded => decoded?,
         };
 
-        let mut file = Self::new(name, metadata, size)?;
-        let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
-        let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
-        file.decrypted = decryption.is_some() && is_encrypted;
-        file.with_units_of_int96(object).await
+        Ok(Some((metadata, footer.into_decryptor())))
     }
 
-    /// Reads the footer without statistics, which may be nonsense; `None` if it still cannot be decoded.
-    async fn read_without_statistics(
-        object: &OpenObject,
-        tail: Bytes,
-        decryption: Option<&Decryption>,
-    ) -> Result<Option<ParquetMetaData>> {
-        let none =
-            ParquetMetaDataOptions::default().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        match Self::read_footer(object, tail, none, decryption).await {
-            Err(Error::Corrupt { .. }) => Ok(None),
-            decoded => decoded.map(Some),
+    /// Reads a footer that is not encrypted, and repairs it if it cannot be decoded.
+    async fn read_plain(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
+        match Self::read_footer(object, tail.clone(), ParquetMetaDataOptions::default()).await {
+            Err(error @ Error::Corrupt { .. }) => {
+                Self::read_repaired(object, &tail, true).await?.ok_or(error)
+            }
+            decoded => decoded,
         }
     }
 
@@ -126,16 +151,7 @@ impl ParquetFile {
         tail: &Bytes,
         has_masks: bool,
     ) -> Result<Option<ParquetMetaData>> {
-        let ends = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.get(..4)?.first_chunk()?)));
-        let length = tail.len().checked_sub(8).and_then(|at| ends(tail.get(at..)?));
-        let size = object.meta().size;
-        let Some(start) = length.and_then(|length| size.checked_sub(length + 8)) else { return Ok(None) };
-
-        let footer = match start.checked_sub(size - tail.len() as u64) {
-            Some(skip) => tail.slice(skip as usize..),
-            None => object.read(std::slice::from_ref(&(start..size))).await?.pop().unwrap_or_default(),
-        };
-        let footer = footer.slice(..footer.len().saturating_sub(8));
+        let Some(footer) = Self::footer_bytes(object, tail).await? else { return Ok(None) };
         // Nonsensical statistics are dropped.
         let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
         let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
@@ -144,24 +160,32 @@ impl ParquetFile {
         Ok(each.iter().find_map(decode))
     }
 
+    /// Returns all bytes of the footer before its length; `None` if they lie outside the file.
+    async fn footer_bytes(object: &OpenObject, tail: &Bytes) -> Result<Option<Bytes>> {
+        let size = object.meta().size;
+        let ends = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.get(..4)?.first_chunk()?)));
+        let length = tail.len().checked_sub(8).and_then(|at| ends(tail.get(at..)?));
+        let Some(start) = length.and_then(|length| size.checked_sub(length + 8)) else { return Ok(None) };
+
+        let footer = match start.checked_sub(size - tail.len() as u64) {
+            Some(skip) => tail.slice(skip as usize..),
+            None => object.read(std::slice::from_ref(&(start..size))).await?.pop().unwrap_or_default(),
+        };
+        Ok(Some(footer.slice(..footer.len().saturating_sub(8))))
+    }
+
     async fn read_footer(
         object: &OpenObject,
         tail: Bytes,
         options: ParquetMetaDataOptions,
-        decryption: Option<&Decryption>,
     ) -> Result<ParquetMetaData> {
         let name = object.name();
         let size = object.meta().size;
-        let wrong = |error: ParquetError| match decryption {
-            Some(_) => footer::undecrypted(&name, error),
-            None => Error::corrupt(&name, error.to_string()),
-        };
-        let keys = decryption.map(Decryption::properties).transpose().map_err(wrong)?;
+        let wrong = |error: ParquetError| Error::corrupt(&name, error.to_string());
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
         let mut decoder = decoder
             .with_page_index_policy(PageIndexPolicy::Skip)
-            .with_metadata_options(Some(Arc::new(options)))
-            .with_file_decryption_properties(keys);
+            .with_metadata_options(Some(Arc::new(options)));
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
 
         loop {
@@ -201,8 +225,35 @@ impl ParquetFile {
             leaves,
             unreadable,
             has_chosen_unit: Box::default(),
-            decrypted: false,
+            decryptor: None,
         })
+    }
+
+    /// Returns whether the file is encrypted and was opened with keys.
+    pub(crate) fn is_decrypted(&self) -> bool {
+        self.decryptor.is_some()
+    }
+
+    /// Returns whether a chunk of these columns is encrypted. Such a chunk is decoded by the general reader only: its
+    /// dictionary, page index and bloom filter are not used.
+    fn has_encrypted(&self, unit: usize, columns: &[ProjectedColumn]) -> bool {
+        let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
+        leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(footer::is_encrypted))
+    }
+
+    /// Returns the decryptor of a chunk; `None` if it is not encrypted.
+    fn decryptor_of(
+        &self,
+        unit: usize,
+        leaf: usize,
+        chunk: &ColumnChunkMetaData,
+    ) -> ParquetResult<Option<ChunkDecryptor>> {
+        if !footer::is_encrypted(chunk) {
+            return Ok(None);
+        }
+        let missing = || ParquetError::General("it is encrypted, and there are no keys".to_owned());
+        let file = self.decryptor.as_ref().ok_or_else(missing)?;
+        file.chunk(unit, leaf, chunk).map(Some)
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -487,7 +538,7 @@ impl ParquetFile {
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
         if self.has_encrypted(unit, std::slice::from_ref(column)) {
             let object = self.object.clone();
-            if !self.decrypted {
+            if !self.is_decrypted() {
                 return Error::Encrypted { object };
             }
             let column = self.schema.fields().get(column.root).map(|field| field.name().clone());

@@ -86,10 +86,6 @@ pub(crate) fn reader(
     bytes: &ParquetBytes,
     batch_rows: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
-    if file.has_encrypted(unit, columns) {
-        return file.decrypting_reader(unit, columns, file.chunks_of(unit, columns, bytes)?, batch_rows);
-    }
-
     let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
     let descriptor = &file.decoded;
     let mask = ProjectionMask::leaves(descriptor, leaves);
@@ -116,7 +112,8 @@ impl RowGroups for BufferedRowGroup<'_> {
     fn column_chunks(&self, leaf: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
         let chunk = self.file.column_chunk(self.unit, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
-        let pages = self.bytes.pages(leaf, chunk)?;
+        let decryptor = self.file.decryptor_of(self.unit, leaf, chunk)?;
+        let pages = self.bytes.pages(leaf, chunk, decryptor)?;
         Ok(Box::new(OneChunk(Some(pages))))
     }
 

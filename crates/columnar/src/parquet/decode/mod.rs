@@ -3,6 +3,5 @@
 pub(super) mod dense;
 pub(super) mod dense_bytes;
 pub(super) mod dictionary;
-pub(super) mod encrypted;
 pub(super) mod int96;
 pub(super) mod stream;

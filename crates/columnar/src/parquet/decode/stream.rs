@@ -45,15 +45,7 @@ impl ParquetFile {
         runtime: &Handle,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         let group = StreamedRowGroup { file: self, unit, object, runtime };
-        let open = |columns: &[ProjectedColumn]| {
-            if !self.has_encrypted(unit, columns) {
-                return self.reader(columns, batch_rows, None, &group);
-            }
-            let from = ChunkWindowSource::Object { object: object.clone(), runtime: runtime.clone() };
-            self.decrypting_reader(unit, columns, self.windows(unit, columns, &from)?, batch_rows)
-        };
-
-        self.batches_of(unit, columns, &open)
+        self.batches(unit, columns, batch_rows, None, &group)
     }
 
     /// Returns all rows of some columns of a row group, or the selected ones, in small batches. A reader takes each
@@ -67,16 +59,6 @@ impl ParquetFile {
         group: &dyn RowGroups,
     ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         let open = |columns: &[ProjectedColumn]| self.reader(columns, batch_rows, selection.cloned(), group);
-        self.batches_of(unit, columns, &open)
-    }
-
-    /// Returns the rows as [`Self::batches`] does, from readers that `open` makes.
-    fn batches_of(
-        &self,
-        unit: usize,
-        columns: &[ProjectedColumn],
-        open: &BatchReaderFactory<'_>,
-    ) -> Result<impl Iterator<Item = Result<ColumnBatch>> + use<>> {
         let mut layers: Vec<Vec<usize>> = Vec::new();
         let mut seen: HashMap<usize, usize> = HashMap::new();
         for (at, column) in columns.iter().enumerate() {
@@ -91,7 +73,7 @@ impl ParquetFile {
         let layer = |places: Vec<usize>| {
             let columns: Vec<ProjectedColumn> =
                 places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
-            Ok((places, Box::new(self.layer(unit, &columns, open)?)))
+            Ok((places, Box::new(self.layer(unit, &columns, &open)?)))
         };
         let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
         let count = columns.len();
@@ -203,7 +185,8 @@ impl RowGroups for StreamedRowGroup<'_> {
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let from = ChunkWindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
         let window = ChunkWindow::new(from, footer::range(chunk));
-        let pages = ChunkPageReader::sequential(window, chunk)?;
+        let decryptor = self.file.decryptor_of(self.unit, leaf, chunk)?;
+        let pages = ChunkPageReader::sequential(window, chunk, decryptor)?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 

@@ -36,7 +36,14 @@ const FALSE: u8 = 2;
 impl<'a> ThriftStruct<'a> {
     /// Reads the struct at the start of the bytes; `None` if they are none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
-        ThriftReader { bytes: ByteReader::new(bytes) }.read_struct(0)
+        Self::read_prefix(bytes).map(|(read, _)| read)
+    }
+
+    /// Reads the struct at the start of the bytes, and returns it with the bytes after it; `None` if they are none.
+    pub(crate) fn read_prefix(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let mut reader = ThriftReader { bytes: ByteReader::new(bytes) };
+        let read = reader.read_struct(0)?;
+        Some((read, reader.bytes.rest()))
     }
 
     /// Encodes the struct in the compact protocol.
@@ -71,6 +78,13 @@ impl<'a> ThriftStruct<'a> {
     pub(crate) fn list_mut(&mut self, field: i64) -> Option<&mut Vec<ThriftValue<'a>>> {
         match self.get_mut(field)? {
             ThriftValue::List(_, values) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn inner(&self, field: i64) -> Option<&Self> {
+        match self.get(field)? {
+            ThriftValue::Struct(inner) => Some(inner),
             _ => None,
         }
     }
@@ -265,6 +279,8 @@ mod tests {
         let bytes = example().to_bytes();
         assert_eq!(ThriftStruct::read(&bytes), Some(example()));
         assert_eq!(ThriftStruct::read(&bytes).unwrap().to_bytes(), bytes);
+        let followed = [&bytes[..], b"rest"].concat();
+        assert_eq!(ThriftStruct::read_prefix(&followed), Some((example(), &b"rest"[..])));
     }
 
     #[test]

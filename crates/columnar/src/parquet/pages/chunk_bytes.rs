@@ -2,14 +2,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use bytes::{Buf, Bytes, buf::Reader};
+use bytes::Bytes;
 use parquet::{
     column::page::{Page, PageIterator, PageMetadata, PageReader},
     errors::{ParquetError, Result},
-    file::{
-        metadata::ColumnChunkMetaData,
-        reader::{ChunkReader, Length},
-    },
+    file::metadata::ColumnChunkMetaData,
 };
 use stylobate_storage::{Corrupt, LocalFile, OpenObject};
 
@@ -18,7 +15,7 @@ use super::{
     reader::{ChunkPageReader, ChunkSource},
     window::{ChunkWindow, ChunkWindowSource},
 };
-use crate::parquet::footer;
+use crate::parquet::{decryptor::ChunkDecryptor, footer};
 
 /// Bytes of some columns of one row group. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -72,24 +69,18 @@ impl ParquetBytes {
         FlatPageReader::new(source, chunk, scratch)
     }
 
-    /// Returns the bytes of a leaf that was read.
-    pub(crate) fn leaf(&self, leaf: usize) -> Result<ChunkBytes> {
-        let chunks = match self {
-            Self::Held(chunks) => &chunks[..],
-            Self::File { .. } => &[],
-        };
-        let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
-        let bytes = at.ok().and_then(|at| chunks.get(at)).cloned();
-        bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))
-    }
-
-    /// Returns the pages of any leaf, for the general reader.
-    pub(crate) fn pages(&self, leaf: usize, chunk: &ColumnChunkMetaData) -> Result<Box<dyn PageReader>> {
+    /// Returns the pages of any leaf, for the general reader; those of an encrypted chunk need its decryptor.
+    pub(crate) fn pages(
+        &self,
+        leaf: usize,
+        chunk: &ColumnChunkMetaData,
+        decryptor: Option<ChunkDecryptor>,
+    ) -> Result<Box<dyn PageReader>> {
         let chunks = match self {
             Self::Held(chunks) => chunks,
             Self::File { file, .. } => {
                 let window = ChunkWindow::new(ChunkWindowSource::File(file.clone()), footer::range(chunk));
-                return Ok(Box::new(ChunkPageReader::sequential(window, chunk)?));
+                return Ok(Box::new(ChunkPageReader::sequential(window, chunk, decryptor)?));
             }
         };
 
@@ -97,43 +88,15 @@ impl ParquetBytes {
         let bytes = at.ok().and_then(|at| chunks.get(at));
         let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
 
-        Ok(Box::new(ChunkPageReader::sequential(bytes.clone(), chunk)?))
-    }
-}
-
-impl ChunkBytes {
-    fn from(&self, start: u64) -> Result<Bytes> {
-        let at = start.checked_sub(self.start).map(|at| at as usize).filter(|at| *at <= self.bytes.len());
-        let at = at.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
-        Ok(self.bytes.slice(at..))
+        Ok(Box::new(ChunkPageReader::sequential(bytes.clone(), chunk, decryptor)?))
     }
 }
 
 impl ChunkSource for ChunkBytes {
     fn bytes_from(&self, start: u64, _: usize) -> Result<Bytes> {
-        self.from(start)
-    }
-}
-
-impl Length for ChunkBytes {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for ChunkBytes {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(self.from(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let mut bytes = self.from(start)?;
-        if length > bytes.len() {
-            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
-        }
-        Ok(bytes.split_to(length))
+        let at = start.checked_sub(self.start).map(|at| at as usize).filter(|at| *at <= self.bytes.len());
+        let at = at.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
+        Ok(self.bytes.slice(at..))
     }
 }
 

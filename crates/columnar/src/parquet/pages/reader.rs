@@ -20,7 +20,10 @@ use super::{
     header::{PageHeader, PageKind},
     lz4,
 };
-use crate::parquet::footer;
+use crate::parquet::{
+    decryptor::{ChunkDecryptor, MODULE_LENGTH, module_size},
+    footer,
+};
 
 /// Bytes that most headers fit in.
 const FEW: usize = 1 << 10;
@@ -37,6 +40,8 @@ pub(crate) trait ChunkSource: Send {
 pub(crate) struct ChunkPageReader<S> {
     source: S,
     remaining: RemainingPages,
+    /// Decryptor of the next page, if the chunk is encrypted.
+    decryptor: Option<ChunkDecryptor>,
     codec: Option<Box<dyn Codec>>,
     is_lz4: bool,
     has_definition_levels: bool,
@@ -64,11 +69,15 @@ struct LocatedPage {
 }
 
 impl<S: ChunkSource> ChunkPageReader<S> {
-    /// Creates a reader of all pages of the chunk.
-    pub(crate) fn sequential(source: S, chunk: &ColumnChunkMetaData) -> Result<Self> {
+    /// Creates a reader of all pages of the chunk, with a decryptor if they are encrypted.
+    pub(crate) fn sequential(
+        source: S,
+        chunk: &ColumnChunkMetaData,
+        decryptor: Option<ChunkDecryptor>,
+    ) -> Result<Self> {
         let levels = chunk.num_values().max(0) as u64;
         let remaining = RemainingPages::Sequential { bytes: footer::range(chunk), levels, header: None };
-        Self::new(source, chunk, remaining)
+        Self::new(source, chunk, remaining, decryptor)
     }
 
     /// Creates a reader of the dictionary, if any, and of the data pages at these locations of a row group with `total`
@@ -93,15 +102,21 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         });
 
         let pages = dictionary.into_iter().chain(data).collect();
-        Self::new(source, chunk, RemainingPages::Located(pages))
+        Self::new(source, chunk, RemainingPages::Located(pages), None)
     }
 
-    fn new(source: S, chunk: &ColumnChunkMetaData, remaining: RemainingPages) -> Result<Self> {
+    fn new(
+        source: S,
+        chunk: &ColumnChunkMetaData,
+        remaining: RemainingPages,
+        decryptor: Option<ChunkDecryptor>,
+    ) -> Result<Self> {
         let codec = create_codec(chunk.compression(), &CodecOptionsBuilder::default().build())?;
         let descriptor = chunk.column_descr();
         Ok(Self {
             source,
             remaining,
+            decryptor,
             codec,
             is_lz4: chunk.compression() == Compression::LZ4,
             has_definition_levels: descriptor.max_def_level() > 0,
@@ -116,15 +131,22 @@ impl<S: ChunkSource> ChunkPageReader<S> {
         };
 
         while header.is_none() && !bytes.is_empty() && *levels > 0 {
-            let (next, length) = read_header(&self.source, bytes)?;
+            let (next, length) = match &self.decryptor {
+                Some(decryptor) => decrypt_header(&self.source, bytes, decryptor)?,
+                None => read_header(&self.source, bytes)?,
+            };
             bytes.start = bytes.start.saturating_add(length as u64);
             if bytes.start.saturating_add(next.compressed as u64) > bytes.end {
                 return Err(outside());
             }
 
             match next.kind {
-                PageKind::Other | PageKind::Data { rows: 0, .. } | PageKind::DataV2 { rows: 0, .. } => {
+                PageKind::Other => bytes.start += next.compressed as u64,
+                PageKind::Data { rows: 0, .. } | PageKind::DataV2 { rows: 0, .. } => {
                     bytes.start += next.compressed as u64;
+                    if let Some(decryptor) = &mut self.decryptor {
+                        decryptor.advance();
+                    }
                 }
                 _ => *header = Some(next),
             }
@@ -141,6 +163,9 @@ impl<S: ChunkSource> ChunkPageReader<S> {
             if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = page.kind {
                 *levels = levels.saturating_sub(rows as u64);
             }
+            if let Some(decryptor) = &mut self.decryptor {
+                decryptor.advance();
+            }
         }
     }
 
@@ -153,24 +178,22 @@ impl<S: ChunkSource> ChunkPageReader<S> {
             if start.saturating_add(header.compressed as u64) > page.bytes.end {
                 return Err(outside());
             }
-            return Ok(Some((header, body(&self.source, start, header.compressed)?)));
+            return Ok(Some((header, body(&self.source, start, &header)?)));
         }
 
         let Some(header) = self.next_header()? else { return Ok(None) };
         let RemainingPages::Sequential { bytes, .. } = &self.remaining else { return Ok(None) };
-        let body = body(&self.source, bytes.start, header.compressed)?;
+        let body = body(&self.source, bytes.start, &header)?;
+        let body = match &self.decryptor {
+            Some(decryptor) => decryptor.page(&body)?,
+            None => body,
+        };
         self.advance(&header);
 
         Ok(Some((header, body)))
     }
 
     fn decode(&mut self, header: &PageHeader, body: Bytes) -> Result<Page> {
-        if let Some(crc) = header.crc
-            && crc32fast::hash(&body) != crc
-        {
-            return Err(wrong("a page whose checksum is wrong"));
-        }
-
         match header.kind {
             PageKind::Dictionary { values, encoding } => Ok(Page::DictionaryPage {
                 buf: self.decompressed(body, header.uncompressed)?,
@@ -361,7 +384,36 @@ fn read_header(source: &impl ChunkSource, bytes: &Range<u64>) -> Result<(PageHea
     }
 }
 
-fn body(source: &impl ChunkSource, start: u64, length: usize) -> Result<Bytes> {
+/// Reads and decrypts the header at the start of the bytes; returns it with the length of its module.
+fn decrypt_header(
+    source: &impl ChunkSource,
+    bytes: &Range<u64>,
+    decryptor: &ChunkDecryptor,
+) -> Result<(PageHeader, usize)> {
+    let length = exactly(source, bytes.start, MODULE_LENGTH)?;
+    let size = module_size(*length.first_chunk().ok_or_else(outside)?);
+    if size > MAX_HEADER || bytes.start.saturating_add(size as u64) > bytes.end {
+        return Err(outside());
+    }
+
+    let plain = decryptor.header(&exactly(source, bytes.start, size)?)?;
+    let header = PageHeader::read(&plain).map_err(wrong)?;
+    let (header, _) = header.ok_or_else(|| wrong("a page's header ends early"))?;
+    Ok((header, size))
+}
+
+/// Reads the body of a page, as it is stored, and verifies its checksum.
+fn body(source: &impl ChunkSource, start: u64, header: &PageHeader) -> Result<Bytes> {
+    let body = exactly(source, start, header.compressed)?;
+    if let Some(crc) = header.crc
+        && crc32fast::hash(&body) != crc
+    {
+        return Err(wrong("a page whose checksum is wrong"));
+    }
+    Ok(body)
+}
+
+fn exactly(source: &impl ChunkSource, start: u64, length: usize) -> Result<Bytes> {
     if length == 0 {
         return Ok(Bytes::new());
     }
@@ -427,7 +479,7 @@ mod tests {
         // The number of nulls is -1.
         let bytes = [page(0, 1, &[], 0), page(1, 1, &[7, 0, 0, 0], 4), page(0, 1, &[], 0)].concat();
         let chunk = chunk(Compression::UNCOMPRESSED, 1, bytes.len());
-        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk).unwrap();
+        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk, None).unwrap();
         assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, Some(1));
         let Some(Page::DataPage { buf, num_values, .. }) = pages.get_next_page().unwrap() else { panic!() };
         assert_eq!((&buf[..], num_values), (&[2, 0, 0, 0, 2, 1, 7, 0, 0, 0][..], 1));
@@ -443,7 +495,7 @@ mod tests {
         };
         let bytes = page(2, 0, &[block(1), block(2)].concat(), 8);
         let chunk = chunk(Compression::LZ4, 2, bytes.len());
-        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk).unwrap();
+        let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes.into()), &chunk, None).unwrap();
         let Some(Page::DataPage { buf, .. }) = pages.get_next_page().unwrap() else { panic!() };
         assert_eq!(&buf[6..], &[1, 1, 1, 1, 2, 2, 2, 2]);
     }
@@ -469,7 +521,7 @@ mod tests {
         for end in 1..bytes.len() {
             let chunk = chunk(Compression::UNCOMPRESSED, 1, end);
             let bytes = Bytes::copy_from_slice(&bytes[..end]);
-            let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes), &chunk).unwrap();
+            let mut pages = ChunkPageReader::sequential(WholeChunkSource(bytes), &chunk, None).unwrap();
             assert!(pages.get_next_page().is_err(), "{end}");
         }
     }

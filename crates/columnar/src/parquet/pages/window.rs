@@ -1,17 +1,10 @@
 //! Reads a column chunk on demand: only a window of its bytes is in memory.
 
-use std::{
-    io::{self, Read},
-    ops::Range,
-    sync::Arc,
-};
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use parquet::{
-    errors::{ParquetError, Result as ParquetResult},
-    file::reader::{ChunkReader, Length},
-};
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use stylobate_storage::{LocalFile, OpenObject};
 use tokio::runtime::Handle;
 
@@ -19,8 +12,6 @@ use super::reader::ChunkSource;
 
 /// Bytes read ahead of a column's pages: few enough to stay in the CPU cache.
 const WINDOW: u64 = 256 << 10;
-/// Bytes that a window holds for the header of a page, statistics with long strings included.
-const HEADER: u64 = 64 << 10;
 
 /// Source of a window's bytes.
 #[derive(Clone)]
@@ -80,38 +71,5 @@ impl ChunkWindow {
 impl ChunkSource for ChunkWindow {
     fn bytes_from(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         self.at(start, length as u64)
-    }
-}
-
-impl Length for ChunkWindow {
-    fn len(&self) -> u64 {
-        self.range.end
-    }
-}
-
-impl ChunkReader for ChunkWindow {
-    type T = PageHeaderBytes;
-
-    fn get_read(&self, start: u64) -> ParquetResult<PageHeaderBytes> {
-        Ok(PageHeaderBytes(self.at(start, HEADER.min(self.range.end.saturating_sub(start)))?))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let mut bytes = self.at(start, length as u64)?;
-        if length > bytes.len() {
-            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
-        }
-        Ok(bytes.split_to(length))
-    }
-}
-
-/// Bytes of a page header, which a window holds entirely.
-pub(crate) struct PageHeaderBytes(Bytes);
-
-impl Read for PageHeaderBytes {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let taken = self.0.split_to(out.len().min(self.0.len()));
-        out.iter_mut().zip(&taken).for_each(|(to, from)| *to = *from);
-        Ok(taken.len())
     }
 }
