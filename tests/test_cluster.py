@@ -6,14 +6,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from servers import Bucket, Node, Origin, environment, free_port, stylobate, wait_for
+from servers import Bucket, Node, Origin, environment, free_port, s3_client, stylobate, wait_for
 from test_tls import certificate
 
 IDS = ("a", "b", "c")
@@ -140,6 +142,38 @@ def test_a_cluster_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert "a cluster needs a secret that all its nodes share" in ran.stderr
 
 
+def test_the_example_starts_three_nodes_and_their_origin(tmp_path: Path) -> None:
+    doors = (9000, 9010, 9020)
+    for port in (*doors, 9900):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"port {port} is in use")
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "a").write_bytes(b"an object")
+
+    script = Path(__file__).parents[1] / "examples" / "cluster" / "run.sh"
+    with (tmp_path / "log").open("wb") as log:
+        command = [str(script), str(tmp_path / "lake")]
+        env = environment(STYLOBATE=str(stylobate()))
+        example = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert example.stdout
+        shown = []
+        for line in example.stdout:
+            shown.append(line)
+            if line.startswith("Ctrl-C"):
+                break
+        assert "".join(shown).startswith("3 nodes, as a sees them"), (tmp_path / "log").read_text()
+        for port in doors:
+            read = s3_client(f"http://127.0.0.1:{port}").get_object(Bucket="lake", Key="a")
+            assert read["Body"].read() == b"an object", port
+    finally:
+        example.terminate()
+        example.wait(60)
+        if example.stdout:
+            example.stdout.close()
+
+
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -215,3 +249,85 @@ def test_a_write_through_one_node_is_seen_through_the_others(
         for key in keys:
             with pytest.raises(cluster.nodes[id].s3.exceptions.NoSuchKey):
                 cluster.read(id, key)
+
+
+def test_a_bucket_that_is_deleted_through_one_node_is_gone_through_all(
+    start_cluster: Callable[..., Cluster], origin: Origin
+) -> None:
+    origin.bucket("doomed")
+    bucket = Bucket.of_origin(origin.endpoint, "lake", at="doomed", consistency="1h")
+    cluster = start_cluster(bucket=bucket)
+    cluster.wait_for_all()
+    keys = [f"object-{number}" for number in range(6)]
+    for key in keys:
+        origin.s3.put_object(Bucket="doomed", Key=key, Body=key.encode())
+        for id in IDS:
+            assert cluster.read(id, key) == key.encode()
+
+    for key in keys:
+        origin.s3.delete_object(Bucket="doomed", Key=key)
+    cluster.nodes["c"].s3.delete_bucket(Bucket="lake")
+    for id in IDS:
+        for key in keys:
+            with pytest.raises(ClientError, match="NoSuch"):
+                cluster.read(id, key)
+
+
+def test_an_origin_that_is_down_leaves_what_the_rule_still_covers(
+    start_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    origin = Origin(tmp_path / "origin", tmp_path / "origin.log")
+    try:
+        origin.bucket("lake")
+        kept = os.urandom(3 * MIB)
+        origin.s3.put_object(Bucket="lake", Key="kept", Body=kept)
+        origin.s3.put_object(Bucket="lake", Key="unread", Body=b"unread")
+        bucket = Bucket.of_origin(origin.endpoint, "lake", consistency="1h")
+        cluster = start_cluster("--attempts", "1", bucket=bucket)
+        cluster.wait_for_all()
+        for id in IDS:
+            assert cluster.read(id, "kept") == kept
+    finally:
+        origin.kill()
+
+    for id in IDS:
+        assert cluster.read(id, "kept") == kept, id
+        with pytest.raises(ClientError) as failed:
+            cluster.read(id, "unread")
+        assert failed.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503, id
+
+
+def test_a_node_that_starts_again_with_its_disk_has_its_pages_and_asks_for_versions(
+    start_cluster: Callable[..., Cluster], origin: Origin, lake: Bucket
+) -> None:
+    data = {f"disk-{number}": os.urandom(MIB) for number in range(12)}
+    for key, content in data.items():
+        origin.s3.put_object(Bucket="cluster", Key=key, Body=content)
+    # The folder is one of each node.
+    cluster = start_cluster("--memory", "256MiB", "--disk", "pages=256MiB", bucket=lake)
+    cluster.wait_for_all()
+
+    def fetched(id: str) -> int:
+        return cluster.nodes[id].reads("lake")["bytes_origin"]
+
+    own = []
+    for key, content in data.items():
+        before = fetched("b")
+        assert cluster.read("b", key) == content
+        own += [key] if fetched("b") > before else []
+    assert own, "b is home of some of them"
+    assert cluster.bytes_from_origin() == sum(map(len, data.values()))
+
+    cluster.nodes["b"].process.terminate()
+    assert cluster.nodes["b"].end() == 0
+    replaced = own.pop()
+    data[replaced] = os.urandom(MIB)
+    origin.s3.put_object(Bucket="cluster", Key=replaced, Body=data[replaced])
+    cluster.start("b")
+    cluster.wait_for_all()
+    for id in ("b", "a"):
+        for key in own:
+            assert cluster.read(id, key) == data[key], f"{key} through {id}"
+    assert fetched("b") == 0, "its pages are on its disk"
+    for id in ("b", "a"):
+        assert cluster.read(id, replaced) == data[replaced], f"the version is asked for again, through {id}"

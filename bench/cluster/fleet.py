@@ -21,13 +21,17 @@ REQUESTS = 4096
 
 
 class Fleet:
-    """Nodes that are in one cluster, by id. Ends with the `with` block."""
+    """Nodes that are in one cluster, by id. Ends with the `with` block.
 
-    def __init__(self, programs, folder, origin_port, ids, more=(), memory=servers.MEMORY):
+    `memory` has that of some nodes. `doors` has, of some peer doors, the port in the list and the one at which they listen.
+    """
+
+    def __init__(self, programs, folder, origin_port, ids, more=(), memory=None, doors=None):
         self.programs, self.folder, self.origin_port, self.more = programs, folder, origin_port, more
-        self.memory = memory
+        self.memory = memory or {}
         self.nodes = {}
-        self.peer_doors = {}
+        self.peer_doors = {id: listed for id, (listed, _) in (doors or {}).items()}
+        self.listens = {id: own for id, (_, own) in (doors or {}).items()}
         self.list = folder / f"nodes-{servers.free_port()}"
         self.write_list(ids)
         try:
@@ -48,10 +52,11 @@ class Fleet:
         draft.rename(self.list)
 
     def start(self, id):
+        listen = self.listens.get(id, self.peer_doors[id])
         self.nodes[id] = servers.s3_node(
-            self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more, memory=self.memory,
-            environment={
-                "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{self.peer_doors[id]}",
+            self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more,
+            memory=self.memory.get(id, servers.MEMORY), environment={
+                "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{listen}",
                 "STYLOBATE_CLUSTER_NODES_FILE": str(self.list), "STYLOBATE_CLUSTER_SECRET": SECRET,
             })
 

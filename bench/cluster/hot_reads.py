@@ -113,7 +113,7 @@ def _start(programs, folder, options, origin_port, objects, started):
     started += single.values()
     fleet = Fleet(programs, folder, origin_port, IDS, more=IMMUTABLE)
     started.append(fleet)
-    small = Fleet(programs, folder, origin_port, IDS, more=IMMUTABLE, memory=SMALL_MEMORY)
+    small = Fleet(programs, folder, origin_port, IDS, more=IMMUTABLE, memory=dict.fromkeys(IDS, SMALL_MEMORY))
     started.append(small)
     for nodes in (single, fleet.nodes, small.nodes):
         for id, node in nodes.items():

@@ -32,7 +32,7 @@ def run(programs, folder, options):
     with servers.nginx_files(programs, folder, root) as files, \
             servers.SlowOrigin(folder, files.port, DELAY_MS) as origin, \
             Fleet(programs, folder, origin.port, IDS, more=["--consistency", "immutable"],
-                  memory=QUICK_MEMORY if options.quick else MEMORY) as fleet:
+                  memory=dict.fromkeys([*IDS, JOINING], QUICK_MEMORY if options.quick else MEMORY)) as fleet:
         for id in IDS:
             objects.read_all(fleet.nodes[id], objects.of(id, IDS))
         fleet.settle()

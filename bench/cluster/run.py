@@ -10,6 +10,7 @@ import alone  # noqa: E402
 import cold_scan  # noqa: E402
 import hot_reads  # noqa: E402
 import join_and_drain  # noqa: E402
+import slow_home  # noqa: E402
 import suite  # noqa: E402
 
 NEEDED_BYTES = 4 << 30
@@ -30,6 +31,10 @@ PARTS = {
         f"objects, {r['object_bytes'] >> 20} MiB in all, {r['share_bytes'] >> 20} MiB of them the fourth's;\nthe "
         f"origin waits {r['delay_ms']} ms. MB moved: what the fourth got from peers since it joined, or gave since it "
         "was told to drain.")),
+    "slow": (slow_home, "A slow home, read through another node", lambda r: (
+        f"{r['reads']} reads of 64 KiB, {r['connections']} at a time, of {r['objects']} objects whose deputy has them too. An "
+        f"answer of a peer takes {r['hop_ms']} ms, one of the slow\nhome {r['slow_ms']} ms. The reader has "
+        f"{r['reader_memory']} of memory: it keeps few of the pages.")),
     "alone": (alone, "A cluster of one beside a node without a cluster, hot ranged GETs", lambda r: (
         f"wrk, 1 thread, {r['connections']} connections; {r['object_bytes'] >> 20} MiB; {r['rounds']} rounds of "
         f"{r['seconds_per_run']} s, in turns; ratio: the median of those of each round.")),

@@ -11,7 +11,7 @@ use object_store::{
 use pyo3::prelude::*;
 use stylobate_client::{
     ClusterNode, ClusterStore, ClusterStoreOptions, ClusterView, NodeDescription, NodeDoor, PathHash,
-    S3Connector, parse_node,
+    RequestsInFlight, S3Connector, parse_node,
 };
 use stylobate_storage::{Origin, without_credentials};
 
@@ -49,6 +49,12 @@ pub(crate) fn rank_nodes(
 pub(crate) fn view_digest(py: Python<'_>, nodes: Vec<String>) -> PyResult<String> {
     let view = view(&nodes).map_err(|error| error.raised(py))?;
     Ok(view.digest().to_string())
+}
+
+/// Returns the place in rank of the node to ask next, given the requests in flight to the first nodes in rank.
+#[pyfunction]
+pub(crate) fn choose_by_load(in_flight: Vec<u64>, total: u64, nodes: u64) -> usize {
+    RequestsInFlight { total, nodes }.choose(&in_flight)
 }
 
 fn view(nodes: &[String]) -> Result<ClusterView, UnraisedError> {

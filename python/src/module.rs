@@ -8,7 +8,7 @@ mod _stylobate {
     #[pymodule_export]
     use crate::{
         cache::{PyCache, default_cache, set_default_cache},
-        cluster::{rank_nodes, view_digest},
+        cluster::{choose_by_load, rank_nodes, view_digest},
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
         graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices, write::write_graph},

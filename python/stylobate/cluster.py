@@ -17,9 +17,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stylobate._stylobate import rank_nodes, view_digest
+from stylobate._stylobate import choose_by_load, rank_nodes, view_digest
 
-__all__ = ["STRIPE_BYTES", "digest", "home", "rank"]
+__all__ = ["STRIPE_BYTES", "choose", "digest", "home", "rank"]
 
 STRIPE_BYTES = 64 << 20
 """Bytes of a stripe: each stripe of an object has a home of its own."""
@@ -39,6 +39,19 @@ def home(nodes: Sequence[str | Mapping[str, Any]], bucket: str, key: str, offset
 def rank(nodes: Sequence[str | Mapping[str, Any]], bucket: str, key: str, offset: int = 0) -> list[str]:
     """The ids of all nodes that are up, in the order in which they stand in for each other: home, deputy, others."""
     return rank_nodes(entries(nodes), bucket, key, offset, len(nodes))
+
+
+def choose(in_flight: Sequence[int], total: int, nodes: int) -> int:
+    """The place in rank of the node to ask next: 0, the home, unless it has more than its share to do.
+
+    `in_flight` are the requests that the first nodes in rank have not answered yet, `total` those that no node has, and
+    `nodes` is the number of nodes that are up. All of them are the caller's own.
+
+    >>> from stylobate import cluster
+    >>> cluster.choose([30, 2, 0], total=40, nodes=10)
+    1
+    """
+    return choose_by_load(list(in_flight), total, nodes)
 
 
 def digest(nodes: Sequence[str | Mapping[str, Any]]) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["FlightScan"]
 
 VERSION = 1
+FOREIGN_TICKET = "ticket: not one of this node"
+"""What a node says about the ticket of one that has another secret."""
 
 
 class FlightScan:
@@ -109,10 +111,12 @@ class FlightScan:
         self, client_of: ClientOf, endpoint: flight.FlightEndpoint, planner: str
     ) -> Iterator[pyarrow.RecordBatch]:
         """The batches of an endpoint. If a node breaks off, another one sends the rows that are missing: the rows of a
-        ticket come in the same order from all nodes."""
+        ticket come in the same order from all nodes that share a ticket secret. One that does not cannot go on, and may
+        divide the scan in another way: that is an error."""
         sources = self._sources(endpoint, planner)
         done = 0
         refusal: StylobateError | None = None
+        is_foreign = False
         while True:
             source = sources.pop(0)
             try:
@@ -126,9 +130,15 @@ class FlightScan:
                     refusal = error
                     if not self._is_failure(error):
                         raise
+                is_foreign |= FOREIGN_TICKET in str(error)
                 self._failed.add(source)
                 # A limited scan may find a newer version of the file, another part of a scan does not.
                 if not sources or (done and self._limit is not None):
+                    if is_foreign:
+                        raise StorageError(
+                            f"{planner} broke off, and other nodes do not take its tickets: give all nodes the same "
+                            f"ticket_secret, so that they can go on: {refusal or error}"
+                        ) from (refusal or error)
                     raise refusal or error
 
     def _stream(

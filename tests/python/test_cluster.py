@@ -14,6 +14,7 @@ import pyarrow.flight as fl
 import pytest
 import stylobate as st
 from stylobate import cluster
+from stylobate.flight import FOREIGN_TICKET
 
 from conftest import settle
 from servers import AccessKey, Bucket, Node
@@ -43,6 +44,11 @@ def test_placement_is_that_of_the_nodes() -> None:
             assert ranked[: max(count, 1)] == row["rank"], (view["name"], row)
             home = cluster.home(view["nodes"], row["bucket"], row["path"], offset + STRIPE - 1)
             assert home == (row["rank"][0] if count else None)
+
+
+def test_the_choice_by_load_is_that_of_the_nodes() -> None:
+    for row in json.loads(PINNED.read_text())["choices"]:
+        assert cluster.choose(row["in_flight"], row["total"], row["nodes"]) == row["place"], row
 
 
 def test_nodes_are_entries_or_what_nodes_tell() -> None:
@@ -340,6 +346,30 @@ def test_a_node_that_refuses_a_ticket_is_passed_over(doors: list[FakeDoor]) -> N
     doors[0].refuses = True
     with pytest.raises(st.StorageError, match="not one of this node"):
         numbers(doors)
+
+
+def test_nodes_without_a_common_ticket_secret_cannot_go_on(doors: list[FakeDoor]) -> None:
+    doors[0].break_after = 3
+    for door in doors[1:]:
+        door.refuses = True
+    rows: list[int] = []
+    with pytest.raises(st.StorageError, match="broke off.* give all nodes the same ticket_secret.* broken off"):
+        for batch in st.scan("lake/a", node=[door.address for door in doors]).batches():
+            rows += batch["n"].to_pylist()
+    assert rows == list(range(30)), "no row twice, and none of another plan"
+
+
+def test_nodes_of_two_ticket_secrets_refuse_each_others_tickets(tmp_path: Path, files: dict[str, Path]) -> None:
+    bucket = Bucket("lake", str(files["parquet"].parent))
+    nodes = [Node(tmp_path / f"node-{n}", [bucket]) for n in range(2)]
+    try:
+        planner, other = (fl.FlightClient(node.flight) for node in nodes)
+        info = planner.get_flight_info(fl.FlightDescriptor.for_path("lake", "orders.parquet"))
+        with pytest.raises(fl.FlightUnauthorizedError, match=FOREIGN_TICKET):
+            other.do_get(info.endpoints[0].ticket).read_all()
+    finally:
+        for node in nodes:
+            node.kill()
 
 
 def test_locations_are_asked_only_with_the_transport_of_the_node(doors: list[FakeDoor]) -> None:

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use stylobate_client::{ClusterNode, ClusterView, LoadChoice, RequestsInFlight};
+use stylobate_client::{ClusterNode, ClusterView, RequestsInFlight};
 
 use crate::{objects::ObjectSet, random::SimRng};
 
@@ -29,9 +29,9 @@ const TICKS: f64 = (1_u64 << 32) as f64;
 pub(crate) enum HotPath {
     /// The home.
     Home,
-    /// The home or its deputy, by load.
-    Deputy,
-    /// For the hot stripe, the node that the client asks, which has a copy; for others, the home or its deputy.
+    /// The home or a node that stands in for it, by load.
+    Shared,
+    /// For the hot stripe, the node that the client asks, which has a copy; for others as [`Self::Shared`].
     Copy,
 }
 
@@ -46,29 +46,37 @@ pub(crate) struct HotLoad {
     pub(crate) throughput: f64,
 }
 
-/// Homes and deputies of the stripes that are asked for; the first is the hot one.
+/// The first nodes in rank for the stripes that are asked for; the first stripe is the hot one.
 pub(crate) struct RankedStripes {
     nodes: usize,
-    ranks: Vec<[usize; 2]>,
+    /// Nodes per stripe.
+    sharers: usize,
+    /// Those of one stripe after the other.
+    ranks: Vec<usize>,
 }
 
 impl RankedStripes {
-    /// Ranks the first stripes of some objects. Fails if fewer than two nodes are up.
+    /// Ranks the first stripes of some objects. Fails if a node is not up.
     pub(crate) fn of(view: &ClusterView, objects: &ObjectSet) -> Result<Self> {
         let numbers: HashMap<_, _> = view.nodes().iter().map(ClusterNode::id).zip(0..).collect();
+        let sharers = view.nodes().len().min(RequestsInFlight::MAX_SHARERS);
         let mut ranks = Vec::new();
         for object in 0..objects.len().min(OTHER_OBJECTS) {
             for stripe in objects.stripes(object).take(1) {
-                let ranked: Vec<usize> = view
-                    .rank(stripe.key, 2)
-                    .into_iter()
-                    .filter_map(|node| numbers.get(node.id()).copied())
-                    .collect();
-                ensure!(ranked.len() == 2, "a deputy needs two nodes");
-                ranks.push([ranked[0], ranked[1]]);
+                let ranked = view.rank(stripe.key, sharers);
+                ensure!(ranked.len() == sharers, "all nodes must be up");
+                ranks.extend(ranked.into_iter().filter_map(|node| numbers.get(node.id()).copied()));
             }
         }
-        Ok(Self { nodes: view.nodes().len(), ranks })
+        Ok(Self { nodes: view.nodes().len(), sharers, ranks })
+    }
+
+    fn len(&self) -> usize {
+        self.ranks.len() / self.sharers
+    }
+
+    fn ranked(&self, stripe: usize) -> &[usize] {
+        &self.ranks[stripe * self.sharers..(stripe + 1) * self.sharers]
     }
 }
 
@@ -136,26 +144,19 @@ impl<'s> BusyCluster<'s> {
 
     fn choose(&mut self, client: usize) -> usize {
         let is_hot = self.random.unit() < HOT_SHARE;
-        let stripe = if is_hot { 0 } else { 1 + self.random.below(self.stripes.ranks.len() - 1) };
-        let [home, deputy] = self.stripes.ranks[stripe];
+        let stripe = if is_hot { 0 } else { 1 + self.random.below(self.stripes.len() - 1) };
+        let ranked = self.stripes.ranked(stripe);
         match self.path {
-            HotPath::Home => return home,
+            HotPath::Home => return ranked[0],
             HotPath::Copy if is_hot => return client,
-            HotPath::Copy | HotPath::Deputy => {}
+            HotPath::Copy | HotPath::Shared => {}
         }
 
         let nodes = self.stripes.nodes;
         let own = &self.in_flight[client * nodes..(client + 1) * nodes];
-        let load = RequestsInFlight {
-            home: u64::from(own[home]),
-            deputy: u64::from(own[deputy]),
-            total: IN_FLIGHT as u64,
-            nodes: nodes as u64,
-        };
-        match load.choose() {
-            LoadChoice::Home => home,
-            LoadChoice::Deputy => deputy,
-        }
+        let load = RequestsInFlight { total: IN_FLIGHT as u64, nodes: nodes as u64 };
+        let in_flight: Vec<u64> = ranked.iter().map(|node| u64::from(own[*node])).collect();
+        ranked[load.choose(&in_flight)]
     }
 
     fn begin_answer(&mut self, node: usize) {
@@ -184,16 +185,16 @@ mod tests {
     use crate::placed::view_of;
 
     #[test]
-    fn a_deputy_takes_half_of_what_is_hot() {
+    fn nodes_that_stand_in_share_what_is_hot() {
         let objects = ObjectSet::new(5_000, 1).unwrap();
         let stripes = RankedStripes::of(&view_of(20, &[1]).unwrap(), &objects).unwrap();
         let load = |path| run_hot(&stripes, path, 100_000, 1);
 
         // The home of the hot stripe gets a fifth of all, and a twentieth of the rest.
-        let [home, deputy, copy] = [HotPath::Home, HotPath::Deputy, HotPath::Copy].map(load);
+        let [home, shared, copy] = [HotPath::Home, HotPath::Shared, HotPath::Copy].map(load);
         assert!((home.max - 4.8).abs() < 0.3, "{}", home.max);
-        assert!(deputy.max < 0.65 * home.max, "{} of {}", deputy.max, home.max);
+        assert!(shared.max < 0.35 * home.max, "{} of {}", shared.max, home.max);
         assert!(copy.max < 1.3 && copy.throughput > 0.8, "{} {}", copy.max, copy.throughput);
-        assert!(home.throughput < deputy.throughput && deputy.throughput < copy.throughput);
+        assert!(home.throughput < shared.throughput && shared.throughput < copy.throughput);
     }
 }

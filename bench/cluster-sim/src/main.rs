@@ -117,7 +117,7 @@ fn simulate(arguments: &Arguments) -> Result<SimulationReport> {
         report.weighted.push(balance(&weighted, &objects, &weighted_homes));
 
         let stripes = RankedStripes::of(&view, &objects)?;
-        let paths = [HotPath::Home, HotPath::Deputy, HotPath::Copy];
+        let paths = [HotPath::Home, HotPath::Shared, HotPath::Copy];
         report.hot.extend(run_jobs(threads, paths.len(), |at| {
             Ok(run_hot(&stripes, paths[at], HOT_ANSWERS, seed))
         })?);

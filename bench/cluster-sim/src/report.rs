@@ -149,11 +149,11 @@ impl Display for SimulationReport {
             "\nHot object: one stripe takes {:.0}% of requests; as many clients as nodes, {IN_FLIGHT} requests in flight each. Answers of the busiest node over the mean (throughput, of nodes that are always busy).\n",
             HOT_SHARE * 100.0
         )?;
-        writeln!(f, "| nodes | home only | with deputies | copies at any node |\n|---:|---:|---:|---:|")?;
+        writeln!(f, "| nodes | home only | shared by load | copies at any node |\n|---:|---:|---:|---:|")?;
         for Balance { nodes, .. } in &self.equal {
-            let [home, deputy, copy] =
-                [HotPath::Home, HotPath::Deputy, HotPath::Copy].map(|path| self.hot_load(*nodes, path));
-            writeln!(f, "| {nodes} | {home} | {deputy} | {copy} |")?;
+            let [home, shared, copy] =
+                [HotPath::Home, HotPath::Shared, HotPath::Copy].map(|path| self.hot_load(*nodes, path));
+            writeln!(f, "| {nodes} | {home} | {shared} | {copy} |")?;
         }
         Ok(())
     }

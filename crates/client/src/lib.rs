@@ -43,7 +43,7 @@ pub use discovery::{parse_node, parse_node_file, parse_nodes};
 pub use door::NodeDoor;
 pub use error::{Error, Result};
 pub use health::{Liveness, PeerHealth};
-pub use load::{LoadChoice, RequestsInFlight};
+pub use load::RequestsInFlight;
 pub use node::{ClusterNode, NodeId, NodeState, NodeWeight};
 pub use placement::{PathHash, STRIPE_BYTES, StripeKey, StripePart, stripe_parts};
 #[cfg(feature = "object_store")]

@@ -1,41 +1,43 @@
-//! Bounded load: the deputy stands in where the home has more requests in flight than its share.
+//! Bounded load: other nodes stand in where the home has more requests in flight than its share.
 //!
 //! Follows "Consistent Hashing with Bounded Loads" (Mirrokni, Thorup and Zadimoghaddam, SODA 2018), with 1.25 as the
-//! bound. Hot stripes get a second copy by load alone: no table of them is kept or exchanged.
+//! bound: what is too much for a node goes to the next in rank. Hot stripes get more copies by load alone: no table of
+//! them is kept or exchanged.
 
 /// Requests of one observer that nodes have not answered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestsInFlight {
-    /// Requests in flight to the home of the stripe.
-    pub home: u64,
-    /// Requests in flight to its deputy.
-    pub deputy: u64,
-    /// Requests in flight to all nodes, these two included.
+    /// Requests in flight to all nodes.
     pub total: u64,
     /// Number of nodes that are up.
     pub nodes: u64,
 }
 
-/// The node that a request is sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadChoice {
-    /// The home of the stripe.
-    Home,
-    /// The deputy, which fills what it misses from the home.
-    Deputy,
-}
-
 impl RequestsInFlight {
     /// Requests in flight to a home up to which its load is never too high.
-    pub const FLOOR: u64 = 16;
+    pub const HOME_FLOOR: u64 = 16;
+    /// The same of a node that stands in: so that one stripe gets to all of them, even if its clients have few requests in
+    /// flight.
+    pub const STAND_IN_FLOOR: u64 = 4;
+    /// Maximum nodes that share the requests for one stripe, its home included.
+    pub const MAX_SHARERS: usize = 8;
 
-    /// Returns the node for the next request: the deputy if the home has more than [`Self::FLOOR`] requests in flight and
-    /// more than 1.25 times the mean, and the deputy has fewer than the home.
-    pub fn choose(self) -> LoadChoice {
-        let Self { home, deputy, total, nodes } = self;
-        let scaled = u128::from(home) * u128::from(nodes);
-        let is_over = scaled.saturating_mul(4) > u128::from(total) * 5;
-        if home > Self::FLOOR && is_over && deputy < home { LoadChoice::Deputy } else { LoadChoice::Home }
+    /// Returns the place in rank of the node for the next request, from 0 for the home. `ranked` are the requests in flight
+    /// to the first nodes in rank for the stripe; those after the first [`Self::MAX_SHARERS`] are ignored.
+    ///
+    /// It is the first node that does not have too many: more than its floor, and more than 1.25 times the mean. If all
+    /// have, it is the one with the fewest.
+    pub fn choose(self, ranked: &[u64]) -> usize {
+        let places = ranked.iter().copied().enumerate().take(Self::MAX_SHARERS);
+        let free = places.clone().find(|(place, in_flight)| !self.is_over(*place, *in_flight));
+        let chosen = free.or_else(|| places.min_by_key(|(_, in_flight)| *in_flight));
+        chosen.map_or(0, |(place, _)| place)
+    }
+
+    fn is_over(self, place: usize, in_flight: u64) -> bool {
+        let floor = if place == 0 { Self::HOME_FLOOR } else { Self::STAND_IN_FLOOR };
+        let scaled = u128::from(in_flight) * u128::from(self.nodes);
+        in_flight > floor && scaled.saturating_mul(4) > u128::from(self.total) * 5
     }
 }
 
@@ -43,46 +45,56 @@ impl RequestsInFlight {
 mod tests {
     use super::*;
 
-    fn choose(home: u64, deputy: u64, total: u64, nodes: u64) -> LoadChoice {
-        RequestsInFlight { home, deputy, total, nodes }.choose()
+    const HOME_FLOOR: u64 = RequestsInFlight::HOME_FLOOR;
+    const STAND_IN_FLOOR: u64 = RequestsInFlight::STAND_IN_FLOOR;
+
+    fn choose(ranked: &[u64], total: u64, nodes: u64) -> usize {
+        RequestsInFlight { total, nodes }.choose(ranked)
     }
 
     #[test]
-    fn the_deputy_stands_in_above_a_quarter_more_than_the_mean() {
-        assert_eq!(choose(125, 100, 400, 4), LoadChoice::Home);
-        assert_eq!(choose(126, 100, 400, 4), LoadChoice::Deputy);
-        assert_eq!(choose(126, 125, 400, 4), LoadChoice::Deputy);
-        assert_eq!(choose(126, 126, 400, 4), LoadChoice::Home, "the deputy is no better");
+    fn the_next_in_rank_stands_in_above_a_quarter_more_than_the_mean() {
+        assert_eq!(choose(&[125, 100, 0], 400, 4), 0);
+        assert_eq!(choose(&[126, 100, 0], 400, 4), 1);
+        assert_eq!(choose(&[126, 125, 0], 400, 4), 1);
+        assert_eq!(choose(&[126, 126, 0], 400, 4), 2);
+    }
+
+    #[test]
+    fn if_all_have_too_many_the_one_with_the_fewest_is_asked() {
+        assert_eq!(choose(&[200, 190, 195], 585, 5), 1);
+        assert_eq!(choose(&[126, 126], 400, 4), 0, "the deputy is no better");
+        assert_eq!(choose(&[130, 127, 126, 126], 400, 4), 2);
+        let ranked = [50, 40, 40, 40, 40, 40, 40, 39, 0];
+        assert_eq!(choose(&ranked, ranked.iter().sum(), 1_000), 7, "no more than eight nodes");
     }
 
     #[test]
     fn few_requests_are_never_too_many() {
-        assert_eq!(choose(RequestsInFlight::FLOOR, 0, RequestsInFlight::FLOOR, 1_000), LoadChoice::Home);
-        assert_eq!(
-            choose(RequestsInFlight::FLOOR + 1, 0, RequestsInFlight::FLOOR + 1, 1_000),
-            LoadChoice::Deputy
-        );
+        assert_eq!(choose(&[HOME_FLOOR, 0], HOME_FLOOR, 1_000), 0);
+        assert_eq!(choose(&[HOME_FLOOR + 1, STAND_IN_FLOOR, 0], HOME_FLOOR + 1, 1_000), 1);
+        assert_eq!(choose(&[HOME_FLOOR + 1, STAND_IN_FLOOR + 1, 0], HOME_FLOOR + 1, 1_000), 2);
     }
 
     #[test]
     fn extreme_numbers_do_not_overflow() {
-        assert_eq!(choose(u64::MAX, 0, u64::MAX, u64::MAX), LoadChoice::Deputy);
-        assert_eq!(choose(u64::MAX, 0, u64::MAX, 1), LoadChoice::Home);
-        assert_eq!(choose(17, 0, 0, 0), LoadChoice::Home);
+        assert_eq!(choose(&[u64::MAX, 0], u64::MAX, u64::MAX), 1);
+        assert_eq!(choose(&[u64::MAX, 0], u64::MAX, 1), 0);
+        assert_eq!(choose(&[17, 0], 0, 0), 0);
+        assert_eq!(choose(&[], 0, 0), 0);
     }
 
     #[test]
-    fn one_hot_stripe_is_shared_by_two_nodes() {
-        for nodes in [2, 3, 100] {
-            let mut load = RequestsInFlight { nodes, ..RequestsInFlight::default() };
-            for _ in 0..1_000 {
-                match load.choose() {
-                    LoadChoice::Home => load.home += 1,
-                    LoadChoice::Deputy => load.deputy += 1,
-                }
-                load.total += 1;
+    fn one_hot_stripe_is_shared_by_up_to_eight_nodes() {
+        for nodes in [2, 3, 8, 100] {
+            let sharers = nodes.min(RequestsInFlight::MAX_SHARERS);
+            let mut ranked = vec![0; sharers];
+            for total in 0..1_000 {
+                let place = choose(&ranked, total, nodes as u64);
+                ranked[place] += 1;
             }
-            assert!(load.home >= load.deputy && load.home <= 626, "{load:?}");
+            let bound = (1_250 / sharers) as u64 + 1;
+            assert!(ranked.iter().all(|in_flight| *in_flight <= bound), "{nodes}: {ranked:?}");
         }
     }
 }

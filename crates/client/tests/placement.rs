@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use stylobate_client::{ClusterNode, ClusterView, NodeAddresses, NodeState, NodeWeight, PathHash, StripeKey};
+use stylobate_client::{
+    ClusterNode, ClusterView, NodeAddresses, NodeState, NodeWeight, PathHash, RequestsInFlight, StripeKey,
+};
 
 /// Stripes per object of [`keys`].
 const STRIPES: u64 = 8;
@@ -217,6 +219,17 @@ fn a_thousand_nodes_have_loads_as_if_keys_were_drawn_by_lot() {
 struct PinnedPlacement {
     path_hashes: Vec<PinnedPathHash>,
     views: Vec<PinnedView>,
+    choices: Vec<PinnedChoice>,
+}
+
+/// A choice by load.
+#[derive(Debug, Deserialize)]
+struct PinnedChoice {
+    /// Requests in flight to the first nodes in rank.
+    in_flight: Vec<u64>,
+    total: u64,
+    nodes: u64,
+    place: usize,
 }
 
 #[derive(Deserialize)]
@@ -275,5 +288,15 @@ fn placement_never_changes() {
             let ids: Vec<_> = ranked.iter().map(|node| node.id().as_str()).collect();
             assert_eq!(ids, *rank, "{name}: {bucket} {path} {stripe}");
         }
+    }
+}
+
+/// Clients in other languages are checked against the same file.
+#[test]
+fn the_choice_by_load_is_as_specified() {
+    let pinned: PinnedPlacement = serde_json::from_str(include_str!("placement.json")).unwrap();
+    for choice in &pinned.choices {
+        let load = RequestsInFlight { total: choice.total, nodes: choice.nodes };
+        assert_eq!(load.choose(&choice.in_flight), choice.place, "{choice:?}");
     }
 }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use axum::{
-    Extension, Json, Router,
+    Extension, Router,
     body::{Body, Bytes, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE},
@@ -92,9 +92,12 @@ async fn require_signature(
 async fn hello(
     State(context): State<Arc<PeerContext>>,
     Extension(signature): Extension<RequestSignature>,
-    Json(hello): Json<NodeHello>,
+    body: Bytes,
 ) -> Response {
-    context.cluster.heard(&hello);
+    // What a node of another version tells may not be readable. The answer tells it what is wrong.
+    if let Ok(hello) = serde_json::from_slice::<NodeHello>(&body) {
+        context.cluster.heard(&hello);
+    }
     let answer = HelloAnswer { hello: context.cluster.hello(), traffic: context.node.traffic() };
     context.json(signature, &answer)
 }
@@ -191,5 +194,44 @@ impl PeerContext {
         let mut headers = HeaderMap::new();
         self.cluster.key().sign_answer(&mut headers, request, status, &[]);
         (status, headers).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        cluster::PROTOCOL,
+        config::{BucketConfig, ClusterConfig, NodeConfig, NodeListSource, Secret},
+    };
+
+    #[tokio::test]
+    async fn a_node_of_another_version_is_told_the_version_of_this_one() {
+        let mut config = NodeConfig::default();
+        config.buckets.push(BucketConfig::new("lake", "memory:///"));
+        config.cluster = Some(ClusterConfig {
+            id: "a".parse().unwrap(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            nodes: NodeListSource::Fixed(Vec::new()),
+            secret: Secret::new("the secret of a cluster"),
+        });
+        let node = Node::open(&config).await.unwrap();
+        let cluster = node.cluster().unwrap().clone();
+        let key = cluster.key().clone();
+        let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
+
+        for told in [r#"{"protocol":2,"name":"b"}"#, "{}", ""] {
+            let mut headers = HeaderMap::new();
+            let now = SystemTime::now();
+            let signature = key.sign_request(&mut headers, "POST", HELLO_PATH, told.as_bytes(), now);
+            let answer = hello(State(context.clone()), Extension(signature), Bytes::from(told)).await;
+            let (head, body) = answer.into_parts();
+            let body = to_bytes(body, MAX_BODY).await.unwrap();
+            assert!(key.check_answer(&head.headers, signature, head.status, &body).is_ok(), "{told}");
+            let answer: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(answer["hello"]["protocol"], PROTOCOL, "{told}");
+        }
     }
 }

@@ -142,7 +142,7 @@ pub struct DescribedObject {
 /// The news that objects were replaced or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathsChanged {
-    /// Paths within the bucket.
+    /// Paths within the bucket; none for [`ChangeAudience::Everyone`].
     pub paths: Vec<String>,
     /// The role in which the peer is told.
     pub to: ChangeAudience,
@@ -156,6 +156,8 @@ pub enum ChangeAudience {
     Authority,
     /// It keeps an answer of the authority, and forgets it.
     Holder,
+    /// It may know any object of the bucket, which was deleted, and forgets all of them. No path is named.
+    Everyone,
 }
 
 /// The failure of a request to a peer.

@@ -192,6 +192,48 @@ async fn a_slow_home_is_overtaken_by_its_deputy() {
     assert_eq!(cluster.nodes[0].store.stats().deputy_reads, 1);
 }
 
+/// The time after which the deputy is asked must not grow with the reads that waited for it.
+#[tokio::test(start_paused = true)]
+async fn reads_of_a_slow_home_take_at_most_twice_the_usual_time_and_a_hop() {
+    const HOP: Duration = Duration::from_millis(10);
+    // Node 0 keeps nothing: each of its reads is one from peers.
+    let caches = [ByteSize::ZERO, ByteSize::mib(64), ByteSize::mib(64)].map(memory);
+    let cluster = Cluster::start(caches, STRIPE, Consistency::Immutable).await;
+    let is_its_own = |path: &Path| cluster.network.home(path, 0) == 0;
+    let path = (0..).map(|number| Path::from(format!("object-{number}"))).find(is_its_own).unwrap();
+    assert_eq!(cluster.network.home(&path, 1), 1, "node 2 is the deputy of the second stripe");
+    let data = noise(2 * MIB, 21);
+    cluster.put(path.as_ref(), data.clone()).await;
+    assert!(cluster.read(2, &path).await.unwrap() == data);
+    cluster.network.set_latency(HOP);
+
+    let read = async |number: usize| {
+        let start = MIB + number % (MIB / BLOCK) * BLOCK;
+        let range = start as u64..(start + BLOCK) as u64;
+        let began = tokio::time::Instant::now();
+        let bytes = cluster.nodes[0].store.get_range(&path, range).await.unwrap();
+        assert!(bytes == data.slice(start..start + BLOCK));
+        began.elapsed()
+    };
+    let quantile_of = async |reads: usize, quantile: f64| {
+        let mut times = Vec::new();
+        for number in 0..reads {
+            times.push(read(number).await);
+        }
+        times.sort();
+        times[((reads - 1) as f64 * quantile) as usize]
+    };
+
+    let p95 = quantile_of(300, 0.95).await;
+    let from_origin = cluster.origin.bytes();
+    cluster.network.slow_down(1, Duration::from_secs(2));
+    let p99 = quantile_of(3_000, 0.99).await;
+    assert!(p95 >= HOP && p99 <= 2 * p95 + HOP, "{p95:?}, {p99:?}");
+    assert!(cluster.nodes[0].store.stats().deputy_reads >= 3_000);
+    assert_eq!(cluster.origin.bytes(), from_origin, "the deputy has the bytes");
+    assert_eq!(cluster.network.take_suspects(), []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn peers_that_are_all_slow_are_overtaken_by_the_origin() {
     let cluster = three().await;

@@ -60,6 +60,39 @@ async fn strict_reads_ask_the_origin_each_time_through_any_node() {
     assert_eq!(cluster.network.take_suspects(), []);
 }
 
+/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Meanwhile and
+/// afterwards, all who ask later see the newer one.
+#[tokio::test(start_paused = true)]
+async fn strict_reads_do_not_go_back_when_a_later_question_is_answered_first() {
+    for late in NODES {
+        let cluster = three(Consistency::Strict).await;
+        let before = new_bytes();
+        let path = cluster.put("object", before.clone()).await;
+        cluster.origin.lags.lock().push_back(Duration::from_secs(2));
+        let store = cluster.nodes[late].store.clone();
+        let opened = path.clone();
+        let opening = tokio::spawn(async move { store.get(&opened).await.unwrap().bytes().await.unwrap() });
+        sleep(Duration::from_millis(50)).await;
+
+        let after = new_bytes();
+        cluster.put("object", after.clone()).await;
+        let current = cluster.origin.memory.head(&path).await.unwrap().e_tag;
+        let check = async |what: &str| {
+            for node in NODES {
+                let head = cluster.nodes[node].store.head(&path).await.unwrap();
+                assert_eq!(head.e_tag, current, "{what}, through node {node}");
+            }
+            check_all(&cluster, &path, &after, what).await;
+        };
+        check("while the GET waits").await;
+        assert!(!opening.is_finished());
+        let read = opening.await.unwrap();
+        assert!(read == before || read == after, "bytes of one version");
+        check("after the GET").await;
+        assert_eq!(cluster.network.take_suspects(), []);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_version_is_stale_for_the_time_of_one_rule_and_not_of_two() {
     let cluster = three(Consistency::Ttl(Duration::from_secs(10))).await;
@@ -136,6 +169,36 @@ async fn an_acknowledged_write_through_any_node_is_seen_through_all() {
         for node in NODES {
             let read = cluster.read(node, &path).await;
             assert!(matches!(read, Err(object_store::Error::NotFound { .. })), "{writer} {node}: {read:?}");
+        }
+        assert_eq!(cluster.network.take_suspects(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_is_deleted_through_one_node_is_forgotten_by_all() {
+    for deleter in NODES {
+        let cluster = three(Consistency::Immutable).await;
+        let mut objects = Vec::new();
+        for number in 0..5 {
+            let data = new_bytes();
+            let path = cluster.put(&format!("object-{number}"), data.clone()).await;
+            check_all(&cluster, &path, &data, "before").await;
+            objects.push((path, data));
+        }
+
+        // A bucket can be deleted once it is empty, even past the cluster.
+        for (path, data) in &objects {
+            cluster.origin.memory.delete(path).await.unwrap();
+            check_all(&cluster, path, data, "immutable").await;
+        }
+        cluster.nodes[deleter].store.invalidate_all_in_cluster().await;
+        for node in NODES {
+            assert_eq!(cluster.nodes[node].cache.stats().memory_pages, 0, "{deleter} {node}");
+            for (path, _) in &objects {
+                let read = cluster.read(node, path).await;
+                let is_gone = matches!(read, Err(object_store::Error::NotFound { .. }));
+                assert!(is_gone, "{deleter} {node}: {read:?}");
+            }
         }
         assert_eq!(cluster.network.take_suspects(), []);
     }

@@ -447,6 +447,33 @@ async fn warming_loads_and_evicting_drops() {
     assert_eq!(bench.origin.gets(), gets + 2, "the first page, then the second");
 }
 
+/// The GET that opens a cold object is answered late, with the version that was current when it was sent. Meanwhile and
+/// afterwards, all who ask later see the newer one.
+#[tokio::test(start_paused = true)]
+async fn strict_reads_do_not_go_back_when_a_head_overtakes_the_opening_get() {
+    let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::Strict, quick()).await;
+    let before = noise(100_000, 1);
+    let path = bench.put("object", before.clone()).await;
+    bench.origin.lags.lock().push_back(Duration::from_secs(2));
+    let store = bench.store.clone();
+    let opened = path.clone();
+    let opening = tokio::spawn(async move { store.get(&opened).await.unwrap().bytes().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+
+    let after = noise(100_000, 2);
+    bench.put("object", after.clone()).await;
+    let current = bench.origin.memory.head(&path).await.unwrap().e_tag;
+    let check = async || {
+        assert_eq!(bench.store.head(&path).await.unwrap().e_tag, current);
+        assert!(bench.read(&path).await.unwrap() == after);
+    };
+    check().await;
+    assert!(!opening.is_finished() && bench.origin.heads() >= 1);
+    let read = opening.await.unwrap();
+    assert!(read == before || read == after, "bytes of one version");
+    check().await;
+}
+
 #[tokio::test]
 async fn a_slow_request_is_hedged_when_asked_for() {
     let mut options = quick();

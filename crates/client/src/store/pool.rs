@@ -26,7 +26,7 @@ use super::{
 use crate::{
     address::NodeAddress,
     health::{Liveness, PeerHealth},
-    load::{LoadChoice, RequestsInFlight},
+    load::RequestsInFlight,
     node::{ClusterNode, NodeState},
     placement::StripeKey,
     view::ClusterView,
@@ -265,24 +265,30 @@ impl NodePool {
     /// Returns the node to ask next for a stripe.
     fn candidate(&self, key: StripeKey, tried: &[NodeAddress]) -> Option<Arc<NodeClient>> {
         let known = self.known();
-        if tried.is_empty() {
-            let mut ranked = known.view.rank(key, 2).into_iter().filter_map(|node| known.client(node));
-            let home = ranked.next();
-            if let (Some(home), Some(deputy)) = (home, ranked.next()) {
-                let load = RequestsInFlight {
-                    home: home.in_flight.load(Ordering::Relaxed),
-                    deputy: deputy.in_flight.load(Ordering::Relaxed),
-                    total: self.in_flight.load(Ordering::Relaxed),
-                    nodes: known.up,
-                };
-                let chosen = if load.choose() == LoadChoice::Home { home } else { deputy };
-                return Some(chosen.clone());
-            }
+        if tried.is_empty()
+            && let Some(chosen) = self.by_load(&known, key)
+        {
+            return Some(chosen);
         }
 
         let ranked = known.view.rank(key, usize::MAX).into_iter().filter_map(|node| known.client(node));
         let mut candidates = ranked.chain(&known.last_resorts);
         candidates.find(|node| !tried.contains(&node.address)).cloned()
+    }
+
+    /// Returns the home of a stripe, or the node that stands in for it while it has too much to do.
+    fn by_load(&self, known: &PoolSnapshot, key: StripeKey) -> Option<Arc<NodeClient>> {
+        let in_flight = |node: &Arc<NodeClient>| node.in_flight.load(Ordering::Relaxed);
+        let ranked = |count| known.view.rank(key, count).into_iter().filter_map(|node| known.client(node));
+        let home = ranked(1).next()?;
+        if in_flight(home) <= RequestsInFlight::HOME_FLOOR {
+            return Some(home.clone());
+        }
+
+        let sharers: Vec<_> = ranked(RequestsInFlight::MAX_SHARERS).collect();
+        let ranked: Vec<u64> = sharers.iter().map(|node| in_flight(node)).collect();
+        let load = RequestsInFlight { total: self.in_flight.load(Ordering::Relaxed), nodes: known.up };
+        sharers.get(load.choose(&ranked)).map(|node| Arc::clone(node))
     }
 
     /// Records what a request tells about the health of its node.

@@ -296,17 +296,15 @@ async fn an_object_without_a_version_is_read_from_one_answer() {
 }
 
 #[tokio::test]
-async fn a_hot_stripe_is_shared_with_its_deputy() {
+async fn a_hot_stripe_is_shared_with_the_next_nodes_in_rank() {
     let (cluster, _, path) = cluster().await;
     let store = cluster.store();
     let mut answers = Vec::new();
     for _ in 0..100 {
         answers.push(store.get_opts(&path, GetOptions::new().with_range(Some(0..10))).await.unwrap());
     }
-    let home = cluster.node(&ranked(&cluster, &path, 0, 0)).take_requests().len();
-    let deputy = cluster.node(&ranked(&cluster, &path, 0, 1)).take_requests().len();
-    assert_eq!(home + deputy, 100);
-    assert!((50..=60).contains(&home), "{home}");
+    let count = |rank| cluster.node(&ranked(&cluster, &path, 0, rank)).take_requests().len();
+    assert_eq!([0, 1, 2].map(count), [42, 41, 17], "no node has much more than 1.25 times the mean");
     drop(answers);
     store.get_range(&path, 0..10).await.unwrap();
     assert_eq!(cluster.node(&ranked(&cluster, &path, 0, 0)).take_requests().len(), 1);

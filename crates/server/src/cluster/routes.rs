@@ -10,8 +10,8 @@ use std::{
 };
 
 use stylobate_client::{
-    ClusterNode, ClusterView, LoadChoice, NodeAddress, NodeDoor, NodeId, NodeState, PathHash,
-    RequestsInFlight, STRIPE_BYTES, StripeKey,
+    ClusterNode, ClusterView, NodeAddress, NodeDoor, NodeId, NodeState, PathHash, RequestsInFlight,
+    STRIPE_BYTES, StripeKey,
 };
 use stylobate_storage::{PeerId, PeerRole, PeerSource, StripeSources};
 
@@ -136,7 +136,9 @@ impl BucketRoutes {
 
         // A node that is left alone does everything itself, even while it drains.
         match home.filter(|home| *home.id() != self.own) {
-            Some(home) => StripeSources { end, is_home: false, peers: self.home_or_deputy(home, deputy) },
+            Some(home) => {
+                StripeSources { end, is_home: false, peers: self.home_or_stand_in(key, home, deputy) }
+            }
             None => {
                 let donor = self.donor(key, now).map(|donor| donor.source(PeerRole::Donor));
                 StripeSources { end, is_home: true, peers: donor.into_iter().collect() }
@@ -149,34 +151,39 @@ impl BucketRoutes {
         self.peers.get(node.id().as_str())
     }
 
-    /// Returns the home and the deputy, as far as they are other nodes, in the order in which they are asked.
-    fn home_or_deputy(&self, home: &ClusterNode, deputy: Option<&ClusterNode>) -> Vec<PeerSource> {
+    /// Returns the home and the node that is asked after it, or before it while the home has too much to do, as far as they
+    /// are other nodes.
+    fn home_or_stand_in(
+        &self,
+        key: StripeKey,
+        home: &ClusterNode,
+        deputy: Option<&ClusterNode>,
+    ) -> Vec<PeerSource> {
         let Some(home) = self.route(home) else { return Vec::new() };
-        let Some(deputy) = deputy.and_then(|deputy| self.route(deputy)) else {
-            return vec![home.source(PeerRole::Home)];
-        };
-
-        let mut sources = vec![home.source(PeerRole::Home), deputy.source(PeerRole::Deputy)];
-        if self.choose(home, deputy) == LoadChoice::Deputy {
-            sources.reverse();
+        if let Some(stand_in) = self.stand_in(key, home) {
+            return vec![stand_in.source(PeerRole::Deputy), home.source(PeerRole::Home)];
         }
-        sources
+        let deputy = deputy.and_then(|deputy| self.route(deputy));
+        let deputy = deputy.map(|deputy| deputy.source(PeerRole::Deputy));
+        [home.source(PeerRole::Home)].into_iter().chain(deputy).collect()
     }
 
-    /// Chooses by load. The mean is that of the peers, since a node sends no requests to itself.
-    fn choose(&self, home: &PeerRoute, deputy: &PeerRoute) -> LoadChoice {
-        let load =
-            RequestsInFlight { home: home.in_flight(), deputy: deputy.in_flight(), total: 0, nodes: 0 };
-        if load.home <= RequestsInFlight::FLOOR {
-            return LoadChoice::Home;
+    /// Returns the node that takes over from a home that has too much to do. The mean is that of the peers, since a node
+    /// sends no requests to itself.
+    fn stand_in(&self, key: StripeKey, home: &PeerRoute) -> Option<&PeerRoute> {
+        if home.in_flight() <= RequestsInFlight::HOME_FLOOR {
+            return None;
         }
+
+        let sharers = self.view.rank(key, RequestsInFlight::MAX_SHARERS);
+        let sharers: Vec<_> = sharers.into_iter().filter_map(|node| self.route(node)).collect();
+        let ranked: Vec<u64> = sharers.iter().map(|peer| peer.in_flight()).collect();
         let up = self.view.nodes().iter().filter(|node| node.state() == NodeState::Up);
-        let load = up.filter_map(|node| self.route(node)).fold(load, |load, peer| RequestsInFlight {
-            total: load.total + peer.in_flight(),
-            nodes: load.nodes + 1,
-            ..load
+        let load = up.filter_map(|node| self.route(node)).fold(RequestsInFlight::default(), |load, peer| {
+            RequestsInFlight { total: load.total + peer.in_flight(), nodes: load.nodes + 1 }
         });
-        load.choose()
+        let chosen = load.choose(&ranked);
+        sharers.get(chosen).copied().filter(|_| chosen > 0)
     }
 
     fn donor(&self, key: StripeKey, now: Instant) -> Option<&PeerRoute> {
@@ -266,13 +273,39 @@ mod tests {
         let routes = routes(&view, None, &["b", "c"]);
         let lake = routes.bucket("lake").unwrap();
         let home = lake.peer(&PeerId::new("b")).unwrap();
-        let requests: Vec<_> = (0..=RequestsInFlight::FLOOR).map(|_| home.begin_request()).collect();
+        let requests: Vec<_> = (0..=RequestsInFlight::HOME_FLOOR).map(|_| home.begin_request()).collect();
 
         let first = |path| lake.stripe(path, 0, Instant::now()).peers[0].role;
         assert_eq!(first(of_b), PeerRole::Deputy);
         assert_eq!(first(path_with_rank(&view, &["c", "b"])), PeerRole::Home);
         drop(requests);
         assert_eq!(first(of_b), PeerRole::Home);
+    }
+
+    #[test]
+    fn the_next_in_rank_goes_first_while_the_deputy_has_too_much_to_do_as_well() {
+        let view = view(&["a=a:1", "b=b:1", "c=c:1", "d=d:1", "e=e:1", "f=f:1"]);
+        let path = path_with_rank(&view, &["b", "c", "d"]);
+        let routes = routes(&view, None, &["b", "c", "d", "e", "f"]);
+        let lake = routes.bucket("lake").unwrap();
+        let begin = |id: &str, count: u64| {
+            let peer = lake.peer(&PeerId::new(id)).unwrap();
+            (0..count).map(|_| peer.begin_request()).collect::<Vec<_>>()
+        };
+        let of_home = begin("b", RequestsInFlight::HOME_FLOOR + 1);
+        let asked = || {
+            let sources = lake.stripe(path, 0, Instant::now());
+            sources.peers.iter().map(|source| source.peer.to_string()).collect::<String>()
+        };
+
+        assert_eq!(asked(), "cb");
+        let of_deputy = begin("c", 2 * RequestsInFlight::STAND_IN_FLOOR);
+        let sources = lake.stripe(path, 0, Instant::now());
+        assert_eq!(names(&sources), [("d", PeerRole::Deputy), ("b", PeerRole::Home)]);
+        drop(of_deputy);
+        assert_eq!(asked(), "cb");
+        drop(of_home);
+        assert_eq!(asked(), "bc");
     }
 
     #[test]

@@ -238,7 +238,8 @@ impl ReadThrough {
         InvalidateOnDrop { store: self.clone(), path: path.clone(), is_done: false }
     }
 
-    /// Drops everything known of all objects, after their bucket was deleted at the origin.
+    /// Drops everything known of all objects, after their bucket was deleted at the origin, on this node: see
+    /// [`Self::invalidate_all_in_cluster`].
     pub fn invalidate_all(&self) {
         for known in self.versions().forget_prefix("") {
             self.drop_pages(&known);

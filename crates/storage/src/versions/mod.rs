@@ -341,7 +341,7 @@ impl ObjectInfoCache {
         let key = known.path.to_string();
         let mut all = self.known.write();
         let is_current = self.epochs.of(&key).load(Ordering::Acquire) == epoch;
-        if let Some(before) = all.get_mut(&key).filter(|before| before.holders.is_some()) {
+        if let Some(before) = all.get_mut(&key) {
             if known.is_version_of(before) {
                 known.holders = before.holders.clone();
             } else if !is_current {
@@ -577,6 +577,25 @@ mod tests {
         });
         late.await.unwrap();
         assert!(versions.fresh(&path, Consistency::Immutable).is_none());
+        ask(&versions, "a", "new").await;
+        assert!(versions.fresh(&path, Consistency::Immutable).is_some());
+    }
+
+    /// Readers who doubt what they know ask for themselves, so that answers may come in another order than questions.
+    #[tokio::test]
+    async fn an_answer_that_a_later_question_overtook_is_not_shown_to_later_readers() {
+        let versions = Arc::new(ObjectInfoCache::default());
+        let path = Path::from("a");
+        let late = versions.ask(&path, true, || {
+            let versions = versions.clone();
+            async move {
+                ask(&versions, "a", "new").await;
+                Ok(known("a", "old"))
+            }
+            .boxed()
+        });
+        assert_eq!(late.await.unwrap().meta.e_tag.as_deref(), Some("old"));
+        assert!(versions.fresh(&path, Consistency::Immutable).is_none(), "the next reader asks again");
         ask(&versions, "a", "new").await;
         assert!(versions.fresh(&path, Consistency::Immutable).is_some());
     }

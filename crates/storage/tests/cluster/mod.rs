@@ -68,6 +68,8 @@ struct NetworkState {
     latency: Duration,
     /// Adds random times up to the given one to the latency.
     jitter: Option<(StdRng, Duration)>,
+    /// A node whose answers take longer.
+    slow: Option<(usize, Duration)>,
     asks_deputies_first: bool,
     faults: VecDeque<AnswerFault>,
     asked: Vec<Asked>,
@@ -130,6 +132,11 @@ impl Network {
         self.state.lock().jitter = Some((StdRng::seed_from_u64(seed), max));
     }
 
+    /// Lets each answer of a node take longer by this time.
+    pub fn slow_down(&self, node: usize, by: Duration) {
+        self.state.lock().slow = Some((node, by));
+    }
+
     /// Returns the store of a node, unless it is down.
     pub fn store(&self, node: usize) -> Option<ReadThrough> {
         self.state.lock().stores[node].clone()
@@ -154,7 +161,7 @@ impl Network {
 
     /// Calls a node: waits as long as a request travels, and for ever if the two do not hear each other.
     async fn reach(&self, from: usize, to: usize) -> Result<ReadThrough, PeerError> {
-        let latency = self.next_latency();
+        let latency = self.next_latency() + self.slowness(to);
         tokio::time::sleep(latency).await;
         if self.is_cut(from, to) {
             std::future::pending::<()>().await;
@@ -167,6 +174,11 @@ impl Network {
         let NetworkState { latency, jitter, .. } = &mut *self.state.lock();
         let more = jitter.as_mut().map(|(rng, max)| max.mul_f64(rng.random()));
         *latency + more.unwrap_or_default()
+    }
+
+    fn slowness(&self, node: usize) -> Duration {
+        let slow = self.state.lock().slow;
+        slow.filter(|(slow, _)| *slow == node).map_or(Duration::ZERO, |(_, by)| by)
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {

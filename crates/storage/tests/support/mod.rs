@@ -63,6 +63,8 @@ pub struct Counting {
     /// Faults of the next GETs, one each; later ones succeed.
     pub faults: Mutex<VecDeque<Fault>>,
     pub latency: Mutex<Duration>,
+    /// Times by which the next answers come late, one each, after their version was read.
+    pub lags: Mutex<VecDeque<Duration>>,
     /// Time between chunks of 64 KiB.
     pub pace: Mutex<Duration>,
     /// Responds with `W/` before each ETag.
@@ -143,6 +145,10 @@ impl ObjectStore for Counting {
 
         let head = options.head;
         let mut result = self.memory.get_opts(location, options).await?;
+        let lag = self.lags.lock().pop_front();
+        if let Some(lag) = lag {
+            tokio::time::sleep(lag).await;
+        }
         self.disguise(&mut result.meta);
         if head {
             return Ok(result);

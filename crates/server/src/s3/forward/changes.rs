@@ -78,9 +78,9 @@ impl ChangedObjects {
         join_all(self.objects.iter().map(|(reader, paths)| reader.invalidate_in_cluster(paths))).await;
     }
 
-    /// Invalidates all cached state of deleted buckets.
-    pub(super) fn apply_to_buckets(&self) {
-        self.buckets.iter().for_each(ReadThrough::invalidate_all);
+    /// Invalidates all cached state of deleted buckets, here and at the other nodes of the cluster. Ends when these know.
+    pub(super) async fn apply_to_buckets(&self) {
+        join_all(self.buckets.iter().map(ReadThrough::invalidate_all_in_cluster)).await;
     }
 
     /// Invalidates now and repeatedly for a while: the origin may carry out the request at any later time, or never.

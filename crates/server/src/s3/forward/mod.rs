@@ -356,7 +356,7 @@ impl Forwarder {
 
             let (head, body) = answer.into_parts();
             if head.status.is_success() {
-                changes.apply_to_buckets();
+                changes.apply_to_buckets().await;
             }
             changes.apply().await;
             // S3 may begin to answer before it is done, and report the outcome in the body.

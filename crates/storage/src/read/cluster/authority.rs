@@ -188,6 +188,19 @@ impl ReadThrough {
         self.replace(paths).await;
     }
 
+    /// Drops everything known of all objects after their bucket was deleted at the origin, here and at all other nodes.
+    /// Call it before the deletion is acknowledged. A node that does not answer in time may show the objects for as long
+    /// as the rules allow.
+    #[boxed]
+    pub async fn invalidate_all_in_cluster(&self) {
+        self.invalidate_all();
+        if let Some(cluster) = self.cluster() {
+            let others = cluster.others();
+            join_all(others.iter().map(|peer| cluster.tell(peer, Vec::new(), ChangeAudience::Everyone)))
+                .await;
+        }
+    }
+
     /// Applies the news of a peer that objects were replaced.
     #[boxed]
     pub async fn note_changed(&self, change: PathsChanged) {
@@ -195,6 +208,7 @@ impl ReadThrough {
         match change.to {
             ChangeAudience::Authority => self.replace(&paths).await,
             ChangeAudience::Holder => paths.iter().for_each(|path| self.invalidate(path)),
+            ChangeAudience::Everyone => self.invalidate_all(),
         }
     }
 

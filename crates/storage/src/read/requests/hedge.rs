@@ -3,12 +3,10 @@
 //! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of recent latencies, so that only
 //! the slow tail is requested twice.
 
-use std::{
-    future::Future,
-    time::{Duration, Instant},
-};
+use std::{future::Future, time::Duration};
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::stats::AtomicCounter;
 
@@ -77,6 +75,9 @@ impl HedgePolicy {
 
     /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay (and counted in `sent`), if that
     /// comes first. An error of one is returned only if the other fails too.
+    ///
+    /// The latency noted is that of the request that was answered, without the delay: otherwise the delay would grow
+    /// with each response that it was waited for.
     pub(crate) async fn run<T, E, F>(
         &self,
         sent: &AtomicCounter,
@@ -85,37 +86,38 @@ impl HedgePolicy {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let started = Instant::now();
-        let answer = match self.delay() {
-            None => request(0).await,
-            Some(delay) => self.race(delay, sent, request).await,
+        let timed = |number| {
+            let answer = request(number);
+            async move {
+                let sent_at = Instant::now();
+                answer.await.map(|answer| (answer, sent_at.elapsed()))
+            }
         };
-        if self.quantile.is_some() && answer.is_ok() {
-            self.note(started.elapsed());
+        let (answer, latency) = match self.delay() {
+            None => timed(0).await?,
+            Some(delay) => race(delay, sent, timed).await?,
+        };
+        if self.quantile.is_some() {
+            self.note(latency);
         }
-        answer
+        Ok(answer)
+    }
+}
+
+async fn race<T, E, F>(delay: Duration, sent: &AtomicCounter, request: impl Fn(usize) -> F) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut first = std::pin::pin!(request(0));
+    if let Ok(answer) = tokio::time::timeout(delay, &mut first).await {
+        return answer;
     }
 
-    async fn race<T, E, F>(
-        &self,
-        delay: Duration,
-        sent: &AtomicCounter,
-        request: impl Fn(usize) -> F,
-    ) -> Result<T, E>
-    where
-        F: Future<Output = Result<T, E>>,
-    {
-        let mut first = std::pin::pin!(request(0));
-        if let Ok(answer) = tokio::time::timeout(delay, &mut first).await {
-            return answer;
-        }
-
-        sent.add(1);
-        let mut second = std::pin::pin!(request(1));
-        tokio::select! {
-            answer = &mut first => if answer.is_ok() { answer } else { second.await },
-            answer = &mut second => if answer.is_ok() { answer } else { first.await },
-        }
+    sent.add(1);
+    let mut second = std::pin::pin!(request(1));
+    tokio::select! {
+        answer = &mut first => if answer.is_ok() { answer } else { second.await },
+        answer = &mut second => if answer.is_ok() { answer } else { first.await },
     }
 }
 

@@ -6,12 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant as StdInstant},
 };
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, future::try_join_all};
 use object_store::path::Path;
+use tokio::time::Instant;
 
 use crate::{
     page_cache::checksum,
@@ -37,8 +38,10 @@ const MAX_PATHS_TOLD: usize = 1_000;
 pub(crate) struct PeerRequests {
     peers: Arc<dyn Peers>,
     deadlines: PeerDeadlines,
-    /// Its latencies are those of peers only.
+    /// Its latencies are those of the peers that answered.
     hedge: HedgePolicy,
+    /// Its latencies are the times that were waited for peers, also in vain.
+    waits: HedgePolicy,
     counters: Arc<ReadCounters>,
     /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
     reads_versions: bool,
@@ -83,8 +86,8 @@ impl FetchRoute {
 impl PeerRequests {
     pub(crate) fn new(peers: Arc<dyn Peers>, counters: Arc<ReadCounters>) -> Self {
         let deadlines = peers.deadlines();
-        let hedge = HedgePolicy::new(Some(HEDGE_QUANTILE));
-        Self { peers, deadlines, hedge, counters, reads_versions: false }
+        let [hedge, waits] = [(); 2].map(|()| HedgePolicy::new(Some(HEDGE_QUANTILE)));
+        Self { peers, deadlines, hedge, waits, counters, reads_versions: false }
     }
 
     /// Returns the sender for the versions that the bucket keeps of its objects.
@@ -133,12 +136,18 @@ impl PeerRequests {
         range: Range<u64>,
         origin_latency: Option<Duration>,
     ) -> Result<Option<PeerStream>, PeerMiss> {
+        let began = Instant::now();
         let patience = self.patience(peers.len(), origin_latency);
         match tokio::time::timeout(patience, self.open_first(object, peers, range)).await {
-            Ok(opened) => opened,
+            Ok(opened) => {
+                if matches!(opened, Ok(Some(_))) {
+                    self.waits.note(began.elapsed());
+                }
+                opened
+            }
             Err(_) => {
-                // A latency like others: the patience grows if peers are often slow.
-                self.hedge.note(patience);
+                // A wait like others: the patience grows if peers are often slow.
+                self.waits.note(patience);
                 peers.clear();
                 Ok(None)
             }
@@ -148,7 +157,7 @@ impl PeerRequests {
     /// Returns the time after which the origin is asked, though peers may still answer: for each peer, twice the time in
     /// which nearly all of them answer, fetches from the origin included.
     fn patience(&self, peers: usize, origin_latency: Option<Duration>) -> Duration {
-        match self.hedge.delay().zip(origin_latency) {
+        match self.waits.delay().zip(origin_latency) {
             Some((peer, origin)) => peers as u32 * (2 * (peer + origin)).max(MIN_PATIENCE),
             None => Duration::MAX,
         }
@@ -213,14 +222,17 @@ impl PeerRequests {
     /// rules allow.
     pub(crate) async fn tell(&self, peer: &PeerId, paths: Vec<String>, to: ChangeAudience) {
         let deadline = match to {
-            ChangeAudience::Authority => self.deadlines.tell,
+            ChangeAudience::Authority | ChangeAudience::Everyone => self.deadlines.tell,
             ChangeAudience::Holder => self.deadlines.tell / 3,
         };
-        let parts = paths.chunks(MAX_PATHS_TOLD).map(|paths| {
+        // The news of a deleted bucket names no path.
+        let parts: Vec<&[String]> =
+            if paths.is_empty() { vec![&paths] } else { paths.chunks(MAX_PATHS_TOLD).collect() };
+        let told = parts.into_iter().map(|paths| {
             let change = PathsChanged { paths: paths.to_vec(), to };
             self.call(peer, deadline, self.peers.tell(peer, change))
         });
-        if let Err(error) = try_join_all(parts).await {
+        if let Err(error) = try_join_all(told).await {
             tracing::warn!(%peer, %error, "peer not told of replaced objects: it may show the former ones for a while");
         }
     }
@@ -245,7 +257,7 @@ impl PeerRequests {
         deadline: Duration,
         call: impl Future<Output = Result<T, PeerError>>,
     ) -> Result<T, PeerError> {
-        let sent = Instant::now();
+        let sent = StdInstant::now();
         let fault = match tokio::time::timeout(deadline, call).await {
             Ok(Err(PeerError::Failed { reason })) => PeerFault::Failed { reason },
             Ok(answer) => return answer,
@@ -285,7 +297,7 @@ impl PeerRequests {
         let mut stream = PeerStream {
             peers: self.peers.clone(),
             peer: source.peer.clone(),
-            sent: Instant::now(),
+            sent: StdInstant::now(),
             deadline: match source.role {
                 PeerRole::Donor => self.deadlines.donor,
                 PeerRole::Home | PeerRole::Deputy => self.deadlines.block,
@@ -318,7 +330,7 @@ impl PeerRequests {
 pub(crate) struct PeerStream {
     peers: Arc<dyn Peers>,
     pub(crate) peer: PeerId,
-    sent: Instant,
+    sent: StdInstant,
     deadline: Duration,
     object: PagedObject,
     /// Offset in the object of the next block to be received.
