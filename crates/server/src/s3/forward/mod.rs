@@ -464,7 +464,7 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
     if failed.has_stalled() {
         s3_error!(ServiceUnavailable, "the origin did not answer in time")
     } else {
-        error::bad_gateway()
+        error::unreachable_origin()
     }
 }
 

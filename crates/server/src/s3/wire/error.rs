@@ -8,7 +8,10 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
     header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, RETRY_AFTER},
 };
-use object_store::ObjectMeta;
+use object_store::{
+    ObjectMeta,
+    client::{HttpError, HttpErrorKind},
+};
 use quick_xml::escape::escape;
 use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, s3_error};
 use stylobate_storage::{Error, ObjectHeaders, redacted};
@@ -102,9 +105,24 @@ fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
         }
         _ => {
             log(error);
-            if is_throttled(source) { slow_down() } else { bad_gateway() }
+            if is_unreachable(source) {
+                unreachable_origin()
+            } else if is_throttled(source) {
+                slow_down()
+            } else {
+                bad_gateway()
+            }
         }
     }
+}
+
+/// Returns true if there is no connection to the origin, or it did not answer on one.
+fn is_unreachable(error: &(dyn StdError + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    causes.any(|cause| {
+        let kind = cause.downcast_ref::<HttpError>().map(HttpError::kind);
+        matches!(kind, Some(HttpErrorKind::Connect | HttpErrorKind::Timeout))
+    })
 }
 
 /// Returns true if an origin throttles: the object_store crate keeps the status in the text only.
@@ -144,7 +162,12 @@ pub(crate) fn slow_down() -> S3Error {
     s3_error!(SlowDown, "the bucket's origin asks for fewer requests: send the request again later")
 }
 
-/// Returns a 502 error: the origin failed, or could not be reached.
+/// Returns a 503 error: there is no connection to the origin.
+pub(crate) fn unreachable_origin() -> S3Error {
+    s3_error!(ServiceUnavailable, "the bucket's origin cannot be reached: send the request again later")
+}
+
+/// Returns a 502 error: the origin failed.
 pub(crate) fn bad_gateway() -> S3Error {
     let mut failed = s3_error!(InternalError, "the bucket's origin failed");
     failed.set_status_code(StatusCode::BAD_GATEWAY);
@@ -383,6 +406,11 @@ mod tests {
         object_store::Error::Generic { store: "S3", source: text.to_owned().into() }
     }
 
+    fn unreachable(kind: HttpErrorKind) -> object_store::Error {
+        let source = HttpError::new(kind, std::io::Error::other("no route"));
+        object_store::Error::Generic { store: "S3", source: source.into() }
+    }
+
     fn code_and_status(error: object_store::Error) -> (String, u16) {
         let error = from_store(error);
         (error.code().as_str().to_owned(), error.status_code().unwrap().as_u16())
@@ -403,6 +431,9 @@ mod tests {
             (Error::Range { path: path(), start: 9, end: 10, size: 5 }.into(), "InvalidRange", 416),
             (origin(denied), "AccessDenied", 403),
             (origin(unable), "NotImplemented", 501),
+            (origin(unreachable(HttpErrorKind::Connect)), "ServiceUnavailable", 503),
+            (origin(unreachable(HttpErrorKind::Timeout)), "ServiceUnavailable", 503),
+            (origin(unreachable(HttpErrorKind::Decode)), "InternalError", 502),
             (origin(generic("down")), "InternalError", 502),
             (generic("down"), "InternalError", 502),
         ] {
