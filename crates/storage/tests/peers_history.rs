@@ -1,6 +1,6 @@
 //! Random histories of a cluster in virtual time: readers, writers, crashes, partitions, slow links and changes of views.
 //!
-//! Each seed is one history. Of every read is checked that its bytes are of one version, that it fails only if the
+//! Each seed is one history, over the views and the placement of the crate `stylobate-client`. Of every read is checked that its bytes are of one version, that it fails only if the
 //! object was replaced meanwhile, and that it shows no version older than the rule allows. While nodes have one view and
 //! nothing is broken, reads through any nodes never go back in time, acknowledged writes are seen by all, and, without
 //! writes through nodes, the origin sends no byte of a version twice.
@@ -184,6 +184,7 @@ impl World {
             .collect();
 
         let cluster = Cluster::start(caches.clone(), STRIPE, Consistency::Ttl(TTL)).await;
+        cluster.network.rank_by_hash();
         cluster.network.jitter(rng.random(), Duration::from_millis(rng.random_range(1..8)));
         *cluster.origin.latency.lock() = Duration::from_millis(rng.random_range(1..30));
 

@@ -14,6 +14,7 @@ use futures::StreamExt;
 use object_store::{ObjectStoreExt, path::Path};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use stylobate_client::{ClusterNode, ClusterView, NodeAddresses, NodeId, PathHash};
 use stylobate_storage::{
     CacheOptions, Consistency, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
     PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole,
@@ -71,6 +72,8 @@ struct NetworkState {
     /// A node whose answers take longer.
     slow: Option<(usize, Duration)>,
     asks_deputies_first: bool,
+    /// Nodes are ranked as in a cluster, and not in turns, which tests of one case foresee.
+    ranks_by_hash: bool,
     faults: VecDeque<AnswerFault>,
     asked: Vec<Asked>,
     suspects: Vec<(usize, usize, PeerFault)>,
@@ -88,15 +91,15 @@ impl Network {
         Arc::new(Self { stripe, state: Mutex::new(state) })
     }
 
-    /// Returns the node with this rank for a stripe in a view.
-    fn ranked(view: &[usize], path: &Path, stripe: u64, rank: usize) -> usize {
-        let sum: u64 = path.as_ref().bytes().map(u64::from).sum();
-        view[(sum + stripe + rank as u64) as usize % view.len()]
-    }
-
     /// Returns the home of the stripe in the view of node 0.
     pub fn home(&self, path: &Path, stripe: u64) -> usize {
-        Self::ranked(&self.state.lock().views[0], path, stripe, 0)
+        let state = self.state.lock();
+        state.ranked(&state.views[0], path, stripe, 0)
+    }
+
+    /// Lets the views and the placement of the crate `stylobate-client` rank the nodes.
+    pub fn rank_by_hash(&self) {
+        self.state.lock().ranks_by_hash = true;
     }
 
     pub fn set_view(&self, node: usize, view: &[usize]) {
@@ -190,6 +193,25 @@ impl Network {
     }
 }
 
+impl NetworkState {
+    /// Returns the node with this rank for a stripe in a view.
+    fn ranked(&self, view: &[usize], path: &Path, stripe: u64, rank: usize) -> usize {
+        let rank = rank % view.len();
+        if !self.ranks_by_hash {
+            let sum: u64 = path.as_ref().bytes().map(u64::from).sum();
+            return view[(sum + stripe + rank as u64) as usize % view.len()];
+        }
+
+        let nodes = view.iter().map(|node| {
+            let id = NodeId::new(node.to_string()).unwrap();
+            ClusterNode::new(id, NodeAddresses::default())
+        });
+        let view = ClusterView::new(nodes).unwrap();
+        let key = PathHash::of("bucket", path.as_ref()).stripe(stripe);
+        view.rank(key, rank + 1)[rank].id().as_str().parse().unwrap()
+    }
+}
+
 /// The peers of one node.
 #[derive(Debug)]
 pub struct FakePeers {
@@ -211,13 +233,13 @@ impl Peers for FakePeers {
         let state = self.network.state.lock();
         let stripe = offset / self.network.stripe;
         let view = &state.views[self.me];
-        let home = Network::ranked(view, path, stripe, 0);
-        let deputy = Network::ranked(view, path, stripe, 1);
+        let home = state.ranked(view, path, stripe, 0);
+        let deputy = state.ranked(view, path, stripe, 1);
         let source = |node: usize, role| PeerSource { peer: id(node), role };
 
         let mut peers = Vec::new();
         if home == self.me {
-            let donor = state.former.as_ref().map(|former| Network::ranked(former, path, stripe, 0));
+            let donor = state.former.as_ref().map(|former| state.ranked(former, path, stripe, 0));
             peers.extend(donor.filter(|donor| *donor != home).map(|donor| source(donor, PeerRole::Donor)));
         } else {
             peers.push(source(home, PeerRole::Home));
@@ -233,7 +255,7 @@ impl Peers for FakePeers {
 
     fn authority(&self, path: &Path) -> Option<PeerId> {
         let state = self.network.state.lock();
-        let authority = Network::ranked(&state.views[self.me], path, 0, 0);
+        let authority = state.ranked(&state.views[self.me], path, 0, 0);
         (authority != self.me).then(|| id(authority))
     }
 
