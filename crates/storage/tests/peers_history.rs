@@ -1,9 +1,10 @@
 //! Random histories of a cluster in virtual time: readers, writers, crashes, partitions, slow links and changes of views.
 //!
-//! Each seed is one history, over the views and the placement of the crate `stylobate-client`. Of every read is checked that its bytes are of one version, that it fails only if the
-//! object was replaced meanwhile, and that it shows no version older than the rule allows. While nodes have one view and
-//! nothing is broken, reads through any nodes never go back in time, acknowledged writes are seen by all, and, without
-//! writes through nodes, the origin sends no byte of a version twice.
+//! Each seed is one history, over the views and the placement of the crate `stylobate-client`. Of every read is checked
+//! that its bytes are of one version, that it fails only if the object was replaced meanwhile, and that it shows no
+//! version older than the rule allows. While nodes have one view and nothing is broken, reads through any nodes never
+//! go back in time, acknowledged writes are seen by all, and, without writes through nodes, the origin sends no byte of
+//! a version twice.
 //!
 //! `STYLOBATE_HISTORIES` is the number of seeds of each test, and `STYLOBATE_FIRST_HISTORY` the first one.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
