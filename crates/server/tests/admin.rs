@@ -297,7 +297,7 @@ async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure
     assert_eq!(status("/far/a").await, 404);
     assert_eq!(status("/busy?list-type=2").await, 503);
     assert_eq!(status("/silent?list-type=2").await, 503);
-    assert_eq!(status("/gone?list-type=2").await, 502);
+    assert_eq!(status("/gone?list-type=2").await, 503);
     assert_eq!(status("/nowhere/a").await, 404);
     assert_eq!(status("/").await, 200);
 
