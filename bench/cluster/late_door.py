@@ -10,7 +10,7 @@ MAX_WAITING = 64
 
 
 class LateDoor:
-    """Each piece of an answer is passed on so many seconds after it came."""
+    """A TCP relay that forwards each piece of an answer `delay` seconds after it arrived."""
 
     def __init__(self, upstream, delay):
         self.upstream, self.delay = upstream, delay

@@ -133,7 +133,7 @@ def test_files_with_a_key_for_each_column_are_read(
 def test_pages_of_every_form_are_decrypted(
     algorithm: str, version: str, compression: str, checksums: bool, tmp_path: Path
 ) -> None:
-    """Many pages per chunk, each of which is numbered in what authenticates it."""
+    """Chunks of many pages: the authenticated data of each page contains its number."""
     path, rows = tmp_path / "a.parquet", table(3_000)
     pq.write_table(
         rows,

@@ -337,7 +337,7 @@ def test_every_column_is_of_any_number_of_lz4_blocks(
 def test_pages_are_of_any_number_of_gzip_members(
     many: pa.Table, tmp_path: Path, version: str, dictionary: bool
 ) -> None:
-    """RFC 1952 has files of several members, one after another, some of which may be empty."""
+    """RFC 1952 allows several members in a row, and empty ones."""
 
     def members(data: bytes) -> bytes:
         cut = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]

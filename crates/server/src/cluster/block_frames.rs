@@ -6,8 +6,8 @@
 //!
 //! A frame without bytes ends the answer early, and its checksum is the status that tells why. The signature is of the
 //! length, the checksum and the number of the frame, so frames cannot be left out, repeated or put in another order. The
-//! reader of the blocks compares the bytes with their checksum, which finds damage; only TLS keeps those out who can
-//! write into the connection.
+//! reader of the blocks verifies the checksum, which detects damage. It does not detect an attacker who modifies the
+//! traffic: that takes TLS.
 
 use std::convert::Infallible;
 

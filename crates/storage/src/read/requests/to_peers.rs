@@ -86,7 +86,8 @@ impl FetchRoute {
 impl PeerRequests {
     pub(crate) fn new(peers: Arc<dyn Peers>, counters: Arc<ReadCounters>) -> Self {
         let deadlines = peers.deadlines();
-        let [hedge, waits] = [(); 2].map(|()| HedgePolicy::new(Some(HEDGE_QUANTILE)));
+        let hedge = HedgePolicy::new(Some(HEDGE_QUANTILE));
+        let waits = HedgePolicy::new(Some(HEDGE_QUANTILE));
         Self { peers, deadlines, hedge, waits, counters, reads_versions: false }
     }
 
