@@ -8,7 +8,7 @@ use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{
     batch_input::PythonBatchInput,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt, UnraisedError},
     interop::stream::InterruptibleError,
     location::location,
     options::file_write::FileWriteRequest,
@@ -58,8 +58,7 @@ fn write(
 ) -> PyResult<FileWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
-    let destination =
-        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
+    let destination = Destination::parse(&location, &store).or_raise(py)?;
     let destination = match &request.dataset {
         Some(_) => destination,
         None => one_file(py, destination, &location)?,

@@ -21,7 +21,7 @@ use stylobate_storage::{Destination, Durability, Overwrite};
 use crate::{
     batch_input::PythonBatchInput,
     cache::byte_size,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     interop::stream::InterruptibleError,
     location::location,
     options::write::{parsed, positive},
@@ -55,8 +55,7 @@ pub(crate) fn write_graph(
 ) -> PyResult<GraphWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
-    let destination =
-        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
+    let destination = Destination::parse(&location, &store).or_raise(py)?;
     let process = ProcessRuntime::current(py)?;
     let so_far = Arc::new(Mutex::new(WriteProgress::default()));
     let heard = so_far.clone();
@@ -190,8 +189,7 @@ impl VertexWriteInput {
             _ => Vec::new(),
         };
 
-        let schema = labelled_schema(&arriving.schema, &labels);
-        let schema = schema.map_err(|error| UnraisedError::from(error).raised(data.py()))?;
+        let schema = labelled_schema(&arriving.schema, &labels).or_raise(data.py())?;
         let mut write = VertexWrite::new(vertex_type, schema);
         for (name, value) in given.iter() {
             let name: String = name.extract()?;
