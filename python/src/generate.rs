@@ -24,7 +24,7 @@ use crate::{
     location::location,
     options::write::parsed,
     process::{ProcessRuntime, SignalPoller},
-    progress::{ProgressCallback, TOLD_EVERY},
+    progress::{ProgressCallback, REPORT_INTERVAL},
     scan::options,
 };
 
@@ -146,7 +146,7 @@ async fn run(
 
     let mut work = pin!(request.generate(output, observe));
     loop {
-        if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
+        if let Ok(made) = timeout(REPORT_INTERVAL, work.as_mut()).await {
             let made = made.map_err(|error| InterruptibleError::Failed(error.into()))?;
             progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);

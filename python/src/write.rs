@@ -65,7 +65,7 @@ fn write(
     };
 
     let process = ProcessRuntime::current(py)?;
-    let arriving = PythonBatchInput::with_codes(data, &process)?;
+    let input = PythonBatchInput::with_codes(data, &process)?;
     let job = FileWriteJob {
         request,
         destination,
@@ -73,7 +73,7 @@ fn write(
         progress: ProgressCallback::new(progress),
     };
 
-    let written = py.detach(|| process.wait_detached(job.run(arriving), &mut SignalPoller::new()));
+    let written = py.detach(|| process.wait_detached(job.run(input), &mut SignalPoller::new()));
     written?.map_err(|broken| broken.raised(py))
 }
 
@@ -109,8 +109,8 @@ struct FileWriteJob {
 }
 
 impl FileWriteJob {
-    async fn run(mut self, arriving: PythonBatchInput) -> Result<FileWriteTuple, InterruptibleError> {
-        let PythonBatchInput { schema, mut batches } = arriving;
+    async fn run(mut self, input: PythonBatchInput) -> Result<FileWriteTuple, InterruptibleError> {
+        let PythonBatchInput { schema, mut batches } = input;
         let opened = self.open(schema).await;
         let mut output = opened.map_err(|error| self.refused(error))?;
         while let Some(batch) = batches.next().await.transpose().map_err(InterruptibleError::Failed)? {
