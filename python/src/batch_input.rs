@@ -6,18 +6,16 @@ use arrow::{
     datatypes::SchemaRef,
     error::ArrowError,
 };
-use futures::{StreamExt, stream::BoxStream};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::PyIterator,
 };
-use stylobate_columnar::{Scan, SequentialScan};
 use stylobate_storage::stream_from_thread;
 
 use crate::{
     errors::{ErrorClass, UnraisedError},
-    interop::imported,
+    interop::{imported, source::StreamSource, stream::PythonBatchStream},
     process::ProcessRuntime,
     scan::{PyLocalScan, sequential::PyLocalSequentialScan},
 };
@@ -28,7 +26,7 @@ const WAITING: usize = 2;
 /// A stream of record batches that comes from Python.
 pub(crate) struct PythonBatchInput {
     pub(crate) schema: SchemaRef,
-    pub(crate) batches: BoxStream<'static, Result<RecordBatch, UnraisedError>>,
+    pub(crate) batches: PythonBatchStream,
 }
 
 impl PythonBatchInput {
@@ -36,10 +34,10 @@ impl PythonBatchInput {
     /// objects.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         if let Ok(scan) = data.cast::<PyLocalScan>() {
-            return Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process));
+            return Ok(scan.get().source(data.py())?.into());
         }
         match data.cast::<PyLocalSequentialScan>() {
-            Ok(scan) => Ok(Self::of_sequential(&scan.get().begin(data.py(), process)?, process)),
+            Ok(scan) => Ok(scan.get().source(data.py())?.into()),
             Err(_) => Self::of_arrow(data, process),
         }
     }
@@ -48,21 +46,9 @@ impl PythonBatchInput {
     /// dictionaries.
     pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
         match data.cast::<PyLocalScan>() {
-            Ok(scan) => Ok(Self::of_scan(&scan.get().begin_codes(data.py(), process)?, process)),
+            Ok(scan) => Ok(scan.get().codes_source(data.py())?.into()),
             Err(_) => Self::of(data, process),
         }
-    }
-
-    fn of_scan(scan: &Scan, process: &ProcessRuntime) -> Self {
-        let _runtime = process.runtime().enter();
-        let batches = scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed();
-        Self { schema: scan.schema().clone(), batches }
-    }
-
-    fn of_sequential(scan: &SequentialScan, process: &ProcessRuntime) -> Self {
-        let _runtime = process.runtime().enter();
-        let batches = scan.stream().map(|batch| batch.map_err(UnraisedError::from)).boxed();
-        Self { schema: scan.schema().clone(), batches }
     }
 
     fn of_arrow(data: &Bound<'_, PyAny>, process: &ProcessRuntime) -> PyResult<Self> {
@@ -83,6 +69,12 @@ impl PythonBatchInput {
             "data: a {name} has neither __arrow_c_stream__ nor __arrow_c_array__: give a table, a frame, a batch, a \
              reader, a scan or an iterator of batches"
         )))
+    }
+}
+
+impl From<StreamSource> for PythonBatchInput {
+    fn from(source: StreamSource) -> Self {
+        Self { schema: source.schema().clone(), batches: source.begin() }
     }
 }
 
@@ -193,7 +185,7 @@ fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
 fn pulled(
     reader: impl Iterator<Item = Result<RecordBatch, UnraisedError>> + Send + 'static,
     process: &ProcessRuntime,
-) -> BoxStream<'static, Result<RecordBatch, UnraisedError>> {
+) -> PythonBatchStream {
     let pull = |give: &mut dyn FnMut(RecordBatch) -> bool| {
         for batch in reader {
             // The stream is gone if the write was cancelled.

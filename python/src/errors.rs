@@ -101,6 +101,18 @@ impl UnraisedError {
     }
 }
 
+/// Conversion of results of the Rust crates to results of Python.
+pub(crate) trait ResultExt<T> {
+    /// Converts the error to its exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Into<UnraisedError>> ResultExt<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.into().raised(py))
+    }
+}
+
 impl fmt::Display for UnraisedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

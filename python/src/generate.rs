@@ -13,18 +13,18 @@ use pyo3::{
 use pyo3_arrow::error::PyArrowResult;
 use stylobate_columnar::WriteFormat;
 use stylobate_datagen::{
-    Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table,
+    Benchmark, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table,
 };
 use stylobate_storage::{Durability, SinkKind, SinkOptions};
 use tokio::time::timeout;
 
 use crate::{
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     interop::{exported::PySchema, source::StreamSource, stream::InterruptibleError},
     location::location,
     options::write::parsed,
     process::{ProcessRuntime, SignalPoller},
-    progress::{ProgressCallback, TOLD_EVERY},
+    progress::{ProgressCallback, REPORT_INTERVAL},
     scan::options,
 };
 
@@ -52,12 +52,11 @@ pub(crate) fn generate(
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<GeneratedFileTuple>> {
-    let raised = |error: Error| UnraisedError::from(error).raised(py);
     let benchmark = benchmark(py, name)?;
-    let scale = Scale::new(scale).map_err(raised)?;
+    let scale = Scale::new(scale).or_raise(py)?;
     let (request, sinks) = request(py, GenerateRequest::new(benchmark, scale), given)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
-    let output = Output::open(&location(output)?, &store, sinks).map_err(raised)?;
+    let output = Output::open(&location(output)?, &store, sinks).or_raise(py)?;
     let process = ProcessRuntime::current(py)?;
     let folder = output.name().to_owned();
     let made = py.detach(|| {
@@ -78,7 +77,6 @@ fn request(
     mut request: GenerateRequest,
     given: &Bound<'_, PyDict>,
 ) -> PyResult<(GenerateRequest, SinkOptions)> {
-    let raised = |error: Error| UnraisedError::from(error).raised(py);
     let mut sinks = SinkOptions::default();
     let mut compression = None;
     let mut rows = None;
@@ -89,7 +87,7 @@ fn request(
     for (name, value) in given {
         let name: String = name.extract()?;
         match name.as_str() {
-            "tables" => request = request.with_tables(&value.extract::<Vec<String>>()?).map_err(raised)?,
+            "tables" => request = request.with_tables(&value.extract::<Vec<String>>()?).or_raise(py)?,
             "parts" => parts = value.extract()?,
             "part" => part = Some(value.extract()?),
             "format" => format = value.extract()?,
@@ -118,7 +116,7 @@ fn request(
 
     let format = FileFormat::new(format, compression.as_deref(), rows);
     let format = format.map_err(|error| ErrorClass::Config.error(py, format!("compression: {error}")))?;
-    let request = request.with_format(format).with_parts(parts, part).map_err(raised)?;
+    let request = request.with_format(format).with_parts(parts, part).or_raise(py)?;
     Ok((request, sinks))
 }
 
@@ -148,7 +146,7 @@ async fn run(
 
     let mut work = pin!(request.generate(output, observe));
     loop {
-        if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
+        if let Ok(made) = timeout(REPORT_INTERVAL, work.as_mut()).await {
             let made = made.map_err(|error| InterruptibleError::Failed(error.into()))?;
             progress.report(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);
@@ -182,15 +180,14 @@ impl PyGeneratedTable {
         threads: Option<usize>,
         seed: Option<u64>,
     ) -> PyResult<Vec<Self>> {
-        let raised = |error: Error| UnraisedError::from(error).raised(py);
         let benchmark = benchmark(py, name)?;
-        let scale = Scale::new(scale).map_err(raised)?;
-        let part = Part::new(part, parts).map_err(raised)?;
+        let scale = Scale::new(scale).or_raise(py)?;
+        let part = Part::new(part, parts).or_raise(py)?;
         let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let tables = match tables {
             None => benchmark.tables(),
             Some(names) => {
-                names.iter().map(|name| benchmark.table(name)).collect::<Result<_, _>>().map_err(raised)?
+                names.iter().map(|name| benchmark.table(name)).collect::<Result<_, _>>().or_raise(py)?
             }
         };
 
@@ -218,8 +215,7 @@ impl PyGeneratedTable {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads));
-        let stream = stream.map_err(|error| UnraisedError::from(error).raised(py))?;
+        let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads)).or_raise(py)?;
         let process = ProcessRuntime::current(py)?;
         let schema = self.table.schema(self.scale);
         StreamSource::new(process, schema, move || futures::stream::iter(stream))

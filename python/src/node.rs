@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     cache::byte_size,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     interop::json::to_python,
     location::{location, text},
     process::{
@@ -105,9 +105,8 @@ fn configuration(
 
     let mut node = match config {
         Some(path) => {
-            let raised = |error: ServerError| UnraisedError::from(error).raised(path.py());
             let mut layers = Layers {
-                file: Layer::file(&PathBuf::from(text(path)?)).map_err(raised)?,
+                file: Layer::file(&PathBuf::from(text(path)?)).or_raise(path.py())?,
                 ..Layers::default()
             };
 
@@ -115,7 +114,7 @@ fn configuration(
                 layers.flags = layers.flags.with_origin(&format!("{}={}", bucket.name, bucket.url));
             }
 
-            layers.resolve(&|name| std::env::var(name).ok()).map_err(raised)?.config
+            layers.resolve(&|name| std::env::var(name).ok()).or_raise(path.py())?.config
         }
         None => NodeConfig::default(),
     };
@@ -135,7 +134,7 @@ impl CloseAtExit for ClosableNode {
         let _ = stop.send(());
 
         match process.wait(py, served)? {
-            Ok(ended) => ended.map_err(|error| UnraisedError::from(error).raised(py)),
+            Ok(ended) => ended.or_raise(py),
             Err(error) => Err(ErrorClass::Stylobate.error(py, format!("the node failed: {error}"))),
         }
     }

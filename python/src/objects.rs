@@ -15,7 +15,7 @@ use stylobate_storage::{
 use crate::{
     cache::{PyCache, given_or_default},
     cluster::cluster_origin,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt, UnraisedError},
     location::{is_local, location},
     process::{ProcessOwned, ProcessRuntime, SignalPoller},
     scan::options,
@@ -222,7 +222,7 @@ impl PyObjectFile {
             |(start, end): (u64, u64)| -> Range<u64> { start.min(size)..end.clamp(start.min(size), size) };
         let ranges: Vec<_> = ranges.into_iter().map(within).collect();
         let read = py.detach(|| process.wait_detached(object.read(&ranges), &mut SignalPoller::new()))?;
-        let read = read.map_err(|error| UnraisedError::from(error).raised(py))?;
+        let read = read.or_raise(py)?;
         Ok(read.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
     }
 }

@@ -8,7 +8,7 @@ use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{
     batch_input::PythonBatchInput,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt, UnraisedError},
     interop::stream::InterruptibleError,
     location::location,
     options::file_write::FileWriteRequest,
@@ -58,15 +58,14 @@ fn write(
 ) -> PyResult<FileWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
-    let destination =
-        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
+    let destination = Destination::parse(&location, &store).or_raise(py)?;
     let destination = match &request.dataset {
         Some(_) => destination,
         None => one_file(py, destination, &location)?,
     };
 
     let process = ProcessRuntime::current(py)?;
-    let arriving = PythonBatchInput::with_codes(data, &process)?;
+    let input = PythonBatchInput::with_codes(data, &process)?;
     let job = FileWriteJob {
         request,
         destination,
@@ -74,7 +73,7 @@ fn write(
         progress: ProgressCallback::new(progress),
     };
 
-    let written = py.detach(|| process.wait_detached(job.run(arriving), &mut SignalPoller::new()));
+    let written = py.detach(|| process.wait_detached(job.run(input), &mut SignalPoller::new()));
     written?.map_err(|broken| broken.raised(py))
 }
 
@@ -110,8 +109,8 @@ struct FileWriteJob {
 }
 
 impl FileWriteJob {
-    async fn run(mut self, arriving: PythonBatchInput) -> Result<FileWriteTuple, InterruptibleError> {
-        let PythonBatchInput { schema, mut batches } = arriving;
+    async fn run(mut self, input: PythonBatchInput) -> Result<FileWriteTuple, InterruptibleError> {
+        let PythonBatchInput { schema, mut batches } = input;
         let opened = self.open(schema).await;
         let mut output = opened.map_err(|error| self.refused(error))?;
         while let Some(batch) = batches.next().await.transpose().map_err(InterruptibleError::Failed)? {

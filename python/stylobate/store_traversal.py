@@ -68,7 +68,7 @@ class Traversal:
     def out(
         self, edge: Edge, to: str | None = None, *, columns: Sequence[str] = (), name: str | None = None
     ) -> Traversal:
-        """Follows edges to the vertices that they enter.
+        """Follows outgoing edges.
 
         Args:
             edge: The type of the edges.
@@ -81,7 +81,7 @@ class Traversal:
     def in_(
         self, edge: Edge, to: str | None = None, *, columns: Sequence[str] = (), name: str | None = None
     ) -> Traversal:
-        """Follows edges back to the vertices that they leave. Arguments are those of `out`."""
+        """Follows incoming edges. Arguments are those of `out`."""
         return self._hop("in", edge, to, columns, name)
 
     def top(self, rows: int, by: str, *, descending: bool = True) -> Traversal:

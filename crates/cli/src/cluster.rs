@@ -14,14 +14,14 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  The cluster of the node on this machine:
+  Show the cluster of the node on this machine:
     stylobate cluster status
-  Nodes that do not answer, for a program:
+  The ids of nodes that do not answer:
     stylobate cluster status --url http://node-1:9001 --json |
       jq -r '.nodes[] | select(.answers | not) | .id'
 
-Shown is what the node at the URL sees. Another one may see another state for a moment.
-Exit codes: 2 wrong command line; 1 anything else, such as a node that is in no cluster.";
+The status is the view of the node at the URL; views of other nodes may differ briefly.
+Exit codes: 2 wrong command line; 1 anything else, such as a node outside a cluster.";
 
 /// The arguments of `stylobate cluster`.
 #[derive(Args, Clone, Debug)]

@@ -22,28 +22,28 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  A Parquet or ORC file as CSV:
+  Convert a Parquet or ORC file to CSV:
     stylobate convert lineitem.parquet lineitem.csv
-  A folder of files as one Arrow file, which other programs map into memory:
+  Convert a folder to one Arrow file, which programs can map into memory:
     stylobate convert lake/events events.arrow --where \"day = '2026-01-01'\"
-  With dictionaries, as a stream of Arrow batches:
+  Write a stream of Arrow batches, with a column as a dictionary:
     stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
-  As Parquet, smaller, and as ORC:
+  Write a smaller Parquet file, and an ORC file:
     stylobate convert lineitem.orc lineitem.parquet --compression 'zstd(3)'
     stylobate convert lineitem.parquet lineitem.orc
-  As Parquet, into a bucket:
+  Write Parquet to a bucket:
     stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
-  As a folder of files, partitioned by a column, beside what is there:
+  Append to a folder that is partitioned by a column:
     stylobate convert events.parquet lake/events --to parquet --partition-by day --mode append
-  CSV as Parquet, with a column that is text whatever its values are:
+  Convert CSV, reading one column as strings:
     stylobate convert people.csv people.parquet --type zip=string
-  Into a pipe:
+  Write to a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
 In CSV a null is an empty field and an empty string is \"\"; lists, maps and
-structs are JSON texts. In .arrow files strings are plain unless --dictionary asks
-otherwise, since few readers take dictionaries that grow. In Parquet, columns that
-the source stores as dictionaries are dictionaries again.
+structs are JSON. In .arrow files strings are plain unless --dictionary selects
+them, since few readers support delta dictionaries. In Parquet, columns that the
+source stores as dictionaries remain dictionaries.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 

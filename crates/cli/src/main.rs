@@ -57,15 +57,15 @@ enum CliCommand {
     Cluster(cluster::ClusterArgs),
     /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
-    /// Convert Parquet and ORC files to Parquet, CSV, JSON or Arrow IPC
+    /// Convert between Parquet, ORC, CSV, JSON and Arrow IPC
     Convert(Box<convert::ConvertArgs>),
     /// Show the metadata of Parquet and ORC files
     Inspect(inspect::InspectArgs),
-    /// Generate and verify TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC
+    /// Generate and verify TPC-H, TPC-DS and social network data
     Generate(Box<generate::GenerateArgs>),
     /// Inspect, query, import and export graphs in the GraphAr format, and manage graph stores
     Graph(Box<graph::GraphArgs>),
-    /// Run a node on generated data, and print what it measured
+    /// Run a node on generated data, and print measurements
     Demo(demo::DemoArgs),
     /// Play a request trace against a node, and report latencies
     Replay(Box<replay::ReplayArgs>),

@@ -14,7 +14,7 @@ pub(crate) struct ReaderGone;
 
 impl Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads the output any more")
+        f.write_str("the reader of the output closed it")
     }
 }
 

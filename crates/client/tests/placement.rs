@@ -12,7 +12,6 @@ use stylobate_client::{
 /// Stripes per object of [`keys`].
 const STRIPES: u64 = 8;
 
-/// Returns a node.
 fn node(id: &str, weight: u64) -> ClusterNode {
     let node = ClusterNode::new(id.parse().unwrap(), NodeAddresses::default());
     node.with_weight(NodeWeight::new(weight).unwrap())
@@ -37,7 +36,7 @@ fn home(view: &ClusterView, key: StripeKey) -> &str {
     view.home(key).unwrap().id().as_str()
 }
 
-/// Returns how many of the keys each node is home of.
+/// Returns the number of keys that each node is home of.
 fn loads(view: &ClusterView, keys: impl Iterator<Item = StripeKey>) -> HashMap<&str, u64> {
     let mut loads = HashMap::new();
     for key in keys {
@@ -50,7 +49,7 @@ fn total_weight(view: &ClusterView) -> f64 {
     view.nodes().iter().map(|node| f64::from(node.weight().get())).sum()
 }
 
-/// Returns the number of keys that a node of this share gets at most, but for a chance of about 1 in 10^9.
+/// Returns the maximum number of keys of a node with this share, exceeded with a probability of about 10^-9.
 fn max_of_share(keys: usize, share: f64) -> f64 {
     let mean = keys as f64 * share;
     mean + 6.0 * mean.sqrt() + 10.0
@@ -197,9 +196,10 @@ proptest! {
     }
 }
 
-/// Pearson's statistic: what remains of the maximum load over the mean as keys become more is what this bounds.
+/// Tests the loads against a uniform distribution by Pearson's chi-squared statistic. It bounds the imbalance that more
+/// keys would not even out.
 #[test]
-fn a_thousand_nodes_have_loads_as_if_keys_were_drawn_by_lot() {
+fn loads_of_a_thousand_nodes_are_distributed_as_random_ones() {
     const NODES: usize = 1_000;
     const KEYS: usize = 20 * NODES;
     let view = view(nodes(NODES, 0, &[1]));

@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use stylobate_storage::{BlockingWorkError, Corrupt};
 
 /// Maximum names that an error lists.
-const NAMED: usize = 30;
+const MAX_NAMES: usize = 30;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -205,9 +205,9 @@ fn location_prefix(row_group: Option<usize>, column: Option<&str>, offset: Optio
     }
 }
 
-/// Shortens a list of names to the first [`NAMED`] and the number of others: a file may have thousands.
+/// Shortens a list of names to the first [`MAX_NAMES`] and the number of others: a file may have thousands.
 fn first_of(names: &str) -> Cow<'_, str> {
-    match names.match_indices(", ").nth(NAMED - 1) {
+    match names.match_indices(", ").nth(MAX_NAMES - 1) {
         None => names.into(),
         Some((end, _)) => {
             let (first, rest) = names.split_at(end);

@@ -297,18 +297,6 @@ impl Reservation {
         self.bytes
     }
 
-    /// Resizes the reservation to `bytes`. Returns `false`, and changes nothing, if the budget cannot provide them.
-    pub fn try_resize(&mut self, bytes: u64) -> bool {
-        if bytes <= self.bytes {
-            drop(self.split(self.bytes - bytes));
-            return true;
-        }
-        let more = self.budget.try_reserve(self.holder, bytes - self.bytes);
-        let is_reserved = more.is_some();
-        self.absorb(more);
-        is_reserved
-    }
-
     /// Adds `more` bytes to grow a cache; see [`Budget::try_grow`]. Returns `false` if they cannot be reserved.
     pub fn try_grow(&mut self, more: u64) -> bool {
         let more = self.budget.try_grow(self.holder, more);
@@ -439,9 +427,10 @@ mod tests {
         assert!(budget.try_reserve(PAGES, 5).is_none());
         let mut four = budget.try_reserve(Holder::Uploads, 4).unwrap();
         assert_eq!((budget.used(), budget.held_by(PAGES)), (10, 6));
-        assert!(four.try_resize(3));
+        drop(four.split(1));
         assert_eq!((four.bytes(), budget.used()), (3, 9));
-        assert!(!four.try_resize(5) && four.try_resize(4));
+        assert!(budget.try_reserve(Holder::Uploads, 2).is_none());
+        four.absorb(budget.try_reserve(Holder::Uploads, 1));
         assert_eq!((four.bytes(), budget.used()), (4, 10));
 
         let one = four.split(1);

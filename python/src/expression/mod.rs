@@ -6,7 +6,7 @@ use pyo3::{basic::CompareOp, exceptions::PyTypeError, prelude::*};
 use stylobate_columnar::{self as columnar, ArithmeticOp, Function, Literal, Operand, Predicate};
 
 use crate::{
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     expression::literal::literal,
 };
 
@@ -87,7 +87,7 @@ pub(crate) fn filter(value: &Bound<'_, PyAny>) -> PyResult<Predicate> {
 }
 
 fn parse(py: Python<'_>, sql: &str) -> PyResult<Predicate> {
-    Predicate::parse(sql).map_err(|error| UnraisedError::from(error).raised(py))
+    Predicate::parse(sql).or_raise(py)
 }
 
 fn other(value: &Bound<'_, PyAny>) -> PyResult<Predicate> {
@@ -153,7 +153,7 @@ impl PyColumn {
 }
 
 fn computed(py: Python<'_>, operand: columnar::Result<Operand>) -> PyResult<PyColumn> {
-    operand.map(PyColumn::from).map_err(|error| UnraisedError::from(error).raised(py))
+    operand.map(PyColumn::from).or_raise(py)
 }
 
 #[pymethods]

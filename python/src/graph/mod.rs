@@ -24,7 +24,7 @@ use stylobate_graph::{
 
 use crate::{
     cache::{PyCache, given_or_default},
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt, UnraisedError},
     expression::filter,
     interop::{
         batches::{PyBatchIterator, PyBatches},
@@ -100,7 +100,7 @@ impl PyLocalGraph {
 
     fn vertices(&self, py: Python<'_>, vertex_type: &str) -> PyResult<PyLocalVertices> {
         let (process, graph) = self.graph.get(py)?;
-        let vertices = graph.vertices(vertex_type).map_err(|error| UnraisedError::from(error).raised(py))?;
+        let vertices = graph.vertices(vertex_type).or_raise(py)?;
         Ok(PyLocalVertices { vertices: GraphHandle::new(process, vertices), with_index: true })
     }
 
@@ -116,8 +116,7 @@ impl PyLocalGraph {
         let (process, graph) = self.graph.get(py)?;
         let order = order.map(|order| parsed::<AdjacencyOrder>(py, order)).transpose()?;
         let found = graph.edges(source, edge, destination);
-        let edges = found.and_then(|edges| order.into_iter().try_fold(edges, Edges::by));
-        let edges = edges.map_err(|error| UnraisedError::from(error).raised(py))?;
+        let edges = found.and_then(|edges| order.into_iter().try_fold(edges, Edges::by)).or_raise(py)?;
         Ok(PyLocalEdges { edges: GraphHandle::new(process, edges) })
     }
 }
@@ -137,7 +136,7 @@ impl PyLocalVertices {
         change: impl FnOnce(Vertices) -> Result<Vertices, Error>,
     ) -> PyResult<Self> {
         let (process, vertices) = self.vertices.get(py)?;
-        let vertices = change(vertices).map_err(|error| UnraisedError::from(error).raised(py))?;
+        let vertices = change(vertices).or_raise(py)?;
         Ok(Self { vertices: GraphHandle::new(process, vertices), with_index: self.with_index })
     }
 
@@ -276,7 +275,7 @@ impl PyLocalEdges {
 
     fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
         let (process, edges) = self.edges.get(py)?;
-        let edges = edges.select(properties).map_err(|error| UnraisedError::from(error).raised(py))?;
+        let edges = edges.select(properties).or_raise(py)?;
         Ok(Self { edges: GraphHandle::new(process, edges) })
     }
 

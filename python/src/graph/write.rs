@@ -21,7 +21,7 @@ use stylobate_storage::{Destination, Durability, Overwrite};
 use crate::{
     batch_input::PythonBatchInput,
     cache::byte_size,
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     interop::stream::InterruptibleError,
     location::location,
     options::write::{parsed, positive},
@@ -55,8 +55,7 @@ pub(crate) fn write_graph(
 ) -> PyResult<GraphWriteTuple> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
-    let destination =
-        Destination::parse(&location, &store).map_err(|error| UnraisedError::from(error).raised(py))?;
+    let destination = Destination::parse(&location, &store).or_raise(py)?;
     let process = ProcessRuntime::current(py)?;
     let so_far = Arc::new(Mutex::new(WriteProgress::default()));
     let heard = so_far.clone();
@@ -67,17 +66,17 @@ pub(crate) fn write_graph(
     let edges =
         edges.into_iter().map(|(name, data, given)| EdgeWriteInput::of(name, &data, &given, &process));
     let edges = edges.collect::<PyResult<Vec<_>>>()?;
-    let told = GraphWriteReporter {
+    let reporter = GraphWriteReporter {
         progress: Mutex::new(ProgressCallback::new(progress)),
         so_far,
         broken: Mutex::default(),
     };
 
-    let told = Arc::new(told);
+    let reporter = Arc::new(reporter);
     let work = async {
-        let written = write(destination, name, options, vertices, edges, &told).await;
+        let written = write(destination, name, options, vertices, edges, &reporter).await;
         written.map_err(|error| {
-            told.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
+            reporter.broken.lock().take().unwrap_or_else(|| InterruptibleError::Failed(error.into()))
         })
     };
 
@@ -113,12 +112,12 @@ impl GraphWriteReporter {
     /// Reports progress between the batches.
     fn batches(
         self: &Arc<Self>,
-        arriving: PythonBatchInput,
+        input: PythonBatchInput,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
-        let told = self.clone();
-        arriving.batches.map(move |batch| {
-            told.report(false)?;
-            batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))
+        let reporter = self.clone();
+        input.batches.map(move |batch| {
+            reporter.report(false)?;
+            batch.map_err(|failure| reporter.end(InterruptibleError::Failed(failure)))
         })
     }
 }
@@ -129,19 +128,19 @@ async fn write(
     options: GraphWriteOptions,
     vertices: Vec<VertexWriteInput>,
     edges: Vec<EdgeWriteInput>,
-    told: &Arc<GraphWriteReporter>,
+    reporter: &Arc<GraphWriteReporter>,
 ) -> Result<WrittenGraph> {
     let mut writer = GraphWriter::create(destination, name, options).await?;
-    for VertexWriteInput { write, arriving, labels } in vertices {
-        let batches = told.batches(arriving).map(move |batch| with_labels(&batch?, &labels));
+    for VertexWriteInput { write, input, labels } in vertices {
+        let batches = reporter.batches(input).map(move |batch| with_labels(&batch?, &labels));
         writer.vertices(write, batches).await?;
     }
 
-    for EdgeWriteInput { write, arriving } in edges {
-        writer.edges(write, told.batches(arriving)).await?;
+    for EdgeWriteInput { write, input } in edges {
+        writer.edges(write, reporter.batches(input)).await?;
     }
 
-    told.report(true)?;
+    reporter.report(true)?;
     writer.finish().await
 }
 
@@ -172,7 +171,7 @@ fn graph_options(given: &Bound<'_, PyDict>) -> PyResult<GraphWriteOptions> {
 /// Input vertices of one type.
 struct VertexWriteInput {
     write: VertexWrite,
-    arriving: PythonBatchInput,
+    input: PythonBatchInput,
     /// Boolean columns that are labels.
     labels: Vec<String>,
 }
@@ -184,14 +183,13 @@ impl VertexWriteInput {
         given: &Bound<'_, PyDict>,
         process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let arriving = PythonBatchInput::of(data, process)?;
+        let input = PythonBatchInput::of(data, process)?;
         let labels: Vec<String> = match given.get_item("labels")? {
             Some(value) if value.extract::<String>().is_err() => value.extract()?,
             _ => Vec::new(),
         };
 
-        let schema = labelled_schema(&arriving.schema, &labels);
-        let schema = schema.map_err(|error| UnraisedError::from(error).raised(data.py()))?;
+        let schema = labelled_schema(&input.schema, &labels).or_raise(data.py())?;
         let mut write = VertexWrite::new(vertex_type, schema);
         for (name, value) in given.iter() {
             let name: String = name.extract()?;
@@ -210,14 +208,14 @@ impl VertexWriteInput {
             };
         }
 
-        Ok(Self { write, arriving, labels })
+        Ok(Self { write, input, labels })
     }
 }
 
 /// Input edges of one type.
 struct EdgeWriteInput {
     write: EdgeWrite,
-    arriving: PythonBatchInput,
+    input: PythonBatchInput,
 }
 
 impl EdgeWriteInput {
@@ -227,8 +225,8 @@ impl EdgeWriteInput {
         given: &Bound<'_, PyDict>,
         process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let arriving = PythonBatchInput::of(data, process)?;
-        let mut write = EdgeWrite::new(source, edge, destination, arriving.schema.clone());
+        let input = PythonBatchInput::of(data, process)?;
+        let mut write = EdgeWrite::new(source, edge, destination, input.schema.clone());
         for (name, value) in given.iter() {
             let name: String = name.extract()?;
             write = match name.as_str() {
@@ -254,7 +252,7 @@ impl EdgeWriteInput {
             };
         }
 
-        Ok(Self { write, arriving })
+        Ok(Self { write, input })
     }
 }
 

@@ -11,7 +11,9 @@ use crate::{
     interop::{
         batches::{PyBatchIterator, PyBatches},
         exported::stream_capsule,
-        stream::{BatchStreamFactory, InterruptibleError, LazyBatchReader, RunningBatchStream},
+        stream::{
+            BatchStreamFactory, InterruptibleError, LazyBatchReader, PythonBatchStream, RunningBatchStream,
+        },
     },
     process::ProcessRuntime,
 };
@@ -49,6 +51,12 @@ impl StreamSource {
     pub(crate) fn of_sequential_scan(process: ProcessRuntime, scan: SequentialScan) -> Self {
         let schema = scan.schema().clone();
         Self::new(process, schema, move || scan.stream())
+    }
+
+    /// Begins the stream, for a consumer within the runtime.
+    pub(crate) fn begin(self) -> PythonBatchStream {
+        let _runtime = self.process.runtime().enter();
+        (self.begin)()
     }
 
     /// Returns the schema of the batches.

@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::errors::UnraisedError;
+use crate::errors::{ResultExt, UnraisedError};
 
 /// Interval at which a blocking call checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ impl ProcessRuntime {
         T: Send,
         E: Into<UnraisedError> + Send,
     {
-        self.wait(py, future)?.map_err(|error| error.into().raised(py))
+        self.wait(py, future)?.or_raise(py)
     }
 }
 

@@ -20,7 +20,7 @@ use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, Read
 
 use crate::{
     cache::{PyCache, given_or_default},
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt, UnraisedError},
     expression::filter,
     interop::{
         arrow_types,
@@ -32,7 +32,7 @@ use crate::{
     process::{ProcessOwned, ProcessRuntime},
 };
 
-/// Time for which the first run may reuse the plan that was made on creation, the same as for answers of origins.
+/// Time for which a plan may be reused, the same as for answers of origins: the files that it names may be replaced.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.Scan` when this process reads the files.
@@ -64,16 +64,6 @@ impl PyLocalScan {
         Self::plan(py, process, request, &self.cache)
     }
 
-    /// Returns the plan of a run within this crate.
-    pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
-        self.planned(py, process)
-    }
-
-    /// Returns a plan that yields dictionary codes for columns that the files store as dictionaries, for a writer.
-    pub(crate) fn begin_codes(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
-        Self::plan(py, process, self.request.clone().with_codes(true), &self.cache)
-    }
-
     /// Returns the plan of a run that is about to begin.
     fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
@@ -83,9 +73,17 @@ impl PyLocalScan {
         }
     }
 
-    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
+    /// Returns the stream of a run that is about to begin.
+    pub(crate) fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;
         let scan = self.planned(py, &process)?;
+        Ok(StreamSource::of_scan(process, scan))
+    }
+
+    /// Like [`Self::source`], for a writer: yields dictionary codes for columns that the files store as dictionaries.
+    pub(crate) fn codes_source(&self, py: Python<'_>) -> PyResult<StreamSource> {
+        let process = ProcessRuntime::current(py)?;
+        let scan = Self::plan(py, &process, self.request.clone().with_codes(true), &self.cache)?;
         Ok(StreamSource::of_scan(process, scan))
     }
 }
@@ -301,8 +299,7 @@ impl SourceResolver<'_> {
     /// Puts the bytes of a file into an in-memory store of its own.
     fn in_memory(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Source> {
         let read = ReadOptions::default();
-        let origin = Origin::parse("memory:///", &[], &read.requests);
-        let origin = origin.map_err(|error| UnraisedError::from(error).raised(py))?;
+        let origin = Origin::parse("memory:///", &[], &read.requests).or_raise(py)?;
         let store = origin.store().clone();
         let put = async move { store.put(&Path::from("bytes"), bytes.into()).await };
         if let Err(error) = self.process.wait(py, put)? {

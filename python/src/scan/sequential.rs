@@ -1,6 +1,6 @@
 //! `LocalSequentialScan`: a scan of CSV, JSON or Arrow IPC files, planned on creation and read any number of times.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use stylobate_columnar::{
     TimestampInference,
 };
 
-use super::{SourceResolver, check_memory, is_in_memory, options};
+use super::{PLAN_IS_GOOD_FOR, SourceResolver, check_memory, is_in_memory, options};
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
     errors::ErrorClass,
@@ -28,9 +28,6 @@ use crate::{
     options::write::positive,
     process::{ProcessOwned, ProcessRuntime},
 };
-
-/// Time for which a plan may be reused: the files that it names may be replaced.
-const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// Implements `stylobate.scan_csv`, `scan_json` and `scan_ipc`.
 #[pyclass(frozen, module = "stylobate", name = "LocalSequentialScan")]
@@ -54,8 +51,8 @@ impl PyLocalSequentialScan {
         process.run(py, async move { request.plan(&cache).await })
     }
 
-    /// Returns the plan of a run within this crate.
-    pub(crate) fn begin(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
+    /// Returns the plan of a run that is about to begin.
+    fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
         let known = {
             let planned = self.planned.lock();
             let (made, scan) = &*planned;
@@ -73,9 +70,10 @@ impl PyLocalSequentialScan {
         Ok(scan)
     }
 
-    fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
+    /// Returns the stream of a run that is about to begin.
+    pub(crate) fn source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;
-        let scan = self.begin(py, &process)?;
+        let scan = self.planned(py, &process)?;
         Ok(StreamSource::of_sequential_scan(process, scan))
     }
 }

@@ -91,12 +91,12 @@ impl LoadReporter {
     /// Renames the columns of the batches and counts their rows.
     pub(super) fn batches(
         self: &Arc<Self>,
-        arriving: PythonBatchInput,
+        input: PythonBatchInput,
         names: &ColumnRenames,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let told = self.clone();
-        let schema = renamed(&arriving.schema, names);
-        let batches = arriving.batches.map(move |batch| {
+        let schema = renamed(&input.schema, names);
+        let batches = input.batches.map(move |batch| {
             let batch = batch.map_err(|failure| told.end(InterruptibleError::Failed(failure)))?;
             told.add(batch.num_rows())?;
             let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
-    errors::{ErrorClass, UnraisedError},
+    errors::{ErrorClass, ResultExt},
     graph::GraphHandle,
     interop::json::to_python,
     location::location,
@@ -220,11 +220,7 @@ impl PyLocalGraphStore {
         let options = prewarm_options(types, limit)?;
         if !wait {
             let _runtime = process.runtime().enter();
-            drop(
-                store
-                    .prewarm_in_background(&options)
-                    .map_err(|error| UnraisedError::from(error).raised(py))?,
-            );
+            drop(store.prewarm_in_background(&options).or_raise(py)?);
             return Ok(None);
         }
 

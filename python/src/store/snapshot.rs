@@ -17,7 +17,7 @@ use super::{
     views::{PyLocalEdgeView, PyLocalVertexView},
 };
 use crate::{
-    errors::UnraisedError,
+    errors::{ResultExt, UnraisedError},
     expression::filter,
     graph::GraphHandle,
     interop::{
@@ -63,18 +63,15 @@ impl PyLocalSnapshot {
     }
 
     fn vertex_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
-        let count = self.snapshot.get(py)?.1.vertex_count(vertex_type);
-        count.map_err(|error| UnraisedError::from(error).raised(py))
+        self.snapshot.get(py)?.1.vertex_count(vertex_type).or_raise(py)
     }
 
     fn index_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
-        let count = self.snapshot.get(py)?.1.index_count(vertex_type);
-        count.map_err(|error| UnraisedError::from(error).raised(py))
+        self.snapshot.get(py)?.1.index_count(vertex_type).or_raise(py)
     }
 
     fn edge_count(&self, py: Python<'_>, edge_type: &str) -> PyResult<u64> {
-        let count = self.snapshot.get(py)?.1.edge_count(edge_type);
-        count.map_err(|error| UnraisedError::from(error).raised(py))
+        self.snapshot.get(py)?.1.edge_count(edge_type).or_raise(py)
     }
 
     #[pyo3(signature = (vertex_type, columns=None))]
@@ -141,8 +138,7 @@ impl PyLocalSnapshot {
     ) -> PyResult<(String, u64, u64, u64, u64)> {
         let (process, snapshot) = self.snapshot.get(py)?;
         let store = storage_options.map(options).transpose()?.unwrap_or_default();
-        let destination = Destination::parse(&location(path)?, &store);
-        let destination = destination.map_err(|error| UnraisedError::from(error).raised(py))?;
+        let destination = Destination::parse(&location(path)?, &store).or_raise(py)?;
         let mut given = GraphWriteOptions::default();
         if overwrite {
             given = given.with_overwrite(Overwrite::Replace);

@@ -16,7 +16,7 @@ type HopTuple = (String, String, Option<String>, Vec<String>, Option<String>);
 /// Implements `stylobate.Traversal`.
 #[pyclass(frozen, module = "stylobate", name = "LocalTraversal")]
 pub(crate) struct PyLocalTraversal {
-    said: GraphHandle<Traversal>,
+    traversal: GraphHandle<Traversal>,
     prepared: GraphHandle<PreparedTraversal>,
 }
 
@@ -34,36 +34,36 @@ impl PyLocalTraversal {
         select: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let (process, snapshot) = snapshot.snapshot.get(py)?;
-        let mut said = snapshot.start(start, VertexIds::Indexes(Vec::new()));
+        let mut traversal = snapshot.start(start, VertexIds::Indexes(Vec::new()));
         if let Some(name) = name {
-            said = said.named(name);
+            traversal = traversal.named(name);
         }
 
-        for (way, edge, to, columns, name) in hops {
-            said = match way.as_str() {
-                "out" => said.out(&edge, to.as_deref()),
-                "in" => said.in_(&edge, to.as_deref()),
+        for (direction, edge, to, columns, name) in hops {
+            traversal = match direction.as_str() {
+                "out" => traversal.out(&edge, to.as_deref()),
+                "in" => traversal.in_(&edge, to.as_deref()),
                 other => return Err(ErrorClass::Config.error(py, format!("{other}: a hop is out or in"))),
             };
 
-            said = said.columns(columns);
+            traversal = traversal.columns(columns);
             if let Some(name) = name {
-                said = said.named(name);
+                traversal = traversal.named(name);
             }
         }
 
         if let Some((rows, by, descending)) = top {
-            said = said.top(rows, &by, descending);
+            traversal = traversal.top(rows, &by, descending);
         }
         if let Some(select) = select {
-            said = said.select(select);
+            traversal = traversal.select(select);
         }
 
-        let planned = said.clone();
+        let planned = traversal.clone();
         let prepared = process.run(py, async move { planned.prepare().await })?;
 
         Ok(Self {
-            said: GraphHandle::new(process.clone(), said),
+            traversal: GraphHandle::new(process.clone(), traversal),
             prepared: GraphHandle::new(process, prepared),
         })
     }
@@ -89,7 +89,7 @@ impl PyLocalTraversal {
 
     /// Describes the plan in words.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        let (process, said) = self.said.get(py)?;
-        process.run(py, async move { said.explain().await })
+        let (process, traversal) = self.traversal.get(py)?;
+        process.run(py, async move { traversal.explain().await })
     }
 }

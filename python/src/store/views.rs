@@ -11,7 +11,7 @@ use stylobate_graph::{
 
 use super::ids::keys;
 use crate::{
-    errors::UnraisedError,
+    errors::ResultExt,
     graph::{GraphHandle, numbers, parse_direction},
     interop::exported::{PyArrowArray, PyRecordBatch, PySchema},
     process::ProcessRuntime,
@@ -25,7 +25,7 @@ pub(super) fn answered<T: Send>(
     work: impl Future<Output = Result<T>> + Send,
 ) -> PyResult<T> {
     match py.detach(cached) {
-        Some(answer) => answer.map_err(|error| UnraisedError::from(error).raised(py)),
+        Some(answer) => answer.or_raise(py),
         None => process.run(py, work),
     }
 }
@@ -94,7 +94,7 @@ impl PyLocalEdgeView {
         let direction = parse_direction(direction)?;
         let rows = answered(py, &process, || view.of_cached(direction, vertex), view.of(direction, vertex));
         let batch = rows.map(|rows| view.batch(rows))?;
-        batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
+        batch.map(Into::into).or_raise(py)
     }
 
     /// Returns the edges between two vertices.
@@ -103,7 +103,7 @@ impl PyLocalEdgeView {
         let cached = || view.lookup_cached(source, destination);
         let rows = answered(py, &process, cached, view.lookup(source, destination));
         let batch = rows.map(|rows| view.batch(rows))?;
-        batch.map(Into::into).map_err(|error| UnraisedError::from(error).raised(py))
+        batch.map(Into::into).or_raise(py)
     }
 
     /// Returns the edges of many vertices.

@@ -163,13 +163,13 @@ impl PyLocalStoreWriter {
             let changes =
                 changes(&writer.snapshot().schema(), &vertices, &edges).map_err(|error| told.why(error))?;
             let mut load = BulkLoad::new().with_changes(changes);
-            for VertexLoadInput { name, arriving, .. } in vertices {
-                load = load.with_vertices(name, told.batches(arriving, &ColumnRenames::new()));
+            for VertexLoadInput { name, input, .. } in vertices {
+                load = load.with_vertices(name, told.batches(input, &ColumnRenames::new()));
             }
 
-            for EdgeLoadInput { name: (source, edge, destination), arriving, names, ends } in edges {
+            for EdgeLoadInput { name: (source, edge, destination), input, names, ends } in edges {
                 let name = EdgeType::new(source, edge, destination).full_name();
-                load = load.with_edges(name, ends, told.batches(arriving, &names));
+                load = load.with_edges(name, ends, told.batches(input, &names));
             }
 
             let done = async {
@@ -190,7 +190,7 @@ impl PyLocalStoreWriter {
 /// Input vertices of one type.
 struct VertexLoadInput {
     name: String,
-    arriving: PythonBatchInput,
+    input: PythonBatchInput,
     key: Option<String>,
 }
 
@@ -208,14 +208,14 @@ impl VertexLoadInput {
                 other => return Err(unknown(&value, other)),
             }
         }
-        Ok(Self { name, arriving: PythonBatchInput::of(data, process)?, key })
+        Ok(Self { name, input: PythonBatchInput::of(data, process)?, key })
     }
 }
 
 /// Input edges of one type.
 struct EdgeLoadInput {
     name: StoreEdgeName,
-    arriving: PythonBatchInput,
+    input: PythonBatchInput,
     /// Renames of the columns that hold `src` and `dst`.
     names: ColumnRenames,
     ends: Ends,
@@ -228,12 +228,8 @@ impl EdgeLoadInput {
         given: &Bound<'_, PyDict>,
         process: &ProcessRuntime,
     ) -> PyResult<Self> {
-        let mut it = Self {
-            name,
-            arriving: PythonBatchInput::of(data, process)?,
-            names: Vec::new(),
-            ends: Ends::Keys,
-        };
+        let mut it =
+            Self { name, input: PythonBatchInput::of(data, process)?, names: Vec::new(), ends: Ends::Keys };
 
         for (option, value) in given.iter() {
             match option.extract::<String>()?.as_str() {
@@ -259,7 +255,7 @@ fn changes(
     edges: &[EdgeLoadInput],
 ) -> stylobate_graph::Result<Vec<SchemaChange>> {
     let mut changes = Vec::new();
-    for VertexLoadInput { name, arriving, key } in vertices {
+    for VertexLoadInput { name, input, key } in vertices {
         if known.vertices.iter().any(|of_type| of_type.name == *name) {
             continue;
         }
@@ -267,17 +263,17 @@ fn changes(
             of: format!("vertex type {name}"),
             reason: "it is new: say which column is its key".to_owned(),
         })?;
-        changes.push(SchemaChange::AddVertexType(VertexType::of_columns(name, key, &arriving.schema)?));
+        changes.push(SchemaChange::AddVertexType(VertexType::of_columns(name, key, &input.schema)?));
     }
 
-    for EdgeLoadInput { name: (source, name, destination), arriving, names, .. } in edges {
+    for EdgeLoadInput { name: (source, name, destination), input, names, .. } in edges {
         let is_known = |of_type: &EdgeType| {
             of_type.source == *source && of_type.name == *name && of_type.destination == *destination
         };
         if known.edges.iter().any(is_known) {
             continue;
         }
-        let columns = renamed(&arriving.schema, names);
+        let columns = renamed(&input.schema, names);
         changes.push(SchemaChange::AddEdgeType(EdgeType::of_columns(source, name, destination, &columns)?));
     }
 

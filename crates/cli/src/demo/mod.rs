@@ -34,8 +34,8 @@ const BUCKET: &str = "tpch";
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stylobate demo                    generate, read cold, read warm, report\n  \
-    stylobate demo --keep ./tpch      keep the Parquet files that it generates\n  \
-    stylobate demo --json             the figures for a machine")]
+    stylobate demo --keep ./tpch      keep the generated Parquet files\n  \
+    stylobate demo --json             print the figures as JSON")]
 pub(crate) struct DemoArgs {
     /// TPC-H scale factor of the data
     #[arg(long, default_value_t = 0.1, value_parser = scale)]

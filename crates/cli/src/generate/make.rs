@@ -22,40 +22,40 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  All tables at scale 1 as Parquet:
+  Generate all tables at scale 1 as Parquet:
     stylobate generate tpch --scale 1 --output data/tpch
-  Two of them, smaller files:
+  Generate two tables, compressed better:
     stylobate generate tpch --output data --tables lineitem,orders --compression 'zstd(3)'
-  The third of eight parts, into a bucket, as one of eight machines does it:
+  Generate the third of eight parts, on one of eight machines, into a bucket:
     stylobate generate tpch --scale 100 --parts 8 --part 3 --output s3://lake/tpch
-  As ORC, and as CSV:
+  Generate ORC, and CSV:
     stylobate generate tpcds --format orc --output data/orc
     stylobate generate tpcds --scale 0.1 --format csv --output data/csv
-  Whether all of it is still as it was made:
+  Verify the files:
     stylobate generate verify data/tpch
 
-A table is one file, lineitem.parquet, or with --parts a folder of them,
-lineitem/lineitem.1.parquet and so on. Rows are the same whatever the number of
-threads, and part K of N of TPC-H is what other generators make as part K of N.
-manifest.json says what is in each file. The same command, repeated after it was
-interrupted, goes on: files that are whole are kept.
+A table is one file, lineitem.parquet, or with --parts a folder of files,
+lineitem/lineitem.1.parquet and so on. Rows do not depend on the number of threads,
+and part K of N of TPC-H equals part K of N of other generators. manifest.json
+describes each file. Repeat an interrupted command to resume it: complete files are
+kept.
 
-Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
+Exit codes: 2 wrong command line, or other files in the folder; 1 anything else.";
 
 pub(super) const SNB_SCALE: &str = "Scale factor: 1 is 10,000 persons, 100,000 posts, 50,000 comments, 380,000 edges. \
      The minimum is 0.001";
 
 pub(super) const SNB_EXAMPLES: &str = "\
 Examples:
-  All tables at scale 1 as Parquet:
+  Generate all tables at scale 1 as Parquet:
     stylobate generate snb --scale 1 --output data/snb
-  As text with | between its fields, as loaders of graph stores take it:
+  Write fields separated by |, the form that bulk loaders of graph stores read:
     stylobate generate snb --scale 1 --format csv --output data/snb
-  A tenth of it, of another seed:
+  Generate a tenth of it, with another seed:
     stylobate generate snb --scale 0.1 --seed 7 --output data/small
-  Edges by the types of their ends, of which each table has one pair:
+  Generate one edge table per pair of vertex types:
     stylobate generate snb --output data/typed --tables persons,posts,post_has_creator,likes_post
-  Whether all of it is still as it was made:
+  Verify the files:
     stylobate generate verify data/snb
 
   persons           id, firstName, lastName, age, creationDate       10,000
@@ -66,15 +66,15 @@ Examples:
   reply_of          src, dst: of comments, 7 of 10 to posts          30,000
 
 An id is 32 hexadecimal digits, and begins with 50 in persons, 4f in posts and 43
-in comments. Dates are seconds since 1970. Ends are drawn evenly, so that some
-pairs have several edges. By the types of both ends, the same edges are in
-post_has_creator, comment_has_creator, likes_post, likes_comment, reply_of_post
-and reply_of_comment, which are made where --tables names them.
+in comments. Dates are seconds since 1970. Ends are drawn uniformly, so some
+pairs have several edges. The tables post_has_creator, comment_has_creator,
+likes_post, likes_comment, reply_of_post and reply_of_comment have the same edges,
+split by the types of their ends; they are generated only if --tables names them.
 
-Rows are the same whatever the number of threads and parts. The same command,
-repeated after it was interrupted, goes on.
+Rows do not depend on the number of threads or parts. Repeat an interrupted command
+to resume it.
 
-Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
+Exit codes: 2 wrong command line, or other files in the folder; 1 anything else.";
 
 /// The arguments of `stylobate generate snb`.
 #[derive(Args, Clone, Debug)]

@@ -13,13 +13,13 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  Files in a folder:
+  Verify a folder:
     stylobate generate verify data/tpch
-  In a bucket, for a program:
+  Verify a bucket, and print JSON:
     stylobate generate verify s3://lake/tpch --json
 
 Each file is read twice: its bytes, and its rows through the reader of its format.
-Exit codes: 1 if a file is missing or is not what was made, or on any error.";
+Exit codes: 1 if a file is missing or differs, or on any error.";
 
 /// The arguments of `stylobate generate verify`.
 #[derive(Args, Clone, Debug)]

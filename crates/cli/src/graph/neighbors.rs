@@ -32,18 +32,18 @@ const AT_ONCE: u64 = 1 << 18;
 
 const EXAMPLES: &str = "\
 Examples:
-  Whom vertex 5 knows, with all properties of the edges:
+  Print whom vertex 5 knows, with all properties of the edges:
     stylobate graph neighbors social.graph.yml person knows person --of 5
-  Who knows the persons with these ids, with their names, as CSV:
+  Print who knows the persons with these ids, with names, as CSV:
     stylobate graph neighbors social person knows person --of 933,10995116284808 \\
       --key id --direction in --with firstName,lastName --properties creationDate --format csv
-  Into a file:
+  Write to a file:
     stylobate graph neighbors s3://lake/movies.graph.yml Person ACTED_IN Movie \\
       --of 'Tom Hanks,Meg Ryan' --key name --with title -o films.arrow
 
-There is a row for each edge: of, as it was asked for; neighbor, the index of the
-vertex at the other end; the edge's properties; with --with the neighbour's, as
-neighbor.NAME. Without an ordered list, all edges around a vertex are looked at.
+Each edge is a row: of, as given by --of; neighbor, the index of the vertex at the
+other end; the edge's properties; with --with, those of the neighbor as neighbor.NAME.
+Without an ordered list, all edges of the vertex's part of the list are scanned.
 
 Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 
@@ -76,7 +76,7 @@ pub(super) struct NeighborsArgs {
     key: Option<String>,
 
     /// out: follow edges from SOURCE to DESTINATION; in: from DESTINATION to SOURCE
-    #[arg(long, value_name = "WAY", default_value = "out", hide_possible_values = true)]
+    #[arg(long, value_name = "out|in", default_value = "out", hide_possible_values = true)]
     direction: NeighborDirection,
 
     /// Properties of the edges to print, in this order [default: all]

@@ -24,21 +24,21 @@ const MEMORY: ByteSize = ByteSize::mib(64);
 
 const EXAMPLES: &str = "\
 Examples:
-  Schema, sizes, encodings, dictionaries and statistics of a file:
+  Show the schema, sizes, encodings, dictionaries and statistics of a file:
     stylobate inspect lineitem.parquet
-  Two columns, row group by row group:
+  Show two columns, by row group:
     stylobate inspect lineitem.parquet --row-groups --columns l_shipmode,l_tax
-  A line for each file of a folder:
+  Print a line for each file of a folder:
     stylobate inspect s3://bucket/lake/events/ --option region=eu-west-1
-  The largest columns, for a program:
+  Print the names of the three largest columns:
     stylobate inspect lineitem.orc --json |
       jq '.[0].columns | sort_by(-.compressed_size) | .[:3] | .[].name'
 
-Of several files, a summary and a line for each are printed; --json always prints
-a list with an entry for each file.
+For several files, a summary and a line per file are printed; --json always prints a
+list with an entry per file.
 
 Exit codes: 2 wrong command line or unknown column; 1 anything else, such as a
-file that is corrupt.";
+corrupt file.";
 
 /// The arguments of `stylobate inspect`.
 #[derive(Args, Clone, Debug)]

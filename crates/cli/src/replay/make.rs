@@ -28,7 +28,7 @@ pub(super) enum TraceDistribution {
 #[derive(Args, Clone, Debug)]
 pub(super) struct MakeTraceArgs {
     /// Generate a trace and its data instead of playing one
-    #[arg(long, value_name = "LAW", requires = "output", conflicts_with_all = ["trace", "simulate"])]
+    #[arg(long, value_name = "DISTRIBUTION", requires = "output", conflicts_with_all = ["trace", "simulate"])]
     pub(super) make: Option<TraceDistribution>,
     /// Folder for trace.csv, objects.csv and data/, which is created if missing
     #[arg(long, value_name = "DIR", requires = "make")]

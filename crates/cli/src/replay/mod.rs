@@ -37,17 +37,17 @@ const EXAMPLES: &str = "\
 Examples:
   Make a trace of 20 requests and its nine files of 1 MB:
     stylobate replay --make zipf --kind 1m --output bench/1m
-  Play it against a node (stylobate serve --origin bench/1m/data), and draw it:
+  Play it against a node (stylobate serve --origin bench/1m/data), and plot latencies:
     stylobate replay bench/1m/trace.csv --bucket data --svg latency.svg
-  The same against a node and the store behind it, side by side:
+  Compare a node with the store behind it:
     stylobate replay bench/1m/trace.csv --bucket data --compare http://minio:9000
-  What each cache policy would have had in memory:
+  Print the hit ratio of each cache policy:
     stylobate replay bench/1m/trace.csv --simulate --capacity 4MiB,64MiB
 
 A trace has lines `timestamp_ms,file_index`; the objects file has one `key` or
-`key,size` per line, index 0 first. Times count from when the trace says that a
-request arrives, so they include waiting. The exit code is 0 if every request
-was answered in full.";
+`key,size` per line, index 0 first. Latencies are measured from the arrival time in
+the trace, so they include queueing. The exit code is 0 if every request was
+answered in full.";
 
 /// The arguments of `stylobate replay`.
 #[derive(Args, Clone, Debug)]

@@ -61,26 +61,26 @@ impl ReplayTrace {
 
     /// Returns the bytes of the distinct objects requested, as far as their sizes are known.
     pub(super) fn working_set_bytes(&self) -> u64 {
-        let mut asked = vec![false; self.objects.len()];
+        let mut is_requested = vec![false; self.objects.len()];
         for request in &self.requests {
-            if let Some(asked) = asked.get_mut(request.object) {
-                *asked = true;
+            if let Some(is_requested) = is_requested.get_mut(request.object) {
+                *is_requested = true;
             }
         }
-        let sizes = self.objects.iter().zip(asked).filter(|(_, asked)| *asked);
-        sizes.filter_map(|(object, _)| object.size).sum()
+        let requested = self.objects.iter().zip(is_requested).filter(|(_, is_requested)| *is_requested);
+        requested.filter_map(|(object, _)| object.size).sum()
     }
 }
 
 /// Returns the lines with content: number (from 1) and text.
 fn lines<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let numbered = text.trim_start_matches('\u{feff}').lines().enumerate();
-    let told = numbered
+    let content = numbered
         .map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let mut first = true;
 
-    told.filter(move |(_, line)| {
+    content.filter(move |(_, line)| {
         let is_header = std::mem::take(&mut first) && line.replace(' ', "").eq_ignore_ascii_case(header);
         !is_header
     })
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_working_set_counts_each_object_asked_for_once() {
+    fn the_working_set_counts_each_requested_object_once() {
         let object = |key: &str, size| TraceObject { key: Path::from(key), size };
         let objects = vec![object("a", Some(5)), object("b", Some(7)), object("c", Some(100))];
         let trace = ReplayTrace { objects, requests: vec![request(0, 1), request(1, 0), request(2, 1)] };

@@ -23,17 +23,17 @@ const ROWS_AT_ONCE: u64 = 1_000;
 
 const EXAMPLES: &str = "\
 Examples:
-  The first rows of a file:
+  Print the first rows of a file:
     stylobate scan lineitem.parquet
-  Some columns of some rows of a folder of files, as CSV:
+  Print some columns of the rows that match a filter, as CSV:
     stylobate scan lake/lineitem --columns l_shipmode,l_quantity \\
       --where \"l_quantity < 24\" --format csv
-  How many rows there are:
+  Count rows:
     stylobate scan 's3://bucket/events/*/*.parquet' --count \\
       --where \"day >= '2026-01-01'\" --option region=eu-west-1
-  Of a CSV file, with a column that is text whatever its values are:
+  Read a CSV file, one column of it as strings:
     stylobate scan people.csv.gz --delimiter ';' --type zip=string --where \"born > '1990-01-01'\"
-  To another program:
+  Pipe rows to another program:
     stylobate scan a.orc --format arrow | python -c 'import sys, pyarrow as pa; \\
       print(pa.ipc.open_stream(sys.stdin.buffer).read_all())'
 
@@ -43,11 +43,11 @@ the name is a column.
 
 CSV (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) and Arrow IPC (.arrow, .feather,
 .arrows) are read too; CSV and JSON may be compressed (.gz, .zst). In CSV an empty
-field is null and \"\" an empty string; the types of columns are found by their values,
-and a number with zeros before it is a string.
+field is null and \"\" an empty string; types of columns are inferred from their values,
+and a number with leading zeros is a string.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.
-A reader of the output may stop at any time: that is no error.";
+A reader of the output may close the pipe at any time: that is not an error.";
 
 /// The arguments of `stylobate scan`.
 #[derive(Args, Clone, Debug)]

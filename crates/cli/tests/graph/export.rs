@@ -16,7 +16,7 @@ fn export(folder: &Path, args: &[&str]) {
 }
 
 #[test]
-fn vertices_and_edges_are_those_of_the_raw_files() {
+fn exported_rows_are_those_of_the_raw_files() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join(LDBC);
@@ -25,6 +25,7 @@ fn vertices_and_edges_are_those_of_the_raw_files() {
     let persons = fs::read_to_string(folder.path().join("out/person.csv")).unwrap();
     assert!(persons.starts_with("id,firstName,lastName,gender\n"), "{persons}");
     assert_eq!(rows(&persons), raw(&root, "person_0_0.csv"));
+
     let edges = fs::read_to_string(folder.path().join("out/person_knows_person.csv")).unwrap();
     assert!(edges.starts_with("src,dst,creationDate\n"), "{edges}");
     let mut found = rows(&edges);
@@ -61,7 +62,7 @@ fn every_format_has_the_same_rows() {
 }
 
 #[test]
-fn the_summary_says_what_was_written() {
+fn the_summary_counts_files_and_rows() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join("modern_graph");
@@ -73,7 +74,7 @@ fn the_summary_says_what_was_written() {
 }
 
 #[test]
-fn what_is_there_is_not_disturbed_unasked() {
+fn a_folder_with_files_is_refused_without_force() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join("modern_graph/modern_graph.graph.yml");
@@ -101,7 +102,7 @@ fn what_is_there_is_not_disturbed_unasked() {
 }
 
 #[test]
-fn what_fails_half_way_leaves_nothing() {
+fn a_failed_export_leaves_no_files() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     succeeds(folder.path(), &["graph", "export", "--quiet", root.join(LDBC).to_str().unwrap(), "tables"]);
@@ -143,15 +144,15 @@ fn what_fails_half_way_leaves_nothing() {
 }
 
 #[test]
-fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
+fn keys_replace_the_indexes_of_both_ends() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join(LDBC);
     export(folder.path(), &[file.to_str().unwrap(), "keys", "--keys"]);
     export(folder.path(), &[file.to_str().unwrap(), "indexes"]);
     let csv = |file: &str| rows(&succeeds(folder.path(), &["scan", file, "--format", "csv"]));
-    let (keys, indexes) =
-        (csv("keys/person_knows_person.parquet"), csv("indexes/person_knows_person.parquet"));
+    let keys = csv("keys/person_knows_person.parquet");
+    let indexes = csv("indexes/person_knows_person.parquet");
     let persons = raw(&root, "person_0_0.csv");
     let known = known(&root);
 
@@ -177,7 +178,7 @@ fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing() {
+fn an_interrupted_export_leaves_no_files() {
     let folder = temporary();
     write_parquet(&folder.path().join("n.parquet"), &vec![numbers(1_000_000); 4], 1_000_000);
     let vertices = ["--vertices", "n=n.parquet", "--name", "g", "--output", "g", "--quiet"];
@@ -186,7 +187,7 @@ fn an_interrupt_leaves_nothing() {
     for (format, extra) in [("csv", None), ("parquet", Some(["--compression", "zstd(19)"]))] {
         let args = [
             &["graph", "export", "g", "out", "--format", format][..],
-            extra.as_ref().map_or(&[], |it| &it[..]),
+            extra.as_ref().map_or(&[], |extra| &extra[..]),
         ];
 
         let mut child = start(folder.path(), &args.concat());

@@ -1,4 +1,4 @@
-//! Describes the row groups, columns and chunks of Parquet files by their footers.
+//! Describes the row groups, columns and chunks of a Parquet file from its footer.
 
 use ::bytes::Bytes;
 use ::parquet::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{Error, Result, parallel::guarded::guarded, parquet::ParquetFile};
 
-/// Reads and describes the footer. `tail` is the end of the file.
+/// Reads and describes the footer of a Parquet file. `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
     let name = object.name();
     let footer =
@@ -35,7 +35,7 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         return Err(Error::corrupt(&name, "the footer is longer than the file"));
     };
 
-    let metadata = match read(object, tail.clone()).await {
+    let metadata = match read_footer(object, tail.clone()).await {
         Err(error @ Error::Corrupt { .. }) => {
             ParquetFile::read_repaired(object, &tail, false).await?.ok_or(error)?
         }
@@ -47,7 +47,7 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         .unwrap_or_else(|reason| Err(Error::corrupt(&name, reason)))
 }
 
-async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
+async fn read_footer(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
     let name = object.name();
     let size = object.meta().size;
     let wrong = |error: ParquetError| Error::corrupt(&name, error.to_string());
@@ -166,7 +166,7 @@ fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &InspectedLeaf) -> (ChunkIn
         codec: codec(chunk),
         dictionary: dictionary_use(chunk),
         dictionary_values: None,
-        pages: pages(chunk).map(|pages| pages.iter().map(|(_, count)| count).sum()),
+        pages: pages_by_encoding(chunk).map(|pages| pages.iter().map(|(_, count)| count).sum()),
         compressed_size: unsigned(chunk.compressed_size()),
         uncompressed_size: Some(unsigned(chunk.uncompressed_size())),
         values: Some(unsigned(chunk.num_values())),
@@ -191,7 +191,7 @@ fn offset(chunk: &ColumnChunkMetaData) -> u64 {
 
 /// Returns the chunk's encodings; only those of values, if the footer distinguishes them from those of levels.
 fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
-    let mut names: Vec<String> = match pages(chunk) {
+    let mut names: Vec<String> = match pages_by_encoding(chunk) {
         Some(pages) => pages.iter().map(|(encoding, _)| encoding.to_string()).collect(),
         None => chunk.encodings().map(|encoding| encoding.to_string()).collect(),
     };
@@ -200,15 +200,16 @@ fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
 }
 
 /// Returns the number of data pages by encoding, if the footer counts them.
-fn pages(chunk: &ColumnChunkMetaData) -> Option<Vec<(Encoding, u64)>> {
+fn pages_by_encoding(chunk: &ColumnChunkMetaData) -> Option<Vec<(Encoding, u64)>> {
     let counted = chunk.page_encoding_stats()?.iter();
     let data =
         counted.filter(|counted| matches!(counted.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
     Some(data.map(|counted| (counted.encoding, u64::try_from(counted.count).unwrap_or_default())).collect())
 }
 
+/// Returns whether values are encoded by dictionary in all, some or none of the data pages.
 fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
-    if let Some(pages) = pages(chunk) {
+    if let Some(pages) = pages_by_encoding(chunk) {
         let has = |wanted| pages.iter().any(|(encoding, _)| is_dictionary(*encoding) == wanted);
         return match (has(true), has(false)) {
             (true, false) => DictionaryUse::All,
@@ -226,7 +227,7 @@ fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
         .iter()
         .all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding))
     {
-        // Writers of this encoding use it for the dictionary page too, so PLAIN would be that of values.
+        // Writers of PLAIN_DICTIONARY also use it for the dictionary page, so PLAIN would be the encoding of values.
         DictionaryUse::All
     } else {
         DictionaryUse::Some

@@ -98,7 +98,7 @@ impl ArithmeticSide {
 }
 
 impl ComputeExpr {
-    /// Returns the columns that it reads.
+    /// Returns the columns that it reads, to renumber them.
     pub(super) fn inputs_mut(&mut self) -> Vec<&mut usize> {
         match self {
             Self::Call(_, column, _) => vec![column],
@@ -194,13 +194,13 @@ impl ComputedColumn {
             ComputeExpr::Call(function, _, data_type) => self.call(*function, data_type, next()?, nulls),
             ComputeExpr::Arithmetic(left, op, right) => match self.data_type {
                 DataType::Decimal128(_, scale) => {
-                    let left = self.exact_lane(left, &mut next, nulls.as_ref())?;
-                    let right = self.exact_lane(right, &mut next, nulls.as_ref())?;
+                    let left = self.exact_operand(left, &mut next, nulls.as_ref())?;
+                    let right = self.exact_operand(right, &mut next, nulls.as_ref())?;
                     self.exact(&left, *op, &right, scale, rows, nulls)
                 }
                 _ => {
-                    let left = self.float_lane(left, &mut next)?;
-                    let right = self.float_lane(right, &mut next)?;
+                    let left = self.float_operand(left, &mut next)?;
+                    let right = self.float_operand(right, &mut next)?;
                     let values = (0..rows).map(|row| float(left.at(row), *op, right.at(row)));
                     Ok(Arc::new(Float64Array::new(values.collect(), nulls)))
                 }
@@ -208,6 +208,7 @@ impl ComputedColumn {
         }
     }
 
+    /// Applies a function to a column of this type.
     fn call(
         &self,
         function: Function,
@@ -233,6 +234,7 @@ impl ComputedColumn {
         }
     }
 
+    /// Computes absolute values in the type of [`ComputeExpr::data_type`].
     fn absolute(&self, array: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let unfit = || unfit(array);
         Ok(match array.data_type() {
@@ -326,7 +328,7 @@ impl ComputedColumn {
         Ok(Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(self.data_type.clone())))
     }
 
-    fn exact_lane<'a>(
+    fn exact_operand<'a>(
         &self,
         side: &ArithmeticSide,
         next: &mut impl FnMut() -> Result<&'a ArrayRef>,
@@ -344,7 +346,7 @@ impl ComputedColumn {
         }
     }
 
-    /// Values in 128 bits; those of null rows are unspecified.
+    /// Returns the values in 128 bits; those of null rows are unspecified.
     fn exact_values(&self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<i128>> {
         struct NarrowToI128<'a>(Option<&'a NullBuffer>);
         impl IntegerVisitor for NarrowToI128<'_> {
@@ -365,7 +367,7 @@ impl ComputedColumn {
         with_whole(array, NarrowToI128(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
     }
 
-    fn float_lane<'a>(
+    fn float_operand<'a>(
         &self,
         side: &ArithmeticSide,
         next: &mut impl FnMut() -> Result<&'a ArrayRef>,
@@ -391,7 +393,7 @@ impl ComputedColumn {
     }
 }
 
-/// Values of one side, by row.
+/// Values of one side of arithmetic: a literal, or one for each row.
 enum ArithmeticValues<T> {
     One(T),
     Each(Vec<T>),
@@ -407,6 +409,7 @@ impl<T: Copy + Default> ArithmeticValues<T> {
     }
 }
 
+/// Applies an operator to floating-point numbers.
 fn float(left: f64, op: ArithmeticOp, right: f64) -> f64 {
     match op {
         ArithmeticOp::Add => left + right,
@@ -417,6 +420,7 @@ fn float(left: f64, op: ArithmeticOp, right: f64) -> f64 {
     }
 }
 
+/// Casts numbers to float64.
 fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
     let array = cast(array, &DataType::Float64).map_err(Error::arrow("computing with a column"))?;
     array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
@@ -452,6 +456,7 @@ fn nearest(digits: i128, scale: i16) -> f64 {
     }
 }
 
+/// Rounds correctly by way of decimal text.
 fn parsed(digits: impl std::fmt::Display, scale: i16) -> f64 {
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }
@@ -535,6 +540,7 @@ fn date_parts(
     Ok(Arc::new(Int64Array::new(values.into(), nulls)))
 }
 
+/// Returns days or timestamps in 64 bits.
 fn moments(array: &ArrayRef) -> Result<Vec<i64>> {
     struct NarrowToI64;
     impl IntegerVisitor for NarrowToI64 {

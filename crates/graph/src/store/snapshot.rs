@@ -79,16 +79,6 @@ impl Snapshot {
         cell.get_or_try_init(open).await.cloned()
     }
 
-    /// Returns [`Self::vertex_parts`] if they were opened before.
-    pub(super) fn open_vertices(&self, at: usize) -> Option<&Arc<VertexParts>> {
-        self.inner.vertices.get(at)?.get()
-    }
-
-    /// Returns [`Self::edge_parts`] if they were opened before.
-    pub(super) fn open_edges(&self, at: usize) -> Option<&Arc<EdgeParts>> {
-        self.inner.edges.get(at)?.get()
-    }
-
     /// Returns its number.
     pub fn version(&self) -> u64 {
         self.record().version

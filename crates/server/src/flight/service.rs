@@ -132,8 +132,8 @@ impl FlightDoor {
     ) -> Result<Vec<FlightEndpoint>, Status> {
         let now = SystemTime::now();
         let expires = self.tickets.expiry(now);
-        let seal = |work: TicketScope| {
-            let ticket = ScanTicket { command: command.clone(), work };
+        let seal = |scope: TicketScope| {
+            let ticket = ScanTicket { command: command.clone(), scope };
             self.tickets.seal(&ticket, caller, expires)
         };
 
@@ -194,9 +194,9 @@ impl FlightDoor {
     async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, BucketNaming), Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
-        let ScanTicket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
+        let ScanTicket { command, scope } = self.tickets.open(ticket, caller, SystemTime::now())?;
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
-        let request = match work {
+        let request = match scope {
             TicketScope::Part(part) => command.request(bucket)?.with_part(*part),
             TicketScope::Whole(schema) => command.request(bucket)?.with_schema(schema),
         };

@@ -28,6 +28,7 @@ use super::{
 use crate::config::Secret;
 
 const VERSION: u8 = 1;
+/// Bytes of the keyed hash.
 const MAC: usize = blake3::OUT_LEN;
 /// Context of the key derivation from the configured secret.
 const CONTEXT: &str = "stylobate 2026 key of flight tickets, version 1";
@@ -42,7 +43,7 @@ pub(super) struct TicketSigner {
 #[derive(Clone, Debug)]
 pub(super) struct ScanTicket {
     pub(super) command: ScanCommand,
-    pub(super) work: TicketScope,
+    pub(super) scope: TicketScope,
 }
 
 /// Portion of the command's scan that it opens.
@@ -96,7 +97,7 @@ impl TicketSigner {
         expires: SystemTime,
     ) -> Result<Bytes, Status> {
         let unwritable = || status(Code::Internal, "the ticket cannot be written");
-        let work = match &ticket.work {
+        let work = match &ticket.scope {
             TicketScope::Part(part) => TicketScopeContent::Part(part.clone()),
             TicketScope::Whole(schema) => {
                 let schema = IpcMessage::try_from(SchemaAsIpc::new(schema, &ipc_options()));
@@ -140,7 +141,7 @@ impl TicketSigner {
             return Err(denied("ticket: expired: ask for the flight again"));
         }
 
-        let work = match content.work {
+        let scope = match content.work {
             TicketScopeContent::Part(part) => TicketScope::Part(part),
             TicketScopeContent::Whole(schema) => {
                 let schema = BASE64_STANDARD.decode(schema).map_err(|_| unreadable())?;
@@ -149,9 +150,10 @@ impl TicketSigner {
             }
         };
 
-        Ok(ScanTicket { command: content.command, work })
+        Ok(ScanTicket { command: content.command, scope })
     }
 
+    /// Computes the keyed hash of the version and the content.
     fn mac(&self, content: &[u8]) -> blake3::Hash {
         // The `==` of `blake3::Hash` takes constant time.
         blake3::Hasher::new_keyed(&self.key).update(&[VERSION]).update(content).finalize()
@@ -190,7 +192,7 @@ mod tests {
         let fields = vec![Field::new("a", DataType::Int64, true), Field::new("name", name, false)];
         let schema = Schema::new(fields).with_metadata([("k".to_owned(), "v".to_owned())].into());
         let command = ScanCommand::of(&FlightDescriptor::new_cmd(command)).unwrap();
-        ScanTicket { command, work: TicketScope::Whole(Arc::new(schema)) }
+        ScanTicket { command, scope: TicketScope::Whole(Arc::new(schema)) }
     }
 
     fn code(opened: Result<ScanTicket, Status>) -> Code {
@@ -198,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_says_what_was_sealed_in_it() {
+    fn an_opened_ticket_has_its_sealed_content() {
         let tickets = shared("a secret of many nodes");
         let now = SystemTime::now();
         let sealed = tickets.seal(&ticket(), Some("me"), tickets.expiry(now)).unwrap();
         for node in [tickets, shared("a secret of many nodes")] {
             let opened = node.open(&sealed, Some("me"), now).unwrap();
             assert_eq!(opened.command, ticket().command);
-            let (TicketScope::Whole(opened), TicketScope::Whole(sealed)) = (opened.work, ticket().work)
+            let (TicketScope::Whole(opened), TicketScope::Whole(sealed)) = (opened.scope, ticket().scope)
             else {
                 panic!()
             };
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_for_whom_it_was_issued_to() {
+    fn a_ticket_is_refused_to_other_callers() {
         let tickets = shared("a secret of many nodes");
         let now = SystemTime::now();
         let of = |owner| tickets.seal(&ticket(), owner, tickets.expiry(now)).unwrap();

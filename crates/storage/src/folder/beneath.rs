@@ -13,7 +13,7 @@ use rustix::{
 };
 
 /// Maximum attempts to create a directory that other writers remove while it is empty.
-pub(super) const ATTEMPTS: usize = 64;
+pub(super) const MAX_DIRECTORY_ATTEMPTS: usize = 64;
 
 /// A folder, held by an open descriptor.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ impl FolderRoot {
         Ok(Self { path: path.to_owned(), descriptor, follows_links })
     }
 
+    /// Returns the path that the folder was opened by.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -85,7 +86,7 @@ impl FolderRoot {
 
     /// Opens a directory, creating it if it is missing.
     pub(super) fn make_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_DIRECTORY_ATTEMPTS {
             match self.open_directory(relative) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => return opened,
@@ -117,6 +118,7 @@ fn is_no_directory(parent: impl AsFd, name: &std::ffi::OsStr) -> bool {
     found.is_ok_and(|found| !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir())
 }
 
+/// Opens an entry if neither the path nor its links lead out of the folder; `EXDEV` if they do.
 #[cfg(target_os = "linux")]
 fn open_beneath(folder: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_no_file_and_nobody_waits_for_it() {
+    fn a_pipe_is_not_found_and_does_not_block() {
         let Folders { _all, inside, .. } = folders();
         let made = rustix::fs::mkfifoat(rustix::fs::CWD, inside.join("pipe"), Mode::from_raw_mode(0o600));
         made.unwrap();
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_where_they_are_missing() {
+    fn missing_directories_are_created() {
         let Folders { _all, inside, .. } = folders();
         let root = FolderRoot::open(&inside, false).unwrap();
         root.make_directory(Path::new("d/e/g")).unwrap();

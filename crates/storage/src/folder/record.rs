@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use rustix::{fs::XattrFlags, io::Errno};
 use serde::{Deserialize, Serialize};
 
-use super::beneath::{ATTEMPTS, FolderRoot};
+use super::beneath::{FolderRoot, MAX_DIRECTORY_ATTEMPTS};
 
 const ATTRIBUTE: &str = "user.stylobate";
 pub(crate) const BESIDE: &str = ".stylobate-attributes";
@@ -305,7 +305,7 @@ pub(super) fn write(root: &FolderRoot, path: &Path, file: &File, record: &FileRe
     let place = beside(root, path, file.metadata()?.ino());
     let staged = place.with_extension(format!("{:016x}", rand::random::<u64>()));
     let mut written = Ok(());
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_DIRECTORY_ATTEMPTS {
         written = write_beside(&place, &staged, &json);
         match &written {
             // Another writer removed the folder, which was empty.

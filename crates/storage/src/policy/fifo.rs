@@ -20,6 +20,11 @@ impl<K: Copy + Eq + Hash> Fifo<K> {
     pub(super) fn new(capacity: u64) -> Self {
         Self { keys: LinkedSlab::new(), queue: SlabQueue::new(), history: EvictionHistory::new(capacity) }
     }
+
+    /// Makes a key the last to be evicted.
+    pub(super) fn move_to_back(&mut self, slot: EvictionSlot) {
+        self.queue.move_to_back(&mut self.keys, slot);
+    }
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Fifo<K> {
@@ -48,7 +53,7 @@ impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Fifo<K> {
             let key = self.keys[slot];
 
             if is_held(&key) {
-                self.queue.move_to_back(&mut self.keys, slot);
+                self.move_to_back(slot);
                 continue;
             }
 

@@ -2,80 +2,53 @@
 
 use std::{fmt::Debug, hash::Hash};
 
-use super::{
-    Eviction, EvictionSlot,
-    history::EvictionHistory,
-    queue::{LinkedSlab, SlabQueue},
-};
+use super::{Eviction, EvictionSlot, fifo::Fifo};
 
-/// Evicts the key whose last use is oldest. A held key counts as used.
+/// Evicts the key whose last use is oldest: a queue whose keys go to the back when they are used. A held key counts as
+/// used.
 #[derive(Debug)]
-pub(super) struct Lru<K> {
-    keys: LinkedSlab<K>,
-    queue: SlabQueue,
-    history: EvictionHistory<K>,
-}
+pub(super) struct Lru<K>(Fifo<K>);
 
 impl<K: Copy + Eq + Hash> Lru<K> {
     pub(super) fn new(capacity: u64) -> Self {
-        Self { keys: LinkedSlab::new(), queue: SlabQueue::new(), history: EvictionHistory::new(capacity) }
+        Self(Fifo::new(capacity))
     }
 }
 
 impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lru<K> {
     fn insert(&mut self, key: K, weight: u64) -> EvictionSlot {
-        self.history.forget(&key);
-
-        let slot = self.keys.insert(key, weight);
-        self.queue.push_back(&mut self.keys, slot);
-        slot
+        self.0.insert(key, weight)
     }
 
     fn touch(&mut self, slot: EvictionSlot) {
-        self.queue.move_to_back(&mut self.keys, slot);
+        self.0.move_to_back(slot);
     }
 
     fn resize(&mut self, slot: EvictionSlot, weight: u64) {
-        self.queue.resize(&mut self.keys, slot, weight);
+        self.0.resize(slot, weight);
     }
 
     fn remove(&mut self, slot: EvictionSlot) {
-        self.queue.remove(&mut self.keys, slot);
-        self.keys.remove(slot);
+        self.0.remove(slot);
     }
 
     fn evict(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<K> {
-        for _ in 0..self.queue.len() {
-            let slot = self.queue.front()?;
-            let key = self.keys[slot];
-
-            if is_held(&key) {
-                self.queue.move_to_back(&mut self.keys, slot);
-                continue;
-            }
-
-            let weight = self.keys.weight(slot);
-            self.remove(slot);
-            self.history.record(key, weight, self.queue.len());
-            return Some(key);
-        }
-
-        None
+        self.0.evict(is_held)
     }
 
     fn set_capacity(&mut self, bytes: u64) {
-        self.history.set_capacity(bytes);
+        self.0.set_capacity(bytes);
     }
 
     fn remembers(&self, key: &K) -> bool {
-        self.history.contains(key)
+        self.0.remembers(key)
     }
 
     fn weight(&self) -> u64 {
-        self.queue.weight()
+        self.0.weight()
     }
 
     fn len(&self) -> usize {
-        self.queue.len()
+        self.0.len()
     }
 }

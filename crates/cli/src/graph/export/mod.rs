@@ -30,19 +30,19 @@ const MAX_NAME_BYTES: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:
-  A Parquet file for each type of vertices and of edges:
+  Write a Parquet file for each vertex type and edge type:
     stylobate graph export social.graph.yml tables
-  As CSV, with the keys of vertices where edges would have their indexes:
+  Write CSV, with keys instead of indexes at the ends of edges:
     stylobate graph export s3://lake/ldbc.graph.yml tables --format csv --keys
-  And back:
+  Import the tables again:
     stylobate graph import --name social --vertices person=tables/person.csv:id \\
       --edges person_knows_person=tables/person_knows_person.csv --output social2
 
 Files are person.parquet, person_knows_person.parquet and so on. Vertices are in the
 order of their indexes, from 0; columns of edges are src, dst and their properties.
-Nothing is under its name before all of it is written.
+Files get their names once all of them are complete.
 
-Exit codes: 2 wrong command line, or something is there already; 1 anything else.";
+Exit codes: 2 wrong command line, or the output exists; 1 anything else.";
 
 /// The arguments of `stylobate graph export`.
 #[derive(Args, Clone, Debug)]

@@ -42,30 +42,30 @@ const MAX_SOURCE_MEMORY: ByteSize = ByteSize::mib(256);
 
 const EXAMPLES: &str = "\
 Examples:
-  Persons with a key, and edges whose columns src and dst name persons by it:
+  Import persons with a key, and edges whose columns src and dst have keys:
     stylobate graph import --name social --output social \\
       --vertices person=people.parquet:id --edges person_knows_person=knows.csv
-  Columns of other names, fields between bars:
+  Import CSV separated by |, with other column names:
     stylobate graph import --name social --output s3://lake/social --delimiter '|' \\
       --vertices person=person_0_0.csv:id \\
       --edges person_knows_person=person_knows_person_0_0.csv:Person1Id,Person2Id
-  As the official importer is told:
+  Import by a specification of GraphAr's importer:
     stylobate graph import import.yml --output movies
 
 A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
 with a header (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) or Arrow IPC (.arrow,
 .feather, .arrows); CSV and JSON may be compressed (.gz, .zst). All values of CSV and
-JSON are looked at before they are read for good, so as to find the types of their
-columns: int64, double, bool, date, timestamp (in UTC), else string. A number with
-zeros before it or too many digits is a string.
+JSON are read twice, first to infer the types of columns: int64, double, bool, date,
+timestamp (in UTC), else string. A number with leading zeros or too many digits is a
+string.
 
-In a SPEC, paths are relative to the current folder or else to the SPEC; prefix,
-validate_level and version are not looked at.
+Paths in a SPEC are relative to the current folder, or else to the SPEC; prefix,
+validate_level and version are ignored.
 
-The graph appears when all of it is written. Ctrl-C leaves nothing in a folder, and
-in a bucket at most chunks that no graph has.
-Exit codes: 2 wrong command line or SPEC, or something is there already; 1 anything
-else, such as an edge between vertices that there are not.";
+The graph appears once it is complete. Ctrl-C leaves nothing in a folder, and in a
+bucket at most chunks that belong to no graph.
+Exit codes: 2 wrong command line or SPEC, or the output exists; 1 anything else, such
+as an edge to a vertex that does not exist.";
 
 /// The arguments of `stylobate graph import`.
 #[derive(Args, Clone, Debug)]

@@ -24,15 +24,15 @@ pub(super) struct ImportProjection {
 
 impl ImportProjection {
     /// Creates the projection of a plan; without one, of all columns.
-    pub(super) fn new(arriving: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
+    pub(super) fn new(input: &SchemaRef, plan: Option<&[ImportColumnPlan]>) -> Result<Self> {
         let Some(plan) = plan else {
-            return Ok(Self { places: (0..arriving.fields().len()).collect(), schema: arriving.clone() });
+            return Ok(Self { places: (0..input.fields().len()).collect(), schema: input.clone() });
         };
         let mut places: Vec<usize> = Vec::new();
         let mut fields: Vec<FieldRef> = Vec::new();
         for column in plan {
-            let (place, field) = arriving.column_with_name(&column.column).ok_or_else(|| {
-                let names: Vec<_> = arriving.fields().iter().map(|field| field.name().as_str()).collect();
+            let (place, field) = input.column_with_name(&column.column).ok_or_else(|| {
+                let names: Vec<_> = input.fields().iter().map(|field| field.name().as_str()).collect();
                 ColumnarError::NoSuchColumn { column: column.column.clone(), available: names.join(", ") }
             })?;
             let from = field.data_type();

@@ -16,17 +16,17 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  A picture of a graph, and how edges are spread over vertices:
+  Show the types of a graph, and the distribution of degrees:
     stylobate graph info social/social.graph.yml
-  In a bucket, with degrees however large it is:
+  Show a graph in a bucket, with degrees even if it is large:
     stylobate graph info s3://lake/ldbc/ldbc.graph.yml --degrees --option region=eu-west-1
-  Edges by type, for a program:
+  Print the number of edges of each type:
     stylobate graph info social --json | jq '.edges[] | {edge_type, count}'
 
-Degrees come from the offsets of ordered lists: no edges are read. Without --degrees
-they are shown of a graph with at most 5 million edges, and as many vertices.
+Degrees are computed from the offsets of ordered lists, without reading edges. Without
+--degrees they are shown for graphs of at most 5 million edges and 5 million vertices.
 
-Exit codes: 2 wrong command line; 1 anything else, such as a file that is missing.";
+Exit codes: 2 wrong command line; 1 anything else, such as a missing file.";
 
 /// The arguments of `stylobate graph info`.
 #[derive(Args, Clone, Debug)]

@@ -15,12 +15,12 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  What is worth it: where a fifth of a base was added, changed or deleted:
+  Rewrite bases of which a fifth was added, changed or deleted:
     stylobate graph store compact social
-  One type, down to its last commit:
+  Merge one type into a single base:
     stylobate graph store compact s3://lake/social --types Person_KNOWS_Person --force
 
-Readers and the writer go on meanwhile. Files that versions before need stay until gc.
+Readers and the writer continue meanwhile. Files of earlier versions stay until gc.
 Exit codes: 2 wrong command line; 1 anything else.";
 
 /// The arguments of `stylobate graph store compact`.

@@ -11,9 +11,9 @@ use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
-  Of the types that a file names, without vertices:
+  Create an empty store with the types of a file:
     stylobate graph store create s3://lake/social --schema schema.yml
-  Of tables, after whose columns types are made, and which are loaded:
+  Create a store from tables: infer the types from their columns, and load them:
     stylobate graph store create social --vertices Person=people.parquet:id \\
       --edges Person_KNOWS_Person=knows.csv:src,dst
 
@@ -24,9 +24,8 @@ double, string, date, timestamp, list<…>):
     edges:
       Person/KNOWS/Person: {since: date}
 
-Where a load fails, the store is there without data: go on with load.
-Exit codes: 2 wrong command line or schema, or there is a store already; 1 anything
-else.";
+If loading fails, the store exists without data: continue with load.
+Exit codes: 2 wrong command line or schema, or the store exists; 1 anything else.";
 
 /// The arguments of `stylobate graph store create`.
 #[derive(Args, Clone, Debug)]

@@ -16,14 +16,14 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  What would be removed of all that is older than a week:
+  Print what is older than a week, and remove nothing:
     stylobate graph store gc social --dry-run
-  Versions older than a day:
+  Remove versions older than a day:
     stylobate graph store gc s3://lake/social --older-than 1d
 
-The newest version stays. Readers of older versions in other processes are safe while
-these are younger than the age; less than an hour is an hour, since a writer may be
-about to commit files that are there already.
+The newest version is kept. Readers of older versions in other processes are safe as
+long as these are younger than the age. Ages below one hour count as one hour, since a
+writer may be about to commit files that it has written.
 Exit codes: 2 wrong command line; 1 anything else.";
 
 /// The arguments of `stylobate graph store gc`.

@@ -48,19 +48,19 @@ impl Args for HopArgs {
             .arg(option(
                 "out",
                 "EDGE[:TYPE]",
-                "Follow edges to the vertices that they enter, of this type; may be repeated",
+                "Follow outgoing edges, to vertices of this type; may be repeated",
             ))
             .arg(option(
                 "in",
                 "EDGE[:TYPE]",
-                "Follow edges back to the vertices that they leave; may be repeated",
+                "Follow incoming edges, from vertices of this type; may be repeated",
             ))
             .arg(option(
                 "columns",
                 "NAMES",
-                "Read these properties of the edges of the hop before; may follow each hop",
+                "Edge properties of the preceding hop to read; may follow each hop",
             ))
-            .arg(option("as", "NAME", "What the vertices of the hop before are called; may follow each hop"))
+            .arg(option("as", "NAME", "Name for the vertices of the preceding hop; may follow each hop"))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -8,22 +8,20 @@ use crate::{failure::usage, rows::until_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
-  More persons, and whom they know:
+  Load more persons, and whom they know:
     stylobate graph store load social --vertices Person=more.parquet \\
       --edges Person_KNOWS_Person=knows.parquet
-  A type that is new, with its key:
+  Load a new type, with its key:
     stylobate graph store load s3://lake/social --vertices Post=posts.csv:id --delimiter '|' \\
       --edges Post_HAS_CREATOR_Person=created.csv:post,person
 
 A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
 with a header (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) or Arrow IPC (.arrow,
-.feather, .arrows). Types that are not there yet are made after the columns of their
-tables.
+.feather, .arrows). New types are created from the columns of their tables.
 
-All of it becomes one version. It is loaded by a writer: whoever writes at the same
-time is told that somebody took over.
+The load is committed as one version, and fences any writer that is open at the time.
 Exit codes: 2 wrong command line; 1 anything else, such as an edge to a vertex that
-is not there.";
+does not exist.";
 
 /// The arguments of `stylobate graph store load`.
 #[derive(Args, Clone, Debug)]

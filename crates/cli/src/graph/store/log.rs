@@ -19,9 +19,9 @@ Examples:
   stylobate graph store log social
   stylobate graph store log s3://lake/social --format json | jq -c 'select(.operation == \"load\")'
 
-There is a row for each version that is kept, the oldest first: version; time, in
-UTC; operation, which is create, writer (somebody became the writer), write, load or
-compact; vertices and edges, of all types; epoch, the number of the writer; commit.
+Each kept version is a row, the oldest first: version; time, in UTC; operation, which
+is create, writer (a writer was opened), write, load or compact; vertices and edges, of
+all types; epoch, the number of the writer; commit.
 Exit codes: 2 wrong command line; 1 anything else.";
 
 /// The arguments of `stylobate graph store log`.

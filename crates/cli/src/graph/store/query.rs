@@ -25,23 +25,23 @@ const TABLE_ROWS: u64 = 100;
 
 const EXAMPLES: &str = "\
 Examples:
-  Vertices by their keys, with all properties:
+  Print vertices by their keys, with all properties:
     stylobate graph store query social --start Person:933,4139
-  Whom person 933 knows, by name and since when:
+  Print whom person 933 knows, with names and dates:
     stylobate graph store query social --start Person:933 \\
       --out KNOWS --columns creationDate --select firstName,lastName,creationDate
-  The 20 newest likes of what person 933 wrote, and whose they are:
+  Print the 20 newest likes of posts by person 933, and who liked them:
     stylobate graph store query s3://lake/social --start Person:933 \\
       --in HAS_CREATOR:Post --in LIKES:Person --columns creationDate \\
       --top 20:creationDate --select Person_2.firstName,creationDate,Post.content --format csv
 
-Hops are followed in the order in which they stand; TYPE need only be said where edges
-of a name lead to several. Columns are NAME, for the columns of edges that were asked
-for and else for the properties of the last vertices; Person.NAME for properties of the
-vertices of any step, Person._index for their indexes, LIKES.NAME for those of edges.
-Where several steps have one type, they are Person_0, Person_2 by their numbers, or what
---as says. Without --select: position, the number of the start that a row began at, the
-columns of edges, and the index of the last vertex.
+Hops are followed in the given order; TYPE is needed only if edges of a name lead to
+several types. A column NAME is one of the requested edge columns, otherwise a property
+of the last vertices; Person.NAME is a property of the vertices of any step,
+Person._index their index, LIKES.NAME an edge column. If several steps have the same
+type, they are named Person_0, Person_2 by their numbers, or as --as says. The default
+of --select is position (the number of the row's start vertex), the edge columns, and
+the index of the last vertex.
 
 Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
 

@@ -15,10 +15,8 @@ Examples:
   stylobate graph store verify social
   stylobate graph store verify s3://lake/social --version 12 --json
 
-All files of the version are read: they must be there, and agree with what the log
-says of them and with one another.
-Exit codes: 2 wrong command line; 1 something is wrong with the version, or anything
-else.";
+All files of the version are read and compared with the log and with each other.
+Exit codes: 2 wrong command line; 1 the version is damaged, or anything else.";
 
 /// The arguments of `stylobate graph store verify`.
 #[derive(Args, Clone, Debug)]

@@ -7,6 +7,8 @@ use lz4_flex::block::CompressTable;
 use orc_rust::proto::CompressionKind;
 use parking_lot::Mutex;
 
+use crate::file::codec_name::split_level;
+
 /// Compression of streams. Parses and displays as `none`, `zlib(6)`, `snappy`, `lz4`, `zstd(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrcCompression {
@@ -82,18 +84,13 @@ impl FromStr for OrcCompression {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownOrcCompressionError(text.to_owned());
-        let lower = text.trim().to_ascii_lowercase();
-        let (name, level) = match lower.split_once('(') {
-            Some((name, level)) => (name.trim(), Some(level.strip_suffix(')').ok_or_else(unknown)?.trim())),
-            None => (lower.as_str(), None),
-        };
-        let number = |usual: u32| level.map_or(Ok(usual), |level| level.parse().map_err(|_| unknown()));
-        let compression = match (name, level) {
+        let (name, level) = split_level(text).ok_or_else(unknown)?;
+        let compression = match (name.as_str(), level) {
             ("none" | "uncompressed", None) => Self::None,
-            ("zlib", _) => Self::Zlib(number(6)?),
+            ("zlib", _) => Self::Zlib(level.unwrap_or(6)),
             ("snappy", None) => Self::Snappy,
             ("lz4", None) => Self::Lz4,
-            ("zstd", _) => Self::Zstd(i32::try_from(number(3)?).map_err(|_| unknown())?),
+            ("zstd", _) => Self::Zstd(i32::try_from(level.unwrap_or(3)).map_err(|_| unknown())?),
             _ => return Err(unknown()),
         };
 

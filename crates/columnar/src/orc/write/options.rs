@@ -220,6 +220,6 @@ pub(super) struct OrcEncoderOptions {
     pub(super) dictionary_size: usize,
     pub(super) bloom_filter: Option<f64>,
     pub(super) chunk: usize,
-    /// True if packed numbers take whole bytes, or even fractions of one.
+    /// Widths of packed numbers are rounded up to 1, 2, 4, or a multiple of 8 bits.
     pub(super) aligned: bool,
 }

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use parquet::basic::{BrotliLevel, Compression as Codec, GzipLevel, ZstdLevel};
 
+use crate::file::codec_name::split_level;
+
 /// Compression of pages. Parses and displays as `none`, `snappy`, `lz4`, `zstd(3)`, `gzip(6)`, `brotli(4)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -59,19 +61,14 @@ impl FromStr for Compression {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownCompressionError(text.to_owned());
-        let lower = text.trim().to_ascii_lowercase();
-        let (name, level) = match lower.split_once('(') {
-            Some((name, level)) => (name.trim(), Some(level.strip_suffix(')').ok_or_else(unknown)?.trim())),
-            None => (lower.as_str(), None),
-        };
-        let number = |usual: u32| level.map_or(Ok(usual), |level| level.parse().map_err(|_| unknown()));
-        let compression = match (name, level) {
+        let (name, level) = split_level(text).ok_or_else(unknown)?;
+        let compression = match (name.as_str(), level) {
             ("none" | "uncompressed", None) => Self::None,
             ("snappy", None) => Self::Snappy,
             ("lz4" | "lz4_raw", None) => Self::Lz4,
-            ("zstd", _) => Self::Zstd(number(3)? as i32),
-            ("gzip", _) => Self::Gzip(number(6)?),
-            ("brotli", _) => Self::Brotli(number(4)?),
+            ("zstd", _) => Self::Zstd(level.unwrap_or(3) as i32),
+            ("gzip", _) => Self::Gzip(level.unwrap_or(6)),
+            ("brotli", _) => Self::Brotli(level.unwrap_or(4)),
             _ => return Err(unknown()),
         };
 

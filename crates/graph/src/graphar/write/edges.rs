@@ -33,7 +33,7 @@ pub(super) struct EdgeWriter<'a> {
 
 /// Casts of the input columns.
 struct EdgeBatchConverter {
-    arriving: InputColumns,
+    input: InputColumns,
     ends: EndpointResolver,
     properties: Vec<InputColumnCast>,
     schema: arrow::datatypes::SchemaRef,
@@ -48,9 +48,9 @@ struct ConvertedEdgeBatch {
 
 impl EdgeBatchConverter {
     fn prepare(&self, first_row: u64, batch: &RecordBatch) -> Result<ConvertedEdgeBatch> {
-        self.arriving.check(batch)?;
-        let (source, destination) = self.ends.find(&self.arriving, batch, first_row)?;
-        let columns = self.properties.iter().map(|column| self.arriving.values(column, batch, first_row));
+        self.input.check(batch)?;
+        let (source, destination) = self.ends.find(&self.input, batch, first_row)?;
+        let columns = self.properties.iter().map(|column| self.input.values(column, batch, first_row));
         let columns: Vec<_> = columns.collect::<Result<_>>()?;
         let properties = if columns.is_empty() {
             Ok(RecordBatch::new_empty(self.schema.clone()))
@@ -75,7 +75,7 @@ impl EdgeWriter<'_> {
         let schema = sort.schema.clone();
         let arrangements = sort.arrangements.clone();
         let casts = Arc::new(EdgeBatchConverter {
-            arriving: plan.arriving.clone(),
+            input: plan.input.clone(),
             ends,
             properties: plan.columns.clone(),
             schema: Arc::new(sort.properties.clone()),

@@ -306,7 +306,7 @@ impl GraphWriter {
         with.validate()?;
 
         let columns = (plan.source.as_str(), plan.destination.as_str());
-        let ends = EndpointResolver::new(&plan.arriving, columns, (named(from), named(to)), by_index)?;
+        let ends = EndpointResolver::new(&plan.input, columns, (named(from), named(to)), by_index)?;
         let shares = WriterMemoryBudget::new(self.options.memory, self.keys_memory());
         let threads = self.options.threads;
         let sort = EdgeSortPlan {

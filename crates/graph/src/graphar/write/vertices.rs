@@ -60,15 +60,15 @@ struct ConvertedVertexBatch {
 
 /// Casts of the input columns.
 struct VertexBatchConverter {
-    arriving: InputColumns,
+    input: InputColumns,
     properties: Vec<InputColumnCast>,
     key: Option<InputColumnCast>,
 }
 
 impl VertexBatchConverter {
     fn prepare(&self, first_row: u64, batch: RecordBatch) -> Result<ConvertedVertexBatch> {
-        self.arriving.check(&batch)?;
-        let cast = |column: &InputColumnCast| self.arriving.values(column, &batch, first_row);
+        self.input.check(&batch)?;
+        let cast = |column: &InputColumnCast| self.input.values(column, &batch, first_row);
         let keys = self.key.as_ref().map(cast).transpose()?;
         let properties = self.properties.iter().map(cast).collect::<Result<_>>()?;
         Ok(ConvertedVertexBatch { first_row, batch, properties, keys })
@@ -82,10 +82,9 @@ impl VertexWriter<'_> {
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
     ) -> Result<WrittenVertices> {
         let schema = plan.schema();
-        let arriving = plan.arriving.clone();
+        let input = plan.input.clone();
         let key = plan.key.as_ref().map(|key| key.column.clone());
-        let casts =
-            VertexBatchConverter { arriving: arriving.clone(), properties: plan.columns.clone(), key };
+        let casts = VertexBatchConverter { input: input.clone(), properties: plan.columns.clone(), key };
         let casts = Arc::new(casts);
         let prepared = numbered(batches).map_ok(move |(first_row, batch)| {
             let casts = casts.clone();
@@ -97,7 +96,7 @@ impl VertexWriter<'_> {
         let mut open = None;
         let mut count = 0;
         while let Some(rows) = prepared.try_next().await? {
-            let taking = arriving.clone();
+            let taking = input.clone();
             let (back, rows, fits) = run_blocking(move || {
                 let fits = known.take_in(&taking, &rows.batch, rows.keys.as_ref(), rows.first_row)?;
                 Ok::<_, Error>((known, rows, fits))
@@ -108,7 +107,7 @@ impl VertexWriter<'_> {
                 while let Some(rows) = prepared.try_next().await? {
                     known.count(rows.keys.as_ref());
                 }
-                return Err(known.too_large(&arriving, self.memory));
+                return Err(known.too_large(&input, self.memory));
             }
 
             count += rows.batch.num_rows() as u64;
@@ -143,7 +142,7 @@ impl VertexWriter<'_> {
         let columns = std::iter::once(Arc::new(index) as ArrayRef).chain(rows.properties).collect();
 
         let batch = RecordBatch::try_new(schema.clone(), columns);
-        let batch = batch.map_err(|error| unwritable(plan.arriving.of(), error.to_string()))?;
+        let batch = batch.map_err(|error| unwritable(plan.input.of(), error.to_string()))?;
         let size = plan.info.chunk_size;
         let mut start = 0;
         while start < batch.num_rows() {

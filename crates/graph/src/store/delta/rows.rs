@@ -147,6 +147,12 @@ impl DeltaRows {
         Ok(places.iter().zip(fields).map(column).collect())
     }
 
+    /// Reads all rows of these fields, null for fields that the schema gained later.
+    pub(crate) async fn of_fields(&self, fields: &[FieldRef]) -> Result<ColumnArrays> {
+        let places: Vec<Option<usize>> = fields.iter().map(|field| self.position(field.name())).collect();
+        self.all(&places, fields).await
+    }
+
     /// Reads the column of this name, if it exists.
     pub(crate) async fn named(&self, name: &str) -> Result<Option<ArrayRef>> {
         match self.position(name) {

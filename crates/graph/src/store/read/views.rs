@@ -26,16 +26,4 @@ impl Snapshot {
         let at = self.record().edge_type(edge_type)?;
         EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
     }
-
-    /// Returns [`Self::vertices`] if the type was opened before.
-    pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
-        let opened = self.record().vertex_type(vertex_type).map(|at| self.open_vertices(at)).transpose()?;
-        Some(opened.and_then(|parts| VertexView::new(self.clone(), parts.clone(), columns)))
-    }
-
-    /// Returns [`Self::edges`] if the type was opened before.
-    pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
-        let opened = self.record().edge_type(edge_type).map(|at| self.open_edges(at)).transpose()?;
-        Some(opened.and_then(|parts| EdgeView::new(self.clone(), parts.clone(), columns)))
-    }
 }

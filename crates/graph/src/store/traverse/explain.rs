@@ -11,8 +11,12 @@ use super::{
 };
 use crate::{
     Direction, Result,
-    store::parts::{
-        edge_part::EdgePartSource, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
+    store::{
+        parts::{
+            edge_part::EdgePartSource, edge_parts::EdgeParts, vertex_part::VertexPart,
+            vertex_parts::VertexParts,
+        },
+        write::changes::VertexIds,
     },
 };
 
@@ -27,40 +31,40 @@ impl Traversal {
         let plan = TraversalPlan::new(self).boxed().await?;
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = self.write(&plan, &mut text);
+        let _ = self.write_plan(&plan, &mut text);
         Ok(text)
     }
 
-    fn write(&self, plan: &TraversalPlan, text: &mut String) -> std::fmt::Result {
+    fn write_plan(&self, plan: &TraversalPlan, text: &mut String) -> std::fmt::Result {
         let steps = &plan.names.steps;
         let edges = &plan.names.edges;
-        let named = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
-        let by = match &self.ids {
-            crate::store::write::changes::VertexIds::Keys(keys) => format!("{} keys", keys.len()),
-            crate::store::write::changes::VertexIds::Indexes(indexes) => format!("{} indexes", indexes.len()),
+        let name_of = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
+        let ids = match &self.ids {
+            VertexIds::Keys(keys) => format!("{} keys", keys.len()),
+            VertexIds::Indexes(indexes) => format!("{} indexes", indexes.len()),
         };
         writeln!(text, "version {}", self.snapshot.version())?;
-        writeln!(text, "start {}: {by}, in {}", named(0), of_vertices(plan.start.parts()))?;
+        writeln!(text, "start {}: {ids}, in {}", name_of(0), of_vertices(plan.start.parts()))?;
 
-        for (at, (hop, said)) in plan.hops.iter().zip(&self.hops).enumerate() {
+        for (at, (hop, described)) in plan.hops.iter().zip(&self.hops).enumerate() {
             let (way, own) = match hop.direction {
                 Direction::Out => ("out", "source"),
                 Direction::In => ("in", "destination"),
             };
             let edge = edges.get(at).map(String::as_str).unwrap_or_default();
-            let columns = match said.columns.as_slice() {
+            let columns = match described.columns.as_slice() {
                 [] => String::new(),
                 columns => format!(" and {}", columns.join(", ")),
             };
 
             let parts = of_edges(hop.edges.parts());
-            let to = named(at + 1);
+            let to = name_of(at + 1);
             writeln!(text, "{way} {edge} to {to}: neighbours{columns} by {own}, in {parts}")?;
         }
 
-        if let (Some(top), Some(place)) = (&self.top, &plan.by) {
+        if let (Some(top), Some(source)) = (&self.top, &plan.order_by) {
             let order = if top.descending { "greatest" } else { "least" };
-            let of = plan.of(place);
+            let of = plan.describe(source);
             writeln!(text, "top {}: the {order} {} ({of}), of all rows", top.rows, top.by)?;
         }
         let rows = match &self.top {
@@ -68,17 +72,17 @@ impl Traversal {
             None => "all rows".to_owned(),
         };
 
-        let shown: Vec<String> =
-            plan.shown.iter().map(|(name, place)| format!("{name} ({})", plan.of(place))).collect();
-        writeln!(text, "select for {rows}: {}", shown.join(", "))
+        let output = plan.output.iter().map(|(name, source)| format!("{name} ({})", plan.describe(source)));
+        writeln!(text, "select for {rows}: {}", output.collect::<Vec<_>>().join(", "))
     }
 }
 
 impl TraversalPlan {
-    fn of(&self, place: &TraversalColumnSource) -> String {
+    /// Describes the source of a column.
+    fn describe(&self, source: &TraversalColumnSource) -> String {
         let TraversalNames { steps, edges, .. } = &self.names;
         let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
-        match place {
+        match source {
             TraversalColumnSource::Position => "which start".to_owned(),
             TraversalColumnSource::Index { step } => format!("index of {}", name(steps, *step)),
             TraversalColumnSource::Edge { hop, .. } => format!("column of edges {}", name(edges, *hop)),

@@ -1,4 +1,4 @@
-//! Name resolution of a traversal: types, columns, and the source of each value of the result.
+//! Resolves the names of a traversal: types, edges, and the source of each output column.
 
 use super::traversal::{Traversal, TraversalHop};
 use crate::{
@@ -19,18 +19,20 @@ pub(crate) struct TraversalPlan {
     pub(crate) hops: Vec<PlannedHop>,
     pub(crate) names: TraversalNames,
     /// Column that `top` orders by.
-    pub(crate) by: Option<TraversalColumnSource>,
-    pub(crate) shown: Vec<(String, TraversalColumnSource)>,
-    /// One property of one step each.
+    pub(crate) order_by: Option<TraversalColumnSource>,
+    /// Names and sources of the output columns.
+    pub(crate) output: Vec<(String, TraversalColumnSource)>,
+    /// Views of one property each, for [`TraversalColumnSource::Property`].
     pub(crate) views: Vec<VertexView>,
 }
 
+/// Hop with a view of its edges.
 pub(crate) struct PlannedHop {
     pub(crate) edges: EdgeView,
     pub(crate) direction: Direction,
 }
 
-/// Source of values.
+/// Source of an output column, or of the column that `top` orders by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TraversalColumnSource {
     /// Position of the start vertex of a row.
@@ -60,7 +62,8 @@ impl TraversalPlan {
             };
 
             let record = snapshot.record();
-            let at = record.edge_type_of(&hop.edge_type, fits).map_err(|error| named(error, &from, hop))?;
+            let at =
+                record.edge_type_of(&hop.edge_type, fits).map_err(|error| with_hop(error, &from, hop))?;
             if let Some(edges) = record.edges.get(at).map(|state| &state.schema) {
                 from = match hop.direction {
                     Direction::Out => edges.destination.clone(),
@@ -75,24 +78,24 @@ impl TraversalPlan {
         }
 
         let names = TraversalNames::new(traversal, types);
-        let mut plan = Self { start, hops, names, by: None, shown: Vec::new(), views: Vec::new() };
+        let mut plan = Self { start, hops, names, order_by: None, output: Vec::new(), views: Vec::new() };
         if let Some(top) = &traversal.top {
-            plan.by = Some(plan.find(traversal, &top.by).await?);
+            plan.order_by = Some(plan.resolve(traversal, &top.by).await?);
         }
         match &traversal.selected {
             Some(selected) => {
                 for name in selected {
-                    let place = plan.find(traversal, name).await?;
-                    plan.shown.push((name.clone(), place));
+                    let source = plan.resolve(traversal, name).await?;
+                    plan.output.push((name.clone(), source));
                 }
             }
-            None => plan.shown = plan.by_default(traversal),
+            None => plan.output = plan.default_output(traversal),
         }
 
         Ok(plan)
     }
 
-    /// Resolves the start vertices.
+    /// Resolves the start vertices to indexes.
     pub(crate) async fn start(&self, access: Access, ids: &VertexIds) -> Result<Vec<i64>> {
         match ids {
             VertexIds::Keys(keys) => self.start.find_all(access, keys).await,
@@ -106,23 +109,26 @@ impl TraversalPlan {
         }
     }
 
-    fn by_default(&self, traversal: &Traversal) -> Vec<(String, TraversalColumnSource)> {
-        let mut shown = vec![("position".to_owned(), TraversalColumnSource::Position)];
+    /// Returns the output without a selection: the position, the requested columns of edges, the index of the last step.
+    fn default_output(&self, traversal: &Traversal) -> Vec<(String, TraversalColumnSource)> {
+        let mut output = vec![("position".to_owned(), TraversalColumnSource::Position)];
         let all = || traversal.hops.iter().flat_map(|hop| &hop.columns);
-        for (hop, (said, edge)) in traversal.hops.iter().zip(&self.names.edges).enumerate() {
-            for (column, name) in said.columns.iter().enumerate() {
-                let is_shared = all().filter(|one| *one == name).count() > 1;
-                let shown_as = if is_shared { format!("{edge}.{name}") } else { name.clone() };
-                shown.push((shown_as, TraversalColumnSource::Edge { hop, column }));
+        for (hop, (described, edge)) in traversal.hops.iter().zip(&self.names.edges).enumerate() {
+            for (column, name) in described.columns.iter().enumerate() {
+                let is_ambiguous = all().filter(|one| *one == name).count() > 1;
+                let name = if is_ambiguous { format!("{edge}.{name}") } else { name.clone() };
+                output.push((name, TraversalColumnSource::Edge { hop, column }));
             }
         }
 
         let last = self.names.steps.last().cloned().unwrap_or_default();
-        shown.push((format!("{last}._index"), TraversalColumnSource::Index { step: traversal.hops.len() }));
-        shown
+        output.push((format!("{last}._index"), TraversalColumnSource::Index { step: traversal.hops.len() }));
+        output
     }
 
-    async fn find(&mut self, traversal: &Traversal, name: &str) -> Result<TraversalColumnSource> {
+    /// Resolves the name of a column: `step.column`, `edge.column`, or a name alone, which is that of the last hop whose
+    /// edges have it, otherwise a property of the last step.
+    async fn resolve(&mut self, traversal: &Traversal, name: &str) -> Result<TraversalColumnSource> {
         if name == "position" {
             return Ok(TraversalColumnSource::Position);
         }
@@ -142,14 +148,15 @@ impl TraversalPlan {
             return Err(no_property("the traversal", name, known));
         }
 
-        for (hop, said) in traversal.hops.iter().enumerate().rev() {
-            if let Some(column) = said.columns.iter().position(|known| known == name) {
+        for (hop, described) in traversal.hops.iter().enumerate().rev() {
+            if let Some(column) = described.columns.iter().position(|known| known == name) {
                 return Ok(TraversalColumnSource::Edge { hop, column });
             }
         }
         self.property(traversal, traversal.hops.len(), name).await
     }
 
+    /// Opens a property of a step, or returns the index.
     async fn property(
         &mut self,
         traversal: &Traversal,
@@ -166,24 +173,25 @@ impl TraversalPlan {
     }
 }
 
-/// Names of steps and edges.
+/// Names of the steps, from the start vertices to those of the last hop, and of the edges between them.
 pub(crate) struct TraversalNames {
     /// Vertex type of each step.
     types: Vec<String>,
+    /// Given names, otherwise vertex types, numbered if a type occurs more than once.
     pub(crate) steps: Vec<String>,
-    /// Per hop.
+    /// Edge type of each hop, numbered if it occurs more than once.
     pub(crate) edges: Vec<String>,
 }
 
 impl TraversalNames {
     fn new(traversal: &Traversal, types: Vec<String>) -> Self {
-        let said = std::iter::once(&traversal.name).chain(traversal.hops.iter().map(|hop| &hop.name));
-        let step = |(step, (said, of)): (usize, (&Option<String>, &String))| match said {
-            Some(said) => said.clone(),
+        let given = std::iter::once(&traversal.name).chain(traversal.hops.iter().map(|hop| &hop.name));
+        let step = |(step, (given, of)): (usize, (&Option<String>, &String))| match given {
+            Some(name) => name.clone(),
             None if types.iter().filter(|other| *other == of).count() > 1 => format!("{of}_{step}"),
             None => of.clone(),
         };
-        let steps = said.zip(&types).enumerate().map(step).collect();
+        let steps = given.zip(&types).enumerate().map(step).collect();
         let edge = |(at, hop): (usize, &TraversalHop)| {
             let same = traversal.hops.iter().filter(|other| other.edge_type == hop.edge_type).count();
             if same > 1 { format!("{}_{}", hop.edge_type, at + 1) } else { hop.edge_type.clone() }
@@ -194,7 +202,8 @@ impl TraversalNames {
     }
 }
 
-fn named(error: Error, from: &str, hop: &TraversalHop) -> Error {
+/// Adds the direction and the vertex types of a hop to the error of an unknown edge type.
+fn with_hop(error: Error, from: &str, hop: &TraversalHop) -> Error {
     match error {
         Error::NoSuchEdgeType { available, .. } => {
             let way = match hop.direction {

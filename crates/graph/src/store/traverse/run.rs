@@ -1,4 +1,4 @@
-//! Runs traversals with resolved names in one call.
+//! Runs prepared traversals: gathers the edges of each hop, then the output columns of the rows that remain.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Traversal {
     #[boxed]
     pub async fn prepare(&self) -> Result<PreparedTraversal> {
         let plan = TraversalPlan::new(self).boxed().await?;
-        let fields = plan.shown.iter().map(|(name, place)| Field::new(name, plan.type_of(place), true));
+        let fields = plan.output.iter().map(|(name, source)| Field::new(name, plan.type_of(source), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let snapshot = self.snapshot.clone();
         Ok(PreparedTraversal {
@@ -112,6 +112,7 @@ impl PreparedTraversal {
         self.answer(Access::Resident, ids).now_or_never()
     }
 
+    /// Follows the hops, orders the rows by [`Traversal::top`], and reads the output columns of those that remain.
     async fn answer(&self, access: Access, ids: &VertexIds) -> Result<RecordBatch> {
         let plan = &self.inner.plan;
         let first = plan.start(access, ids).await?;
@@ -128,17 +129,18 @@ impl PreparedTraversal {
 
         let all = steps.last().map_or(0, |step| step.vertices.len()) as u32;
         let mut rows: Vec<u32> = (0..all).collect();
-        if let (Some(top), Some(by)) = (&self.inner.top, &plan.by) {
+        if let (Some(top), Some(by)) = (&self.inner.top, &plan.order_by) {
             let traced = traced(&steps, rows);
             let values = plan.values(access, &steps, by, &traced).await?;
             rows = first_rows(&values, top.rows, top.descending)?;
         }
+
         let count = rows.len();
         let traced = traced(&steps, rows);
         let steps = steps.as_slice();
         let traced = traced.as_slice();
-        let places: Vec<&TraversalColumnSource> = plan.shown.iter().map(|(_, place)| place).collect();
-        let columns = places.into_iter().map(|place| plan.values(access, steps, place, traced));
+        let sources: Vec<&TraversalColumnSource> = plan.output.iter().map(|(_, source)| source).collect();
+        let columns = sources.into_iter().map(|source| plan.values(access, steps, source, traced));
         let columns = access.read_all(columns).await?;
 
         vertex_view::batch(&self.inner.schema, columns.into_vec(), count)
@@ -159,8 +161,8 @@ fn traced(steps: &[HopRows], last: Vec<u32>) -> Vec<Vec<u32>> {
 }
 
 impl TraversalPlan {
-    fn type_of(&self, place: &TraversalColumnSource) -> DataType {
-        match place {
+    fn type_of(&self, source: &TraversalColumnSource) -> DataType {
+        match source {
             TraversalColumnSource::Position => DataType::UInt32,
             TraversalColumnSource::Index { .. } => DataType::Int64,
             TraversalColumnSource::Edge { hop, column } => {
@@ -179,7 +181,7 @@ impl TraversalPlan {
         &self,
         access: Access,
         steps: &[HopRows],
-        place: &TraversalColumnSource,
+        source: &TraversalColumnSource,
         traced: &[Vec<u32>],
     ) -> Result<ArrayRef> {
         let rows_of = |step: usize| traced.get(step).map(Vec::as_slice).unwrap_or_default();
@@ -188,7 +190,7 @@ impl TraversalPlan {
             let values = known.vertices.values();
             rows_of(step).iter().filter_map(|row| values.get(*row as usize).copied()).collect()
         };
-        let column: Option<ArrayRef> = match place {
+        let column: Option<ArrayRef> = match source {
             TraversalColumnSource::Position => Some(Arc::new(UInt32Array::from(rows_of(0).to_vec()))),
             TraversalColumnSource::Index { step } => Some(Arc::new(Int64Array::from(vertices_of(*step)))),
             TraversalColumnSource::Edge { hop, column } => {

@@ -102,6 +102,11 @@ pub(crate) enum CompactionOutcome {
 }
 
 impl CompactionOutcome {
+    /// Returns the result of a rewrite of a type to one base.
+    pub(crate) fn rewritten(of: &str, version: u64, rows: u64, bytes: u64) -> Self {
+        Self::Done(Compacted { of: of.to_owned(), version, rewritten: true, rows, bytes })
+    }
+
     /// Returns the result of a merge of a type's parts.
     pub(crate) fn merged(of: &str, version: u64, rows: u64) -> Self {
         Self::Done(Compacted { of: of.to_owned(), version, rewritten: false, rows, bytes: 0 })

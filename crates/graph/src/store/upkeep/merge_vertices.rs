@@ -10,7 +10,7 @@ use arrow::{
 
 use super::{
     compact::{CompactionOutcome, next},
-    rewrite_vertices::{batch, follows, read_all_columns},
+    rewrite_vertices::{batch, follows},
 };
 use crate::{
     Result,
@@ -114,7 +114,7 @@ impl GraphStore {
                 if let VertexPart::Delta(delta) = part
                     && run.iter().any(|info| info.first == delta.range().start)
                 {
-                    batches.push(batch(&fields, read_all_columns(delta, &fields).await?.into_vec())?);
+                    batches.push(batch(&fields, delta.rows().of_fields(&fields).await?.into_vec())?);
                 }
             }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, new_null_array},
+    array::{ArrayRef, BooleanArray, Int64Array, RecordBatch},
     compute::filter_record_batch,
     datatypes::FieldRef,
 };
@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
 
 use super::{
-    compact::{CompactOptions, Compacted, CompactionOutcome, next},
+    compact::{CompactOptions, CompactionOutcome, next},
     rewrite_vertices::ROWS_AT_ONCE,
 };
 use crate::{
@@ -97,22 +97,11 @@ impl GraphStore {
             }
         };
 
-        match self.publish(lease, replace).await? {
-            Some(done) => {
-                let version = done.version();
-                Ok(CompactionOutcome::Done(Compacted {
-                    of: name.to_owned(),
-                    version,
-                    rewritten: true,
-                    rows,
-                    bytes,
-                }))
-            }
-            None => {
-                writer.give_up(&path).await;
-                Ok(CompactionOutcome::Overtaken)
-            }
-        }
+        let Some(done) = self.publish(lease, replace).await? else {
+            writer.give_up(&path).await;
+            return Ok(CompactionOutcome::Overtaken);
+        };
+        Ok(CompactionOutcome::rewritten(name, done.version(), rows, bytes))
     }
 
     /// Returns the deletions of a new base: all edges of these pairs.
@@ -272,19 +261,12 @@ pub(crate) fn all_edges(
     batches.try_flatten()
 }
 
+/// Reads all edges of a delta: both ends, and columns.
 async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch> {
-    let rows = delta.rows();
-    let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
-    let wanted: Vec<usize> = places.iter().flatten().copied().collect();
-    let mut found = rows.get(&wanted).await?.into_iter();
     let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
-
-    let mut columns: Vec<ArrayRef> = ends.map(|ends| Arc::new(ends.clone()) as ArrayRef).to_vec();
-    for (place, field) in places.iter().zip(fields) {
-        let column = place.and_then(|_| found.next());
-        columns.push(column.unwrap_or_else(|| new_null_array(field.data_type(), rows.len())));
-    }
-    edge_batch(fields, columns)
+    let ends = ends.into_iter().map(|ends| Arc::new(ends.clone()) as ArrayRef);
+    let properties = delta.rows().of_fields(fields).await?;
+    edge_batch(fields, ends.chain(properties).collect())
 }
 
 /// Returns the live edges of ordinals from `first` on.

@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array},
+    array::{Array, ArrayRef, BooleanArray, RecordBatch},
     compute::nullif,
     datatypes::{FieldRef, Schema},
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use super::compact::{CompactOptions, Compacted, CompactionOutcome, next};
+use super::compact::{CompactOptions, CompactionOutcome, next};
 use crate::{
     Error, Result,
     store::{
         access::Access,
-        delta::{
-            rows::{ColumnArrays, arrow_error},
-            vertices::VertexDelta,
-        },
+        delta::rows::{ColumnArrays, arrow_error},
         graph_store::GraphStore,
         lease::Lease,
         log::record::VertexState,
@@ -95,22 +92,11 @@ impl GraphStore {
             }
         };
 
-        match self.publish(lease, replace).await? {
-            Some(done) => {
-                let version = done.version();
-                Ok(CompactionOutcome::Done(Compacted {
-                    of: name.to_owned(),
-                    version,
-                    rewritten: true,
-                    rows,
-                    bytes,
-                }))
-            }
-            None => {
-                writer.give_up(&path).await;
-                Ok(CompactionOutcome::Overtaken)
-            }
-        }
+        let Some(done) = self.publish(lease, replace).await? else {
+            writer.give_up(&path).await;
+            return Ok(CompactionOutcome::Overtaken);
+        };
+        Ok(CompactionOutcome::rewritten(name, done.version(), rows, bytes))
     }
 }
 
@@ -147,18 +133,6 @@ pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
     is_longer && bases && deltas && patches
 }
 
-/// Reads all columns of a delta, null if it is older than a property.
-pub(crate) async fn read_all_columns(delta: &VertexDelta, fields: &[FieldRef]) -> Result<ColumnArrays> {
-    let rows = delta.rows();
-    let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
-    let wanted: Vec<usize> = places.iter().flatten().copied().collect();
-    let mut found = rows.get(&wanted).await?.into_iter();
-    let column = |(place, field): (&Option<usize>, &FieldRef)| {
-        place.and_then(|_| found.next()).unwrap_or_else(|| new_null_array(field.data_type(), rows.len()))
-    };
-    Ok(places.iter().zip(fields).map(column).collect())
-}
-
 pub(crate) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let schema = Arc::new(Schema::new(fields.to_vec()));
     RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))
@@ -187,7 +161,7 @@ pub(crate) fn all_vertices(
                     rows.map_ok(|rows| (rows.first, ColumnArrays::from(rows.columns))).boxed()
                 }
                 Some(VertexPart::Delta(delta)) => {
-                    let columns = read_all_columns(delta, &fields).await?;
+                    let columns = delta.rows().of_fields(&fields).await?;
                     let range = delta.range();
                     let len = (range.end - range.start) as usize;
                     let slices = (0..len).step_by(ROWS_AT_ONCE).map(move |start| {

@@ -86,9 +86,9 @@ impl VertexResolver<'_> {
     }
 
     /// Returns the vertices that a column of a batch refers to.
-    async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
+    async fn resolve(&self, input: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<Vec<i64>> {
         if ends == Ends::Indexes {
-            let indexes = arriving.indexes(name)?;
+            let indexes = input.indexes(name)?;
             let lost = indexes.values().iter().position(|index| !self.is_there(*index));
             return match lost {
                 None => Ok(indexes.values().to_vec()),
@@ -96,19 +96,19 @@ impl VertexResolver<'_> {
                     let index = indexes.values().get(row).copied().unwrap_or_default();
                     let reason =
                         format!("there is no vertex of type {} with index {index}", self.schema.name);
-                    Err(arriving.wrong_row(name, row, reason))
+                    Err(input.wrong_row(name, row, reason))
                 }
             };
         }
 
-        let keys = arriving.keys(name, &self.schema.key_type())?;
+        let keys = input.keys(name, &self.schema.key_type())?;
         let found = self.find(&keys).await?;
         let index = |(row, found): (usize, Option<i64>)| {
             found.ok_or_else(|| {
                 let key =
                     KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
                 let reason = format!("there is no vertex of type {} with key {key}", self.schema.name);
-                arriving.wrong_row(name, row, reason)
+                input.wrong_row(name, row, reason)
             })
         };
 
@@ -142,16 +142,16 @@ impl StoreWriter {
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
         let of = format!("vertices of type {vertex_type}");
-        let arriving = ArrowInput { of, batch };
+        let input = ArrowInput { of, batch };
         let fields = known.schema.fields();
-        arriving.check_names(&[], &fields)?;
-        let keys = arriving.keys(&known.schema.key, &known.schema.key_type())?;
-        let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+        input.check_names(&[], &fields)?;
+        let keys = input.keys(&known.schema.key, &known.schema.key_type())?;
+        let columns = fields.iter().map(|field| input.property(field)).collect::<Result<Vec<_>>>()?;
         let name = known.schema.key.clone();
         let twice = |row: usize| {
             let key =
                 KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
-            arriving.wrong_row(&name, row, format!("there is a vertex with key {key} already"))
+            input.wrong_row(&name, row, format!("there is a vertex with key {key} already"))
         };
 
         if let Some(row) = known.find(&keys).await?.iter().position(Option::is_some) {
@@ -195,20 +195,19 @@ impl StoreWriter {
         self.begin().await?;
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
-        let arriving = ArrowInput { of: format!("vertices of type {vertex_type}"), batch };
+        let input = ArrowInput { of: format!("vertices of type {vertex_type}"), batch };
         let fields = known.schema.fields();
-        arriving.check_names(&[INDEX], &fields)?;
+        input.check_names(&[INDEX], &fields)?;
         let key = known.schema.key.clone();
-        if arriving.has(INDEX) && arriving.has(&key) {
-            return Err(arriving.wrong_column(&key, "keys never change"));
+        if input.has(INDEX) && input.has(&key) {
+            return Err(input.wrong_column(&key, "keys never change"));
         }
 
-        let (name, ends) =
-            if arriving.has(INDEX) { (INDEX, Ends::Indexes) } else { (key.as_str(), Ends::Keys) };
-        let indexes = known.resolve(&arriving, name, ends).await?;
+        let (name, ends) = if input.has(INDEX) { (INDEX, Ends::Indexes) } else { (key.as_str(), Ends::Keys) };
+        let indexes = known.resolve(&input, name, ends).await?;
         let changed: Vec<FieldRef> =
-            fields.into_iter().filter(|field| *field.name() != key && arriving.has(field.name())).collect();
-        let columns = changed.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+            fields.into_iter().filter(|field| *field.name() != key && input.has(field.name())).collect();
+        let columns = changed.iter().map(|field| input.property(field)).collect::<Result<Vec<_>>>()?;
         if !indexes.is_empty() && !changed.is_empty() {
             let patch = patch(&indexes, &changed, &columns)?;
             self.touch();
@@ -237,8 +236,8 @@ impl StoreWriter {
         };
 
         let batch = one_column(&name, column)?;
-        let arriving = ArrowInput { of: format!("vertices of type {vertex_type}"), batch: &batch };
-        let indexes = known.resolve(&arriving, &name, ends).await?;
+        let input = ArrowInput { of: format!("vertices of type {vertex_type}"), batch: &batch };
+        let indexes = known.resolve(&input, &name, ends).await?;
         if !indexes.is_empty() {
             self.touch();
             let record = self.record.clone();
@@ -261,10 +260,10 @@ impl StoreWriter {
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else { return Ok(0) };
-        let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
+        let input = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
         let fields = schema.fields();
-        arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
-        let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+        input.check_names(&[SOURCE, DESTINATION], &fields)?;
+        let columns = fields.iter().map(|field| input.property(field)).collect::<Result<Vec<_>>>()?;
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
 
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
@@ -307,11 +306,11 @@ impl StoreWriter {
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else {
             return Ok((Vec::new(), Vec::new()));
         };
-        let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
+        let input = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch };
         let from = self.known(self.record.vertex_type(&schema.source)?).await?;
         let to = self.known(self.record.vertex_type(&schema.destination)?).await?;
-        let sources = from.resolve(&arriving, SOURCE, ends).await?;
-        let destinations = to.resolve(&arriving, DESTINATION, ends).await?;
+        let sources = from.resolve(&input, SOURCE, ends).await?;
+        let destinations = to.resolve(&input, DESTINATION, ends).await?;
         Ok((sources, destinations))
     }
 }

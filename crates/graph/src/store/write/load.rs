@@ -289,9 +289,9 @@ impl VertexLoadState {
     }
 
     /// Resolves the vertices that a column refers to.
-    async fn resolve(&self, arriving: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
+    async fn resolve(&self, input: &ArrowInput<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
         if ends == Ends::Indexes {
-            let indexes = arriving.indexes(name)?;
+            let indexes = input.indexes(name)?;
             let is_there = |index: &i64| {
                 let is_new = self.parts.state.next <= *index as u64 && (*index as u64) < self.next;
                 is_new || self.parts.is_there(*index)
@@ -302,12 +302,12 @@ impl VertexLoadState {
                     let index = indexes.values().get(row).copied().unwrap_or_default();
                     let reason =
                         format!("there is no vertex of type {} with index {index}", self.schema.name);
-                    Err(arriving.wrong_row(name, row, reason))
+                    Err(input.wrong_row(name, row, reason))
                 }
             };
         }
 
-        let keys = arriving.keys(name, &self.schema.key_type())?;
+        let keys = input.keys(name, &self.schema.key_type())?;
         let mut found = match (&self.keys, &self.base) {
             (Some(map), _) => {
                 let map = map.clone();
@@ -330,7 +330,7 @@ impl VertexLoadState {
                 let key =
                     KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
                 let reason = format!("there is no vertex of type {} with key {key}", self.schema.name);
-                Err(arriving.wrong_row(name, row, reason))
+                Err(input.wrong_row(name, row, reason))
             }
         }
     }
@@ -343,22 +343,18 @@ async fn prepared_vertices(
     parts: &VertexParts,
 ) -> Result<RecordBatch> {
     let batch = batch?;
-    let arriving = ArrowInput { of: format!("vertices of type {}", schema.name), batch: &batch };
+    let input = ArrowInput { of: format!("vertices of type {}", schema.name), batch: &batch };
     let fields = schema.fields();
-    arriving.check_names(&[], &fields)?;
-    let keys = arriving.keys(&schema.key, &schema.key_type())?;
+    input.check_names(&[], &fields)?;
+    let keys = input.keys(&schema.key, &schema.key_type())?;
     if parts.state.count > 0
         && let Some(row) = parts.indexes_of(Access::Loading, &keys).await?.iter().position(Option::is_some)
     {
         let key = KeyColumnReader::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
-        return Err(arriving.wrong_row(
-            &schema.key,
-            row,
-            format!("there is a vertex with key {key} already"),
-        ));
+        return Err(input.wrong_row(&schema.key, row, format!("there is a vertex with key {key} already")));
     }
 
-    let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+    let columns = fields.iter().map(|field| input.property(field)).collect::<Result<Vec<_>>>()?;
     let prepared = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     prepared.map_err(|error| arrow_error("vertices", error))
 }
@@ -371,12 +367,12 @@ async fn prepared_edges(
     (from, to): (&VertexLoadState, &VertexLoadState),
 ) -> Result<RecordBatch> {
     let batch = batch?;
-    let arriving = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch: &batch };
+    let input = ArrowInput { of: format!("edges of type {}", schema.full_name()), batch: &batch };
     let fields = schema.fields();
-    arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
-    let sources = from.resolve(&arriving, SOURCE, ends).await?;
-    let destinations = to.resolve(&arriving, DESTINATION, ends).await?;
-    let properties = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+    input.check_names(&[SOURCE, DESTINATION], &fields)?;
+    let sources = from.resolve(&input, SOURCE, ends).await?;
+    let destinations = to.resolve(&input, DESTINATION, ends).await?;
+    let properties = fields.iter().map(|field| input.property(field)).collect::<Result<Vec<_>>>()?;
     let columns = [sources, destinations].into_iter().chain(properties).collect();
     edge_batch(&fields, columns)
 }

@@ -61,28 +61,29 @@ pub(crate) async fn list_objects(
     input: ListObjectsInput,
 ) -> S3Result<S3Response<ListObjectsOutput>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = ListQuery {
-        prefix: input.prefix.clone().unwrap_or_default(),
-        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
-        max_keys: max_keys(input.max_keys)?,
-        encoding: encoding(input.encoding_type.as_ref())?,
-    };
+    let query = ListQuery::new(
+        bucket,
+        input.prefix.as_deref(),
+        input.delimiter.as_deref(),
+        input.max_keys,
+        input.encoding_type.as_ref(),
+    )?;
 
     let marker = input.marker.clone().filter(|marker| !marker.is_empty());
-    let page = asked.page_with_marker(bucket, marker).await?;
+    let page = query.page_with_marker(bucket, marker).await?;
     let next_marker = page.next_token.is_some().then(|| last_of(&page)).flatten();
-    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+    let encoded = |text: Option<String>| text.map(|text| query.encoding.apply(text));
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
-        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
+        prefix: Some(query.encoding.apply(query.prefix.clone())),
         marker: Some(encoded(input.marker).unwrap_or_default()),
-        max_keys: Some(asked.max_keys),
+        max_keys: Some(query.max_keys),
         is_truncated: Some(page.next_token.is_some()),
         next_marker: encoded(next_marker),
         delimiter: encoded(input.delimiter),
         encoding_type: input.encoding_type,
-        common_prefixes: Some(asked.prefixes(page.prefixes)),
-        contents: Some(asked.objects(page.objects)),
+        common_prefixes: Some(query.prefixes(page.prefixes)),
+        contents: Some(query.objects(page.objects)),
         ..Default::default()
     }))
 }
@@ -92,21 +93,22 @@ pub(crate) async fn list_objects_v2(
     input: ListObjectsV2Input,
 ) -> S3Result<S3Response<ListObjectsV2Output>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = ListQuery {
-        prefix: input.prefix.clone().unwrap_or_default(),
-        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
-        max_keys: max_keys(input.max_keys)?,
-        encoding: encoding(input.encoding_type.as_ref())?,
-    };
+    let query = ListQuery::new(
+        bucket,
+        input.prefix.as_deref(),
+        input.delimiter.as_deref(),
+        input.max_keys,
+        input.encoding_type.as_ref(),
+    )?;
 
     let token = input.continuation_token.as_deref().map(token::open).transpose()?;
     let start_after = input.start_after.clone().filter(|key| !key.is_empty());
-    let page = asked.page(bucket, start_after, token).await?;
-    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+    let page = query.page(bucket, start_after, token).await?;
+    let encoded = |text: Option<String>| text.map(|text| query.encoding.apply(text));
     Ok(S3Response::new(ListObjectsV2Output {
         name: Some(input.bucket),
-        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
-        max_keys: Some(asked.max_keys),
+        prefix: Some(query.encoding.apply(query.prefix.clone())),
+        max_keys: Some(query.max_keys),
         key_count: Some((page.objects.len() + page.prefixes.len()) as i32),
         continuation_token: input.continuation_token,
         is_truncated: Some(page.next_token.is_some()),
@@ -114,8 +116,8 @@ pub(crate) async fn list_objects_v2(
         delimiter: encoded(input.delimiter),
         encoding_type: input.encoding_type,
         start_after: encoded(input.start_after),
-        common_prefixes: Some(asked.prefixes(page.prefixes)),
-        contents: Some(asked.objects(page.objects)),
+        common_prefixes: Some(query.prefixes(page.prefixes)),
+        contents: Some(query.objects(page.objects)),
         ..Default::default()
     }))
 }
@@ -126,18 +128,19 @@ pub(crate) async fn list_object_versions(
     input: ListObjectVersionsInput,
 ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
     let bucket = door.readable(&input.bucket)?;
-    let asked = ListQuery {
-        prefix: input.prefix.clone().unwrap_or_default(),
-        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
-        max_keys: max_keys(input.max_keys)?,
-        encoding: encoding(input.encoding_type.as_ref())?,
-    };
+    let query = ListQuery::new(
+        bucket,
+        input.prefix.as_deref(),
+        input.delimiter.as_deref(),
+        input.max_keys,
+        input.encoding_type.as_ref(),
+    )?;
 
     let marker = input.key_marker.clone().filter(|marker| !marker.is_empty());
-    let page = asked.page_with_marker(bucket, marker).await?;
+    let page = query.page_with_marker(bucket, marker).await?;
     let is_truncated = page.next_token.is_some();
     let next_key_marker = is_truncated.then(|| last_of(&page)).flatten();
-    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+    let encoded = |text: Option<String>| text.map(|text| query.encoding.apply(text));
 
     let version = |object: Object| ObjectVersion {
         key: object.key,
@@ -153,22 +156,22 @@ pub(crate) async fn list_object_versions(
 
     Ok(S3Response::new(ListObjectVersionsOutput {
         name: Some(input.bucket),
-        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
+        prefix: Some(query.encoding.apply(query.prefix.clone())),
         key_marker: Some(encoded(input.key_marker).unwrap_or_default()),
         version_id_marker: input.version_id_marker,
-        max_keys: Some(asked.max_keys),
+        max_keys: Some(query.max_keys),
         is_truncated: Some(is_truncated),
         next_version_id_marker: next_key_marker.as_ref().map(|_| NO_VERSION.to_owned()),
         next_key_marker: encoded(next_key_marker),
         delimiter: encoded(input.delimiter),
         encoding_type: input.encoding_type,
-        common_prefixes: Some(asked.prefixes(page.prefixes)),
-        versions: Some(asked.objects(page.objects).into_iter().map(version).collect()),
+        common_prefixes: Some(query.prefixes(page.prefixes)),
+        versions: Some(query.objects(page.objects).into_iter().map(version).collect()),
         ..Default::default()
     }))
 }
 
-/// Query of both versions of a listing.
+/// Parameters that all listings of a bucket share.
 struct ListQuery {
     prefix: String,
     delimiter: String,
@@ -177,6 +180,21 @@ struct ListQuery {
 }
 
 impl ListQuery {
+    fn new(
+        bucket: &Bucket,
+        prefix: Option<&str>,
+        delimiter: Option<&str>,
+        max_keys: Option<i32>,
+        encoding_type: Option<&EncodingType>,
+    ) -> S3Result<Self> {
+        Ok(Self {
+            prefix: prefix.unwrap_or_default().to_owned(),
+            delimiter: self::delimiter(bucket, delimiter)?,
+            max_keys: self::max_keys(max_keys)?,
+            encoding: encoding(encoding_type)?,
+        })
+    }
+
     /// Returns the page after a key, or after all keys below a common prefix.
     async fn page(
         &self,

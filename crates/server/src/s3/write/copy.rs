@@ -12,8 +12,9 @@ use s3s::{
 use stylobate_storage::{CopyChange, ReadThrough};
 
 use super::{
+    headers::{descriptive_headers, folder_only_headers, refuse_acl, refuse_unsupported},
     ingest::{self, UploadBody, to_its_end},
-    put::{refuse, refuse_acl, writable_path},
+    put::writable_path,
     tagging::read_tags,
 };
 use crate::s3::{
@@ -44,21 +45,7 @@ pub(crate) async fn copy_object(
     let is_folder = target.reader.origin().folder().is_some();
     let retagged = input.tagging_directive.is_some_and(|tags| tags.as_str() == TaggingDirective::REPLACE);
 
-    refuse(&[
-        (
-            "x-amz-server-side-encryption",
-            input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
-        ),
-        ("x-amz-tagging", (input.tagging.is_some() || retagged) && !is_folder),
-        ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
-        ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
-        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
-        ("x-amz-grant-full-control", input.grant_full_control.is_some()),
-        ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
-        ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some() && !is_folder),
-    ])?;
+    refuse_unsupported!(input, is_folder: is_folder, is_tagged: input.tagging.is_some() || retagged)?;
 
     let replace = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
         None | Some("" | MetadataDirective::COPY) => false,
@@ -81,32 +68,21 @@ pub(crate) async fn copy_object(
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
 
-    let described = DescriptiveHeaders {
-        content_type: input.content_type,
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        storage_class: input.storage_class.clone(),
-        metadata: input.metadata,
-    };
+    let storage_class = input.storage_class.clone();
+    let described = descriptive_headers!(input);
 
-    let said = FolderOnlyHeaders {
-        expires: input.expires.as_ref(),
-        tagging: input.tagging.as_deref(),
-        redirect: input.website_redirect_location.as_deref(),
-    };
+    let folder_only = folder_only_headers!(input);
 
-    let is_plain = !replace && conditions.is_empty() && input.storage_class.is_none();
+    let is_plain = !replace && conditions.is_empty() && storage_class.is_none();
     if same_bucket && is_folder {
         let opened = read::look(&source.reader, &from, &conditions).await.map_err(as_precondition)?;
         let e_tag = opened.result.meta.e_tag.filter(|_| !conditions.is_empty());
         let mut change = CopyChange { e_tag, ..CopyChange::default() };
         if replace {
-            let kept = FolderOnlyHeaders { tagging: None, ..said }.to_kept()?;
+            let kept = FolderOnlyHeaders { tagging: None, ..folder_only }.to_kept()?;
             keep_described(&kept, described);
             change.headers = Some(kept);
-        } else if let Some(class) = &input.storage_class {
+        } else if let Some(class) = &storage_class {
             change.class = Some(class.as_str().to_owned());
         }
 
@@ -130,11 +106,7 @@ pub(crate) async fn copy_object(
             .map_err(as_precondition)?;
 
         let of_source = DescriptiveHeaders::from_headers(&describe_copy(&opened, from.as_ref()));
-        let described = if replace {
-            described
-        } else {
-            DescriptiveHeaders { storage_class: input.storage_class, ..of_source }
-        };
+        let described = if replace { described } else { DescriptiveHeaders { storage_class, ..of_source } };
 
         let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
         let mut incoming = UploadBody::of_object(opened.result);
@@ -143,7 +115,7 @@ pub(crate) async fn copy_object(
                 Some(folder) => Some(read_tags(folder, from.clone()).await?),
                 None => input.tagging.clone().filter(|_| retagged),
             };
-            let kept = FolderOnlyHeaders { tagging: tags.as_deref(), ..said }.to_kept()?;
+            let kept = FolderOnlyHeaders { tagging: tags.as_deref(), ..folder_only }.to_kept()?;
             incoming = incoming.keeping(&kept);
             options.extensions.insert(kept);
         }

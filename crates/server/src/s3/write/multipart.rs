@@ -16,8 +16,9 @@ use stylobate_storage::{Completion, KeptHeaders, ReadThrough, traced};
 use super::{
     checksum::{BodyVerifier, ClaimedChecksums},
     copy::{as_precondition, source_of},
+    headers::{descriptive_headers, folder_only_headers, refuse_acl, refuse_unsupported},
     ingest::{UploadBody, store_part},
-    put::{self as write, refuse, refuse_acl, writable_path},
+    put::{self as write, writable_path},
 };
 use crate::s3::{
     door::S3Backend,
@@ -28,7 +29,7 @@ use crate::s3::{
     },
     upload::{
         completion::{CompletedUploadKey, etag_of_parts, full_checksum, hash_of_parts},
-        kept::{FolderOnlyHeaders, keep_etag},
+        kept::keep_etag,
     },
     wire::{attributes::DescriptiveHeaders, error, etag},
 };
@@ -49,41 +50,16 @@ pub(crate) async fn create(
 
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
-    refuse(&[
-        (
-            "x-amz-server-side-encryption",
-            input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
-        ),
-        ("x-amz-tagging", input.tagging.is_some() && !is_folder),
-        ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
-        ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
-        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
-        ("x-amz-grant-full-control", input.grant_full_control.is_some()),
-        ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
-        ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some() && !is_folder),
-    ])?;
+    refuse_unsupported!(input, is_folder: is_folder, is_tagged: input.tagging.is_some())?;
 
-    let said = FolderOnlyHeaders {
-        expires: input.expires.as_ref(),
-        tagging: input.tagging.as_deref(),
-        redirect: input.website_redirect_location.as_deref(),
-    };
-    let kept = if is_folder { said.to_kept()? } else { KeptHeaders::default() };
+    let kept = if is_folder { folder_only_headers!(input).to_kept()? } else { KeptHeaders::default() };
 
     // A generic type is left to the origin: most origins cannot combine a type with parts in any order, and the
     // storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
-    let described = DescriptiveHeaders {
-        content_type: input.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str())),
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        storage_class: input.storage_class,
-        metadata: input.metadata,
-    };
+    let described = descriptive_headers!(input);
+    let content_type = described.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str()));
+    let described = DescriptiveHeaders { content_type, ..described };
 
     let upload = bucket.reader.create_upload(&path, described.into_attributes(), kept).await;
     let upload_id = upload.map_err(|failed| error::from_storage(&failed))?;

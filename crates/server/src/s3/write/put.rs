@@ -1,25 +1,25 @@
-//! PutObject, and the refusals common to all writes.
+//! PutObject.
 
 use std::sync::Arc;
 
 use object_store::{PutMode, PutOptions, UpdateVersion, path::Path};
 use s3s::{
-    S3Error, S3Request, S3Response, S3Result,
-    dto::{Checksum, ETag, ETagCondition, ObjectCannedACL, PutObjectInput, PutObjectOutput},
+    S3Request, S3Response, S3Result,
+    dto::{Checksum, ETag, ETagCondition, PutObjectInput, PutObjectOutput},
     s3_error,
 };
 use stylobate_storage::ReadThrough;
 
 use super::{
     checksum::{BodyVerifier, ClaimedChecksums},
+    headers::{descriptive_headers, folder_only_headers, refuse_acl, refuse_unsupported},
     ingest::{self, UploadBody},
     payload::AnnouncedTrailers,
 };
 use crate::s3::{
     door::S3Backend,
     read::{conditions::ReadConditions, open as read},
-    upload::kept::FolderOnlyHeaders,
-    wire::{attributes::DescriptiveHeaders, error, etag, keys::CheckedKey},
+    wire::{error, etag, keys::CheckedKey},
 };
 
 /// ETag of an empty object: the MD5 of no bytes.
@@ -36,22 +36,12 @@ pub(crate) async fn put_object(
 
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
-    refuse(&[
-        (
-            "x-amz-server-side-encryption",
-            input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
-        ),
-        ("x-amz-tagging", input.tagging.is_some() && !is_folder),
-        ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
-        ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
-        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
-        ("x-amz-write-offset-bytes", input.write_offset_bytes.is_some()),
-        ("x-amz-grant-full-control", input.grant_full_control.is_some()),
-        ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
-        ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some() && !is_folder),
-    ])?;
+    refuse_unsupported!(
+        input,
+        is_folder: is_folder,
+        is_tagged: input.tagging.is_some(),
+        also: ("x-amz-write-offset-bytes", input.write_offset_bytes.is_some())
+    )?;
 
     let checksum = Checksum {
         checksum_crc32: input.checksum_crc32,
@@ -69,26 +59,13 @@ pub(crate) async fn put_object(
         CheckedKey::Object(path) => path,
         CheckedKey::Folder => return mark_folder(incoming).await,
     };
-    let described = DescriptiveHeaders {
-        content_type: input.content_type,
-        cache_control: input.cache_control,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        storage_class: input.storage_class,
-        metadata: input.metadata,
-    };
+    let described = descriptive_headers!(input);
 
     let reader = &bucket.reader;
     let mode = mode(reader, &path, input.if_match, input.if_none_match).await?;
     let mut options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
     if is_folder {
-        let said = FolderOnlyHeaders {
-            expires: input.expires.as_ref(),
-            tagging: input.tagging.as_deref(),
-            redirect: input.website_redirect_location.as_deref(),
-        };
-        let kept = said.to_kept()?;
+        let kept = folder_only_headers!(input).to_kept()?;
         incoming = incoming.keeping(&kept);
         options.extensions.insert(kept);
     }
@@ -179,24 +156,4 @@ pub(crate) fn claims<T>(request: &mut S3Request<T>) -> ClaimedChecksums {
     };
 
     ClaimedChecksums { trailer_names, trailers, ..ClaimedChecksums::default() }
-}
-
-/// Refuses an unsupported header rather than ignore it.
-pub(crate) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
-    match headers.iter().find(|(_, given)| *given) {
-        Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses an ACL other than the bucket's own.
-pub(crate) fn refuse_acl(acl: Option<&ObjectCannedACL>) -> S3Result<()> {
-    match acl.map(ObjectCannedACL::as_str) {
-        None | Some("" | ObjectCannedACL::PRIVATE | ObjectCannedACL::BUCKET_OWNER_FULL_CONTROL) => Ok(()),
-        Some(_) => Err(acl_error()),
-    }
-}
-
-fn acl_error() -> S3Error {
-    s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs")
 }

@@ -29,7 +29,7 @@ use tokio::{
 use super::{aligned::AlignedBuffer, segment::SegmentReadGuard};
 
 /// Maximum reads in flight in one ring; more wait.
-const MAX_UNDER_WAY: usize = 256;
+const MAX_IN_FLIGHT: usize = 256;
 /// Maximum rings of one runtime: threads that share one wait for each other.
 const MAX_RINGS: usize = 8;
 
@@ -49,7 +49,7 @@ pub(super) struct ReadRing {
 struct ReadRingState {
     batches: Slab<ReadBatch>,
     /// Reads in flight, by the user data of their completions.
-    under_way: Slab<SegmentRead>,
+    in_flight: Slab<SegmentRead>,
     waiting: VecDeque<SegmentRead>,
     /// Set when completions are no longer processed, or the kernel accepts no reads.
     is_closed: bool,
@@ -122,8 +122,9 @@ impl ReadRing {
         Some(ring)
     }
 
+    /// Creates a ring, and spawns the task that completes its reads.
     fn start(runtime: &Handle) -> io::Result<Arc<Self>> {
-        let ring = IoUring::builder().dontfork().build(MAX_UNDER_WAY as u32)?;
+        let ring = IoUring::builder().dontfork().build(MAX_IN_FLIGHT as u32)?;
         let ring = Arc::new(Self { ring, state: Mutex::default() });
         let completer = RingCompleter(ring.clone());
         let _guard = runtime.enter();
@@ -150,6 +151,7 @@ impl ReadRing {
         self.submit(sources, buffer).await.ok()
     }
 
+    /// Queues the reads of a batch, and submits as many as fit.
     fn submit(
         &self,
         sources: impl IntoIterator<Item = SegmentRange>,
@@ -175,15 +177,15 @@ impl ReadRing {
         if len == 0 {
             state.batches.try_remove(batch);
         } else {
-            self.begin(&mut state);
+            self.submit_waiting(&mut state);
         }
         is_done
     }
 
-    /// Submits waiting reads, as far as there is room.
-    fn begin(&self, state: &mut ReadRingState) {
-        let ReadRingState { batches, under_way, waiting, .. } = state;
-        while under_way.len() < MAX_UNDER_WAY
+    /// Submits waiting reads until [`MAX_IN_FLIGHT`] are in flight.
+    fn submit_waiting(&self, state: &mut ReadRingState) {
+        let ReadRingState { batches, in_flight, waiting, .. } = state;
+        while in_flight.len() < MAX_IN_FLIGHT
             && let Some(read) = waiting.pop_front()
         {
             let Some(batch) = batches.get_mut(read.batch) else { continue };
@@ -191,9 +193,9 @@ impl ReadRing {
             let fd = types::Fd(read.source.file.as_raw_fd());
             let entry = opcode::Read::new(fd, target.as_mut_ptr().cast(), target.len() as u32);
             let entry = entry.offset(read.source.offset).build();
-            let entry = entry.user_data(under_way.insert(read) as u64);
+            let entry = entry.user_data(in_flight.insert(read) as u64);
             // SAFETY: the queue is used under the lock only, and `target` is memory of the batch. Batch and file live
-            // until the kernel reports the end of the read. The queue is as long as `MAX_UNDER_WAY`.
+            // until the kernel reports the end of the read. The queue is as long as `MAX_IN_FLIGHT`.
             unsafe { self.ring.submission_shared().push(&entry) }.ok();
         }
 
@@ -214,13 +216,13 @@ impl ReadRing {
         let mut state = self.state.lock();
         // SAFETY: the queue is used under the lock only.
         for completion in unsafe { self.ring.completion_shared() } {
-            let Some(read) = state.under_way.try_remove(completion.user_data() as usize) else { continue };
+            let Some(read) = state.in_flight.try_remove(completion.user_data() as usize) else { continue };
             let is_whole = usize::try_from(completion.result()) == Ok(read.source.len);
             ended.extend(state.end(&read, is_whole));
         }
 
         if !state.waiting.is_empty() {
-            self.begin(&mut state);
+            self.submit_waiting(&mut state);
         }
         drop(state);
 
@@ -237,13 +239,13 @@ impl ReadRing {
     /// Waits for the kernel to release all buffers, and accepts no further reads.
     fn close(&self) {
         self.state.lock().close();
-        while !self.state.lock().under_way.is_empty() {
+        while !self.state.lock().in_flight.is_empty() {
             match self.ring.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     // The kernel may still write to them.
                     let mut state = self.state.lock();
                     std::mem::forget(std::mem::take(&mut state.batches));
-                    std::mem::forget(std::mem::take(&mut state.under_way));
+                    std::mem::forget(std::mem::take(&mut state.in_flight));
                 }
                 _ => self.complete(),
             }
@@ -273,7 +275,7 @@ impl ReadRingState {
     }
 }
 
-/// The task that completes the reads of a ring. The ring ends with it, i.e. with its runtime.
+/// The task that completes the reads of a ring. The ring is closed when the runtime drops the task.
 struct RingCompleter(Arc<ReadRing>);
 
 impl AsRawFd for RingCompleter {
@@ -320,7 +322,7 @@ mod tests {
     fn ring() -> Option<Arc<ReadRing>> {
         let ring = ReadRing::current();
         if ring.is_none() {
-            eprintln!("not tested: the system gives no io_uring");
+            eprintln!("skipped: the system provides no io_uring");
         }
         ring
     }
@@ -331,7 +333,7 @@ mod tests {
         ring.read(sources, AlignedBuffer::with_capacity(sectors.len() * SECTOR)).await
     }
 
-    fn are(buffer: &AlignedBuffer, sectors: &[usize]) -> bool {
+    fn holds_sectors(buffer: &AlignedBuffer, sectors: &[usize]) -> bool {
         let (read, rest) = buffer.as_chunks::<SECTOR>();
         let is = |(bytes, sector): (&[u8; SECTOR], &usize)| {
             *bytes == [*sector as u8 ^ (sector >> 8) as u8; SECTOR]
@@ -348,10 +350,10 @@ mod tests {
             (0..40).map(|batch| (0..50).map(|i| (batch * 37 + i * 11) % SECTORS).collect()).collect();
         let reads = batches.iter().map(|batch| read(&ring, &segment, batch));
         for (buffer, batch) in futures::future::join_all(reads).await.into_iter().zip(&batches) {
-            assert!(are(&buffer.unwrap(), batch));
+            assert!(holds_sectors(&buffer.unwrap(), batch));
         }
         let state = ring.state.lock();
-        assert!(state.batches.is_empty() && state.under_way.is_empty() && state.waiting.is_empty());
+        assert!(state.batches.is_empty() && state.in_flight.is_empty() && state.waiting.is_empty());
     }
 
     #[tokio::test]
@@ -362,12 +364,12 @@ mod tests {
         let (short, whole) =
             tokio::join!(read(&ring, &segment, &[1, SECTORS, 2]), read(&ring, &segment, &[3, 4]));
         assert!(short.is_none());
-        assert!(are(&whole.unwrap(), &[3, 4]));
+        assert!(holds_sectors(&whole.unwrap(), &[3, 4]));
         assert!(ring.read([], AlignedBuffer::with_capacity(0)).await.is_none());
     }
 
     #[tokio::test]
-    async fn reads_that_are_cancelled_end_and_let_go_of_the_segment() {
+    async fn cancelled_reads_end_and_release_the_segment() {
         let dir = tempfile::tempdir().unwrap();
         let segment = segment(dir.path());
         let Some(ring) = ring() else { return };
@@ -375,10 +377,10 @@ mod tests {
             let sectors: Vec<usize> = (first..first + 5).collect();
             futures::future::poll_immediate(Box::pin(read(&ring, &segment, &sectors))).await;
         }
-        assert!(are(&read(&ring, &segment, &[7]).await.unwrap(), &[7]));
+        assert!(holds_sectors(&read(&ring, &segment, &[7]).await.unwrap(), &[7]));
         let held = segment.segment();
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while !ring.state.lock().under_way.is_empty() {
+        while !ring.state.lock().in_flight.is_empty() {
             assert!(std::time::Instant::now() < deadline);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -393,7 +395,7 @@ mod tests {
         let first = runtime();
         let second = runtime();
         let Some(ring) = first.block_on(async { ring() }) else { return };
-        assert!(are(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
+        assert!(holds_sectors(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
 
         // In flight when the runtime ends, and requested after that.
         let pending =
@@ -401,11 +403,11 @@ mod tests {
         drop(first);
         second.block_on(async {
             pending.await.ok();
-            assert!(ring.state.lock().under_way.is_empty());
+            assert!(ring.state.lock().in_flight.is_empty());
             assert!(read(&ring, &segment, &[5]).await.is_none());
             let own = ReadRing::current().unwrap();
             assert!(!Arc::ptr_eq(&ring, &own));
-            assert!(are(&read(&own, &segment, &[6, 9]).await.unwrap(), &[6, 9]));
+            assert!(holds_sectors(&read(&own, &segment, &[6, 9]).await.unwrap(), &[6, 9]));
         });
     }
 }

@@ -43,7 +43,7 @@ const DELTA: u8 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RleV2Options {
     pub(crate) signed: bool,
-    /// True if only widths that divide bytes evenly are used: they compress better.
+    /// Only widths of 1, 2, 4 or a multiple of 8 bits are used: they compress better.
     pub(crate) aligned: bool,
 }
 

@@ -130,10 +130,10 @@ impl EdgeWrite {
     ) -> Result<EdgeWritePlan> {
         let name = format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type);
         let of = format!("edges of type {name}");
-        let arriving = InputColumns::new(&of, &self.schema);
-        let names = arriving.names();
+        let input = InputColumns::new(&of, &self.schema);
+        let names = input.names();
         for end in [&self.source, &self.destination] {
-            arriving.field(end)?;
+            input.field(end)?;
         }
 
         if self.source == self.destination {
@@ -150,7 +150,7 @@ impl EdgeWrite {
         let file_type = self.file_type.unwrap_or(options.file_type);
         check_file_type(&of, file_type)?;
         let properties = names.iter().filter(|name| **name != self.source && **name != self.destination);
-        let properties = properties.map(|name| arriving.property(name, false)).collect::<Result<_>>()?;
+        let properties = properties.map(|name| input.property(name, false)).collect::<Result<_>>()?;
         let reserved = ["adj_list/", "offset/"];
 
         let mut adjacencies: Vec<Adjacency> = Vec::new();
@@ -175,17 +175,17 @@ impl EdgeWrite {
         };
 
         let properties = info.groups.iter().flat_map(|group| &group.properties);
-        let columns = properties.map(|property| arriving.column_of(property)).collect::<Result<_>>()?;
+        let columns = properties.map(|property| input.column_of(property)).collect::<Result<_>>()?;
         let source = self.source;
         let destination = self.destination;
-        Ok(EdgeWritePlan { arriving, info, columns, source, destination })
+        Ok(EdgeWritePlan { input, info, columns, source, destination })
     }
 }
 
 /// Plan of writing the edges of one type.
 #[derive(Debug)]
 pub(crate) struct EdgeWritePlan {
-    pub(crate) arriving: InputColumns,
+    pub(crate) input: InputColumns,
     pub(crate) info: EdgeInfo,
     /// Properties, group by group.
     pub(crate) columns: Vec<InputColumnCast>,

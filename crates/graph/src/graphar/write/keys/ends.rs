@@ -33,10 +33,12 @@ pub(crate) struct EndpointResolver {
     destination: EndpointColumn,
 }
 
+/// One end column, and the vertices that it refers to.
 #[derive(Debug)]
 struct EndpointColumn {
     column: InputColumnCast,
     vertices: EndpointVertices,
+    /// The column has vertex indexes, not keys.
     by_index: bool,
 }
 
@@ -47,27 +49,28 @@ struct UnknownEndpoint {
 }
 
 impl EndpointResolver {
+    /// Checks that both end columns have keys of their vertices, or integers if `by_index`.
     pub(crate) fn new(
-        arriving: &InputColumns,
+        input: &InputColumns,
         (source, destination): (&str, &str),
         (from, to): (EndpointVertices, EndpointVertices),
         by_index: bool,
     ) -> Result<Self> {
-        let source = EndpointColumn::new(arriving, source, from, by_index)?;
-        let destination = EndpointColumn::new(arriving, destination, to, by_index)?;
+        let source = EndpointColumn::new(input, source, from, by_index)?;
+        let destination = EndpointColumn::new(input, destination, to, by_index)?;
         Ok(Self { source, destination })
     }
 
     /// Returns the indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for
-    /// errors.
+    /// errors. If both columns have unknown ends, the error is that of the earlier row.
     pub(crate) fn find(
         &self,
-        arriving: &InputColumns,
+        input: &InputColumns,
         batch: &RecordBatch,
         first_row: u64,
     ) -> Result<(Vec<u64>, Vec<u64>)> {
-        let source = self.source.find(arriving, batch, first_row)?;
-        let destination = self.destination.find(arriving, batch, first_row)?;
+        let source = self.source.find(input, batch, first_row)?;
+        let destination = self.destination.find(input, batch, first_row)?;
         match (source, destination) {
             (Ok(source), Ok(destination)) => Ok((source, destination)),
             (Err(source), Err(destination)) if destination.row < source.row => Err(destination.error),
@@ -77,16 +80,11 @@ impl EndpointResolver {
 }
 
 impl EndpointColumn {
-    fn new(
-        arriving: &InputColumns,
-        column: &str,
-        vertices: EndpointVertices,
-        by_index: bool,
-    ) -> Result<Self> {
-        let from = arriving.field(column)?.1.data_type();
-        let wrong = |reason: String| unwritable(arriving.of(), format!("column {column}: {reason}"));
+    fn new(input: &InputColumns, column: &str, vertices: EndpointVertices, by_index: bool) -> Result<Self> {
+        let from = input.field(column)?.1.data_type();
+        let wrong = |reason: String| unwritable(input.of(), format!("column {column}: {reason}"));
         let to = match &vertices.keys {
-            _ if by_index && is_whole(from) => DataType::Int64,
+            _ if by_index && is_integer(from) => DataType::Int64,
             _ if by_index => return Err(wrong(format!("indexes are whole numbers, not {from}"))),
             Some(keys) if keys.can_be(from) => keys.arrow(),
             Some(keys) => {
@@ -100,27 +98,28 @@ impl EndpointColumn {
             }
         };
 
-        Ok(Self { column: arriving.nullable_column(column, to)?, vertices, by_index })
+        Ok(Self { column: input.nullable_column(column, to)?, vertices, by_index })
     }
 
+    /// Returns the vertex index of each row, or the first row that refers to no vertex.
     fn find(
         &self,
-        arriving: &InputColumns,
+        input: &InputColumns,
         batch: &RecordBatch,
         first_row: u64,
     ) -> Result<Result<Vec<u64>, UnknownEndpoint>> {
-        let values = arriving.values(&self.column, batch, first_row)?;
+        let values = input.values(&self.column, batch, first_row)?;
         let found = match &self.vertices.keys {
             Some(keys) if !self.by_index => keys.find(&values),
             _ => indexes(values.as_ref(), self.vertices.count),
         };
-        let found = found
-            .map_err(|row| UnknownEndpoint { row, error: self.unknown(arriving, &values, row, first_row) });
-        Ok(found)
+        let unknown = |row| UnknownEndpoint { row, error: self.unknown(input, &values, row, first_row) };
+        Ok(found.map_err(unknown))
     }
 
-    fn unknown(&self, arriving: &InputColumns, values: &dyn Array, row: usize, first_row: u64) -> Error {
-        let of = arriving.of();
+    /// Returns the error of a row that refers to no vertex.
+    fn unknown(&self, input: &InputColumns, values: &dyn Array, row: usize, first_row: u64) -> Error {
+        let of = input.of();
         let column = self.column.name();
         let number = first_row + row as u64;
         if values.is_null(row) {
@@ -146,14 +145,14 @@ impl EndpointColumn {
     }
 }
 
-fn is_whole(from: &DataType) -> bool {
+fn is_integer(from: &DataType) -> bool {
     match from {
-        DataType::Dictionary(_, values) => is_whole(values),
+        DataType::Dictionary(_, values) => is_integer(values),
         from => from.is_integer(),
     }
 }
 
-/// Returns the values, or the first row whose value is no index.
+/// Returns the values, or the first row whose value is null or not an index below `count`.
 fn indexes(values: &dyn Array, count: u64) -> std::result::Result<Vec<u64>, usize> {
     let null = first_null(values).unwrap_or(values.len());
     let numbers = values.as_primitive::<Int64Type>().values();

@@ -40,14 +40,14 @@ impl KeyAndLabelBuilder {
     /// Adds vertices, whose keys are already cast to the key type. Returns true if they fit.
     pub(crate) fn take_in(
         &mut self,
-        arriving: &InputColumns,
+        input: &InputColumns,
         batch: &RecordBatch,
         keys: Option<&ArrayRef>,
         first_row: u64,
     ) -> Result<bool> {
         let labels_bytes = match &mut self.labels {
             Some(labels) => {
-                labels.push(arriving, batch, first_row)?;
+                labels.push(input, batch, first_row)?;
                 labels.memory()
             }
             None => 0,
@@ -57,7 +57,7 @@ impl KeyAndLabelBuilder {
                 "the labels take {}: are they labels? If so, raise the memory",
                 ByteSize::bytes(labels_bytes as u64)
             );
-            return Err(unwritable(arriving.of(), reason));
+            return Err(unwritable(input.of(), reason));
         }
 
         self.count(keys);
@@ -68,7 +68,7 @@ impl KeyAndLabelBuilder {
             Err(KeyInsertError::Null { row }) => {
                 let column = key.column.name();
                 let row = first_row + row as u64;
-                Err(unwritable(arriving.of(), format!("column {column}: the key of row {row} is null")))
+                Err(unwritable(input.of(), format!("column {column}: the key of row {row} is null")))
             }
             Err(KeyInsertError::Repeated { row, earlier }) => {
                 let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
@@ -77,7 +77,7 @@ impl KeyAndLabelBuilder {
                 let row = first_row + row as u64;
                 let reason =
                     format!("column {column}: the key {shown} of row {row} is that of row {earlier} too");
-                Err(unwritable(arriving.of(), reason))
+                Err(unwritable(input.of(), reason))
             }
         }
     }
@@ -89,7 +89,7 @@ impl KeyAndLabelBuilder {
     }
 
     /// Returns the error after all keys were counted that did not fit.
-    pub(crate) fn too_large(&self, arriving: &InputColumns, memory: ByteSize) -> Error {
+    pub(crate) fn too_large(&self, input: &InputColumns, memory: ByteSize) -> Error {
         let needed = |key: &IndexedKeyColumn| key.keys.needed(self.count, self.text_bytes);
         // The hash table is copied when it grows.
         let needed = self.key.as_ref().map_or(0, needed).saturating_mul(2);
@@ -99,6 +99,6 @@ impl KeyAndLabelBuilder {
             "its {count} keys need {needed} in memory, and all keys may take three quarters of {memory}: raise the \
              memory, or say that the column is primary only and give edges by index"
         );
-        unwritable(arriving.of(), reason)
+        unwritable(input.of(), reason)
     }
 }

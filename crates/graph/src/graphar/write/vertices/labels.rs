@@ -33,24 +33,20 @@ pub(crate) struct LabelColumnsBuilder {
 impl LabelColumnsBuilder {
     /// Returns a builder for the labels of a column, or the given ones, or both, if the column has no others. `None`
     /// without either.
-    pub(crate) fn new(
-        arriving: &InputColumns,
-        column: Option<&str>,
-        names: &[String],
-    ) -> Result<Option<Self>> {
+    pub(crate) fn new(input: &InputColumns, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
         if column.is_none() && names.is_empty() {
             return Ok(None);
         }
         let column = column.map(|name| {
-            let to = label_type(arriving.field(name)?.1.data_type());
+            let to = label_type(input.field(name)?.1.data_type());
             let to = to.ok_or_else(|| {
-                unwritable(arriving.of(), format!("column {name}: labels are texts or lists of texts"))
+                unwritable(input.of(), format!("column {name}: labels are texts or lists of texts"))
             })?;
-            arriving.column(name, to)
+            input.column(name, to)
         });
 
         let mut labels = Self {
-            of: arriving.of().to_owned(),
+            of: input.of().to_owned(),
             column: column.transpose()?,
             is_closed: !names.is_empty(),
             names: Vec::new(),
@@ -75,12 +71,7 @@ impl LabelColumnsBuilder {
     }
 
     /// Adds the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
-    pub(crate) fn push(
-        &mut self,
-        arriving: &InputColumns,
-        batch: &RecordBatch,
-        first_row: u64,
-    ) -> Result<()> {
+    pub(crate) fn push(&mut self, input: &InputColumns, batch: &RecordBatch, first_row: u64) -> Result<()> {
         let start = self.rows;
         self.rows += batch.num_rows();
         let Some(column) = self.column.clone() else {
@@ -88,7 +79,7 @@ impl LabelColumnsBuilder {
             return Ok(());
         };
         self.bits.iter_mut().for_each(|bits| bits.append_n(batch.num_rows(), false));
-        let labels = arriving.values(&column, batch, first_row)?;
+        let labels = input.values(&column, batch, first_row)?;
         let row_labels = |row: usize| match labels.as_list_opt::<i32>() {
             Some(lists) => lists.value(row),
             None => labels.slice(row, 1),

@@ -106,17 +106,17 @@ impl VertexWrite {
     /// Plans the write.
     pub(crate) fn plan(self, options: &GraphWriteOptions) -> Result<VertexWritePlan> {
         let of = format!("vertices of type {}", self.vertex_type);
-        let arriving = InputColumns::new(&of, &self.schema);
-        let names = arriving.names();
+        let input = InputColumns::new(&of, &self.schema);
+        let names = input.names();
         check_columns(&of, names.iter().map(String::as_str))?;
-        let labels = LabelColumnsBuilder::new(&arriving, self.labels_column.as_deref(), &self.labels)?;
+        let labels = LabelColumnsBuilder::new(&input, self.labels_column.as_deref(), &self.labels)?;
         if let Some(key) = self.key.as_ref().filter(|key| !names.contains(key)) {
             return Err(no_property(&of, key, &names));
         }
 
         let is_property = |name: &&String| Some(*name) != self.labels_column.as_ref();
         let is_key = |name: &String| Some(name) == self.key.as_ref();
-        let properties = names.iter().filter(is_property).map(|name| arriving.property(name, is_key(name)));
+        let properties = names.iter().filter(is_property).map(|name| input.property(name, is_key(name)));
         let file_type = self.file_type.unwrap_or(options.file_type);
         check_file_type(&of, file_type)?;
         let mut wanted = self.groups;
@@ -133,23 +133,23 @@ impl VertexWrite {
         let columns = properties.map(|property| {
             if property.is_primary && self.has_map {
                 // The key index finds nulls.
-                arriving.nullable_column(&property.name, property.arrow())
+                input.nullable_column(&property.name, property.arrow())
             } else {
-                arriving.column_of(property)
+                input.column_of(property)
             }
         });
 
         let columns = columns.collect::<Result<_>>()?;
         let key = self.key.as_ref().filter(|_| self.has_map);
-        let key = key.map(|key| IndexedKeyColumn::new(&arriving, key)).transpose()?;
-        Ok(VertexWritePlan { columns, arriving, info, key, labels })
+        let key = key.map(|key| IndexedKeyColumn::new(&input, key)).transpose()?;
+        Ok(VertexWritePlan { columns, input, info, key, labels })
     }
 }
 
 /// Plan of writing the vertices of one type.
 #[derive(Debug)]
 pub(crate) struct VertexWritePlan {
-    pub(crate) arriving: InputColumns,
+    pub(crate) input: InputColumns,
     /// Labels are complete once all vertices have arrived.
     pub(crate) info: VertexInfo,
     /// Properties, group by group.
@@ -166,15 +166,15 @@ pub(crate) struct IndexedKeyColumn {
 }
 
 impl IndexedKeyColumn {
-    fn new(arriving: &InputColumns, name: &str) -> Result<Self> {
-        let (_, field) = arriving.field(name)?;
+    fn new(input: &InputColumns, name: &str) -> Result<Self> {
+        let (_, field) = input.field(name)?;
         let keys = PropertyType::of_arrow(field.data_type()).and_then(|of| VertexKeyIndex::of(&of));
         let keys = keys.ok_or_else(|| {
             let reason =
                 format!("column {name}: {} is no key: whole numbers and texts are", field.data_type());
-            unwritable(arriving.of(), reason)
+            unwritable(input.of(), reason)
         })?;
-        Ok(Self { column: arriving.nullable_column(name, keys.arrow())?, keys })
+        Ok(Self { column: input.nullable_column(name, keys.arrow())?, keys })
     }
 }
 

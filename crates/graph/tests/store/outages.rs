@@ -1,4 +1,4 @@
-//! A bucket that stops answering during upkeep or reads, concurrent readers, and conflicts.
+//! Outages of the bucket at each request of upkeep and reads; pending changes, concurrent readers, garbage, races.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ fn small(inline: u64) -> StoreOptions {
 }
 
 /// Creates a store with a base, deltas, patches and deletions.
-async fn lived_in(options: &StoreOptions) -> (Arc<InMemory>, Model) {
+async fn store_with_history(options: &StoreOptions) -> (Arc<InMemory>, Model) {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), options.clone()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
@@ -50,8 +50,8 @@ async fn lived_in(options: &StoreOptions) -> (Arc<InMemory>, Model) {
     (bucket.memory.clone(), model)
 }
 
-/// Lets the bucket answer again once no refused request is in progress: others would get its error, too.
-async fn back(bucket: &Bucket) {
+/// Lets the bucket answer again once no refused request is in progress, since others would share its error.
+async fn heal_when_idle(bucket: &Bucket) {
     tokio::time::sleep(Duration::from_millis(10)).await;
     bucket.heal();
 }
@@ -98,7 +98,7 @@ impl Upkeep {
     }
 
     /// Returns the model after the operation.
-    fn of(self, model: &Model) -> Model {
+    fn applied_to(self, model: &Model) -> Model {
         let mut after = model.clone();
         if self == Self::Load {
             let first = after.next_person;
@@ -112,11 +112,12 @@ impl Upkeep {
     }
 }
 
-/// Stops at each request in turn. Open and later readers see the previous state, and a retry completes the operation.
+/// Stops the bucket at each request in turn. Open and later readers see the state before or after the operation, and a
+/// retry completes it.
 async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
     let options = small(inline);
-    let (prepared, model) = lived_in(&options).await;
-    let after = upkeep.of(&model);
+    let (prepared, model) = store_with_history(&options).await;
+    let after = upkeep.applied_to(&model);
     for k in 0.. {
         let memory = Arc::new(prepared.fork());
         let bucket = Bucket::over(memory.clone());
@@ -125,7 +126,7 @@ async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
         bucket.stop_after(k, carries_out);
         let done = upkeep.run(&store).await;
         let answered = bucket.total() - before <= k as u64;
-        back(&bucket).await;
+        heal_when_idle(&bucket).await;
         if let Err(error) = &done {
             let said = error.to_string();
             assert!(said.contains("lake/graph") || said.contains("bucket"), "{upkeep:?} at {k}: {said}");
@@ -133,11 +134,11 @@ async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
 
         let is_done =
             |store: &GraphStore| store.latest().vertex_count("Person").unwrap() == after.persons.len() as u64;
-        let there = |store: &GraphStore| if is_done(store) { after.clone() } else { model.clone() };
+        let expected = |store: &GraphStore| if is_done(store) { after.clone() } else { model.clone() };
         store.refresh().await.unwrap();
-        there(&store).check(&store.latest()).await;
+        expected(&store).check(&store.latest()).await;
         let later = Bucket::over(memory.clone()).open(options.clone()).await.unwrap();
-        there(&later).check(&later.latest()).await;
+        expected(&later).check(&later.latest()).await;
         assert_eq!(later.latest().verify().await.flaws, Vec::<String>::new(), "{upkeep:?} at {k}");
         assert!(done.is_err() || is_done(&later), "{upkeep:?} at {k}");
 
@@ -155,25 +156,25 @@ async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_compaction_is_the_last_no_version_changes() {
+async fn a_compaction_cut_off_at_any_request_changes_no_version() {
     at_every_request(Upkeep::Compact, 1 << 16, false).await;
     at_every_request(Upkeep::Compact, 0, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_collecting_garbage_is_the_last_no_version_misses_anything() {
+async fn garbage_collection_cut_off_at_any_request_leaves_all_versions_whole() {
     at_every_request(Upkeep::Collect, 0, false).await;
     at_every_request(Upkeep::Collect, 1 << 16, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_load_is_the_last_it_is_there_whole_or_not_at_all() {
+async fn a_load_cut_off_at_any_request_is_complete_or_absent() {
     at_every_request(Upkeep::Load, 0, false).await;
     at_every_request(Upkeep::Load, 1 << 16, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_new_schema_is_the_last_the_graph_stays() {
+async fn a_schema_change_cut_off_at_any_request_keeps_the_graph() {
     at_every_request(Upkeep::Alter, 1 << 16, false).await;
     at_every_request(Upkeep::Alter, 1 << 16, true).await;
 }
@@ -198,10 +199,10 @@ async fn read(store: &GraphStore) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_of_a_reader_is_not_answered_it_is_told_and_reads_on_later() {
+async fn a_reader_cut_off_at_any_request_gets_an_error_and_reads_on_later() {
     for inline in [0, 1 << 16] {
         let options = small(inline);
-        let (memory, model) = lived_in(&options).await;
+        let (memory, model) = store_with_history(&options).await;
         for k in 0.. {
             let bucket = Bucket::over(memory.clone());
             let store = bucket.open(options.clone()).await.unwrap();
@@ -209,7 +210,7 @@ async fn whichever_request_of_a_reader_is_not_answered_it_is_told_and_reads_on_l
             bucket.stop_after(k, false);
             let done = read(&store).await;
             let answered = bucket.total() - before <= k as u64;
-            back(&bucket).await;
+            heal_when_idle(&bucket).await;
             if let Err(error) = &done {
                 assert!(error.to_string().contains("lake/graph"), "request {k}: {error}");
             }
@@ -225,18 +226,18 @@ async fn whichever_request_of_a_reader_is_not_answered_it_is_told_and_reads_on_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_was_done_after_all_is_no_part_of_another_one() {
+async fn a_commit_whose_answer_was_lost_is_not_repeated_in_the_next() {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let person = |key| batch([("id", ints([key]))]);
     writer.add_vertices("Person", &person(1)).await.unwrap();
-    // It is done, but neither the put nor the lookup is answered.
+    // The put succeeds, but neither it nor the lookup is answered.
     bucket.stop_after(0, true);
     writer.commit().await.unwrap_err();
     bucket.heal();
-    writer.add_vertices("Person", &person(2)).await.unwrap();
 
+    writer.add_vertices("Person", &person(2)).await.unwrap();
     let error = writer.commit().await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     assert!(error.to_string().contains("_log/00000000000000000002.json"), "{error}");
@@ -249,7 +250,7 @@ async fn a_commit_that_was_done_after_all_is_no_part_of_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_load_does_not_mix_with_what_is_pending() {
+async fn a_load_is_refused_while_changes_are_pending() {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
@@ -263,7 +264,7 @@ async fn a_load_does_not_mix_with_what_is_pending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_at_the_same_time_read_and_decode_once() {
+async fn concurrent_readers_fetch_and_decode_once() {
     let bucket = Bucket::new();
     let targets = load(&bucket, 10_000).await;
     let cold = Bucket::over(bucket.memory.clone());
@@ -288,7 +289,7 @@ async fn readers_at_the_same_time_read_and_decode_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scan_leaves_what_lookups_need() {
+async fn a_scan_does_not_evict_what_lookups_use() {
     let bucket = Bucket::new();
     let targets = load(&bucket, 500_000).await;
     let cold = Bucket::over(bucket.memory.clone());
@@ -312,7 +313,7 @@ async fn a_scan_leaves_what_lookups_need() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_is_what_is_old() {
+async fn garbage_collection_removes_only_versions_older_than_the_limit() {
     let bucket = Bucket::new();
     let store = bucket.create(schema(), small(0)).await.unwrap();
     let mut writer = store.writer().await.unwrap();
