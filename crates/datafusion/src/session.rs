@@ -10,7 +10,8 @@ use std::{
 
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
-    catalog::dynamic_file::catalog::DynamicFileCatalog,
+    catalog::DynamicFileCatalog,
+    common::TableReference,
     error::DataFusionError,
     execution::{
         SendableRecordBatchStream,
@@ -20,13 +21,12 @@ use datafusion::{
     logical_expr::LogicalPlan,
     prelude::{SQLOptions, SessionConfig, SessionContext},
     sql::{
-        TableReference,
         parser::{DFParserBuilder, Statement},
         sqlparser::dialect::GenericDialect,
     },
 };
 use futures::{Stream, StreamExt};
-use stylobate_columnar::{Cache, ScanRequest};
+use stylobate_columnar::Cache;
 use tempfile::TempDir;
 
 use crate::{
@@ -119,7 +119,7 @@ impl SqlSession {
     ///
     /// # Errors
     ///
-    /// Those of [`ScanRequest::plan`].
+    /// Those of [`ScanTable::open`].
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
         let table = self.tables.open(&[path.to_owned()]).await?;
         self.add(name, table)

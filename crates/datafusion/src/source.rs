@@ -16,8 +16,7 @@ use datafusion::{
     datasource::source::{DataSource, OpenArgs},
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
-        EquivalenceProperties, PhysicalExpr, expressions::Column as ColumnExpr, projection::ProjectionExprs,
-        utils::reassign_expr_columns,
+        EquivalenceProperties, PhysicalExpr, projection::ProjectionExprs, utils::reassign_expr_columns,
     },
     physical_plan::{
         DisplayFormatType, Partitioning,
