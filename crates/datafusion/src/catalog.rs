@@ -9,11 +9,14 @@ use datafusion::{
     error::DataFusionError,
     logical_expr::CreateExternalTable,
 };
-use stylobate_columnar::{Cache, ScanRequest, Source};
+use stylobate_columnar::{
+    Cache, Error as ScanError, ScanRequest, SequentialFormat, SequentialRequest, Source,
+};
 
 use crate::{
     error::{Error, external},
     provider::ScanTable,
+    sequential::sequential_table,
 };
 
 /// Opens tables at paths and URLs.
@@ -29,11 +32,36 @@ impl PathTables {
         Self { cache, threads, options }
     }
 
-    /// Opens the files at these paths, folders or patterns as one table.
-    pub(crate) async fn open(&self, paths: &[String]) -> Result<ScanTable, Error> {
+    /// Opens the files at these paths, folders or patterns as one table. Their extensions tell the format, else their
+    /// bytes.
+    pub(crate) async fn open(&self, paths: &[String]) -> Result<Arc<dyn TableProvider>, Error> {
         let source = |path: &String| Source::Url { url: path.clone(), options: self.options.clone() };
-        let request = ScanRequest::over(paths.iter().map(source)).with_threads(self.threads);
-        ScanTable::open(request, &self.cache).await
+        let sources: Vec<Source> = paths.iter().map(source).collect();
+        if let Some(format) = paths.first().and_then(|path| SequentialFormat::of_path(path)) {
+            return self.open_sequential(sources, format).await;
+        }
+
+        let request = ScanRequest::over(sources.clone()).with_threads(self.threads);
+        let error = match ScanTable::open(request, &self.cache).await {
+            Ok(table) => return Ok(Arc::new(table)),
+            Err(error) => error,
+        };
+        if matches!(error, Error::Scan(ScanError::Format { .. }))
+            && let Some(first) = sources.first()
+            && let Some(format) = SequentialFormat::detect(first, &self.cache).await?
+        {
+            return self.open_sequential(sources, format).await;
+        }
+        Err(error)
+    }
+
+    async fn open_sequential(
+        &self,
+        sources: Vec<Source>,
+        format: SequentialFormat,
+    ) -> Result<Arc<dyn TableProvider>, Error> {
+        let scan = SequentialRequest::over(sources, format).plan(&self.cache).await?;
+        Ok(sequential_table(scan)?)
     }
 }
 
@@ -57,7 +85,7 @@ impl UrlTableFactory for PathTables {
             return Ok(None);
         }
         match self.open(&[path.to_owned()]).await {
-            Ok(table) => Ok(Some(Arc::new(table))),
+            Ok(table) => Ok(Some(table)),
             Err(error) => Err(passed(error)),
         }
     }
@@ -70,7 +98,7 @@ impl TableProviderFactory for PathTables {
         _state: &dyn Session,
         command: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
-        Ok(Arc::new(self.open(&command.locations).await.map_err(passed)?))
+        self.open(&command.locations).await.map_err(passed)
     }
 }
 

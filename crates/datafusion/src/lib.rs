@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
-//! plans in `source`, tables in `provider`, statistics in `statistics`, filters that move in `moving`, catalogs in
+//! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`, catalogs in
 //! `catalog`, memory in `memory`, errors in `error`, contexts in `session`.
 
 mod catalog;
@@ -48,6 +48,7 @@ mod memory;
 mod moving;
 mod predicate;
 mod provider;
+mod sequential;
 mod session;
 mod source;
 mod statistics;

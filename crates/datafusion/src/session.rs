@@ -10,7 +10,7 @@ use std::{
 
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
-    catalog::DynamicFileCatalog,
+    catalog::{DynamicFileCatalog, TableProvider},
     common::TableReference,
     error::DataFusionError,
     execution::{
@@ -95,7 +95,7 @@ impl SqlSessionBuilder {
     }
 }
 
-/// A session of SQL over Parquet and ORC files. Tables are added by name, or named by their path in FROM:
+/// A session of SQL over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by their path in FROM:
 /// `FROM 's3://lake/lineitem/*.parquet'`. What queries reserve is taken from the memory of the cache; what does not fit
 /// is stored in a folder that is removed with the session.
 pub struct SqlSession {
@@ -121,8 +121,7 @@ impl SqlSession {
     ///
     /// Those of [`ScanTable::open`].
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
-        let table = self.tables.open(&[path.to_owned()]).await?;
-        self.add(name, table)
+        self.register(name, self.tables.open(&[path.to_owned()]).await?)
     }
 
     /// Adds a table that was opened before. A table of that name is replaced.
@@ -131,9 +130,13 @@ impl SqlSession {
     ///
     /// [`Error::Query`] if the name cannot be that of a table.
     pub fn add(&self, name: &str, table: ScanTable) -> Result<()> {
+        self.register(name, Arc::new(table))
+    }
+
+    fn register(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
         let name = TableReference::bare(name);
         let _ = self.context.deregister_table(name.clone())?;
-        self.context.register_table(name, Arc::new(table))?;
+        self.context.register_table(name, table)?;
         Ok(())
     }
 

@@ -11,15 +11,19 @@ use std::{
 };
 
 use datafusion::{
-    arrow::datatypes::SchemaRef,
+    arrow::{
+        compute::{SortOptions, sort_to_indices},
+        datatypes::SchemaRef,
+    },
     common::{Result, Statistics, config::ConfigOptions, stats::Precision, tree_node::TreeNodeRecursion},
     datasource::source::{DataSource, OpenArgs},
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
-        EquivalenceProperties, PhysicalExpr, projection::ProjectionExprs, utils::reassign_expr_columns,
+        EquivalenceProperties, PhysicalExpr, PhysicalSortExpr, expressions::Column as ColumnExpr,
+        projection::ProjectionExprs, utils::reassign_expr_columns,
     },
     physical_plan::{
-        DisplayFormatType, Partitioning,
+        DisplayFormatType, Partitioning, SortOrderPushdownResult,
         coop::cooperative,
         execution_plan::SchedulingType,
         filter_pushdown::{FilterPushdownPropagation, PushedDown},
@@ -53,10 +57,18 @@ pub(crate) struct ScanSource {
     /// Filters that change while the scan runs, on the columns of the table.
     moving: Vec<Arc<dyn PhysicalExpr>>,
     limit: Option<usize>,
+    order: Option<RowGroupOrder>,
     partitions: usize,
     batch_rows: usize,
     scan: Scan,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// The order of row groups that a sort above would have: by the bounds of a column of the table.
+#[derive(Clone, Copy, Debug)]
+struct RowGroupOrder {
+    column: usize,
+    descending: bool,
 }
 
 /// An expression on the columns of the table, and its translation.
@@ -138,8 +150,19 @@ impl ScanSource {
         let scan = table.scan().clone();
         let moving = Vec::new();
         let metrics = ExecutionPlanMetricsSet::new();
-        let source =
-            Self { table, columns, schema, filters, moving, limit, partitions: 1, batch_rows, scan, metrics };
+        let source = Self {
+            table,
+            columns,
+            schema,
+            filters,
+            moving,
+            limit,
+            order: None,
+            partitions: 1,
+            batch_rows,
+            scan,
+            metrics,
+        };
         let mut source = source.planned()?;
         source.partitions = source.scan.units().clamp(1, partitions.max(1));
         Ok(source)
@@ -151,7 +174,21 @@ impl ScanSource {
         let limit = self.limit.map(|limit| limit as u64);
         let selected = self.table.scan().select(&self.columns, condition, limit).map_err(external)?;
         self.scan = selected.with_batch_rows(self.batch_rows);
+        if let Some(order) = self.order {
+            self.scan = self.ordered(order).unwrap_or(self.scan);
+        }
         Ok(self)
+    }
+
+    /// Orders row groups, so that the first rows that a sort needs come first; those without bounds come last. `None` if
+    /// there are no bounds.
+    fn ordered(&self, order: RowGroupOrder) -> Option<Scan> {
+        let column = self.columns.iter().position(|column| *column == order.column)?;
+        let bounds = self.scan.column_bounds(column)?;
+        let keys = if order.descending { bounds.max } else { bounds.min }?;
+        let options = SortOptions { descending: order.descending, nulls_first: false };
+        let positions = sort_to_indices(&keys, Some(options), None).ok()?;
+        Some(self.scan.with_row_groups(positions.values().iter().map(|position| *position as usize)))
     }
 
     /// Rewrites an expression on the output to one on the table; `None` if it names other columns.
@@ -260,6 +297,10 @@ impl DataSource for ScanSource {
         if let Some(limit) = self.limit {
             write!(f, "{end}limit={limit}")?;
         }
+        if let Some(order) = self.order {
+            let direction = if order.descending { "DESC" } else { "ASC" };
+            write!(f, "{end}row_group_order={} {direction}", self.table.schema().field(order.column).name())?;
+        }
         if matches!(format, DisplayFormatType::TreeRender) {
             writeln!(f)?;
         }
@@ -353,6 +394,25 @@ impl DataSource for ScanSource {
             return Ok(propagation);
         }
         Ok(propagation.with_updated_node(Arc::new(source.planned()?)))
+    }
+
+    /// Reads the row groups first that a sort with a limit needs. Rows are not sorted by that.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        let first =
+            order.first().and_then(|first| Some((first.expr.downcast_ref::<ColumnExpr>()?, first.options)));
+        let ordered = first.filter(|_| self.limit.is_none()).and_then(|(column, options)| {
+            let column = *self.columns.get(column.index())?;
+            let order = RowGroupOrder { column, descending: options.descending };
+            let scan = self.ordered(order)?;
+            Some(Self { order: Some(order), scan, ..self.clone() })
+        });
+        Ok(match ordered {
+            Some(source) => SortOrderPushdownResult::Inexact { inner: Arc::new(source) },
+            None => SortOrderPushdownResult::Unsupported,
+        })
     }
 
     fn apply_expressions(

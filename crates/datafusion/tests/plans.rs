@@ -155,8 +155,11 @@ async fn the_filters_of_joins_and_of_top_k_prune_row_groups() {
     assert!(shown.contains("row_groups_pruned=9"), "{shown}");
     assert!(rows(&session, join).await.contains("20"));
 
-    let top = rows(&session, "EXPLAIN ANALYZE SELECT id FROM t ORDER BY id LIMIT 3").await;
+    let top = rows(&session, "EXPLAIN ANALYZE SELECT id, word FROM t ORDER BY id DESC LIMIT 3").await;
     assert!(top.contains("dynamic_filter=DynamicFilter"), "{top}");
+    assert!(top.contains("row_group_order=id DESC"), "{top}");
+    let top = rows(&session, "SELECT id FROM t ORDER BY id DESC LIMIT 2").await;
+    assert!(top.contains("999") && top.contains("998"), "{top}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn rows_beyond_the_bound_are_counted_where_their_number_is_known() {
-        let known = TableLimits { rows: Some(2), total: Some(1_234_567), width: None };
+        let known = TableLimits { rows: Some(2), total: Some(1_234_567), width: None, hint: None };
         assert!(grid(&[batch()], known).ends_with("… 1,234,565 more rows\n"));
         let unknown = TableLimits { rows: Some(2), ..TableLimits::default() };
         let text = grid(&[batch(), batch()], unknown);

@@ -43,6 +43,8 @@ pub(super) struct ScanPlan {
     /// The filter as it was requested.
     pub(super) predicate: Option<Predicate>,
     pub(super) filter: Option<BoundPredicate>,
+    /// Set if rows that fail the filter may come out as well.
+    pub(super) is_optional: bool,
     /// The columns that the filter reads.
     pub(super) filtered: Vec<FilterColumn>,
     pub(super) table: Arc<TableSchema>,
@@ -225,6 +227,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         schema,
         filtered: filter.as_ref().map(|filter| table.filtered(filter)).unwrap_or_default(),
         filter,
+        is_optional: false,
         relevant: table
             .relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
         outputs,

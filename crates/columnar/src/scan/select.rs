@@ -78,6 +78,7 @@ impl ScanPlan {
             predicate: self.predicate.clone(),
             filtered: filter.as_ref().map(|filter| self.table.filtered(filter)).unwrap_or_default(),
             filter,
+            is_optional: false,
             table: self.table.clone(),
             relevant: self.relevant.clone(),
             files: Vec::new(),
@@ -102,13 +103,15 @@ impl ScanPlan {
         by_file.into_iter().map(|(_, file, units)| (file, units)).collect()
     }
 
-    /// Plans one row group with a filter in place of the plan's own; `None` if its statistics rule it out.
+    /// Plans one row group with a filter in place of the plan's own, whose rows it may only reduce to dispensable ones;
+    /// `None` if statistics rule it out.
     pub(super) fn refiltered(
         &self,
         unit: PlannedRowGroup,
         filter: &BoundPredicate,
     ) -> Result<Option<(Arc<Self>, PlannedRowGroup)>> {
         let mut single = self.without_files(self.outputs.clone(), Some(filter.clone()));
+        single.is_optional = self.predicate.is_none();
         if let Some(file) = self.files.get(unit.file) {
             single.add_units(file.clone(), vec![unit.unit])?;
         }

@@ -9,7 +9,7 @@ use arrow::{
 use super::plan::{PlannedScanFile, Scan};
 use crate::{
     file::{schema::value_type, statistics::PruningStatistics},
-    format::{ColumnarFile, FileMetadata},
+    format::ColumnarFile,
     predicate::{Column, TypeClass},
     table::{FileColumn, statistics::of_file},
 };
@@ -86,17 +86,14 @@ fn joined(arrays: &[ArrayRef]) -> Option<ArrayRef> {
 /// Returns whether the bounds of a column in a file are values of it: writers truncate strings, and leave out NaN; in
 /// ORC they round timestamps.
 fn has_exact_bounds(class: TypeClass, file: &PlannedScanFile, column: usize) -> bool {
-    let FileMetadata { file: format, .. } = &*file.metadata;
+    let is_parquet = matches!(file.metadata.file, ColumnarFile::Parquet(_));
     match file.outputs.get(column) {
-        Some(FileColumn::Read(_)) => match (class, format) {
-            (TypeClass::Integer | TypeClass::Date { .. }, _) => true,
-            (
-                TypeClass::Decimal { .. } | TypeClass::Timestamp { .. } | TypeClass::Time { .. },
-                ColumnarFile::Parquet(_),
-            ) => true,
+        Some(FileColumn::Read(_)) => match class {
+            TypeClass::Integer | TypeClass::Date { .. } => true,
+            TypeClass::Decimal { .. } | TypeClass::Timestamp { .. } | TypeClass::Time { .. } => is_parquet,
             _ => false,
         },
-        Some(FileColumn::Value(_)) => !matches!(class, TypeClass::Float),
+        Some(FileColumn::Value(_)) => class != TypeClass::Float,
         Some(FileColumn::RowNumber) | None => false,
     }
 }
