@@ -261,7 +261,7 @@ fn text_function(call: &ScalarFunctionExpr, schema: &Schema) -> Option<Predicate
     }
 }
 
-/// A column of the table, possibly behind a cast that keeps every value.
+/// A column of the table, possibly under a cast that keeps every value.
 struct ColumnOperand {
     column: Column,
     /// Type of the values that are compared: that of the column or of the cast, without a dictionary.

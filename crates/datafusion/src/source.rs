@@ -3,9 +3,10 @@
 
 use std::{
     any::Any,
+    collections::HashSet,
     fmt::{self, Formatter},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,8 +20,10 @@ use datafusion::{
     datasource::source::{DataSource, OpenArgs},
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
-        EquivalenceProperties, PhysicalExpr, PhysicalSortExpr, expressions::Column as ColumnExpr,
-        projection::ProjectionExprs, utils::reassign_expr_columns,
+        EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+        expressions::Column as ColumnExpr,
+        projection::ProjectionExprs,
+        utils::{collect_columns, reassign_expr_columns},
     },
     physical_plan::{
         DisplayFormatType, Partitioning, SortOrderPushdownResult,
@@ -39,7 +42,7 @@ use crate::{
     error::external,
     moving::{is_moving, moving_filter},
     predicate::{PushedPredicate, translate},
-    statistics::{column_statistics, filtered_statistics, scan_statistics},
+    statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
     table::ScannedTable,
 };
 
@@ -61,6 +64,7 @@ pub(crate) struct ScanSource {
     partitions: usize,
     batch_rows: usize,
     scan: Scan,
+    statistics: Arc<OnceLock<Statistics>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -161,6 +165,7 @@ impl ScanSource {
             partitions: 1,
             batch_rows,
             scan,
+            statistics: Arc::default(),
             metrics,
         };
         let mut source = source.planned()?;
@@ -174,6 +179,7 @@ impl ScanSource {
         let limit = self.limit.map(|limit| limit as u64);
         let selected = self.table.scan().select(&self.columns, condition, limit).map_err(external)?;
         self.scan = selected.with_batch_rows(self.batch_rows);
+        self.statistics = Arc::default();
         if let Some(order) = self.order {
             self.scan = self.ordered(order).unwrap_or(self.scan);
         }
@@ -207,8 +213,16 @@ impl ScanSource {
         SharedRowGroups { queue, read: AtomicU64::new(0), pruned: AtomicU64::new(0) }
     }
 
+    /// Returns the statistics of the rows that come out, computed once for each plan.
     fn statistics(&self) -> Result<Statistics> {
-        let mut statistics = if self.moving.is_empty() && self.scan.known_rows().is_some() {
+        if let Some(known) = self.statistics.get() {
+            return Ok(known.clone());
+        }
+
+        let mut statistics = if self.filters.is_empty() {
+            let of_table = self.table.statistics(|column| self.columns.contains(&column));
+            projected_statistics(of_table, &self.columns, &self.schema)
+        } else if self.scan.known_rows().is_some() {
             // All rows of all row groups that are left pass.
             let of_column = |column| Some(column_statistics(&self.scan, &self.schema, column));
             scan_statistics(&self.scan, &self.schema, of_column)
@@ -218,20 +232,25 @@ impl ScanSource {
         if self.filters.iter().any(|filter| !filter.is_exact()) || !self.moving.is_empty() {
             statistics = statistics.to_inexact();
         }
-        statistics.with_fetch(self.limit, 0, 1)
+
+        let statistics = statistics.with_fetch(self.limit, 0, 1)?;
+        Ok(self.statistics.get_or_init(|| statistics).clone())
     }
 
     /// Estimates the rows that pass the filters. Filters that are applied above again are left to the estimate there.
     fn estimated(&self) -> Result<Statistics> {
-        let filters: Vec<Arc<dyn PhysicalExpr>> = self
-            .filters
-            .iter()
-            .filter(|filter| filter.is_exact())
-            .map(|filter| filter.expr.clone())
-            .collect();
-        let table = self.table.statistics();
-        let estimated = filtered_statistics(table, self.table.schema(), filters)?;
-        let mut estimated = estimated.project(Some(&self.columns));
+        let exact = self.filters.iter().filter(|filter| filter.is_exact());
+        let filters: Vec<Arc<dyn PhysicalExpr>> = exact.map(|filter| filter.expr.clone()).collect();
+        let of_filters: HashSet<usize> =
+            filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+        let table =
+            self.table.statistics(|column| self.columns.contains(&column) || of_filters.contains(&column));
+        let estimated = if filters.is_empty() {
+            table.to_inexact()
+        } else {
+            filtered_statistics(table, self.table.schema(), filters)?
+        };
+        let mut estimated = projected_statistics(estimated, &self.columns, &self.schema);
 
         let most = usize::try_from(self.scan.estimated_rows()).unwrap_or(usize::MAX);
         if estimated.num_rows.get_value().is_none_or(|rows| *rows > most) {
@@ -361,7 +380,7 @@ impl DataSource for ScanSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
         let mut answers = Vec::with_capacity(filters.len());
         let mut source = self.clone();
-        let mut is_changed = false;
+        source.statistics = Arc::default();
 
         for filter in filters {
             // A limit counts rows before filters that arrive later.
@@ -371,7 +390,6 @@ impl DataSource for ScanSource {
             };
             if is_moving(&filter) {
                 source.moving.push(filter);
-                is_changed = true;
                 answers.push(PushedDown::No);
                 continue;
             }
@@ -382,7 +400,6 @@ impl DataSource for ScanSource {
                 None => PushedFilter::of(filter, self.table.schema()).map(|pushed| {
                     let is_exact = pushed.is_exact();
                     source.filters.push(pushed);
-                    is_changed = true;
                     is_exact
                 }),
             };
@@ -390,10 +407,13 @@ impl DataSource for ScanSource {
         }
 
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
-        if !is_changed {
-            return Ok(propagation);
+        if source.filters.len() > self.filters.len() {
+            return Ok(propagation.with_updated_node(Arc::new(source.planned()?)));
         }
-        Ok(propagation.with_updated_node(Arc::new(source.planned()?)))
+        if source.moving.len() > self.moving.len() {
+            return Ok(propagation.with_updated_node(Arc::new(source)));
+        }
+        Ok(propagation)
     }
 
     /// Reads the row groups first that a sort with a limit needs. Rows are not sorted by that.

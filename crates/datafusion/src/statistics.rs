@@ -24,13 +24,29 @@ pub(crate) fn scan_statistics(
 ) -> Statistics {
     let rows = usize::try_from(scan.estimated_rows()).unwrap_or(usize::MAX);
     let column_statistics = (0..schema.fields().len()).map(|column| columns(column).unwrap_or_default());
-    let row_bytes: usize =
-        schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES)).sum();
     Statistics {
         num_rows: Precision::Exact(rows),
-        total_byte_size: Precision::Inexact(rows.saturating_mul(row_bytes)),
+        total_byte_size: estimated_bytes(Precision::Exact(rows), schema),
         column_statistics: column_statistics.collect(),
     }
+}
+
+/// Estimates the bytes of rows in memory.
+fn estimated_bytes(rows: Precision<usize>, schema: &SchemaRef) -> Precision<usize> {
+    let widths =
+        schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
+    let row_bytes: usize = widths.sum();
+    rows.map(|rows| rows.saturating_mul(row_bytes)).to_inexact()
+}
+
+/// Reduces statistics to some columns, whose schema is given.
+pub(crate) fn projected_statistics(
+    statistics: Statistics,
+    columns: &[usize],
+    schema: &SchemaRef,
+) -> Statistics {
+    let total_byte_size = estimated_bytes(statistics.num_rows, schema);
+    Statistics { total_byte_size, ..statistics.project(Some(&columns)) }
 }
 
 /// Returns the statistics of a column over all row groups of a scan, before its filter is applied.

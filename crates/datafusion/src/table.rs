@@ -34,9 +34,12 @@ impl ScannedTable {
         &self.schema
     }
 
-    /// Returns the statistics of all rows. Those of a column are read from the footers once.
-    pub(crate) fn statistics(&self) -> Statistics {
+    /// Returns the statistics of all rows, with those of some columns, which are read from the footers once.
+    pub(crate) fn statistics(&self, is_wanted: impl Fn(usize) -> bool) -> Statistics {
         scan_statistics(&self.scan, &self.schema, |column| {
+            if !is_wanted(column) {
+                return None;
+            }
             let mut columns = self.columns.lock();
             let known = columns.entry(column);
             Some(known.or_insert_with(|| column_statistics(&self.scan, &self.schema, column)).clone())

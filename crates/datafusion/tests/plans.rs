@@ -71,6 +71,10 @@ async fn counts_and_bounds_need_no_scan() {
     let last = rows(&session, "SELECT count(*), max(id) FROM t WHERE id >= 900").await;
     assert!(last.contains("| 100 ") && last.contains("| 999 "), "{last}");
 
+    // A limit may leave out the bounds.
+    let limited = plan(&session, folder.path(), "SELECT max(id) FROM (SELECT id FROM t LIMIT 5)").await;
+    assert!(limited.contains("DataSourceExec"), "{limited}");
+
     // Bounds of text may be cut, and those of fractions leave out NaN.
     for sql in
         ["SELECT min(word) FROM t", "SELECT max(score) FROM t", "SELECT count(*) FROM t WHERE id >= 901"]

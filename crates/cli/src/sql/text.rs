@@ -3,26 +3,26 @@
 /// Returns whether a text ends a statement: with a semicolon that is not within quotes or a comment.
 pub(super) fn is_complete(text: &str) -> bool {
     let mut is_ended = false;
-    let mut place = Place::Code;
+    let mut place = LexState::Code;
     let mut letters = text.chars().peekable();
 
     while let Some(letter) = letters.next() {
         let (next, is_code) = match (place, letter) {
-            (Place::Code, '\'' | '"') => (Place::Quoted(letter), true),
-            (Place::Code, '-') if letters.next_if_eq(&'-').is_some() => (Place::Line, false),
-            (Place::Code, '/') if letters.next_if_eq(&'*').is_some() => (Place::Block, false),
-            (Place::Quoted(quote), letter) if quote == letter => (Place::Code, true),
-            (Place::Line, '\n') => (Place::Code, false),
-            (Place::Block, '*') if letters.next_if_eq(&'/').is_some() => (Place::Code, false),
-            (Place::Code | Place::Quoted(_), _) => (place, true),
-            (Place::Line | Place::Block, _) => (place, false),
+            (LexState::Code, '\'' | '"') => (LexState::Quoted(letter), true),
+            (LexState::Code, '-') if letters.next_if_eq(&'-').is_some() => (LexState::Line, false),
+            (LexState::Code, '/') if letters.next_if_eq(&'*').is_some() => (LexState::Block, false),
+            (LexState::Quoted(quote), letter) if quote == letter => (LexState::Code, true),
+            (LexState::Line, '\n') => (LexState::Code, false),
+            (LexState::Block, '*') if letters.next_if_eq(&'/').is_some() => (LexState::Code, false),
+            (LexState::Code | LexState::Quoted(_), _) => (place, true),
+            (LexState::Line | LexState::Block, _) => (place, false),
         };
         if is_code && !letter.is_whitespace() {
-            is_ended = letter == ';' && matches!(place, Place::Code);
+            is_ended = letter == ';' && matches!(place, LexState::Code);
         }
         place = next;
     }
-    is_ended && !matches!(place, Place::Quoted(_) | Place::Block)
+    is_ended && !matches!(place, LexState::Quoted(_) | LexState::Block)
 }
 
 /// Returns the start of the word that ends at the end of a line, and whether the line ends within single quotes.
@@ -33,9 +33,9 @@ pub(super) fn word_start(line: &str) -> (usize, bool) {
     (start.map_or(0, |(at, letter)| at + letter.len_utf8()), is_quoted)
 }
 
-/// Part of a statement.
+/// Lexical state of a statement.
 #[derive(Clone, Copy)]
-enum Place {
+enum LexState {
     Code,
     Quoted(char),
     Line,
