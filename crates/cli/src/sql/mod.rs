@@ -192,7 +192,8 @@ async fn run_one(
 
 /// Casts views to strings and bytes: files state the types of their columns, and few readers know views.
 fn without_views(rows: SqlRows) -> (SchemaRef, impl Stream<Item = Result<RecordBatch>> + Unpin) {
-    let fields = rows.schema().fields().iter().map(|field| {
+    let of_views = rows.schema();
+    let fields = of_views.fields().iter().map(|field| {
         let plain = match field.data_type() {
             DataType::Utf8View => DataType::Utf8,
             DataType::BinaryView => DataType::Binary,
