@@ -25,10 +25,11 @@ ARROWS = {
     "client": set(),
     "storage": set(),
     "columnar": {"storage"},
+    "datafusion": {"columnar", "storage"},
     "datagen": {"columnar", "storage"},
     "graph": {"columnar", "storage"},
     "server": {"client", "columnar", "storage"},
-    "cli": {"client", "columnar", "datagen", "graph", "server", "storage"},
+    "cli": {"client", "columnar", "datafusion", "datagen", "graph", "server", "storage"},
     "python": {"client", "columnar", "datagen", "graph", "server", "storage"},
     "cluster-sim": {"client"},
     "columns": {"columnar", "storage"},
@@ -40,7 +41,7 @@ ARROWS = {
 TEST_ARROWS = {"storage": {"client"}}
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"s3s": {"server"}, "axum": {"server"},
-        "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
+        "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
 # What a crate may not name, under whatever feature.
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}

@@ -42,6 +42,9 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         Some(Columnar::NoSuchColumn { .. } | Columnar::Predicate { .. } | Columnar::Pattern { .. })
     );
 
+    #[cfg(feature = "sql")]
+    let mistyped = mistyped || error.downcast_ref().is_some_and(is_wrong_sql);
+
     let mistyped = mistyped
         || matches!(
             error.downcast_ref(),
@@ -72,6 +75,15 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         );
 
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
+}
+
+/// Returns whether the statement is wrong, as opposed to what it reads.
+#[cfg(feature = "sql")]
+fn is_wrong_sql(error: &stylobate_datafusion::Error) -> bool {
+    use stylobate_columnar::Error as Columnar;
+    use stylobate_datafusion::Error as Sql;
+
+    matches!(error, Sql::Query { .. } | Sql::NoSuchTable { .. } | Sql::Scan(Columnar::Pattern { .. }))
 }
 
 /// Formats the error and its causes, without causes that are already quoted.

@@ -15,6 +15,8 @@ mod rows;
 mod scan;
 mod serve;
 mod service_manager;
+#[cfg(feature = "sql")]
+mod sql;
 mod table;
 
 use std::{process::ExitCode, time::Duration};
@@ -59,6 +61,9 @@ enum CliCommand {
     Scan(Box<scan::ScanArgs>),
     /// Convert between Parquet, ORC, CSV, JSON and Arrow IPC
     Convert(Box<convert::ConvertArgs>),
+    /// Query Parquet and ORC files with SQL
+    #[cfg(feature = "sql")]
+    Sql(Box<sql::SqlArgs>),
     /// Show the metadata of Parquet and ORC files
     Inspect(inspect::InspectArgs),
     /// Generate and verify TPC-H, TPC-DS and social network data
@@ -102,6 +107,8 @@ fn run(verb: CliCommand) -> anyhow::Result<()> {
             CliCommand::Cluster(args) => cluster::run(args).await,
             CliCommand::Scan(args) => scan::run(*args).await,
             CliCommand::Convert(args) => convert::run(*args).await,
+            #[cfg(feature = "sql")]
+            CliCommand::Sql(args) => sql::run(*args).await,
             CliCommand::Inspect(args) => inspect::run(args).await,
             CliCommand::Generate(args) => generate::run(*args).await,
             CliCommand::Graph(args) => graph::run(*args).await,

@@ -27,6 +27,8 @@ pub(crate) struct TableLimits {
     pub(crate) total: Option<u64>,
     /// Width in characters; `None` for unlimited.
     pub(crate) width: Option<usize>,
+    /// How to see the rows that are left out, if their number is unknown.
+    pub(crate) hint: Option<&'static str>,
 }
 
 /// Writes a table.
@@ -133,7 +135,10 @@ impl<W: Write> TableEncoder<W> {
             match self.bound.total.map(|total| total.saturating_sub(self.written).max(self.left_out)) {
                 Some(1) => writeln!(self.out, "… 1 more row")?,
                 Some(more) => writeln!(self.out, "… {} more rows", grouped(more))?,
-                None => writeln!(self.out, "… more rows: --limit shows them, --count counts them")?,
+                None => {
+                    let hint = self.bound.hint.unwrap_or("--limit shows them, --count counts them");
+                    writeln!(self.out, "… more rows: {hint}")?;
+                }
             }
         }
 
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn rows_beyond_the_bound_are_counted_where_their_number_is_known() {
-        let known = TableLimits { rows: Some(2), total: Some(1_234_567), width: None };
+        let known = TableLimits { rows: Some(2), total: Some(1_234_567), width: None, hint: None };
         assert!(grid(&[batch()], known).ends_with("… 1,234,565 more rows\n"));
         let unknown = TableLimits { rows: Some(2), ..TableLimits::default() };
         let text = grid(&[batch(), batch()], unknown);

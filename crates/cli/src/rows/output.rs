@@ -6,6 +6,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use stylobate_columnar::WriteFormat;
 
+#[cfg(feature = "sql")]
+use stylobate_storage::{Destination as Place, Overwrite as Existing, SinkOptions};
+
+#[cfg(feature = "sql")]
+use super::{ColumnFile, file_options};
 use super::{OverwriteMode, RowDestination, RowFormat, printed_format};
 use crate::failure::usage;
 
@@ -50,6 +55,41 @@ impl OutputArgs {
         }
 
         Ok((destination, format))
+    }
+
+    /// Returns the Parquet or ORC file or object that is named, if one is, for commands that write them.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists and must not be replaced, or the URL is malformed.
+    #[cfg(feature = "sql")]
+    pub(crate) fn column_file(&self, store: &[(String, String)]) -> Result<Option<ColumnFile>> {
+        let Some(path) = &self.output else { return Ok(None) };
+        let Some(format) = WriteFormat::of_path(path).filter(|format| format.is_columnar()) else {
+            return Ok(None);
+        };
+        if self.format.is_some() {
+            return Err(usage(format!(
+                "{}: its extension is the format: leave out --format",
+                path.display()
+            )));
+        }
+
+        let overwrite = if self.force { OverwriteMode::Replace } else { OverwriteMode::Refuse };
+        let place = match path.to_str().filter(|path| path.contains("://")) {
+            Some(url) => Place::parse(url, store)?,
+            None => match RowDestination::at(path, overwrite)? {
+                RowDestination::File { path, .. } => Place::File(path),
+                _ => return Err(usage("Parquet and ORC go into a file: name one")),
+            },
+        };
+        Ok(Some(ColumnFile {
+            options: file_options(format, None)?,
+            place,
+            existing: if self.force { Existing::Replace } else { Existing::Refuse },
+            dataset: None,
+            sinks: SinkOptions::default(),
+        }))
     }
 
     fn format(&self, destination: &RowDestination) -> Result<RowFormat> {

@@ -5,12 +5,17 @@ mod load;
 mod narrow;
 mod part;
 mod plan;
+mod queue;
 mod request;
+mod select;
+mod statistics;
 mod stream;
 mod turn;
 mod units;
 
 pub use part::ScanPart;
 pub use plan::Scan;
+pub use queue::{MovingFilter, ScanQueue};
 pub use request::ScanRequest;
+pub use statistics::ColumnBounds;
 pub use stream::ScanStream;

@@ -34,18 +34,22 @@ pub struct Scan {
     pub(super) inner: Arc<ScanPlan>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ScanPlan {
     pub(super) cache: Cache,
     /// The schema of the batches.
     pub(super) schema: SchemaRef,
     pub(super) outputs: Vec<OutputColumn>,
+    /// The filter as it was requested.
+    pub(super) predicate: Option<Predicate>,
     pub(super) filter: Option<BoundPredicate>,
+    /// Set if rows that fail the filter may come out as well.
+    pub(super) is_optional: bool,
     /// The columns that the filter reads.
     pub(super) filtered: Vec<FilterColumn>,
-    pub(super) table: TableSchema,
+    pub(super) table: Arc<TableSchema>,
     /// The columns of the table that parts need.
-    relevant: Schema,
+    pub(super) relevant: Schema,
     pub(super) files: Vec<PlannedScanFile>,
     pub(super) units: Vec<PlannedRowGroup>,
     pub(super) limit: Option<u64>,
@@ -58,7 +62,7 @@ pub(super) struct ScanPlan {
 }
 
 /// A file of a scan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PlannedScanFile {
     /// Position of the source that it was found by.
     source: usize,
@@ -223,10 +227,12 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         schema,
         filtered: filter.as_ref().map(|filter| table.filtered(filter)).unwrap_or_default(),
         filter,
+        is_optional: false,
         relevant: table
             .relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
         outputs,
-        table,
+        predicate: request.filter,
+        table: Arc::new(table),
         files: Vec::with_capacity(opened.len()),
         units: Vec::new(),
         limit: request.limit,
@@ -371,20 +377,31 @@ impl ScanPlan {
     /// Adds a file without the row groups that the filter prunes.
     fn add(&mut self, opened: OpenedScanFile) -> Result<()> {
         let OpenedScanFile { source, located, object, metadata, units } = opened;
+        let wanted = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
+        let (outputs, filtered) = (Vec::new(), Vec::new());
+        let first_rows = Vec::new();
+        self.add_units(
+            PlannedScanFile { source, located, object, metadata, outputs, filtered, first_rows },
+            wanted,
+        )
+    }
+
+    /// Adds row groups of a file, except those that the filter prunes. Its columns are found again.
+    pub(super) fn add_units(&mut self, mut file: PlannedScanFile, wanted: Vec<usize>) -> Result<()> {
+        let PlannedScanFile { located, object, metadata, .. } = &file;
         let name = object.name();
         let output = |output: &OutputColumn| {
-            self.table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
+            self.table.column_of_file(&output.projected, &output.values, located, metadata, &name)
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
-        let filtered = |column| self.table.filtered_of_file(column, &located, &metadata, &name);
+        let filtered = |column| self.table.filtered_of_file(column, located, metadata, &name);
         let filtered = self.filtered.iter().map(filtered).collect::<Result<_>>()?;
 
         let at = self.files.len();
-        let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
         let verdicts = match &self.filter {
             None => vec![PruneVerdict::All; wanted.len()],
             Some(filter) => {
-                prune(filter, &of_file(&self.table, &located, &metadata, metadata.statistics(&wanted)))
+                prune(filter, &of_file(&self.table, located, metadata, metadata.statistics(&wanted)))
             }
         };
 
@@ -397,17 +414,15 @@ impl ScanPlan {
             self.units.push(PlannedRowGroup { file: at, unit, rows, all_pass: verdict == PruneVerdict::All });
         }
 
-        let mut file =
-            PlannedScanFile { source, located, object, metadata, outputs, filtered, first_rows: Vec::new() };
-        if file.has_row_numbers() {
-            file.first_rows = first_rows(&file.metadata);
-        }
+        file.outputs = outputs;
+        file.filtered = filtered;
+        file.first_rows = if file.has_row_numbers() { first_rows(&file.metadata) } else { Vec::new() };
         self.files.push(file);
         Ok(())
     }
 
     /// Drops row groups beyond the limit, as far as that is known before reading.
-    fn keep_to_limit(&mut self) {
+    pub(super) fn keep_to_limit(&mut self) {
         let Some(limit) = self.limit else { return };
 
         let mut certain = 0_u64;

@@ -17,12 +17,8 @@ use tokio::{
 };
 use tracing::{Span, field::Empty};
 
-use super::{
-    plan::{PlannedRowGroup, Scan},
-    turn::RowGroupTurns,
-    units,
-};
-use crate::{Error, Result, cache::workers::DecodeWorkers};
+use super::{plan::Scan, queue::ScanQueue, turn::RowGroupTurns, units};
+use crate::{Error, Result};
 
 /// Groups of batches that wait for the reader, for each row group in flight.
 const READY: usize = 1;
@@ -46,13 +42,20 @@ impl Scan {
     /// Streams the batches in the order of files and rows. Work begins with the first poll and stays a few batches ahead;
     /// it ends when the stream is dropped. Must be polled within a tokio runtime.
     pub fn stream(&self) -> ScanStream {
-        start(self.clone())
+        ScanQueue::new(self, 1, None).stream()
     }
 
     /// Collects all batches.
     #[boxed]
     pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
         self.stream().try_collect().await
+    }
+}
+
+impl ScanQueue {
+    /// Streams batches of row groups that no other stream has taken, in the order of the scan. See [`Scan::stream`].
+    pub fn stream(&self) -> ScanStream {
+        start(self.clone())
     }
 }
 
@@ -95,32 +98,16 @@ impl Drop for InFlightRowGroup {
 }
 
 struct ScanStreamState {
-    scan: Scan,
-    workers: DecodeWorkers,
-    waiting: std::vec::IntoIter<PlannedRowGroup>,
+    queue: ScanQueue,
     under_way: VecDeque<InFlightRowGroup>,
     turns: RowGroupTurns,
     ready: VecDeque<RecordBatch>,
-    /// Rows that may still come out, under a limit.
-    left: Option<u64>,
 }
 
-/// See [`Scan::stream`].
-pub(super) fn start(scan: Scan) -> ScanStream {
-    let running = ScanStreamState {
-        workers: DecodeWorkers::new(scan.inner.threads),
-        waiting: scan.inner.units.clone().into_iter(),
-        under_way: VecDeque::new(),
-        turns: RowGroupTurns::default(),
-        ready: VecDeque::new(),
-        left: scan.inner.limit,
-        scan: scan.clone(),
-    };
-    let batches = futures::stream::try_unfold(running, |mut running| async move {
-        Ok(running.next().await?.map(|batch| (batch, running)))
-    });
-
-    let planned = &scan.inner;
+/// See [`ScanQueue::stream`].
+pub(super) fn start(queue: ScanQueue) -> ScanStream {
+    let planned = queue.plan();
+    let schema = planned.schema.clone();
     let span = tracing::debug_span!(
         "scan",
         files = planned.files.len(),
@@ -128,21 +115,32 @@ pub(super) fn start(scan: Scan) -> ScanStream {
         columns = planned.schema.fields().len(),
         rows = Empty,
     );
-    ScanStream { schema: planned.schema.clone(), batches: batches.fuse().boxed(), rows: 0, span }
+
+    let running = ScanStreamState {
+        queue,
+        under_way: VecDeque::new(),
+        turns: RowGroupTurns::default(),
+        ready: VecDeque::new(),
+    };
+    let batches = futures::stream::try_unfold(running, |mut running| async move {
+        Ok(running.next().await?.map(|batch| (batch, running)))
+    });
+    ScanStream { schema, batches: batches.fuse().boxed(), rows: 0, span }
 }
 
 impl ScanStreamState {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.left == Some(0) {
+            if self.queue.is_satisfied() {
                 return Ok(None);
             }
             if let Some(batch) = self.ready.pop_front() {
-                let Some(left) = &mut self.left else { return Ok(Some(batch)) };
-
-                let rows = (batch.num_rows() as u64).min(*left);
-                *left -= rows;
-                return Ok(Some(batch.slice(0, rows as usize)));
+                match self.queue.take_rows(batch.num_rows() as u64) as usize {
+                    rows if rows == batch.num_rows() => return Ok(Some(batch)),
+                    // Another stream has reached the limit.
+                    0 => return Ok(None),
+                    rows => return Ok(Some(batch.slice(0, rows))),
+                }
             }
             self.begin();
             let Some(first) = self.under_way.front_mut() else { return Ok(None) };
@@ -160,16 +158,13 @@ impl ScanStreamState {
         }
     }
 
-    /// Keeps as many row groups in flight as there are threads, and one more that is fetched meanwhile; under a limit
-    /// only one.
+    /// Keeps as many row groups in flight as the queue allows.
     fn begin(&mut self) {
-        let at_once = if self.left.is_some() { 1 } else { self.scan.inner.threads + 1 };
-        while self.under_way.len() < at_once {
-            let Some(unit) = self.waiting.next() else { return };
+        while self.under_way.len() < self.queue.in_flight() {
+            let Some((planned, unit)) = self.queue.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
             let (turn, before) = self.turns.next(self.under_way.len());
-            let planned = self.scan.inner.clone();
-            let workers = self.workers.clone();
+            let workers = self.queue.workers().clone();
             let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
             self.under_way.push_back(InFlightRowGroup { before, batches, task });
         }

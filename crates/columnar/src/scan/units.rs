@@ -94,7 +94,7 @@ async fn read(
         if passing.count() == 0 {
             return Ok(());
         }
-        keep = Some(passing);
+        keep = Some(passing).filter(|passing| !planned.is_optional || is_worth_filtering(passing, unit.rows));
     }
 
     let wanted = planned
@@ -141,6 +141,11 @@ async fn read(
         };
         (built, reached) = done??;
     }
+}
+
+/// Returns whether dropping rows saves more than copying the others costs.
+fn is_worth_filtering(passing: &PassingRows, rows: u64) -> bool {
+    (passing.count() as u64).saturating_mul(10) <= rows.saturating_mul(9)
 }
 
 /// Loads columns, if necessary after earlier row groups have released their memory; `None` if they never fit. While

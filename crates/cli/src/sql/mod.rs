@@ -1,0 +1,312 @@
+//! `stylobate sql`: runs SQL on Parquet and ORC files.
+
+mod complete;
+mod prompt;
+mod text;
+
+use std::{
+    io::{self, IsTerminal, Read},
+    num::NonZeroUsize,
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Fields, Schema, SchemaRef},
+};
+use clap::Args;
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use stylobate_columnar::Cache;
+use stylobate_datafusion::{SqlRows, SqlSession, SqlStatement};
+use stylobate_server::config::NodeSettings;
+use stylobate_storage::{ByteSize, run_blocking};
+
+use self::prompt::prompt;
+use crate::{
+    failure::usage,
+    out::print,
+    rows::{
+        ColumnFile, OutputArgs, ProgressDisplay, RowDestination, RowFormat, TableLimits, drain, open_cache,
+        option, until_stopped,
+    },
+};
+
+/// Rows of a table that are printed to a terminal by default.
+const TABLE_ROWS: u64 = 40;
+/// Maximum memory of a writer: more would not make its row groups and stripes larger.
+const MAX_WRITER_MEMORY: ByteSize = ByteSize::mib(256);
+
+const EXAMPLES: &str = "\
+Examples:
+  A query of files, which are named by a path in quotes:
+    stylobate sql \"SELECT l_shipmode, count(*) FROM 'lineitem.parquet' GROUP BY l_shipmode\"
+  Of a bucket, as CSV:
+    stylobate sql \"SELECT * FROM 's3://lake/events/*/*.parquet' WHERE day = '2026-01-01'\" \\
+      --option region=eu-west-1 --format csv
+  Tables with names, and the rows into a Parquet file:
+    stylobate sql \"SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey\" \\
+      --table orders=lake/orders --table lineitem=lake/lineitem --output joined.parquet
+  The plan of a query, and what each step of it took:
+    stylobate sql \"EXPLAIN ANALYZE SELECT max(l_tax) FROM 'lineitem.orc' WHERE l_quantity < 24\"
+  Statements of a file, separated by semicolons:
+    stylobate sql --table t=data.parquet < queries.sql
+  A prompt, with history and completion:
+    stylobate sql --table t=data.parquet
+
+A path is a file, a folder with all its subfolders, or a pattern with *, ?, [...]
+and **; below s3://, gs://, az:// and http(s):// too. In folders named name=value,
+the name is a column. Names without double quotes are read in lower case.
+
+--output also writes .parquet and .orc, to a URL too. What does not fit into the
+memory is stored in a temporary folder, which is removed at the end.
+
+Exit codes: 2 wrong command line or statement, unknown table or column; 1 anything
+else, such as a query that needs more memory.";
+
+/// The arguments of `stylobate sql`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SqlArgs {
+    /// Statements, separated by semicolons [default: those of standard input, or a prompt if it is a terminal]
+    #[arg(value_name = "SQL")]
+    statements: Option<String>,
+
+    /// A table: its name, and the path of its file, folder or pattern; may be repeated
+    #[arg(long, value_name = "NAME=PATH", value_parser = option)]
+    table: Vec<(String, String)>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    /// Print at most N rows of a table [default: 40 on a terminal, otherwise all]
+    #[arg(long, value_name = "N")]
+    rows: Option<u64>,
+
+    /// An option of the store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+
+    /// Memory for pages, decoded columns and queries [default: a quarter of the memory available to the process]
+    #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
+    memory: Option<ByteSize>,
+
+    /// Maximum threads [default: one per core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+
+    /// Folder for data that does not fit into the memory [default: the system's temporary folder]
+    #[arg(long, value_name = "FOLDER")]
+    spill: Option<PathBuf>,
+}
+
+/// Runs the command until it ends or the process is stopped.
+///
+/// # Errors
+///
+/// If the command line or a statement is wrong, or reading or writing fails.
+pub(crate) async fn run(args: SqlArgs) -> Result<()> {
+    // At the prompt a signal stops the statement, not the command.
+    if args.is_interactive() {
+        let session = args.session().await?;
+        return prompt(&args, session).await;
+    }
+
+    until_stopped(async {
+        let output = SqlOutput::chosen(&args)?;
+        let session = args.session().await?;
+        let text = match &args.statements {
+            Some(text) => text.clone(),
+            None => run_blocking(standard_input).await.context("reading standard input")??,
+        };
+        run_all(&args, &session, &text, output).await
+    })
+    .await
+}
+
+fn standard_input() -> Result<String> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text).context("standard input is no text")?;
+    Ok(text)
+}
+
+/// Runs statements one after another.
+async fn run_all(args: &SqlArgs, session: &SqlSession, text: &str, output: SqlOutput) -> Result<()> {
+    let statements = session.parse(text)?;
+    if statements.is_empty() {
+        return Err(usage("there is no statement: give one, such as \"SELECT * FROM 'data.parquet'\""));
+    }
+    if statements.len() > 1 && output.is_file() {
+        return Err(usage("--output takes the rows of one statement, and there are several"));
+    }
+
+    for statement in statements {
+        run_one(args, session, statement, output.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Runs a statement, and writes its rows. Returns their number.
+async fn run_one(
+    args: &SqlArgs,
+    session: &SqlSession,
+    statement: SqlStatement,
+    output: SqlOutput,
+) -> Result<u64> {
+    let rows = session.run_statement(statement).await?;
+    match output {
+        SqlOutput::Columns => {
+            let file = args.column_file()?.ok_or_else(|| usage("--output names no file"))?;
+            let progress = ProgressDisplay::new(None, false)?;
+            let (schema, rows) = without_views(rows);
+            Ok(file.write(schema, rows, &progress).await?.rows)
+        }
+        // Statements such as SET have no rows.
+        SqlOutput::Rows(..) if rows.schema().fields().is_empty() => {
+            rows.try_for_each(|_| future::ready(Ok(()))).await?;
+            Ok(0)
+        }
+        SqlOutput::Rows(RowDestination::Stdout, RowFormat::Table) if rows.is_explanation() => {
+            print(explanation(rows).await?)?;
+            Ok(0)
+        }
+        SqlOutput::Rows(destination, format) => {
+            let bound = args.limits(format, &destination);
+            let is_terminal = destination.is_terminal();
+            let progress = ProgressDisplay::new(None, is_terminal)?;
+            let mut left = bound.rows.map_or(u64::MAX, |rows| rows.saturating_add(1));
+            let schema = rows.schema();
+            // One more row shows whether there are more.
+            let some = rows.take_while(move |batch| {
+                let goes_on = left > 0;
+                left = left.saturating_sub(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
+                future::ready(goes_on)
+            });
+            Ok(drain(schema, some, format, bound, destination, &progress).await?.rows)
+        }
+    }
+}
+
+/// Casts views to strings and bytes: files state the types of their columns, and few readers know views.
+fn without_views(rows: SqlRows) -> (SchemaRef, impl Stream<Item = Result<RecordBatch>> + Unpin) {
+    let of_views = rows.schema();
+    let fields = of_views.fields().iter().map(|field| {
+        let plain = match field.data_type() {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            other => other.clone(),
+        };
+        Arc::new(field.as_ref().clone().with_data_type(plain))
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+
+    let target = schema.clone();
+    let rows = rows.map(move |batch| {
+        let batch = batch?;
+        let columns = batch.columns().iter().zip(target.fields());
+        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+        Ok(RecordBatch::try_new(target.clone(), columns.collect::<Result<_, _>>()?)?)
+    });
+    (schema, rows)
+}
+
+/// Returns the text of plans.
+async fn explanation(rows: SqlRows) -> Result<String> {
+    let batches: Vec<_> = rows.try_collect().await?;
+    let mut text = String::new();
+    for batch in batches {
+        let [kinds, plans] = batch.columns() else { continue };
+        let (Some(kinds), Some(plans)) = (kinds.as_string_opt::<i32>(), plans.as_string_opt::<i32>()) else {
+            continue;
+        };
+        for (kind, plan) in kinds.iter().zip(plans) {
+            let plan = plan.unwrap_or_default().trim_end();
+            text.push_str(&format!("{}\n{plan}\n\n", kind.unwrap_or_default()));
+        }
+    }
+    Ok(text.trim_end().to_owned() + "\n")
+}
+
+/// Destination of rows.
+#[derive(Clone, Debug)]
+enum SqlOutput {
+    Rows(RowDestination, RowFormat),
+    /// A Parquet or ORC file.
+    Columns,
+}
+
+impl SqlOutput {
+    /// Returns the output that the arguments name. Fails before any work if it cannot be written.
+    fn chosen(args: &SqlArgs) -> Result<Self> {
+        if args.column_file()?.is_some() {
+            return Ok(Self::Columns);
+        }
+        let (destination, format) = args.output.chosen()?;
+        Ok(Self::Rows(destination, format))
+    }
+
+    fn is_file(&self) -> bool {
+        !matches!(self, Self::Rows(RowDestination::Stdout, _))
+    }
+}
+
+impl SqlArgs {
+    fn is_interactive(&self) -> bool {
+        self.statements.is_none() && io::stdin().is_terminal()
+    }
+
+    /// Opens the session with its tables.
+    async fn session(&self) -> Result<SqlSession> {
+        let cache = self.cache().await?;
+        let mut builder = SqlSession::builder(cache).with_store_options(self.option.clone());
+        if let Some(threads) = self.threads {
+            builder = builder.with_threads(threads.get());
+        }
+        if let Some(folder) = &self.spill {
+            builder = builder.with_spill_folder(folder);
+        }
+
+        let session = builder.build()?;
+        for (name, path) in &self.table {
+            session.add_table(name, path).await?;
+        }
+        Ok(session)
+    }
+
+    async fn cache(&self) -> Result<Cache> {
+        let memory = self.memory.unwrap_or_else(|| NodeSettings::default().memory).as_u64();
+        let writing = if self.column_file()?.is_some() { self.memory_for_writing(memory) } else { 0 };
+        open_cache(Some(ByteSize::bytes(memory - writing))).await
+    }
+
+    /// Returns the writer's quarter of the memory.
+    fn memory_for_writing(&self, memory: u64) -> u64 {
+        (memory / 4).min(MAX_WRITER_MEMORY.as_u64())
+    }
+
+    fn column_file(&self) -> Result<Option<ColumnFile>> {
+        let Some(mut file) = self.output.column_file(&self.option)? else { return Ok(None) };
+        if let Some(memory) = self.memory {
+            file.options =
+                file.options.with_memory(ByteSize::bytes(self.memory_for_writing(memory.as_u64())));
+        }
+        Ok(Some(file))
+    }
+
+    /// Returns the limits of a table.
+    fn limits(&self, format: RowFormat, destination: &RowDestination) -> TableLimits {
+        if format != RowFormat::Table {
+            return TableLimits::default();
+        }
+        let is_terminal = destination.is_terminal();
+        TableLimits {
+            rows: self.rows.or(is_terminal.then_some(TABLE_ROWS)),
+            width: is_terminal.then(|| usize::from(console::Term::stdout().size().1)),
+            hint: Some("--rows shows more of them, and count(*) counts them"),
+            ..TableLimits::default()
+        }
+    }
+}

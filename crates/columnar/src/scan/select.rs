@@ -1,0 +1,121 @@
+//! Derives scans of fewer columns, rows and row groups from a planned one, without I/O.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+
+use super::plan::{PlannedRowGroup, PlannedScanFile, Scan, ScanPlan};
+use crate::{Error, Predicate, Result, predicate::BoundPredicate, table::OutputColumn};
+
+impl Scan {
+    /// Returns a scan of these columns, by position in this scan's schema, and of at most `limit` of the rows that pass
+    /// `filter` too. It reads the same versions, and prunes row groups by statistics that are in memory. Its schema has
+    /// no metadata of its own.
+    ///
+    /// Fails if a column is unknown or the filter does not fit.
+    pub fn select(&self, columns: &[usize], filter: Option<Predicate>, limit: Option<u64>) -> Result<Self> {
+        let planned = &self.inner;
+        let output =
+            |column: &usize| planned.outputs.get(*column).cloned().ok_or_else(|| self.no_column(*column));
+        let outputs = columns.iter().map(output).collect::<Result<Vec<_>>>()?;
+
+        let predicate = match (planned.predicate.clone(), filter) {
+            (Some(own), Some(more)) => Some(own.and(more)),
+            (own, more) => own.or(more),
+        };
+        let bound = predicate.as_ref().map(|predicate| predicate.bind(planned.table.schema())).transpose()?;
+
+        let fields: Vec<_> = outputs.iter().map(|output| output.field.clone()).collect();
+        let columns = predicate.as_ref().map(Predicate::columns).unwrap_or_default();
+        let mut selected = ScanPlan {
+            schema: Arc::new(Schema::new(fields)),
+            relevant: planned.table.relevant(&outputs, columns),
+            predicate,
+            ..planned.without_files(outputs, bound)
+        };
+        for (file, units) in planned.units_by_file() {
+            selected.add_units(file.clone(), units)?;
+        }
+
+        selected.limit = planned.limit.into_iter().chain(limit).min();
+        selected.keep_to_limit();
+        Ok(Self { inner: Arc::new(selected) })
+    }
+
+    /// Returns a scan of some of the row groups, by position among those of this scan, in this order. Unknown positions
+    /// are ignored.
+    pub fn with_row_groups(&self, positions: impl IntoIterator<Item = usize>) -> Self {
+        let mut selected = self.inner.as_ref().clone();
+        selected.units = positions.into_iter().filter_map(|at| self.inner.units.get(at).copied()).collect();
+        Self { inner: Arc::new(selected) }
+    }
+
+    /// Sets the maximum rows of a batch, from 1 to 65,536.
+    pub fn with_batch_rows(&self, batch_rows: usize) -> Self {
+        let mut changed = self.inner.as_ref().clone();
+        changed.batch_rows = batch_rows.clamp(1, super::request::MAX_BATCH_ROWS);
+        Self { inner: Arc::new(changed) }
+    }
+
+    /// Returns the rows of each row group.
+    pub fn row_group_rows(&self) -> Vec<u64> {
+        self.inner.units.iter().map(|unit| unit.rows).collect()
+    }
+
+    fn no_column(&self, column: usize) -> Error {
+        let names: Vec<&str> = self.inner.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::NoSuchColumn { column: column.to_string(), available: names.join(", ") }
+    }
+}
+
+impl ScanPlan {
+    /// Copies the plan without its files.
+    fn without_files(&self, outputs: Vec<OutputColumn>, filter: Option<BoundPredicate>) -> Self {
+        Self {
+            cache: self.cache.clone(),
+            schema: self.schema.clone(),
+            outputs,
+            predicate: self.predicate.clone(),
+            filtered: filter.as_ref().map(|filter| self.table.filtered(filter)).unwrap_or_default(),
+            filter,
+            is_optional: false,
+            table: self.table.clone(),
+            relevant: self.relevant.clone(),
+            files: Vec::new(),
+            units: Vec::new(),
+            limit: self.limit,
+            batch_rows: self.batch_rows,
+            long_batches: self.long_batches,
+            threads: self.threads,
+            codes: self.codes,
+        }
+    }
+
+    /// Returns the row groups of each file, in order: a file occurs once for each sequence of its row groups.
+    pub(super) fn units_by_file(&self) -> Vec<(&PlannedScanFile, Vec<usize>)> {
+        let mut by_file: Vec<(usize, &PlannedScanFile, Vec<usize>)> = Vec::new();
+        for unit in &self.units {
+            match by_file.last_mut() {
+                Some((file, _, units)) if *file == unit.file => units.push(unit.unit),
+                _ => by_file.extend(self.files.get(unit.file).map(|file| (unit.file, file, vec![unit.unit]))),
+            }
+        }
+        by_file.into_iter().map(|(_, file, units)| (file, units)).collect()
+    }
+
+    /// Plans one row group with a filter in place of the plan's own, whose rows it may only reduce to dispensable ones;
+    /// `None` if statistics rule it out.
+    pub(super) fn refiltered(
+        &self,
+        unit: PlannedRowGroup,
+        filter: &BoundPredicate,
+    ) -> Result<Option<(Arc<Self>, PlannedRowGroup)>> {
+        let mut single = self.without_files(self.outputs.clone(), Some(filter.clone()));
+        single.is_optional = self.predicate.is_none();
+        if let Some(file) = self.files.get(unit.file) {
+            single.add_units(file.clone(), vec![unit.unit])?;
+        }
+        let left = single.units.first().copied();
+        Ok(left.map(|unit| (Arc::new(single), unit)))
+    }
+}

@@ -1,0 +1,99 @@
+//! Statistics of the columns of a planned scan, from the footers of its files.
+
+use arrow::{
+    array::{Array, ArrayRef, UInt64Array, new_null_array},
+    compute::concat,
+    datatypes::DataType,
+};
+
+use super::plan::{PlannedScanFile, Scan};
+use crate::{
+    file::{schema::value_type, statistics::PruningStatistics},
+    format::ColumnarFile,
+    predicate::{Column, TypeClass},
+    table::{FileColumn, statistics::of_file},
+};
+
+/// Statistics of a column, with one row for each row group of the scan, in its order; null if unknown.
+#[derive(Clone, Debug)]
+pub struct ColumnBounds {
+    /// Lower bounds of the values, in the type of the values; `None` if none is known.
+    pub min: Option<ArrayRef>,
+    /// Upper bounds.
+    pub max: Option<ArrayRef>,
+    /// Numbers of nulls.
+    pub null_counts: UInt64Array,
+    /// Set if bounds that are known are values of the column. Otherwise they may be wider, or leave out NaN.
+    pub is_exact: bool,
+}
+
+impl Scan {
+    /// Returns the statistics of a column, by position in the schema, before the filter is applied; `None` if there are
+    /// none for its type.
+    pub fn column_bounds(&self, column: usize) -> Option<ColumnBounds> {
+        let planned = &self.inner;
+        let output = planned.outputs.get(column)?;
+        let field = planned.table.schema().field(output.projected.root);
+        let values = value_type(field.data_type());
+        let class = TypeClass::of(values);
+        if matches!(class, TypeClass::Other | TypeClass::Null) || output.projected.leaves.is_some() {
+            return None;
+        }
+        planned.table.check_named(output.projected.root).ok()?;
+
+        let name = Column::new(field.name());
+        let mut min = Vec::new();
+        let mut max = Vec::new();
+        let mut null_counts: Vec<Option<u64>> = Vec::with_capacity(planned.units.len());
+        let mut is_exact = true;
+
+        for (file, units) in planned.units_by_file() {
+            let statistics =
+                of_file(&planned.table, &file.located, &file.metadata, file.metadata.statistics(&units));
+            let count = units.len();
+            min.push(of_type(statistics.min(&name), values, count));
+            max.push(of_type(statistics.max(&name), values, count));
+            match statistics.null_counts(&name).filter(|counts| counts.len() == count) {
+                Some(counts) => null_counts.extend(counts.iter()),
+                None => null_counts.extend(std::iter::repeat_n(None, count)),
+            }
+            is_exact &= has_exact_bounds(class, file, column);
+        }
+
+        Some(ColumnBounds {
+            min: joined(&min),
+            max: joined(&max),
+            null_counts: null_counts.into_iter().collect(),
+            is_exact,
+        })
+    }
+}
+
+/// Returns bounds of a type; nulls if there are none.
+fn of_type(bounds: Option<ArrayRef>, values: &DataType, count: usize) -> ArrayRef {
+    let fits = |bounds: &ArrayRef| bounds.data_type() == values && bounds.len() == count;
+    bounds.filter(fits).unwrap_or_else(|| new_null_array(values, count))
+}
+
+fn joined(arrays: &[ArrayRef]) -> Option<ArrayRef> {
+    if arrays.iter().all(|array| array.null_count() == array.len()) {
+        return None;
+    }
+    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    concat(&arrays).ok()
+}
+
+/// Returns whether the bounds of a column in a file are values of it: writers truncate strings, and leave out NaN; in
+/// ORC they round timestamps.
+fn has_exact_bounds(class: TypeClass, file: &PlannedScanFile, column: usize) -> bool {
+    let is_parquet = matches!(file.metadata.file, ColumnarFile::Parquet(_));
+    match file.outputs.get(column) {
+        Some(FileColumn::Read(_)) => match class {
+            TypeClass::Integer | TypeClass::Date { .. } => true,
+            TypeClass::Decimal { .. } | TypeClass::Timestamp { .. } | TypeClass::Time { .. } => is_parquet,
+            _ => false,
+        },
+        Some(FileColumn::Value(_)) => class != TypeClass::Float,
+        Some(FileColumn::RowNumber) | None => false,
+    }
+}

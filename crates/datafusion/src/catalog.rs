@@ -1,0 +1,118 @@
+//! Tables that queries name by their path, and those of CREATE EXTERNAL TABLE.
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{Session, TableProvider, TableProviderFactory, UrlTableFactory},
+    common::Result,
+    error::DataFusionError,
+    logical_expr::CreateExternalTable,
+};
+use stylobate_columnar::{
+    Cache, Error as ScanError, ScanRequest, SequentialFormat, SequentialRequest, Source,
+};
+
+use crate::{
+    error::{Error, external},
+    provider::ScanTable,
+    sequential::sequential_table,
+};
+
+/// Opens tables at paths and URLs.
+#[derive(Clone, Debug)]
+pub(crate) struct PathTables {
+    cache: Cache,
+    threads: usize,
+    options: Vec<(String, String)>,
+}
+
+impl PathTables {
+    pub(crate) fn new(cache: Cache, threads: usize, options: Vec<(String, String)>) -> Self {
+        Self { cache, threads, options }
+    }
+
+    /// Opens the files at these paths, folders or patterns as one table. Their extensions tell the format, else their
+    /// bytes.
+    pub(crate) async fn open(&self, paths: &[String]) -> Result<Arc<dyn TableProvider>, Error> {
+        let source = |path: &String| Source::Url { url: path.clone(), options: self.options.clone() };
+        let sources: Vec<Source> = paths.iter().map(source).collect();
+        if let Some(format) = paths.first().and_then(|path| SequentialFormat::of_path(path)) {
+            return self.open_sequential(sources, format).await;
+        }
+
+        let request = ScanRequest::over(sources.clone()).with_threads(self.threads);
+        let error = match ScanTable::open(request, &self.cache).await {
+            Ok(table) => return Ok(Arc::new(table)),
+            Err(error) => error,
+        };
+        if matches!(error, Error::Scan(ScanError::Format { .. }))
+            && let Some(first) = sources.first()
+            && let Some(format) = SequentialFormat::detect(first, &self.cache).await?
+        {
+            return self.open_sequential(sources, format).await;
+        }
+        Err(error)
+    }
+
+    async fn open_sequential(
+        &self,
+        sources: Vec<Source>,
+        format: SequentialFormat,
+    ) -> Result<Arc<dyn TableProvider>, Error> {
+        let scan = SequentialRequest::over(sources, format).plan(&self.cache).await?;
+        Ok(sequential_table(scan)?)
+    }
+}
+
+/// Returns whether a name in FROM is a path: it leads through folders, has an extension or wildcards, or exists.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains(['/', '.', '*', '?', '[']) || Path::new(name).exists()
+}
+
+/// Passes an error through DataFusion.
+fn passed(error: Error) -> DataFusionError {
+    match error {
+        Error::Scan(error) => external(error),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
+
+#[async_trait]
+impl UrlTableFactory for PathTables {
+    async fn try_new(&self, path: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !is_path(path) {
+            return Ok(None);
+        }
+        match self.open(&[path.to_owned()]).await {
+            Ok(table) => Ok(Some(table)),
+            Err(error) => Err(passed(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl TableProviderFactory for PathTables {
+    async fn create(
+        &self,
+        _state: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>> {
+        self.open(&command.locations).await.map_err(passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_told_from_a_name() {
+        for path in ["a.parquet", "data/a", "s3://lake/*.orc", "part-*", "/"] {
+            assert!(is_path(path), "{path}");
+        }
+        for name in ["lineitem", "no_such_table", ""] {
+            assert!(!is_path(name), "{name}");
+        }
+    }
+}

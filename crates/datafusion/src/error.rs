@@ -1,0 +1,125 @@
+//! Errors of queries and tables.
+
+use datafusion::error::DataFusionError;
+use stylobate_columnar::Error as ScanError;
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Files could not be found or read. The source says what to do.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+
+    /// The SQL is malformed, names what does not exist, or has types that do not fit. Correct it.
+    #[error("{reason}")]
+    Query {
+        /// The cause.
+        reason: String,
+    },
+
+    /// A table of the query does not exist. Add it, or correct its name.
+    #[error("no table {table}: {hint}")]
+    NoSuchTable {
+        /// The name in the query.
+        table: String,
+        /// Tables that exist, or the remedy.
+        hint: String,
+    },
+
+    /// The query needs more memory than there is. Allow more, or read fewer columns or rows.
+    #[error("out of memory: {reason}")]
+    Memory {
+        /// The operator that needs it, and its amount.
+        reason: String,
+    },
+
+    /// A value of the query cannot be computed, such as a division by zero. Correct the query or the data.
+    #[error("{reason}")]
+    Value {
+        /// The cause.
+        reason: String,
+    },
+
+    /// The temporary folder for data that does not fit into memory is not usable. Give another one.
+    #[error("spill folder {path}: {source}")]
+    Spill {
+        /// The folder.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+
+    /// DataFusion failed in another way.
+    #[error("{reason}")]
+    Engine {
+        /// The cause.
+        reason: String,
+    },
+}
+
+/// Wraps an error of a scan for DataFusion, which passes it through plans and back to [`Error::from`].
+pub(crate) fn external(error: ScanError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let mut root = error.find_root();
+        loop {
+            root = match root {
+                DataFusionError::Collection(all) => match all.first() {
+                    Some(first) => first.find_root(),
+                    None => break,
+                },
+                DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
+                    inner.find_root()
+                }
+                DataFusionError::Shared(inner) => inner.find_root(),
+                _ => break,
+            };
+        }
+
+        let reason = one_line(&root.strip_backtrace());
+        match root {
+            DataFusionError::External(source) => match source.downcast_ref::<ScanError>() {
+                Some(scan) => Self::Scan(scan.clone()),
+                None => Self::Engine { reason: one_line(&source.to_string()) },
+            },
+            DataFusionError::SQL(parser, _) => {
+                let text = parser.to_string();
+                let text = text.trim_start_matches("sql parser error: ");
+                Self::Query { reason: format!("the SQL does not parse: {}", one_line(text)) }
+            }
+            DataFusionError::Plan(_)
+            | DataFusionError::SchemaError(..)
+            | DataFusionError::NotImplemented(_)
+            | DataFusionError::Configuration(_) => Self::Query { reason: without_prefix(&reason) },
+            DataFusionError::ResourcesExhausted(_) => Self::Memory { reason: without_prefix(&reason) },
+            DataFusionError::ArrowError(source, _) => Self::Value { reason: one_line(&source.to_string()) },
+            DataFusionError::Execution(_) => Self::Value { reason: without_prefix(&reason) },
+            _ => Self::Engine { reason },
+        }
+    }
+}
+
+/// Joins the lines of a text.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Removes the words by which DataFusion names the kind of an error.
+fn without_prefix(text: &str) -> String {
+    const KINDS: [&str; 6] = [
+        "Error during planning: ",
+        "Schema error: ",
+        "This feature is not implemented: ",
+        "Invalid or Unsupported Configuration: ",
+        "Resources exhausted: ",
+        "Execution error: ",
+    ];
+    KINDS.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text).to_owned()
+}

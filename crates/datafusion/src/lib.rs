@@ -1,0 +1,63 @@
+//! SQL over scans of Parquet and ORC files, by DataFusion: tables whose columns stay decoded, and sessions of SQL.
+//!
+//! - A [`ScanTable`] is a table for any `SessionContext` of DataFusion. Filters, columns, limits and the filters of joins
+//!   are pushed into its scan; counts and bounds come from footers.
+//! - A [`SqlSession`] runs SQL on such tables, added by name or named by their path.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use futures::TryStreamExt;
+//! use stylobate_columnar::{
+//!     Cache,
+//!     parquet::{ParquetOptions, ParquetWriter},
+//! };
+//! use stylobate_datafusion::SqlSession;
+//! use stylobate_storage::{ByteSize, CacheOptions, Destination, Overwrite, SinkOptions, Sinks};
+//! # use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("trips.parquet");
+//! # let city: ArrayRef = Arc::new(StringArray::from(vec!["Oslo", "Bergen", "Oslo"]));
+//! # let fare: ArrayRef = Arc::new(Int64Array::from(vec![7, 30, 9]));
+//! # let trips = RecordBatch::try_from_iter([("city", city), ("fare", fare)])?;
+//! # let sinks = Sinks::new(SinkOptions::default());
+//! # let sink = sinks.open(&Destination::File(file.clone()), Overwrite::Refuse).await?;
+//! # let mut writer = ParquetWriter::new(sink, "trips.parquet", trips.schema(), ParquetOptions::default())?;
+//! # writer.write(&trips).await?;
+//! # writer.finish().await?;
+//! let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await?;
+//! let session = SqlSession::builder(cache).build()?;
+//! session.add_table("trips", &file.to_string_lossy()).await?;
+//!
+//! let rows = session.run("SELECT city, sum(fare) FROM trips WHERE fare < 10 GROUP BY city").await?;
+//! let rows: Vec<RecordBatch> = rows.try_collect().await?;
+//! assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
+//! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`, catalogs in
+//! `catalog`, memory in `memory`, errors in `error`, contexts in `session`.
+
+mod catalog;
+mod error;
+mod memory;
+mod moving;
+mod predicate;
+mod provider;
+mod sequential;
+mod session;
+mod source;
+mod statistics;
+mod table;
+
+pub use datafusion;
+
+pub use self::{
+    error::{Error, Result},
+    provider::ScanTable,
+    session::{SqlRows, SqlSession, SqlSessionBuilder, SqlStatement},
+};

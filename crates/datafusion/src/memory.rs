@@ -1,0 +1,146 @@
+//! The memory of queries, taken from the budget of the cache that their scans read through.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use datafusion::{
+    common::Result,
+    execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation},
+};
+use parking_lot::Mutex;
+use stylobate_columnar::Cache;
+use stylobate_storage::Reservation;
+
+/// Bytes by which the part of the budget grows and shrinks.
+const STEP: usize = 1 << 20;
+
+/// A pool whose reservations evict pages and decoded columns. Operators that can spill get equal shares of it.
+#[derive(Debug)]
+pub(crate) struct CachePool {
+    shares: FairSpillPool,
+    cache: Cache,
+    /// Bytes of `held`.
+    held_bytes: AtomicUsize,
+    held: Mutex<Vec<Reservation>>,
+}
+
+impl CachePool {
+    /// Creates a pool of three quarters of the cache's memory: a quarter is for decodes.
+    pub(crate) fn over(cache: Cache) -> Self {
+        let capacity = usize::try_from(cache.budget_stats().capacity).unwrap_or(usize::MAX);
+        Self {
+            shares: FairSpillPool::new(capacity - capacity / 4),
+            cache,
+            held_bytes: AtomicUsize::new(0),
+            held: Mutex::default(),
+        }
+    }
+
+    /// Takes what is reserved from the budget, in whole steps.
+    fn settle(&self) {
+        let wanted = || self.shares.reserved().div_ceil(STEP).saturating_mul(STEP);
+        if self.held_bytes.load(Ordering::Relaxed) == wanted() {
+            return;
+        }
+
+        let mut held = self.held.lock();
+        let wanted = wanted();
+        let before = self.held_bytes.load(Ordering::Relaxed);
+        if wanted > before {
+            held.push(self.cache.hold((wanted - before) as u64));
+        }
+
+        let mut excess = before.saturating_sub(wanted) as u64;
+        while excess > 0
+            && let Some(mut last) = held.pop()
+        {
+            excess -= last.split(excess).bytes();
+            if last.bytes() > 0 {
+                held.push(last);
+            }
+        }
+        self.held_bytes.store(wanted, Ordering::Relaxed);
+    }
+}
+
+impl MemoryPool for CachePool {
+    fn name(&self) -> &'static str {
+        "stylobate"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.shares.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.shares.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.shares.grow(reservation, additional);
+        self.settle();
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.shares.shrink(reservation, shrink);
+        self.settle();
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.shares.try_grow(reservation, additional)?;
+        self.settle();
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.shares.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.shares.memory_limit()
+    }
+}
+
+impl fmt::Display for CachePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name(), self.shares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use stylobate_storage::{ByteSize, CacheOptions};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_queries_reserve_is_taken_from_the_budget_and_given_back() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
+        let pool: Arc<dyn MemoryPool> = Arc::new(CachePool::over(cache.clone()));
+        let held = || cache.stats().held_bytes;
+
+        let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&pool);
+        sort.try_grow(5 << 20).unwrap();
+        assert_eq!(held(), 5 << 20);
+        sort.shrink((5 << 20) - 1);
+        assert_eq!(held(), 1 << 20);
+        sort.free();
+        assert_eq!(held(), 0);
+    }
+
+    #[tokio::test]
+    async fn operators_that_spill_share_three_quarters_of_the_memory() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
+        let pool: Arc<dyn MemoryPool> = Arc::new(CachePool::over(cache));
+
+        let one = MemoryConsumer::new("one").with_can_spill(true).register(&pool);
+        let other = MemoryConsumer::new("other").with_can_spill(true).register(&pool);
+        one.try_grow(24 << 20).unwrap();
+        other.try_grow(24 << 20).unwrap();
+        assert!(one.try_grow(1).is_err() && other.try_grow(1).is_err());
+    }
+}

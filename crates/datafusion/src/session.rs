@@ -1,0 +1,307 @@
+//! A session of SQL: a catalog of tables and paths, a memory limit, and a folder for what does not fit.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use datafusion::{
+    arrow::{array::RecordBatch, datatypes::SchemaRef},
+    catalog::{DynamicFileCatalog, TableProvider},
+    common::TableReference,
+    error::DataFusionError,
+    execution::{
+        SendableRecordBatchStream,
+        disk_manager::{DiskManager, DiskManagerMode},
+        runtime_env::RuntimeEnvBuilder,
+    },
+    logical_expr::LogicalPlan,
+    prelude::{SQLOptions, SessionConfig, SessionContext},
+    sql::{
+        parser::{DFParserBuilder, Statement},
+        sqlparser::dialect::GenericDialect,
+    },
+};
+use futures::{Stream, StreamExt};
+use stylobate_columnar::Cache;
+use tempfile::TempDir;
+
+use crate::{
+    catalog::PathTables,
+    error::{Error, Result},
+    memory::CachePool,
+    provider::ScanTable,
+};
+
+/// Builds a [`SqlSession`].
+#[derive(Clone, Debug)]
+pub struct SqlSessionBuilder {
+    cache: Cache,
+    threads: usize,
+    options: Vec<(String, String)>,
+    spill: PathBuf,
+}
+
+impl SqlSessionBuilder {
+    /// Sets the number of threads that decode, and of partitions that operators work in. Default: one per core.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Sets options of the stores that paths lead to, such as a region. Default: none.
+    pub fn with_store_options(mut self, options: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.options = options.into_iter().collect();
+        self
+    }
+
+    /// Sets the folder below which queries store what does not fit into memory. Default: the system's temporary folder.
+    pub fn with_spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spill = folder.into();
+        self
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Spill`] if no folder can be created there.
+    pub fn build(self) -> Result<SqlSession> {
+        let refused = |source| Error::Spill { path: self.spill.display().to_string(), source };
+        let spill =
+            tempfile::Builder::new().prefix("stylobate-sql-").tempdir_in(&self.spill).map_err(refused)?;
+
+        let disk =
+            DiskManager::builder().with_mode(DiskManagerMode::Directories(vec![spill.path().to_owned()]));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_disk_manager_builder(disk)
+            .with_memory_pool(Arc::new(CachePool::over(self.cache.clone())))
+            .build_arc()?;
+        let config = SessionConfig::new().with_target_partitions(self.threads).with_information_schema(true);
+
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
+        let catalogs = Arc::clone(context.state().catalog_list());
+        let catalogs = Arc::new(DynamicFileCatalog::new(catalogs, tables.clone()));
+        let context = context
+            .into_state_builder()
+            .with_catalog_list(catalogs)
+            .with_table_factory("PARQUET".to_owned(), tables.clone())
+            .with_table_factory("ORC".to_owned(), tables.clone());
+        Ok(SqlSession { context: context.build().into(), tables, _spill: spill })
+    }
+}
+
+/// A session of SQL over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by their path in FROM:
+/// `FROM 's3://lake/lineitem/*.parquet'`. What queries reserve is taken from the memory of the cache; what does not fit
+/// is stored in a folder that is removed with the session.
+pub struct SqlSession {
+    context: SessionContext,
+    tables: Arc<PathTables>,
+    _spill: TempDir,
+}
+
+impl SqlSession {
+    /// Builds a session whose scans read through this cache.
+    pub fn builder(cache: Cache) -> SqlSessionBuilder {
+        SqlSessionBuilder {
+            cache,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            options: Vec::new(),
+            spill: std::env::temp_dir(),
+        }
+    }
+
+    /// Adds the files at a path, folder or pattern as a table. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ScanTable::open`].
+    pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
+        self.register(name, self.tables.open(&[path.to_owned()]).await?)
+    }
+
+    /// Adds a table that was opened before. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the name cannot be that of a table.
+    pub fn add(&self, name: &str, table: ScanTable) -> Result<()> {
+        self.register(name, Arc::new(table))
+    }
+
+    fn register(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+        let name = TableReference::bare(name);
+        let _ = self.context.deregister_table(name.clone())?;
+        self.context.register_table(name, table)?;
+        Ok(())
+    }
+
+    /// Returns the sorted names of the tables that were added or created.
+    pub fn table_names(&self) -> Vec<String> {
+        let catalogs =
+            self.context.catalog_names().into_iter().filter_map(|name| self.context.catalog(&name));
+        let schemas = catalogs.flat_map(|catalog| {
+            let names = catalog.schema_names().into_iter().filter(|name| name != "information_schema");
+            names.filter_map(|name| catalog.schema(&name)).collect::<Vec<_>>()
+        });
+        let mut names: Vec<String> = schemas.flat_map(|schema| schema.table_names()).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the names of the columns of a table that was added or created; empty if there is no such table.
+    pub async fn column_names(&self, table: &str) -> Vec<String> {
+        match self.context.table_provider(TableReference::bare(table)).await {
+            Ok(table) => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the sorted names of the functions.
+    pub fn function_names(&self) -> Vec<String> {
+        let state = self.context.state();
+        let scalar = state.scalar_functions().keys();
+        let names = scalar.chain(state.aggregate_functions().keys()).chain(state.window_functions().keys());
+        let mut names: Vec<String> = names.cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Returns the context of DataFusion, to add functions or other tables.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Parses statements, which are separated by semicolons.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the text is not SQL.
+    pub fn parse(&self, sql: &str) -> Result<Vec<SqlStatement>> {
+        let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
+        Ok(statements.into_iter().map(SqlStatement).collect())
+    }
+
+    /// Runs one statement, given as text. See [`Self::run_statement`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::parse`] and [`Self::run_statement`].
+    pub async fn run(&self, sql: &str) -> Result<SqlRows> {
+        let mut statements = self.parse(sql)?.into_iter();
+        match (statements.next(), statements.next()) {
+            (Some(statement), None) => self.run_statement(statement).await,
+            (None, _) => Err(Error::Query { reason: "there is no statement".to_owned() }),
+            (Some(_), Some(_)) => {
+                Err(Error::Query { reason: "there are several statements: run one at a time".to_owned() })
+            }
+        }
+    }
+
+    /// Plans a statement and begins to run it: a query, EXPLAIN, DESCRIBE, SHOW, SET, or CREATE of a view or a table.
+    /// Rows come with the first poll of the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is wrong, [`Error::Scan`] if files cannot be opened.
+    pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
+        self.start(statement.0).await.map_err(|error| self.explained(error.into()))
+    }
+
+    async fn start(&self, statement: Statement) -> Result<SqlRows, DataFusionError> {
+        let plan = self.context.state().statement_to_plan(statement).await?;
+        SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
+        let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+        let planned = self.context.execute_logical_plan(plan).await?;
+        Ok(SqlRows { rows: planned.execute_stream().await?, is_explanation })
+    }
+
+    /// Says what can be done about an error.
+    fn explained(&self, error: Error) -> Error {
+        let Error::Query { reason } = &error else { return error };
+        if let Some(table) = missing_table(reason) {
+            return self.no_such_table(table);
+        }
+        if reason.starts_with("DML not supported") {
+            let reason = "statements that write are not supported: write the rows of a query instead";
+            return Error::Query { reason: reason.to_owned() };
+        }
+        error
+    }
+
+    fn no_such_table(&self, table: &str) -> Error {
+        let table = table.strip_prefix("datafusion.").unwrap_or(table);
+        let table = table.strip_prefix("public.").unwrap_or(table).to_owned();
+        let names = self.table_names();
+        let hint = match nearest(&table, &names) {
+            Some(name) => format!("did you mean {name}?"),
+            None if crate::catalog::is_path(&table) => format!("write a path in quotes: FROM '{table}'"),
+            None if names.is_empty() => {
+                "add one, or name files by a path in quotes: FROM 'folder/*.parquet'".to_owned()
+            }
+            None => format!("there are {}", names.join(", ")),
+        };
+        Error::NoSuchTable { table, hint }
+    }
+}
+
+impl fmt::Debug for SqlSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlSession").field("tables", &self.table_names()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the table that DataFusion did not find.
+fn missing_table(reason: &str) -> Option<&str> {
+    let named = reason.strip_prefix("table '").or_else(|| reason.strip_prefix("Table '"))?;
+    named.split_once("' not found").map(|(table, _)| table)
+}
+
+/// Returns the most similar name, if it is similar.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let distance = |known: &String| strsim::osa_distance(&name.to_lowercase(), &known.to_lowercase());
+    let known = names.iter().min_by_key(|known| distance(known))?;
+    (distance(known) <= (name.chars().count() / 3).max(1)).then_some(known)
+}
+
+/// A parsed statement.
+#[derive(Clone, Debug)]
+pub struct SqlStatement(Statement);
+
+/// The rows of a statement. Dropping it ends the work.
+pub struct SqlRows {
+    rows: SendableRecordBatchStream,
+    is_explanation: bool,
+}
+
+impl SqlRows {
+    /// Returns the schema of every batch; without columns for statements that return no rows.
+    pub fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    /// Returns whether the rows are plans as text: of EXPLAIN.
+    pub fn is_explanation(&self) -> bool {
+        self.is_explanation
+    }
+}
+
+impl Stream for SqlRows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.rows.poll_next_unpin(context).map(|batch| batch.map(|batch| batch.map_err(Error::from)))
+    }
+}
+
+impl fmt::Debug for SqlRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlRows").field("schema", &self.schema()).finish_non_exhaustive()
+    }
+}

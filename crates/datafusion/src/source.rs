@@ -1,0 +1,450 @@
+//! A scan as a source of DataFusion's plans: columns, filters and limits are pushed into it, and its partitions share
+//! its row groups.
+
+use std::{
+    any::Any,
+    collections::HashSet,
+    fmt::{self, Formatter},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use datafusion::{
+    arrow::{
+        compute::{SortOptions, sort_to_indices},
+        datatypes::SchemaRef,
+    },
+    common::{Result, Statistics, config::ConfigOptions, stats::Precision, tree_node::TreeNodeRecursion},
+    datasource::source::{DataSource, OpenArgs},
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_expr::{
+        EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+        expressions::Column as ColumnExpr,
+        projection::ProjectionExprs,
+        utils::{collect_columns, reassign_expr_columns},
+    },
+    physical_plan::{
+        DisplayFormatType, Partitioning, SortOrderPushdownResult,
+        coop::cooperative,
+        execution_plan::SchedulingType,
+        filter_pushdown::{FilterPushdownPropagation, PushedDown},
+        metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder},
+        projection::{all_alias_free_columns, new_projections_for_columns},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures::StreamExt;
+use stylobate_columnar::{Predicate, Scan, ScanQueue};
+
+use crate::{
+    error::external,
+    moving::{is_moving, moving_filter},
+    predicate::{PushedPredicate, translate},
+    statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
+    table::ScannedTable,
+};
+
+/// Number of files that a plan names.
+const NAMED_FILES: usize = 3;
+
+/// A scan of some columns and rows of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanSource {
+    table: Arc<ScannedTable>,
+    /// Columns by position in the table.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    filters: Vec<PushedFilter>,
+    /// Filters that change while the scan runs, on the columns of the table.
+    moving: Vec<Arc<dyn PhysicalExpr>>,
+    limit: Option<usize>,
+    order: Option<RowGroupOrder>,
+    partitions: usize,
+    batch_rows: usize,
+    scan: Scan,
+    statistics: Arc<OnceLock<Statistics>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// The order of row groups that a sort above would have: by the bounds of a column of the table.
+#[derive(Clone, Copy, Debug)]
+struct RowGroupOrder {
+    column: usize,
+    descending: bool,
+}
+
+/// An expression on the columns of the table, and its translation.
+#[derive(Clone, Debug)]
+pub(crate) struct PushedFilter {
+    expr: Arc<dyn PhysicalExpr>,
+    pushed: PushedPredicate,
+}
+
+impl PushedFilter {
+    /// Translates an expression on the columns of the table; `None` if nothing follows from it.
+    pub(crate) fn of(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Self> {
+        let pushed = translate(&expr, schema)?;
+        Some(Self { expr, pushed })
+    }
+
+    /// Returns whether only rows for which the expression is true are left.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.pushed.is_exact()
+    }
+}
+
+/// Joins the translations of some filters; `None` if there are none.
+fn conjunction(filters: &[PushedFilter], is_wanted: impl Fn(&PushedFilter) -> bool) -> Option<Predicate> {
+    let wanted = filters.iter().filter(|filter| is_wanted(filter));
+    wanted.map(|filter| filter.pushed.predicate.clone()).reduce(Predicate::and)
+}
+
+/// The row groups that partitions take, and how many of them were counted in metrics.
+#[derive(Debug)]
+struct SharedRowGroups {
+    queue: ScanQueue,
+    read: AtomicU64,
+    pruned: AtomicU64,
+}
+
+/// Counts row groups, each in the metrics of one partition.
+struct RowGroupMetrics {
+    shared: Arc<SharedRowGroups>,
+    read: Count,
+    pruned: Count,
+}
+
+impl RowGroupMetrics {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, shared: Arc<SharedRowGroups>) -> Self {
+        let read = MetricBuilder::new(metrics).counter("row_groups_read", partition);
+        let pruned = MetricBuilder::new(metrics).counter("row_groups_pruned", partition);
+        Self { shared, read, pruned }
+    }
+
+    /// Adds what no partition has counted yet.
+    fn record(&self) {
+        let add = |count: &Count, total: u64, counted: &AtomicU64| {
+            let before = counted.fetch_max(total, Ordering::Relaxed);
+            count.add(usize::try_from(total.saturating_sub(before)).unwrap_or(usize::MAX));
+        };
+        add(&self.read, self.shared.queue.taken(), &self.shared.read);
+        add(&self.pruned, self.shared.queue.pruned(), &self.shared.pruned);
+    }
+}
+
+impl Drop for RowGroupMetrics {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+impl ScanSource {
+    /// Plans a scan of these columns, by position in the table, in at most `partitions` partitions.
+    pub(crate) fn try_new(
+        table: Arc<ScannedTable>,
+        columns: Vec<usize>,
+        filters: Vec<PushedFilter>,
+        limit: Option<usize>,
+        partitions: usize,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let schema = Arc::new(table.schema().project(&columns)?);
+        let scan = table.scan().clone();
+        let moving = Vec::new();
+        let metrics = ExecutionPlanMetricsSet::new();
+        let source = Self {
+            table,
+            columns,
+            schema,
+            filters,
+            moving,
+            limit,
+            order: None,
+            partitions: 1,
+            batch_rows,
+            scan,
+            statistics: Arc::default(),
+            metrics,
+        };
+        let mut source = source.planned()?;
+        source.partitions = source.scan.units().clamp(1, partitions.max(1));
+        Ok(source)
+    }
+
+    /// Plans the scan again, after a change.
+    fn planned(mut self) -> Result<Self> {
+        let condition = conjunction(&self.filters, |_| true);
+        let limit = self.limit.map(|limit| limit as u64);
+        let selected = self.table.scan().select(&self.columns, condition, limit).map_err(external)?;
+        self.scan = selected.with_batch_rows(self.batch_rows);
+        self.statistics = Arc::default();
+        if let Some(order) = self.order {
+            self.scan = self.ordered(order).unwrap_or(self.scan);
+        }
+        Ok(self)
+    }
+
+    /// Orders row groups, so that the first rows that a sort needs come first; those without bounds come last. `None` if
+    /// there are no bounds.
+    fn ordered(&self, order: RowGroupOrder) -> Option<Scan> {
+        let column = self.columns.iter().position(|column| *column == order.column)?;
+        let bounds = self.scan.column_bounds(column)?;
+        let keys = if order.descending { bounds.max } else { bounds.min }?;
+        let options = SortOptions { descending: order.descending, nulls_first: false };
+        let positions = sort_to_indices(&keys, Some(options), None).ok()?;
+        Some(self.scan.with_row_groups(positions.values().iter().map(|position| *position as usize)))
+    }
+
+    /// Rewrites an expression on the output to one on the table; `None` if it names other columns.
+    fn on_table(&self, expr: Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        reassign_expr_columns(expr, self.table.schema()).ok()
+    }
+
+    /// Returns the row groups of one partition, if partitions do not share them.
+    fn share(&self, partition: usize) -> Scan {
+        let positions = (0..self.scan.units()).filter(|at| at % self.partitions == partition);
+        self.scan.with_row_groups(positions)
+    }
+
+    fn row_groups(&self, scan: &Scan, streams: usize) -> SharedRowGroups {
+        let queue = ScanQueue::new(scan, streams, moving_filter(&self.moving, self.table.schema()));
+        SharedRowGroups { queue, read: AtomicU64::new(0), pruned: AtomicU64::new(0) }
+    }
+
+    /// Returns the statistics of the rows that come out, computed once for each plan.
+    fn statistics(&self) -> Result<Statistics> {
+        if let Some(known) = self.statistics.get() {
+            return Ok(known.clone());
+        }
+
+        let mut statistics = if self.filters.is_empty() {
+            let of_table = self.table.statistics(|column| self.columns.contains(&column));
+            projected_statistics(of_table, &self.columns, &self.schema)
+        } else if self.scan.known_rows().is_some() {
+            // All rows of all row groups that are left pass.
+            let of_column = |column| Some(column_statistics(&self.scan, &self.schema, column));
+            scan_statistics(&self.scan, &self.schema, of_column)
+        } else {
+            self.estimated()?
+        };
+        if self.filters.iter().any(|filter| !filter.is_exact()) || !self.moving.is_empty() {
+            statistics = statistics.to_inexact();
+        }
+
+        let statistics = statistics.with_fetch(self.limit, 0, 1)?;
+        Ok(self.statistics.get_or_init(|| statistics).clone())
+    }
+
+    /// Estimates the rows that pass the filters. Filters that are applied above again are left to the estimate there.
+    fn estimated(&self) -> Result<Statistics> {
+        let exact = self.filters.iter().filter(|filter| filter.is_exact());
+        let filters: Vec<Arc<dyn PhysicalExpr>> = exact.map(|filter| filter.expr.clone()).collect();
+        let of_filters: HashSet<usize> =
+            filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+        let table =
+            self.table.statistics(|column| self.columns.contains(&column) || of_filters.contains(&column));
+        let estimated = if filters.is_empty() {
+            table.to_inexact()
+        } else {
+            filtered_statistics(table, self.table.schema(), filters)?
+        };
+        let mut estimated = projected_statistics(estimated, &self.columns, &self.schema);
+
+        let most = usize::try_from(self.scan.estimated_rows()).unwrap_or(usize::MAX);
+        if estimated.num_rows.get_value().is_none_or(|rows| *rows > most) {
+            estimated.num_rows = Precision::Inexact(most);
+        }
+        Ok(estimated)
+    }
+}
+
+impl DataSource for ScanSource {
+    fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.open_with_args(OpenArgs::new(partition, context))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let shared = args.sibling_state.and_then(|state| state.downcast::<SharedRowGroups>().ok());
+        let shared = shared.unwrap_or_else(|| Arc::new(self.row_groups(&self.share(args.partition), 1)));
+
+        let metrics = BaselineMetrics::new(&self.metrics, args.partition);
+        let row_groups = RowGroupMetrics::new(&self.metrics, args.partition, shared);
+        let stream = row_groups.shared.queue.stream();
+        let batches = stream.map(move |batch| {
+            row_groups.record();
+            let batch = batch.map_err(external)?;
+            metrics.record_output(batch.num_rows());
+            Ok(batch)
+        });
+        let batches = RecordBatchStreamAdapter::new(self.schema.clone(), batches);
+        Ok(Box::pin(cooperative(batches)))
+    }
+
+    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        let shares = config.execution.enable_file_stream_work_stealing;
+        shares.then(|| Arc::new(self.row_groups(&self.scan, self.partitions)) as _)
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        let end = if matches!(format, DisplayFormatType::TreeRender) { "\n" } else { ", " };
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let files = self.table.scan().files();
+        let named = match format {
+            DisplayFormatType::Verbose => files.len(),
+            DisplayFormatType::Default | DisplayFormatType::TreeRender => NAMED_FILES,
+        };
+        let mut shown = files.iter().take(named).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if files.len() > named {
+            shown = format!("{shown}, … {} more", files.len() - named);
+        }
+
+        write!(f, "files=[{shown}]")?;
+        write!(f, "{end}row_groups={}/{}", self.scan.units(), self.table.scan().units())?;
+        write!(f, "{end}projection=[{}]", names.join(", "))?;
+        if let Some(exact) = conjunction(&self.filters, PushedFilter::is_exact) {
+            write!(f, "{end}filter={exact}")?;
+        }
+        if let Some(implied) = conjunction(&self.filters, |filter| !filter.is_exact()) {
+            write!(f, "{end}filter={implied} (inexact)")?;
+        }
+        if !self.moving.is_empty() {
+            let moving = self.moving.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
+            write!(f, "{end}dynamic_filter={moving}")?;
+        }
+        if let Some(limit) = self.limit {
+            write!(f, "{end}limit={limit}")?;
+        }
+        if let Some(order) = self.order {
+            let direction = if order.descending { "DESC" } else { "ASC" };
+            write!(f, "{end}row_group_order={} {direction}", self.table.schema().field(order.column).name())?;
+        }
+        if matches!(format, DisplayFormatType::TreeRender) {
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new(self.schema.clone())
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        match partition {
+            Some(_) if self.partitions > 1 => Ok(Arc::new(Statistics::new_unknown(&self.schema))),
+            _ => Ok(Arc::new(self.statistics()?)),
+        }
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        let limited = Self { limit, ..self.clone() };
+        limited.planned().ok().map(|source| Arc::new(source) as _)
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let exprs: Vec<_> = projection.iter().cloned().collect();
+        if !all_alias_free_columns(&exprs) {
+            return Ok(None);
+        }
+
+        let columns = new_projections_for_columns(&exprs, &self.columns);
+        let schema = Arc::new(self.table.schema().project(&columns)?);
+        let projected = Self { columns, schema, ..self.clone() }.planned()?;
+        Ok(Some(Arc::new(projected)))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        let mut answers = Vec::with_capacity(filters.len());
+        let mut source = self.clone();
+        source.statistics = Arc::default();
+
+        for filter in filters {
+            // A limit counts rows before filters that arrive later.
+            let Some(filter) = self.on_table(filter).filter(|_| self.limit.is_none()) else {
+                answers.push(PushedDown::No);
+                continue;
+            };
+            if is_moving(&filter) {
+                source.moving.push(filter);
+                answers.push(PushedDown::No);
+                continue;
+            }
+
+            let known = source.filters.iter().find(|known| known.expr.as_ref() == filter.as_ref());
+            let pushed = match known {
+                Some(known) => Some(known.is_exact()),
+                None => PushedFilter::of(filter, self.table.schema()).map(|pushed| {
+                    let is_exact = pushed.is_exact();
+                    source.filters.push(pushed);
+                    is_exact
+                }),
+            };
+            answers.push(if pushed == Some(true) { PushedDown::Yes } else { PushedDown::No });
+        }
+
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        if source.filters.len() > self.filters.len() {
+            return Ok(propagation.with_updated_node(Arc::new(source.planned()?)));
+        }
+        if source.moving.len() > self.moving.len() {
+            return Ok(propagation.with_updated_node(Arc::new(source)));
+        }
+        Ok(propagation)
+    }
+
+    /// Reads the row groups first that a sort with a limit needs. Rows are not sorted by that.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        let first =
+            order.first().and_then(|first| Some((first.expr.downcast_ref::<ColumnExpr>()?, first.options)));
+        let ordered = first.filter(|_| self.limit.is_none()).and_then(|(column, options)| {
+            let column = *self.columns.get(column.index())?;
+            let order = RowGroupOrder { column, descending: options.descending };
+            let scan = self.ordered(order)?;
+            Some(Self { order: Some(order), scan, ..self.clone() })
+        });
+        Ok(match ordered {
+            Some(source) => SortOrderPushdownResult::Inexact { inner: Arc::new(source) },
+            None => SortOrderPushdownResult::Unsupported,
+        })
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let filters = self.filters.iter().map(|filter| &filter.expr);
+        for expr in filters.chain(&self.moving) {
+            if visit(expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

@@ -1,0 +1,48 @@
+//! Files as a table: what all scans of them share.
+
+use std::{collections::HashMap, sync::Arc};
+
+use datafusion::{
+    arrow::datatypes::{Schema, SchemaRef},
+    common::{ColumnStatistics, Statistics},
+};
+use parking_lot::Mutex;
+use stylobate_columnar::Scan;
+
+use crate::statistics::{column_statistics, scan_statistics};
+
+/// The planned scan of all columns and rows of a table.
+#[derive(Debug)]
+pub(crate) struct ScannedTable {
+    scan: Scan,
+    schema: SchemaRef,
+    columns: Mutex<HashMap<usize, ColumnStatistics>>,
+}
+
+impl ScannedTable {
+    pub(crate) fn new(scan: Scan) -> Self {
+        // Metadata of files is not part of the type of a table.
+        let schema = Arc::new(Schema::new(scan.schema().fields().clone()));
+        Self { scan, schema, columns: Mutex::default() }
+    }
+
+    pub(crate) fn scan(&self) -> &Scan {
+        &self.scan
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Returns the statistics of all rows, with those of some columns, which are read from the footers once.
+    pub(crate) fn statistics(&self, is_wanted: impl Fn(usize) -> bool) -> Statistics {
+        scan_statistics(&self.scan, &self.schema, |column| {
+            if !is_wanted(column) {
+                return None;
+            }
+            let mut columns = self.columns.lock();
+            let known = columns.entry(column);
+            Some(known.or_insert_with(|| column_statistics(&self.scan, &self.schema, column)).clone())
+        })
+    }
+}
