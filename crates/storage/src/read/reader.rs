@@ -1,6 +1,6 @@
 //! The bytes of a range of one object, page after page: resident bytes at once, the rest as it arrives.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
@@ -255,9 +255,13 @@ impl RangeReader {
         let requests = &self.fetcher.requests;
         let mut patience = requests.patience();
         let answer = loop {
+            let asked = Instant::now();
             let get = requests.get_version(&self.object.known, start..end);
             match requests.in_time(&self.object.known.path, &patience, get).await {
-                Ok(answer) => break answer,
+                Ok(answer) => {
+                    requests.cost.note_latency(asked.elapsed());
+                    break answer;
+                }
                 Err(error) => requests.before_retry(&mut patience, error).await?,
             }
         };

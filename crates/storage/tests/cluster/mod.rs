@@ -391,6 +391,13 @@ impl Cluster {
         path
     }
 
+    /// Puts an object whose first stripe is at home at a node. Its path begins with `name`.
+    pub async fn put_at(&self, node: usize, name: &str, bytes: impl Into<Bytes>) -> Path {
+        let paths = (0..).map(|number| Path::from(format!("{name}-{number}")));
+        let path = paths.into_iter().find(|path| self.network.home(path, 0) == node).unwrap();
+        self.put(path.as_ref(), bytes).await
+    }
+
     pub async fn read(&self, node: usize, path: &Path) -> object_store::Result<Bytes> {
         self.nodes[node].store.get(path).await?.bytes().await
     }

@@ -1,6 +1,7 @@
 //! Requests to peers: the next source in order, hedged if it is slow, each block checked before it counts.
 
 use std::{
+    collections::HashSet,
     ops::Range,
     sync::{
         Arc,
@@ -12,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use futures::{Stream, StreamExt, future::try_join_all};
 use object_store::path::Path;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
@@ -27,8 +29,11 @@ use crate::{
 /// Quantile of the latencies of peers after which the next one is asked too.
 const HEDGE_QUANTILE: f64 = 0.95;
 
-/// Minimum time that a peer has to answer before the origin is asked too.
+/// Minimum time that a peer has to answer before the origin is asked instead, unless it was slow before.
 const MIN_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Time that a peer is taken to need as long as too few answers are known.
+const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
 
 /// Maximum replaced objects that a peer is told of with one request.
 const MAX_PATHS_TOLD: usize = 1_000;
@@ -42,6 +47,8 @@ pub(crate) struct PeerRequests {
     hedge: HedgePolicy,
     /// Its latencies are the times that were waited for peers, also in vain.
     waits: HedgePolicy,
+    /// Peers that did not answer in time when they were last asked first.
+    slow: Mutex<HashSet<PeerId>>,
     counters: Arc<ReadCounters>,
     /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
     reads_versions: bool,
@@ -88,7 +95,7 @@ impl PeerRequests {
         let deadlines = peers.deadlines();
         let hedge = HedgePolicy::new(Some(HEDGE_QUANTILE));
         let waits = HedgePolicy::new(Some(HEDGE_QUANTILE));
-        Self { peers, deadlines, hedge, waits, counters, reads_versions: false }
+        Self { peers, deadlines, hedge, waits, slow: Mutex::default(), counters, reads_versions: false }
     }
 
     /// Returns the sender for the versions that the bucket keeps of its objects.
@@ -138,7 +145,7 @@ impl PeerRequests {
         origin_latency: Option<Duration>,
     ) -> Result<Option<PeerStream>, PeerMiss> {
         let began = Instant::now();
-        let patience = self.patience(peers.len(), origin_latency);
+        let patience = self.patience(peers, origin_latency);
         match tokio::time::timeout(patience, self.open_first(object, peers, range)).await {
             Ok(opened) => {
                 if matches!(opened, Ok(Some(_))) {
@@ -149,19 +156,25 @@ impl PeerRequests {
             Err(_) => {
                 // A wait like others: the patience grows if peers are often slow.
                 self.waits.note(patience);
+                if let Some(first) = peers.first() {
+                    self.slow.lock().insert(first.peer.clone());
+                }
                 peers.clear();
                 Ok(None)
             }
         }
     }
 
-    /// Returns the time after which the origin is asked, though peers may still answer: for each peer, twice the time in
-    /// which nearly all of them answer, fetches from the origin included.
-    fn patience(&self, peers: usize, origin_latency: Option<Duration>) -> Duration {
-        match self.waits.delay().zip(origin_latency) {
-            Some((peer, origin)) => peers as u32 * (2 * (peer + origin)).max(MIN_PATIENCE),
-            None => Duration::MAX,
-        }
+    /// Returns the time after which the origin is asked, though peers may still answer. For each peer, it is twice the time
+    /// in which nearly all of them answer, fetches from the origin included; if the first was slow before, once the time
+    /// that answers take.
+    fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
+        let is_slow = peers.first().is_some_and(|first| self.slow.lock().contains(&first.peer));
+        let times = if is_slow { &self.hedge } else { &self.waits };
+        let Some(origin) = origin_latency else { return Duration::MAX };
+        let peer = times.delay().unwrap_or(UNKNOWN_ANSWER);
+        let each = if is_slow { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
+        peers.len() as u32 * each
     }
 
     async fn open_first(
@@ -189,13 +202,27 @@ impl PeerRequests {
             };
 
             match answer {
-                Ok(stream) => return Ok(Some(stream)),
+                Ok(stream) => {
+                    self.note_first(peers, &stream.peer);
+                    return Ok(Some(stream));
+                }
                 Err(PeerMiss::Changed) => return Err(PeerMiss::Changed),
                 Err(PeerMiss::Unavailable) => drop(peers.drain(..asked.into_inner())),
             }
         }
 
         Ok(None)
+    }
+
+    /// Notes whether the first of the peers answered, or the other before it.
+    fn note_first(&self, peers: &[PeerSource], answered: &PeerId) {
+        let Some(first) = peers.first() else { return };
+        let mut slow = self.slow.lock();
+        if first.peer == *answered {
+            slow.remove(answered);
+        } else {
+            slow.insert(first.peer.clone());
+        }
     }
 
     /// Returns the time within which this node must answer peers, so that they do not take it for one that is down while
