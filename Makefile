@@ -30,7 +30,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-micro soak kills cluster-faults fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -56,6 +56,9 @@ test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) ## The same with an S3 ser
 
 test-spark: built $(CLIENTS) $(SPARKS:=/installed) ## Spark 3.5 and 4.0 through a node by S3A, with Delta Lake and Apache Iceberg; needs Java 17 and Maven
 	STYLOBATE_SPARK="$(SPARKS)" $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/spark
+
+test-sql: release $(CLIENTS) ## All queries of TPC-H and TPC-DS at scale 1 by SQL, over Parquet and ORC, against DuckDB
+	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SQL_SCALE=1 $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_answers.py
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
 	rustup target add $(MUSL)
@@ -132,6 +135,11 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 	cargo build --release --bin stylobate-bench-store
 	$(TARGET)/release/stylobate-bench-store
 	$(VENV)/bin/python bench/store/run.py
+
+# The workspace has the features of all crates, so that little is built twice.
+bench-sql: release $(CLIENTS) ## Queries of TPC-H beside DataFusion's own tables, DuckDB and Polars, warm and cold
+	cargo build --release --workspace --bin stylobate-bench-sql
+	$(VENV)/bin/python bench/sql/run.py
 
 bench-cluster-sim: ## Clusters of up to 1,000 nodes, simulated: balance, movement, hit ratios, hot objects
 	cargo run --release --package stylobate-bench-cluster-sim

@@ -34,6 +34,7 @@ ARROWS = {
     "cluster-sim": {"client"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
+    "sql": {"columnar", "datafusion", "storage"},
     "store": {"columnar", "graph", "storage"},
     "write": {"columnar", "storage"},
 }
@@ -41,7 +42,7 @@ ARROWS = {
 TEST_ARROWS = {"storage": {"client"}}
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"s3s": {"server"}, "axum": {"server"},
-        "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
+        "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
 # What a crate may not name, under whatever feature.
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}

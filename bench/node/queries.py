@@ -156,7 +156,8 @@ def _duckdb(*extensions):
     return connection
 
 
-def _tables_of(text):
+def tables_of(text):
+    """The tables that a query names."""
     return [table for table in TABLES if re.search(rf"\b{table}\b", text)]
 
 
@@ -172,9 +173,12 @@ class DuckDB:
                 f"REGION 'us-east-1', URL_STYLE 'path', USE_SSL false, ENDPOINT '{source.host}')")
 
     def run(self, source):
-        for table in _tables_of(self.text):
-            self.connection.execute(f"CREATE VIEW {table} AS FROM read_parquet('{source.url(table)}')")
-        return self.connection.execute(self.text).fetchall()
+        return self.execute(source).fetchall()
+
+    def execute(self, source):
+        for table in tables_of(self.text):
+            self.connection.execute(f"CREATE VIEW IF NOT EXISTS {table} AS FROM read_parquet('{source.url(table)}')")
+        return self.connection.execute(self.text)
 
     def close(self):
         self.connection.close()
@@ -193,15 +197,18 @@ class Polars:
             }}
 
     def run(self, source):
+        return self.frame(source).rows()
+
+    def frame(self, source):
         import polars
 
-        def frame(table):
+        def scanned(table):
             scan = polars.scan_parquet(source.url(table), **self.options)
             # The files' Arrow schema says dictionary, which Polars reads as a type without LIKE and substring.
             return scan.with_columns(polars.selectors.categorical().cast(polars.String))
 
-        frames = {table: frame(table) for table in _tables_of(self.text)}
-        return polars.SQLContext(frames=frames).execute(self.text).collect().rows()
+        frames = {table: scanned(table) for table in tables_of(self.text)}
+        return polars.SQLContext(frames=frames).execute(self.text).collect()
 
     def close(self):
         pass
