@@ -4,6 +4,7 @@
 //! the two nodes tell each other their settings, and that they are draining. Each change of the membership gives new
 //! routes, by which the buckets read from peers.
 
+pub mod fuzzing;
 mod hello;
 mod membership;
 mod notice;
