@@ -160,8 +160,8 @@ cluster-faults: release $(CLIENTS) $(S3S_FS) ## Nodes in network namespaces, kil
 
 fuzz: installed $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)
-	@for target in file flight predicate record graphar chunked csv pages; do \
-	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 15)); mkdir -p $(CORPUS)/found/$$target; \
+	@for target in file flight predicate record graphar chunked csv pages frames; do \
+	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 16)); mkdir -p $(CORPUS)/found/$$target; \
 	  FUZZ_FOLDER=$(CORPUS)/lake RUSTC_BOOTSTRAP=1 $(TARGET)/tools/bin/cargo-fuzz run --target-dir $(TARGET)/fuzz $$target \
 	    $(CORPUS)/$$target -- -max_total_time=$$share -max_len=32768 -timeout=30 -rss_limit_mb=6000 \
 	    -artifact_prefix=$(CORPUS)/found/$$target/ -print_final_stats=1 || exit 1; \

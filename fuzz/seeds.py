@@ -23,7 +23,7 @@ ROWS = 40
 
 def main() -> None:
     corpus = Path(sys.argv[1])
-    for target in ("file", "flight", "predicate", "record", "graphar", "chunked", "csv", "pages"):
+    for target in ("file", "flight", "predicate", "record", "graphar", "chunked", "csv", "pages", "frames"):
         (corpus / target).mkdir(parents=True, exist_ok=True)
     files(corpus / "file")
     with tempfile.TemporaryDirectory() as scratch:
@@ -33,6 +33,7 @@ def main() -> None:
     for number, (flags, text) in enumerate(CSV):
         (corpus / "csv" / f"{number}").write_bytes(bytes([flags]) + text)
     pages(corpus / "pages")
+    frames(corpus / "frames")
     lake = corpus / "lake"
     lake.mkdir(exist_ok=True)
     pq.write_table(flat(), lake / "a.parquet", row_group_size=10)
@@ -188,6 +189,16 @@ CSV = [
     (32, b'a,b\nNA,1\n"NA",2\n1e300,-0.0\n'),
     (0, b"a\n1\n\n2\n\n"),
 ]
+
+
+def frames(folder: Path) -> None:
+    signature = bytes(32)
+    run = signature + struct.pack("<IIQQ", 10, 2, 1, 2) + b"ten bytes "
+    end = signature + struct.pack("<II", 0, 412)
+    (folder / "runs").write_bytes(struct.pack("<BBH", 2, 7, 20) + run + run)
+    (folder / "end").write_bytes(struct.pack("<BBH", 2, 7, 20) + run + end)
+    request = struct.pack("<I", 2) + signature + b"{}"
+    (folder / "requests").write_bytes(struct.pack("<BBH", 3, 7, 0) + request + request)
 
 
 def pages(folder: Path) -> None:

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from servers import Bucket, Node, Origin, environment, free_port, s3_client, stylobate, wait_for
 from test_tls import certificate
+from test_tls import client as tls_client
 
 IDS = ("a", "b", "c")
 MIB = 1 << 20
@@ -128,11 +129,21 @@ def test_a_killed_node_is_down_and_a_stopped_one_says_so_before(start_cluster: C
         assert line in log, log
 
 
-def test_peers_reach_each_other_by_tls(start_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+def test_peers_reach_each_other_by_tls(
+    start_cluster: Callable[..., Cluster], origin: Origin, lake: Bucket, tmp_path: Path
+) -> None:
+    data = os.urandom(150 * MIB)
+    origin.s3.put_object(Bucket="cluster", Key="by-tls", Body=data)
     cert, key = certificate(tmp_path, "peers", is_authority=False)
-    flags = ("--tls-certificate", str(cert), "--tls-key", str(key))
-    cluster = start_cluster(*flags, env={"SSL_CERT_FILE": str(cert)})
+    flags = ("--tls-certificate", str(cert), "--tls-key", str(key), "--memory", "512MiB")
+    cluster = start_cluster(*flags, env={"SSL_CERT_FILE": str(cert)}, bucket=lake)
     cluster.wait_for_all()
+
+    for id in IDS:
+        read = tls_client(cluster.nodes[id], cert).get_object(Bucket="lake", Key="by-tls")
+        assert digest(read["Body"].read()) == digest(data), id
+    own = [node for id in IDS for node in cluster.status(id)["nodes"] if node["this"]]
+    assert sum(node["traffic"]["bytes_to_peers"] for node in own) > 0
 
 
 def test_a_cluster_that_cannot_be_is_one_line(tmp_path: Path) -> None:

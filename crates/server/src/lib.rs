@@ -43,8 +43,6 @@ pub mod s3;
 mod serve;
 mod traces;
 
-#[doc(hidden)]
-pub use self::s3::fuzzing;
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
@@ -56,3 +54,5 @@ pub use self::{
     node::{Bucket, Node},
     serve::{Doors, Tls, serve},
 };
+#[doc(hidden)]
+pub use self::{cluster::fuzzing as peer_fuzzing, s3::fuzzing};

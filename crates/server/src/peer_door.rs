@@ -3,7 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `POST /v1/hello` | what this node tells about itself |
-//! | `POST /v1/pages` | blocks of one version of an object, in signed frames |
+//! | `GET /v1/pages` | an upgrade to a connection for reads: runs of blocks of one version of an object, in signed frames |
 //! | `POST /v1/describe` | the current version of an object |
 //! | `POST /v1/wrote` | nothing, once all who must know of a write do |
 //! | `POST /v1/evict` | the number of objects with a prefix that were dropped from the cache |
@@ -12,7 +12,10 @@
 //! node that has their request. The status is 404 if the object does not exist, 412 if it was replaced, 503 if this node
 //! has no answer, and 409 if the two nodes do not share the bucket.
 
+mod pages;
+
 use std::{
+    io,
     sync::Arc,
     time::{Instant, SystemTime},
 };
@@ -24,17 +27,20 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{get, post},
 };
+use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
-use stylobate_storage::{DescribeRequest, PathsChanged, PeerId, PeerRead, ReadThrough};
+use stylobate_storage::{DescribeRequest, PathsChanged, PeerId, ReadThrough};
+use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::pages::UpgradeSlot;
 use crate::{
     Node,
     cluster::{
         BucketRequest, Cluster, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, HelloAnswer, NodeHello, PAGES_PATH,
-        RepeatedNotice, RequestSignature, WROTE_PATH, frames, status_of,
+        RepeatedNotice, RequestSignature, WROTE_PATH, status_of,
     },
 };
 
@@ -47,12 +53,39 @@ struct PeerContext {
     refusals: Mutex<RepeatedNotice>,
 }
 
-/// Builds the router of a node's peer door.
-pub(crate) fn router(node: Arc<Node>, cluster: Arc<Cluster>) -> Router {
-    let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
+/// The peer door of a node.
+#[derive(Clone)]
+pub(crate) struct PeerDoor {
+    router: Router,
+    context: Arc<PeerContext>,
+}
+
+impl PeerDoor {
+    pub(crate) fn new(node: Arc<Node>, cluster: Arc<Cluster>) -> Self {
+        let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
+        Self { router: router(context.clone()), context }
+    }
+
+    /// Returns the HTTP service of a connection.
+    pub(crate) fn service(&self, upgrade: UpgradeSlot) -> TowerToHyperService<Router> {
+        TowerToHyperService::new(self.router.clone().layer(Extension(upgrade)))
+    }
+
+    /// Answers reads of pages on a connection after HTTP, if it was upgraded, until it ends. After `stop`, it ends with
+    /// the answer under way.
+    pub(crate) async fn serve_pages(
+        &self,
+        upgrade: &UpgradeSlot,
+        stop: &CancellationToken,
+    ) -> io::Result<()> {
+        self.context.serve_pages(upgrade, stop).await
+    }
+}
+
+fn router(context: Arc<PeerContext>) -> Router {
     Router::new()
         .route(HELLO_PATH, post(hello))
-        .route(PAGES_PATH, post(pages))
+        .route(PAGES_PATH, get(pages::upgrade))
         .route(DESCRIBE_PATH, post(describe))
         .route(WROTE_PATH, post(wrote))
         .route(EVICT_PATH, post(evict))
@@ -100,26 +133,6 @@ async fn hello(
     }
     let answer = HelloAnswer { hello: context.cluster.hello(), traffic: context.node.traffic() };
     context.json(signature, &answer)
-}
-
-async fn pages(
-    State(context): State<Arc<PeerContext>>,
-    Extension(signature): Extension<RequestSignature>,
-    body: Bytes,
-) -> Response {
-    let (request, reader) = match context.parse::<PeerRead>(&body) {
-        Ok(parsed) => parsed,
-        Err(status) => return context.refuse(signature, status),
-    };
-    match reader.read_for_peer(request.request).await {
-        Ok(blocks) => {
-            let key = context.cluster.key();
-            let mut headers = HeaderMap::new();
-            key.sign_answer(&mut headers, signature, StatusCode::OK, &[]);
-            (headers, Body::from_stream(frames(key.clone(), signature, blocks))).into_response()
-        }
-        Err(error) => context.refuse(signature, status_of(&error)),
-    }
 }
 
 async fn describe(
@@ -222,7 +235,7 @@ mod tests {
         let key = cluster.key().clone();
         let context = Arc::new(PeerContext { node, cluster, refusals: Mutex::default() });
 
-        for told in [r#"{"protocol":2,"name":"b"}"#, "{}", ""] {
+        for told in [r#"{"protocol":3,"name":"b"}"#, "{}", ""] {
             let mut headers = HeaderMap::new();
             let now = SystemTime::now();
             let signature = key.sign_request(&mut headers, "POST", HELLO_PATH, told.as_bytes(), now);

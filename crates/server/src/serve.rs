@@ -13,7 +13,6 @@ mod tls;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
-use axum::Router;
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response};
 use hyper::{
@@ -38,14 +37,16 @@ use tokio_util::{
 
 pub use self::tls::Tls;
 use self::{
-    connection::{ConnectionError, serve_http1, serve_http2},
+    connection::{ConnectionError, serve_http1, serve_http2, serve_upgradable},
     tls::AlpnProtocol,
 };
 use crate::{
     Node, Result, ServerError, admin,
     cluster::{Cluster, DoorPorts},
     config::{NodeConfig, Secret},
-    flight, peer_door, s3,
+    flight,
+    peer_door::{PeerDoor, UpgradeSlot},
+    s3,
 };
 
 /// Pause after an error of `accept` that would recur at once, such as too many open files.
@@ -158,8 +159,8 @@ impl Doors {
         let peers = match (self.peer, node.cluster()) {
             (Some(door), Some(cluster)) => {
                 cluster.set_ports(told_ports(door.address, &self.s3, self.flight.as_ref()));
-                let service = peer_door::router(node.clone(), cluster.clone());
-                Some(PeerServing::start(door, service, tls.clone(), node.clone(), cluster.clone()))
+                let peers = PeerDoor::new(node.clone(), cluster.clone());
+                Some(PeerServing::start(door, peers, tls.clone(), node.clone(), cluster.clone()))
             }
             _ => None,
         };
@@ -248,15 +249,16 @@ struct PeerServing {
 impl PeerServing {
     fn start(
         door: DoorListener,
-        service: Router,
+        peers: PeerDoor,
         tls: Option<Arc<Tls>>,
         node: Arc<Node>,
         cluster: Arc<Cluster>,
     ) -> Self {
-        let service = TowerToHyperService::new(service);
-        let accept =
-            move |stream: TcpStream, watcher| accept_http1(tls.clone(), stream, service.clone(), watcher);
         let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let accept = move |stream: TcpStream, watcher| {
+            accept_peer(tls.clone(), stream, peers.clone(), watcher, stopped.clone())
+        };
         let door = tokio::spawn(door.serve(accept, node, stop.clone(), PEER_PATIENCE));
         let _probing = AbortOnDropHandle::new(tokio::spawn(cluster.clone().watch()));
         Self { cluster, door, _stops_when_dropped: stop.clone().drop_guard(), stop, _probing }
@@ -295,6 +297,29 @@ where
         }
         None => serve_http1(stream, service, watcher).await,
     }
+}
+
+/// Serves a connection of a peer, over TLS if the doors have a certificate, until it ends or `stop`. The watcher counts it.
+async fn accept_peer(
+    tls: Option<Arc<Tls>>,
+    stream: TcpStream,
+    peers: PeerDoor,
+    watcher: Watcher,
+    stop: CancellationToken,
+) -> Result<(), ConnectionError> {
+    let upgrade = UpgradeSlot::default();
+    let service = peers.service(upgrade.clone());
+    match tls {
+        Some(tls) => {
+            let stream = tls.accept(stream, AlpnProtocol::Http1).await?;
+            serve_upgradable(stream, service, &stop).await?;
+        }
+        None => serve_upgradable(stream, service, &stop).await?,
+    }
+
+    peers.serve_pages(&upgrade, &stop).await?;
+    drop(watcher);
+    Ok(())
 }
 
 /// Binds the doors and serves until `shutdown` is ready: see [`Doors`].

@@ -71,7 +71,7 @@ pub use origin::trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use origin::{Origin, S3Endpoint};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use peers::{
-    ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+    BlockRun, BlockRuns, ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerDeadlines,
     PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
 };
 pub use policy::{EvictionPolicy, UnknownPolicyError};

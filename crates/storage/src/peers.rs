@@ -2,7 +2,7 @@
 //!
 //! An implementation of [`Peers`] decides which node is home of a stripe, and how nodes talk to each other.
 //! This crate decides what is asked of whom, and what counts as an answer: bytes are taken only if they are of the
-//! version that was asked for and pass the checksum of their block. So a peer with a wrong view, or that is slow, broken
+//! version that was asked for and pass the checksums of their blocks. So a peer with a wrong view, or that is slow, broken
 //! or gone, costs a request and never a wrong byte.
 //!
 //! ```text
@@ -96,17 +96,17 @@ pub struct PeerRead {
     pub role: PeerRole,
 }
 
-/// A block of an object. Blocks follow each other: the offset is the end of the one before.
+/// Adjacent blocks of one page of an object. Runs follow each other: the offset is the end of the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerBlock {
+pub struct BlockRun {
     /// The bytes.
     pub bytes: Bytes,
-    /// The checksum of the bytes, seeded by version, page and block.
-    pub checksum: u64,
+    /// The checksum of each block, seeded by version, page and block.
+    pub checksums: Box<[u64]>,
 }
 
 /// The blocks of the range of a [`PeerRead`], in order.
-pub type PeerBlocks = BoxStream<'static, Result<PeerBlock, PeerError>>;
+pub type BlockRuns = BoxStream<'static, Result<BlockRun, PeerError>>;
 
 /// A question to the authority of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,7 +206,7 @@ pub enum PeerFault {
 /// The time that peers have to answer, after which the next source is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerDeadlines {
-    /// Time until the first block, and until each further one, of a home or deputy. Default: 5 s.
+    /// Time until the first run of blocks, and until each further one, of a home or deputy. Default: 5 s.
     pub block: Duration,
     /// The same of a donor. Default: 200 ms.
     pub donor: Duration,
@@ -243,7 +243,10 @@ pub trait Peers: fmt::Debug + Send + Sync {
 
     /// Asks a peer for bytes: the result of [`ReadThrough::read_for_peer`](crate::ReadThrough::read_for_peer) there.
     /// Dropping the future or the stream cancels the request.
-    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError>;
+    ///
+    /// The bytes of each run must be in an allocation of their own, of their length: the cache keeps some as they are,
+    /// and counts no more than that.
+    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError>;
 
     /// Asks the authority of a path for the current version: the result of
     /// [`ReadThrough::describe_for_peer`](crate::ReadThrough::describe_for_peer) there.

@@ -573,3 +573,48 @@ async fn a_peer_gets_whole_blocks_of_the_version_that_it_names() {
     assert_eq!(cluster.origin.bytes(), 14 * block);
     assert_eq!(id(3).to_string(), "3");
 }
+
+#[tokio::test]
+async fn a_peer_gets_runs_of_whole_blocks_of_one_page() {
+    let caches = [(); 3].map(|()| CacheOptions::new(ByteSize::mib(64)).with_page_size(ByteSize::kib(256)));
+    let cluster = Cluster::start(caches, 4 * STRIPE, Consistency::DEFAULT).await;
+    let data = noise(MIB + 3 * BLOCK + 100, 22);
+    let path = cluster.put("object", data.clone()).await;
+    let meta = cluster.nodes[0].store.head(&path).await.unwrap();
+    let home = cluster.network.home(&path, 0);
+
+    // Cold, from pieces that begin within a page, and from memory.
+    let parts = [BLOCK..3 * BLOCK, 2 * BLOCK..9 * BLOCK, 0..data.len(), 0..data.len(), 5 * BLOCK..6 * BLOCK];
+    for range in parts {
+        let read = PeerRead {
+            path: path.to_string(),
+            kept: None,
+            size: meta.size,
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+            range: range.start as u64..range.end as u64,
+            role: PeerRole::Home,
+        };
+        let mut position = range.start;
+        let mut runs = cluster.nodes[home].store.read_for_peer(read).await.unwrap();
+        while let Some(run) = runs.next().await {
+            let run = run.unwrap();
+            let end = position + run.bytes.len();
+            assert!(run.bytes == data[position..end], "{range:?}");
+            assert_eq!(position / (4 * BLOCK), (end - 1) / (4 * BLOCK), "{range:?}");
+            assert!(end.is_multiple_of(BLOCK) || end == data.len(), "{range:?}");
+            assert_eq!(run.checksums.len(), run.bytes.len().div_ceil(BLOCK), "{range:?}");
+            position = end;
+        }
+        assert_eq!(position, range.end);
+    }
+
+    // The others check what they get: pieces of pages, and whole ones.
+    let other = &cluster.nodes[(home + 1) % 3].store;
+    let part = other.get_range(&path, 2 * BLOCK as u64 + 1..5 * BLOCK as u64).await.unwrap();
+    assert!(part == data.slice(2 * BLOCK + 1..5 * BLOCK));
+    assert!(cluster.read((home + 1) % 3, &path).await.unwrap() == data);
+    assert!(cluster.read((home + 2) % 3, &path).await.unwrap() == data);
+    assert_eq!(cluster.network.take_suspects(), []);
+    assert_eq!(cluster.origin.bytes(), data.len() as u64);
+}

@@ -9,7 +9,7 @@ use stylobate_storage::{ByteSize, Origin};
 use super::status::NodeTraffic;
 
 /// Version of the requests and answers of the peer door.
-pub(crate) const PROTOCOL: u64 = 1;
+pub(crate) const PROTOCOL: u64 = 2;
 
 /// A node, as it describes itself to another.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -153,8 +153,8 @@ pub(super) mod tests {
             other => panic!("{other:?}"),
         };
 
-        let protocol = refused(NodeHello { protocol: 2, ..hello("b", 2) });
-        assert!(protocol.starts_with("it speaks version 2 of the peer protocol"), "{protocol}");
+        let protocol = refused(NodeHello { protocol: 1, ..hello("b", 2) });
+        assert!(protocol.starts_with("it speaks version 1 of the peer protocol"), "{protocol}");
         let page_size = refused(NodeHello { page_size: 2 << 20, ..hello("b", 2) });
         assert!(page_size.starts_with("its page_size is 2MiB, and that of this node is 1MiB"), "{page_size}");
     }
@@ -182,8 +182,8 @@ pub(super) mod tests {
         let answer = HelloAnswer::parse(text.as_bytes()).unwrap();
         assert_eq!((answer.hello, answer.traffic), (hello("b", u64::MAX), traffic));
 
-        let newer = HelloAnswer::parse(br#"{"hello":{"protocol":2,"name":"b"}}"#).unwrap_err();
-        assert!(newer.starts_with("it speaks version 2"), "{newer}");
+        let newer = HelloAnswer::parse(br#"{"hello":{"protocol":3,"name":"b"}}"#).unwrap_err();
+        assert!(newer.starts_with("it speaks version 3"), "{newer}");
         for noise in ["", "{}", "[1]", "<html>", &text.replace("\"b\"", "\"b c\"")] {
             assert!(HelloAnswer::parse(noise.as_bytes()).is_err(), "{noise}");
         }

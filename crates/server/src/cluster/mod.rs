@@ -4,14 +4,17 @@
 //! the two nodes tell each other their settings, and that they are draining. Each change of the membership gives new
 //! routes, by which the buckets read from peers.
 
-mod block_frames;
+pub mod fuzzing;
 mod hello;
 mod membership;
 mod notice;
+mod page_client;
+mod page_requests;
 mod peer_client;
 mod peer_status;
 mod reads;
 mod routes;
+mod run_frames;
 mod signature;
 mod sources;
 mod status;
@@ -34,11 +37,12 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use self::{
-    block_frames::frames,
     hello::{DoorPorts, HelloAnswer, NodeHello, PROTOCOL, origin_hash},
     notice::RepeatedNotice,
+    page_requests::{PAGES_PROTOCOL, PageRequest, PageRequests},
     peer_client::{BucketRequest, DESCRIBE_PATH, EVICT_PATH, HELLO_PATH, PAGES_PATH, PeerClient, WROTE_PATH},
     peer_status::status_of,
+    run_frames::RunFrames,
     signature::{PeerKey, RequestSignature},
     status::KnownNodes,
 };
@@ -200,6 +204,7 @@ impl Cluster {
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut probes = BTreeMap::new();
         loop {
+            self.client.close_old_connections();
             let listed = self.source.read().await;
             self.change(|membership, now| membership.list(listed, now));
 

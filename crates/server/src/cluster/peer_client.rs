@@ -2,12 +2,17 @@
 
 use std::{
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header::CONTENT_TYPE, response};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONNECTION, CONTENT_TYPE, UPGRADE},
+    response,
+};
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -15,12 +20,13 @@ use hyper_util::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use stylobate_client::NodeAddress;
-use stylobate_storage::{PeerBlocks, PeerError, PeerRead};
+use stylobate_storage::{BlockRuns, PeerError, PeerRead};
 use tokio::time::timeout;
 
 use super::{
-    block_frames::FrameReader,
     hello::{HelloAnswer, NodeHello},
+    page_client::{IdleConnections, PageConnection, PageFailure},
+    page_requests::PAGES_PROTOCOL,
     peer_status::error_of,
     signature::{PeerKey, RequestSignature},
 };
@@ -28,7 +34,7 @@ use crate::https::connector;
 
 /// Path of a hello.
 pub(crate) const HELLO_PATH: &str = "/v1/hello";
-/// Path of a [`PeerRead`].
+/// Path of a connection for requests of [`PeerRead`].
 pub(crate) const PAGES_PATH: &str = "/v1/pages";
 /// Path of a [`DescribeRequest`](stylobate_storage::DescribeRequest).
 pub(crate) const DESCRIBE_PATH: &str = "/v1/describe";
@@ -59,6 +65,8 @@ pub(crate) struct PeerClient {
     client: Client<HttpsConnector<HttpConnector>, Body>,
     scheme: &'static str,
     key: PeerKey,
+    /// Connections for reads of pages.
+    pub(super) idle: Arc<IdleConnections>,
 }
 
 impl fmt::Debug for PeerClient {
@@ -121,7 +129,7 @@ impl PeerClient {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
             .build(connector(name));
-        Self { client, scheme: if has_tls { "https" } else { "http" }, key }
+        Self { client, scheme: if has_tls { "https" } else { "http" }, key, idle: Arc::default() }
     }
 
     pub(crate) fn key(&self) -> &PeerKey {
@@ -135,6 +143,7 @@ impl PeerClient {
         hello: &NodeHello,
         patience: Duration,
     ) -> Result<HelloAnswer, PeerCallError> {
+        self.close_old_connections();
         let call = async {
             let (status, body) = self.send(address, HELLO_PATH, hello).await?.read(&self.key).await?;
             if status == StatusCode::OK { Ok(body) } else { Err(PeerCallError::Status(status)) }
@@ -164,14 +173,43 @@ impl PeerClient {
         &self,
         address: &NodeAddress,
         request: &BucketRequest<PeerRead>,
-    ) -> Result<PeerBlocks, PeerError> {
-        let answer = self.send(address, PAGES_PATH, request).await?;
-        if answer.head.status != StatusCode::OK {
-            let (status, _) = answer.read(&self.key).await?;
-            return Err(error_of(status));
+    ) -> Result<BlockRuns, PeerError> {
+        let content = to_json(request)?;
+        let range = &request.request.range;
+        let len = range.end.saturating_sub(range.start);
+
+        if let Some(connection) = self.idle.take(address) {
+            match connection.read(&self.key, &content, len, address, &self.idle).await {
+                // If the peer has closed it, it has closed the others as well.
+                Err(PageFailure::Unanswered(_)) => self.idle.close(address),
+                answer => return Ok(answer?),
+            }
         }
+        let connection = self.connect(address).await?;
+        Ok(connection.read(&self.key, &content, len, address, &self.idle).await?)
+    }
+
+    /// Opens a connection for reads of pages.
+    async fn connect(&self, address: &NodeAddress) -> Result<PageConnection, PeerCallError> {
+        let mut request = self.request(Method::GET, address, PAGES_PATH)?;
+        let headers = request.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static(PAGES_PROTOCOL));
+        let session = self.key.sign_request(headers, "GET", PAGES_PATH, &[], SystemTime::now());
+
+        let answer = self.answer(request, session).await?;
         answer.check(&self.key, &[])?;
-        Ok(FrameReader::new(self.key.clone(), answer.request, answer.body).blocks())
+        if answer.head.status != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(PeerCallError::Status(answer.head.status));
+        }
+        let upgraded = hyper::upgrade::on(Response::from_parts(answer.head, ())).await;
+        let upgraded = upgraded.map_err(|error| PeerCallError::Broken(axum::Error::new(error)))?;
+        Ok(PageConnection::new(upgraded, session))
+    }
+
+    /// Closes the connections for reads of pages that were not used for long.
+    pub(super) fn close_old_connections(&self) {
+        self.idle.close_old();
     }
 
     /// Posts JSON, and returns the head of the answer.
@@ -181,19 +219,34 @@ impl PeerClient {
         path: &str,
         content: &impl Serialize,
     ) -> Result<PeerAnswer, PeerCallError> {
-        let body = serde_json::to_vec(content).map_err(|error| PeerCallError::Unusable(error.to_string()))?;
-        let scheme = self.scheme;
-        let mut request = Request::new(Body::empty());
-        *request.method_mut() = Method::POST;
-        let uri = format!("{scheme}://{address}{path}").parse();
-        *request.uri_mut() =
-            uri.map_err(|error: http::uri::InvalidUri| PeerCallError::Unusable(error.to_string()))?;
-
+        let body = to_json(content)?;
+        let mut request = self.request(Method::POST, address, path)?;
         let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let signature = self.key.sign_request(headers, "POST", path, &body, SystemTime::now());
         *request.body_mut() = Body::from(body);
+        self.answer(request, signature).await
+    }
 
+    fn request(
+        &self,
+        method: Method,
+        address: &NodeAddress,
+        path: &str,
+    ) -> Result<Request<Body>, PeerCallError> {
+        let uri = format!("{}://{address}{path}", self.scheme).parse();
+        let uri = uri.map_err(|error: http::uri::InvalidUri| PeerCallError::Unusable(error.to_string()))?;
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        Ok(request)
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Body>,
+        signature: RequestSignature,
+    ) -> Result<PeerAnswer, PeerCallError> {
         let answer = self.client.request(request).await.map_err(PeerCallError::Unreachable)?;
         if answer.status() == StatusCode::UNAUTHORIZED {
             return Err(PeerCallError::WrongSecret);
@@ -201,6 +254,10 @@ impl PeerClient {
         let (head, body) = answer.into_parts();
         Ok(PeerAnswer { request: signature, head, body: Body::new(body) })
     }
+}
+
+fn to_json(content: &impl Serialize) -> Result<Vec<u8>, PeerCallError> {
+    serde_json::to_vec(content).map_err(|error| PeerCallError::Unusable(error.to_string()))
 }
 
 /// An answer whose signature is not checked yet.
@@ -224,7 +281,9 @@ impl PeerAnswer {
         let status = self.head.status;
         match key.check_answer(&self.head.headers, self.request, status, body) {
             Ok(()) => Ok(()),
-            Err(_) if status == StatusCode::OK => Err(PeerCallError::Unsigned),
+            Err(_) if [StatusCode::OK, StatusCode::SWITCHING_PROTOCOLS].contains(&status) => {
+                Err(PeerCallError::Unsigned)
+            }
             // Of another server, or of a node that did not get as far as the signature.
             Err(_) => Err(PeerCallError::Status(status)),
         }

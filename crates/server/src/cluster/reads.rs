@@ -8,8 +8,8 @@ use object_store::path::Path;
 use serde::{Serialize, de::DeserializeOwned};
 use stylobate_client::PathHash;
 use stylobate_storage::{
-    DescribeRequest, DescribedObject, PathsChanged, PeerBlocks, PeerError, PeerFault, PeerId, PeerRead,
-    Peers, StripeSources,
+    BlockRuns, DescribeRequest, DescribedObject, PathsChanged, PeerError, PeerFault, PeerId, PeerRead, Peers,
+    StripeSources,
 };
 
 use super::{
@@ -79,13 +79,13 @@ impl Peers for BucketPeers {
         self.cluster.routes().bucket(&self.bucket)?.authority(self.path(path))
     }
 
-    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let route = self.route(peer)?;
         let in_flight = route.begin_request();
-        let blocks = self.cluster.client.pages(&route.address, &self.request(read)).await?;
-        let counted = blocks.map(move |block| {
+        let runs = self.cluster.client.pages(&route.address, &self.request(read)).await?;
+        let counted = runs.map(move |run| {
             let _until_the_stream_is_dropped = &in_flight;
-            block
+            run
         });
         Ok(counted.boxed())
     }

@@ -1,13 +1,14 @@
 //! Signatures of requests and answers of the peer door, by a key that the secret of the cluster gives.
 //!
 //! ```text
-//! request  keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
-//! answer   keyed BLAKE3( "answer" │ signature of the request │ status │ body )
-//! frame    keyed BLAKE3( "frame" │ signature of the request │ number │ head )
+//! request        keyed BLAKE3( "request" │ method │ path │ time in ms │ body )
+//! answer         keyed BLAKE3( "answer" │ signature of the request │ status │ body )
+//! page request   keyed BLAKE3( "page request" │ signature of the upgrade │ number │ content )
+//! frame          keyed BLAKE3( "frame" │ signature of the page request │ number │ head )
 //! ```
 //!
-//! Each part is preceded by its length. The head of an answer in frames is signed as if it had no body. A signature holds for five minutes: what may be sent again by someone who recorded
-//! it has the same effect as the first time.
+//! Each part is preceded by its length. The signature of a request holds for five minutes, that of an upgrade as long as
+//! its connection: what may be sent again by someone who recorded it has the same effect as the first time.
 
 use std::{
     fmt,
@@ -41,6 +42,18 @@ pub(crate) enum SignatureError {
     Wrong,
     #[error("the clocks of the two nodes differ by more than five minutes")]
     Clock,
+}
+
+impl RequestSignature {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// Returns whether the bytes are this signature, in constant time.
+    pub(super) fn is(&self, bytes: &[u8]) -> bool {
+        // The `==` of hashes takes constant time.
+        blake3::Hash::from_slice(bytes).is_ok_and(|shown| shown == self.0)
+    }
 }
 
 impl fmt::Debug for PeerKey {
@@ -112,6 +125,17 @@ impl PeerKey {
         body: &[u8],
     ) -> Result<(), SignatureError> {
         check(headers, &self.answer(request, status, body))
+    }
+
+    /// Returns the signature of a request for pages on a connection, counted from 0, whose upgrade has the signature
+    /// `session`.
+    pub(super) fn page_request(
+        &self,
+        session: RequestSignature,
+        number: u64,
+        content: &[u8],
+    ) -> RequestSignature {
+        RequestSignature(self.mac([b"page request", session.as_bytes(), &number.to_le_bytes(), content]))
     }
 
     /// Returns the signature of a frame of an answer, counted from 0. The `==` of hashes takes constant time.

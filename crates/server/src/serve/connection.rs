@@ -1,6 +1,6 @@
 //! Serves one connection, in the HTTP version of its door.
 
-use std::{error::Error as StdError, io, time::Duration};
+use std::{error::Error as StdError, io, pin::pin, time::Duration};
 
 use http::{Request, Response};
 use hyper::{
@@ -47,6 +47,32 @@ where
     B: Body + 'static,
     B::Error: Into<ConnectionError>,
 {
+    Ok(watcher.watch(http1_builder().serve_connection(TokioIo::new(stream), service)).await?)
+}
+
+/// Serves an HTTP/1.1 connection until it ends, is upgraded, or `stop`.
+pub(super) async fn serve_upgradable<I, S, B>(
+    stream: I,
+    service: S,
+    stop: &CancellationToken,
+) -> Result<(), ConnectionError>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<ConnectionError>,
+    B: Body + 'static,
+    B::Error: Into<ConnectionError>,
+{
+    let connection = http1_builder().serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = pin!(connection);
+    if let Some(ended) = stop.run_until_cancelled(connection.as_mut()).await {
+        return Ok(ended?);
+    }
+    connection.as_mut().graceful_shutdown();
+    Ok(connection.await?)
+}
+
+fn http1_builder() -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
@@ -54,7 +80,7 @@ where
         .half_close(false)
         .writev(true)
         .max_buf_size(WRITE_BUFFER);
-    Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)
+    http
 }
 
 /// Serves an HTTP/2 connection with prior knowledge until it ends or the watcher shuts it down. A connection that has

@@ -3,7 +3,11 @@
 //! A page is looked up and evicted as a whole, but fetched, read from disk and cached in part: it is a set of pieces,
 //! each a run of consecutive blocks.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 
@@ -104,6 +108,8 @@ pub(crate) const ENTRY_OVERHEAD: u64 = 256;
 pub(crate) struct PagePiece {
     start: usize,
     bytes: Bytes,
+    /// Of its blocks, once a peer has read one of them.
+    checksums: OnceLock<Box<[u64]>>,
     _charge: Reservation,
     _in_use: Arc<PathInUse>,
 }
@@ -111,7 +117,7 @@ pub(crate) struct PagePiece {
 impl PagePiece {
     /// Creates a piece of the bytes of a page from `start` on.
     pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation, in_use: Arc<PathInUse>) -> Arc<Self> {
-        Arc::new(Self { start, bytes, _charge: charge, _in_use: in_use })
+        Arc::new(Self { start, bytes, checksums: OnceLock::new(), _charge: charge, _in_use: in_use })
     }
 
     /// Returns the offset within the page of the first byte.
@@ -132,6 +138,11 @@ impl PagePiece {
             return Bytes::new();
         }
         Bytes::from_owner(PagePieceSlice { piece: self.clone(), range: from..to })
+    }
+
+    /// Returns the checksums of its blocks, which the first call computes from its bytes.
+    pub(crate) fn checksums(&self, compute: impl FnOnce(&[u8]) -> Box<[u64]>) -> &[u64] {
+        self.checksums.get_or_init(|| compute(&self.bytes))
     }
 
     /// Returns all bytes. They keep the piece alive.

@@ -410,6 +410,20 @@ impl Fetcher {
         range.start..self.missing_end(object, &flights, range)
     }
 
+    /// Returns the piece in memory that has the first byte of a range, and the bytes of the range in it. The read counts
+    /// as a hit.
+    pub(crate) fn resident(
+        &self,
+        object: &PagedObject,
+        range: Range<u64>,
+    ) -> Option<(Arc<PagePiece>, Bytes)> {
+        let (page, part) = object.parts(range).next()?;
+        let piece = self.cache.pin_memory(&object.key(page), part.start, part.end)?;
+        let bytes = piece.slice(part.start, part.end);
+        self.counters.bytes_memory.add(bytes.len() as u64);
+        Some((piece, bytes))
+    }
+
     /// Returns the first byte of a range that is not in memory.
     pub(crate) fn first_not_in_memory(&self, object: &PagedObject, range: Range<u64>) -> Option<u64> {
         let Range { start, .. } = range;
@@ -588,9 +602,9 @@ impl Fetcher {
 
             while pieces.position() < end {
                 match stream.next().await {
-                    Ok(block) => {
-                        self.counters.bytes_peer.add(block.len() as u64);
-                        pieces.push(block);
+                    Ok(run) => {
+                        self.counters.bytes_peer.add(run.len() as u64);
+                        pieces.push(run);
                     }
                     Err(PeerMiss::Unavailable) => break,
                     Err(PeerMiss::Changed) => return Err(self.requests.changed(&object.known)),

@@ -50,7 +50,7 @@ pub(crate) struct PageAssembler<'a> {
     is_home: bool,
     /// Whether a peer sends the bytes, and not the origin.
     is_from_peer: bool,
-    /// The bytes that complete the last piece, until it is known that no more follow.
+    /// The bytes that complete the last piece, until it is known that no more follow. Empty unless all others came.
     held: Bytes,
 }
 
@@ -129,9 +129,16 @@ impl<'a> PageAssembler<'a> {
                 return;
             }
 
-            let bytes = flight.assemble(&last);
+            let bytes = self.whole(flight, last);
             self.land(bytes);
         }
+    }
+
+    /// Returns the bytes of a piece that `last` completes, in one allocation that holds nothing else. Runs of blocks from
+    /// a peer are such allocations; chunks from the origin may be parts of larger ones.
+    fn whole(&self, flight: &PieceFlight, last: Bytes) -> Bytes {
+        let is_alone = self.is_from_peer && last.len() == flight.len() && last.is_unique();
+        if is_alone { last } else { flight.assemble(&last) }
     }
 
     /// Discards the bytes that were held back: the request failed after them.
@@ -142,7 +149,9 @@ impl<'a> PageAssembler<'a> {
     /// Ends the request: all its bytes came, and no others.
     pub(crate) fn complete(&mut self) {
         if let Some(ExpectedPiece { flight, .. }) = self.expected.front() {
-            let bytes = flight.assemble(&std::mem::take(&mut self.held));
+            let flight = flight.clone();
+            let last = std::mem::take(&mut self.held);
+            let bytes = self.whole(&flight, last);
             self.land(bytes);
         }
     }

@@ -52,6 +52,13 @@ impl PagedObject {
         self.layout.block.min(self.size().saturating_sub(offset)) as usize
     }
 
+    /// Returns how many of `len` bytes from `offset` on, where a block begins, are whole blocks of its page.
+    pub(crate) fn whole_blocks(&self, offset: u64, len: usize) -> usize {
+        let page = self.page_of(offset);
+        let left = (self.offset(page) + self.len(page) as u64).saturating_sub(offset) as usize;
+        if len >= left { left } else { len - len % self.layout.block as usize }
+    }
+
     /// Returns whether a read may wait for a flight: a peer's must not wait for one that may wait for that peer.
     pub(crate) fn may_join(&self, flight: &PieceFlight) -> bool {
         self.asked_as.is_none_or(|role| flight.reach() < Some(role))

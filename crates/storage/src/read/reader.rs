@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
     ByteRange, ByteSize, Error, Result,
-    page_cache::{LongRead, ReadAheadGuard},
+    page_cache::{LongRead, PagePiece, ReadAheadGuard},
     peers::PeerSource,
     read::{
         fetch::{FetchUrgency, Fetcher},
@@ -182,6 +182,20 @@ impl RangeReader {
         Some(bytes)
     }
 
+    /// Returns the piece in memory at the position with the bytes of the range in it, and moves past them. `None` if the
+    /// next bytes are not there, or were taken or requested already: [`next`](Self::next) returns them.
+    pub(crate) fn next_resident(&mut self) -> Option<(Arc<PagePiece>, Bytes)> {
+        if !self.ready.is_empty() || !self.pins.is_empty() || self.bypass.is_some() {
+            return None;
+        }
+        if let Some(long_read) = &self.long_read {
+            long_read.advance(self.position);
+        }
+        let resident = self.fetcher.resident(&self.object, self.position..self.end)?;
+        self.position += resident.1.len() as u64;
+        Some(resident)
+    }
+
     /// Returns the end of the unpinned bytes from the position on.
     fn unpinned_end(&self) -> u64 {
         self.pins.front().map_or(self.end, |pin| pin.start().min(self.end))
@@ -322,13 +336,13 @@ async fn open_at_peers(
     let end = range.end;
     let origin_latency = fetcher.requests.cost.latency();
     let opened = cluster.open(object, &mut peers, object.align(range.clone()), origin_latency).await;
-    let Some(blocks) = opened.map_err(|_| fetcher.requests.changed(&object.known))? else {
+    let Some(runs) = opened.map_err(|_| fetcher.requests.changed(&object.known))? else {
         return Ok(None);
     };
 
     let fetcher = fetcher.clone();
     let known = object.known.clone();
-    let stream = blocks.into_bytes(range).map(move |bytes| match bytes {
+    let stream = runs.into_bytes(range).map(move |bytes| match bytes {
         Ok(bytes) => {
             fetcher.counters.bytes_passed_through.add(bytes.len() as u64);
             Ok(bytes)

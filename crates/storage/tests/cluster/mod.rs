@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_client::{ClusterNode, ClusterView, NodeAddresses, NodeId, PathHash};
 use stylobate_storage::{
-    CacheOptions, Consistency, ConsistencyRules, DescribeRequest, DescribedObject, Origin, PageCache,
-    PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole,
+    BlockRun, BlockRuns, CacheOptions, Consistency, ConsistencyRules, DescribeRequest, DescribedObject,
+    Origin, PageCache, PathsChanged, PeerDeadlines, PeerError, PeerFault, PeerId, PeerRead, PeerRole,
     PeerSource, Peers, ReadThrough, StripeSources,
 };
 
 use crate::support::{Counting, quick};
 
-/// A fault of one answer of a peer, after this many good blocks.
+/// A fault of one answer of a peer, after this many good runs of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerFault {
     /// The connection breaks.
@@ -32,11 +32,11 @@ pub enum AnswerFault {
     End(usize),
     /// Nothing comes any more.
     Stall(usize),
-    /// A byte of the next block is another one.
+    /// A byte of the next run is another one.
     Flip(usize),
-    /// The next block is one byte short.
+    /// The next run is one byte short.
     Shrink(usize),
-    /// The next block is that of another page, with its checksum.
+    /// The next run is that of another page, with its checksums.
     Repeat(usize),
 }
 
@@ -274,36 +274,35 @@ impl Peers for FakePeers {
         self.network.reach(to, self.me).await.map(drop)
     }
 
-    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+    async fn read(&self, peer: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let network = self.network.clone();
         let from = self.me;
         let to = node_of(peer);
         network.state.lock().asked.push(Asked { from, to, role: read.role });
         let store = network.reach(from, to).await?;
-        let blocks = store.read_for_peer(read).await?;
+        let runs = store.read_for_peer(read).await?.map(|run| run.map(|run| copied(&run)));
         let fault = network.state.lock().faults.pop_front();
 
         let broken = || Some(Err(PeerError::Failed { reason: "connection reset".to_owned() }));
-        let sent = futures::stream::unfold((blocks, 0, None), move |(mut blocks, number, before)| {
+        let sent = futures::stream::unfold((runs.boxed(), 0, None), move |(mut runs, number, before)| {
             let network = network.clone();
             async move {
                 if network.is_cut(from, to) {
                     std::future::pending::<()>().await;
                 }
-                let next = if network.is_running(to) { blocks.next().await } else { broken() };
+                let next = if network.is_running(to) { runs.next().await } else { broken() };
                 let next = match fault {
                     Some(AnswerFault::Break(after)) if number == after => broken(),
                     Some(AnswerFault::End(after)) if number == after => None,
                     Some(AnswerFault::Stall(after)) if number == after => std::future::pending().await,
-                    Some(AnswerFault::Flip(after)) if number == after => next.map(|block| block.map(flip)),
-                    Some(AnswerFault::Shrink(after)) if number == after => {
-                        next.map(|block| block.map(shrink))
-                    }
+                    Some(AnswerFault::Flip(after)) if number == after => next.map(|run| run.map(flip)),
+                    Some(AnswerFault::Shrink(after)) if number == after => next.map(|run| run.map(shrink)),
                     Some(AnswerFault::Repeat(after)) if number == after => before.clone().or(next),
                     _ => next,
                 };
-                let block = next?;
-                Some((block.clone(), (blocks, number + 1, Some(block))))
+                let run = next?;
+                let sent = run.as_ref().map(copied).map_err(Clone::clone);
+                Some((run, (runs, number + 1, Some(sent))))
             }
         });
         Ok(sent.boxed())
@@ -331,15 +330,20 @@ impl Peers for FakePeers {
     }
 }
 
-fn flip(block: PeerBlock) -> PeerBlock {
-    let mut bytes = block.bytes.to_vec();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    PeerBlock { bytes: bytes.into(), ..block }
+/// Returns the run with bytes of its own, as if it had come from another machine.
+fn copied(run: &BlockRun) -> BlockRun {
+    BlockRun { bytes: Bytes::copy_from_slice(&run.bytes), checksums: run.checksums.clone() }
 }
 
-fn shrink(block: PeerBlock) -> PeerBlock {
-    PeerBlock { bytes: block.bytes.slice(1..), ..block }
+fn flip(run: BlockRun) -> BlockRun {
+    let mut bytes = run.bytes.to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    BlockRun { bytes: bytes.into(), ..run }
+}
+
+fn shrink(run: BlockRun) -> BlockRun {
+    BlockRun { bytes: run.bytes.slice(1..), ..run }
 }
 
 /// A node: its store and its cache.

@@ -1,4 +1,4 @@
-//! Answers to peers: blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
+//! Answers to peers: runs of blocks of one version with their checksums, from memory, disk, or a fetch on their behalf.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -11,19 +11,22 @@ use object_store::{Attributes, ObjectMeta, path::Path};
 use crate::{
     ByteRange, Error, ReadThrough,
     page_cache::{PagePiece, checksum},
-    peers::{PeerBlock, PeerBlocks, PeerError, PeerRead, PeerRole},
+    peers::{BlockRun, BlockRuns, PeerError, PeerRead, PeerRole},
     read::{fetch::Fetcher, paged::PagedObject, reader::RangeReader},
     versions::ObjectInfo,
 };
+
+/// Maximum bytes of a run, unless one block has more: the peer waits for the whole run.
+const MAX_RUN: usize = 1 << 20;
 
 impl ReadThrough {
     /// Reads blocks of one version for a peer. What is missing is fetched as the role of this node allows, and kept if
     /// it is home of the blocks.
     ///
-    /// Succeeds when the first block is there. A donor without it declines, as does a node whose origin fails or is slow:
+    /// Succeeds when the first run of them is there. A donor without it declines, as does a node whose origin fails or is slow:
     /// the peer asks the origin itself, and gets its error.
     #[boxed]
-    pub async fn read_for_peer(&self, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+    pub async fn read_for_peer(&self, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
         let key = Path::parse(&read.path).map_err(|error| refused(&error.to_string()))?;
         let (store, path) = match &read.kept {
@@ -36,7 +39,7 @@ impl ReadThrough {
     }
 
     /// Reads blocks of the object with this path in the store, and this key in the bucket.
-    async fn read_blocks(&self, path: Path, key: Path, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+    async fn read_blocks(&self, path: Path, key: Path, read: PeerRead) -> Result<BlockRuns, PeerError> {
         let refused = |reason: &str| PeerError::Failed { reason: reason.to_owned() };
         let object = self.object_of_peer(path, key, &read);
         let object = object.ok_or_else(|| refused("no version that could be cached"))?;
@@ -60,23 +63,23 @@ impl ReadThrough {
         let counters = fetcher.counters.clone();
         let end = range.end();
         let position = range.start();
-        let mut blocks = BlockCutter { source, object, position, end, deadline, rest: Bytes::new() };
-        let first = blocks.next().await?;
+        let mut runs = RunCutter { source, object, position, end, deadline, rest: Bytes::new(), piece: None };
+        let first = runs.next().await?;
 
-        let stream = futures::stream::unfold((Some(first), blocks), move |(first, mut blocks)| async move {
-            let block = match first {
+        let stream = futures::stream::unfold((Some(first), runs), move |(first, mut runs)| async move {
+            let run = match first {
                 Some(first) => Ok(first),
-                None if blocks.position >= blocks.end => return None,
-                None => blocks.next().await,
+                None if runs.position >= runs.end => return None,
+                None => runs.next().await,
             };
             // Nothing follows an error.
-            if block.is_err() {
-                blocks.position = blocks.end;
+            if run.is_err() {
+                runs.position = runs.end;
             }
-            Some((block, (None, blocks)))
+            Some((run, (None, runs)))
         });
-        let counted = stream.inspect(move |block| {
-            let bytes = block.as_ref().map_or(0, |block| block.bytes.len());
+        let counted = stream.inspect(move |run| {
+            let bytes = run.as_ref().map_or(0, |run| run.bytes.len());
             counters.bytes_to_peers.add(bytes as u64);
         });
         Ok(counted.boxed())
@@ -107,8 +110,8 @@ enum BlockSource {
     Cached(Arc<Fetcher>),
 }
 
-/// Cuts the bytes of a range into blocks.
-struct BlockCutter {
+/// Cuts the bytes of a range into runs of blocks.
+struct RunCutter {
     source: BlockSource,
     object: PagedObject,
     /// Offset in the object of the next block.
@@ -118,39 +121,63 @@ struct BlockCutter {
     deadline: Duration,
     /// Bytes from the position on.
     rest: Bytes,
+    /// The piece in memory that they are of, if they were there.
+    piece: Option<Arc<PagePiece>>,
 }
 
-impl BlockCutter {
-    async fn next(&mut self) -> Result<PeerBlock, PeerError> {
-        let len = self.object.block_len(self.position);
-        if self.rest.len() < len {
-            self.gather(len).await?;
-        }
-
-        let bytes = self.rest.split_to(len);
-        let (key, block) = self.object.block_at(self.position);
-        let checksum = checksum::of_block(&key, block, &bytes);
-        self.position += len as u64;
-        Ok(PeerBlock { bytes, checksum })
+impl RunCutter {
+    async fn next(&mut self) -> Result<BlockRun, PeerError> {
+        let bytes = self.whole_blocks().await?;
+        let checksums = self.checksums(&bytes);
+        self.position += bytes.len() as u64;
+        Ok(BlockRun { bytes, checksums })
     }
 
-    /// Takes chunks until `len` bytes are there. A chunk that has them all is not copied.
-    async fn gather(&mut self, len: usize) -> Result<(), PeerError> {
+    /// Takes the whole blocks of the next chunk. Only a block of several chunks is copied.
+    async fn whole_blocks(&mut self) -> Result<Bytes, PeerError> {
         if self.rest.is_empty() {
-            self.rest = self.chunk(self.position).await?;
+            let position = self.position;
+            let resident = match &mut self.source {
+                BlockSource::Reader(reader) => reader.next_resident(),
+                BlockSource::Cached(fetcher) => fetcher.resident(&self.object, position..self.end),
+            };
+            (self.piece, self.rest) = match resident {
+                Some((piece, bytes)) => (Some(piece), bytes),
+                None => (None, self.chunk(position).await?),
+            };
         }
-        if self.rest.len() >= len {
-            return Ok(());
+        let block = self.object.block_len(self.position);
+        let len = self.object.whole_blocks(self.position, self.rest.len().min(MAX_RUN.max(block)));
+        if len > 0 {
+            return Ok(self.rest.split_to(len));
         }
 
-        let mut block = BytesMut::with_capacity(len);
-        block.extend_from_slice(&self.rest);
-        while block.len() < len {
-            let chunk = self.chunk(self.position + block.len() as u64).await?;
-            block.extend_from_slice(&chunk);
+        let mut gathered = BytesMut::with_capacity(block);
+        loop {
+            let missing = block - gathered.len();
+            gathered.extend_from_slice(&self.rest.split_to(self.rest.len().min(missing)));
+            if gathered.len() == block {
+                return Ok(gathered.freeze());
+            }
+            self.rest = self.chunk(self.position + gathered.len() as u64).await?;
         }
-        self.rest = block.freeze();
-        Ok(())
+    }
+
+    /// Returns the checksums of the blocks at the position. Those of a piece in memory are computed once.
+    fn checksums(&self, bytes: &[u8]) -> Box<[u64]> {
+        let (key, first) = self.object.block_at(self.position);
+        let layout = self.object.layout;
+        let of_blocks =
+            |first: u32, bytes: &[u8]| checksum::of_blocks(&key, first, bytes, layout.block as usize);
+
+        let kept = self.piece.as_ref().and_then(|piece| {
+            let first_kept = layout.block_of(piece.start());
+            let from = first.checked_sub(first_kept)? as usize;
+            let count = bytes.len().div_ceil(layout.block as usize);
+            let checksums = piece.checksums(|bytes| of_blocks(first_kept, bytes));
+            checksums.get(from..from + count).map(Box::from)
+        });
+        kept.unwrap_or_else(|| of_blocks(first, bytes))
     }
 
     /// Returns the next chunk, from `offset` on.
@@ -162,22 +189,17 @@ impl BlockCutter {
                 Ok(Ok(None) | Err(_)) | Err(_) => Err(PeerError::Declined),
             },
             BlockSource::Cached(fetcher) => {
-                cached(fetcher, &self.object, offset..self.end).await.ok_or(PeerError::Declined)
+                from_disk(fetcher, &self.object, offset..self.end).await.ok_or(PeerError::Declined)
             }
         }
     }
 }
 
-/// Returns bytes from the start of a range on, of one page, that are in memory or on disk; `None` if the first is not.
-async fn cached(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> Option<Bytes> {
+/// Returns bytes from the start of a range on, of one page, that are on disk; `None` if the first is not.
+async fn from_disk(fetcher: &Fetcher, object: &PagedObject, range: Range<u64>) -> Option<Bytes> {
     let Fetcher { cache, counters, .. } = fetcher;
     let (page, part) = object.parts(range).next()?;
     let key = object.key(page);
-    if let Some(bytes) = cache.read_memory(&key, part.start, part.end) {
-        counters.bytes_memory.add(bytes.len() as u64);
-        return Some(bytes);
-    }
-
     let first = object.layout.block_of(part.start);
     let end = cache.disk_blocks(&key).run_end(first);
     let len = (end as usize * object.layout.block as usize).min(part.end).checked_sub(part.start)?;
@@ -226,9 +248,12 @@ mod tests {
             panic!("{path}: a version needs no authority")
         }
 
-        async fn read(&self, _: &PeerId, read: PeerRead) -> Result<PeerBlocks, PeerError> {
+        async fn read(&self, _: &PeerId, read: PeerRead) -> Result<BlockRuns, PeerError> {
             self.reads.lock().push(read.clone());
-            self.home.get().unwrap().read_for_peer(read).await
+            let runs = self.home.get().unwrap().read_for_peer(read).await?;
+            let copied =
+                runs.map(|run| run.map(|run| BlockRun { bytes: Bytes::copy_from_slice(&run.bytes), ..run }));
+            Ok(copied.boxed())
         }
 
         async fn describe(&self, _: &PeerId, _: DescribeRequest) -> Result<DescribedObject, PeerError> {

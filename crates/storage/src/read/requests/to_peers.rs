@@ -1,4 +1,4 @@
-//! Requests to peers: the next source in order, hedged if it is slow, each block checked before it counts.
+//! Requests to peers: the next source in order, hedged if it is slow, all blocks checked before they count.
 
 use std::{
     collections::HashSet,
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::{
     page_cache::checksum,
     peers::{
-        ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerBlock, PeerBlocks, PeerDeadlines,
+        BlockRun, BlockRuns, ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerDeadlines,
         PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
     },
     read::{paged::PagedObject, requests::hedge::HedgePolicy},
@@ -297,7 +297,7 @@ impl PeerRequests {
         Err(PeerError::Failed { reason })
     }
 
-    /// Asks one peer, and waits for the first block.
+    /// Asks one peer, and waits for the first run of blocks.
     async fn ask(
         &self,
         object: &PagedObject,
@@ -332,17 +332,18 @@ impl PeerRequests {
             },
             object: object.clone(),
             position: range.start,
+            end: range.end,
             first: None,
-            blocks: futures::stream::empty().boxed(),
+            runs: futures::stream::empty().boxed(),
         };
 
         let opening = async {
-            let mut blocks = self.peers.read(&source.peer, read).await?;
-            Ok((blocks.next().await, blocks))
+            let mut runs = self.peers.read(&source.peer, read).await?;
+            Ok((runs.next().await, runs))
         };
         let first = match tokio::time::timeout(stream.deadline, opening).await {
-            Ok(Ok((first, blocks))) => {
-                stream.blocks = blocks;
+            Ok(Ok((first, runs))) => {
+                stream.runs = runs;
                 stream.accept(first)?
             }
             Ok(Err(error)) => return Err(stream.refused(error)),
@@ -354,7 +355,7 @@ impl PeerRequests {
     }
 }
 
-/// The answer of a peer: blocks that passed their checks.
+/// The answer of a peer: runs of blocks that passed their checks.
 pub(crate) struct PeerStream {
     peers: Arc<dyn Peers>,
     pub(crate) peer: PeerId,
@@ -363,34 +364,39 @@ pub(crate) struct PeerStream {
     object: PagedObject,
     /// Offset in the object of the next block to be received.
     position: u64,
-    /// A block that was received and not handed out.
+    /// Offset in the object after the last block that was asked for.
+    end: u64,
+    /// A run that was received and not handed out.
     first: Option<Bytes>,
-    blocks: PeerBlocks,
+    runs: BlockRuns,
 }
 
 impl PeerStream {
-    /// Returns the next block.
+    /// Returns the next run of blocks.
     pub(crate) async fn next(&mut self) -> Result<Bytes, PeerMiss> {
         if let Some(first) = self.first.take() {
             return Ok(first);
         }
-        match tokio::time::timeout(self.deadline, self.blocks.next()).await {
-            Ok(block) => self.accept(block),
+        match tokio::time::timeout(self.deadline, self.runs.next()).await {
+            Ok(run) => self.accept(run),
             Err(_) => Err(self.suspect(PeerFault::Late(self.deadline))),
         }
     }
 
-    /// Checks the block at the position, and moves past it.
-    fn accept(&mut self, block: Option<Result<PeerBlock, PeerError>>) -> Result<Bytes, PeerMiss> {
-        let PeerBlock { bytes, checksum } = match block {
-            Some(Ok(block)) => block,
+    /// Checks the run of blocks at the position, and moves past it.
+    fn accept(&mut self, run: Option<Result<BlockRun, PeerError>>) -> Result<Bytes, PeerMiss> {
+        let BlockRun { bytes, checksums } = match run {
+            Some(Ok(run)) => run,
             Some(Err(error)) => return Err(self.refused(error)),
             None => return Err(self.suspect(PeerFault::Short)),
         };
         let object = &self.object;
-        let is_right = bytes.len() == object.block_len(self.position) && {
-            let (key, block) = object.block_at(self.position);
-            checksum == checksum::of_block(&key, block, &bytes)
+        let is_asked_for = !bytes.is_empty()
+            && bytes.len() as u64 <= self.end - self.position
+            && bytes.len() == object.whole_blocks(self.position, bytes.len());
+        let is_right = is_asked_for && {
+            let (key, first) = object.block_at(self.position);
+            checksum::verify(&key, first, &bytes, object.layout.block as usize, &checksums)
         };
         if !is_right {
             return Err(self.suspect(PeerFault::WrongBytes));
@@ -414,15 +420,15 @@ impl PeerStream {
         PeerMiss::Unavailable
     }
 
-    /// Returns the bytes of a range that begins in the first block. The stream ends early if the peer fails.
+    /// Returns the bytes of a range that begins in the first run. The stream ends early if the peer fails.
     pub(crate) fn into_bytes(self, range: Range<u64>) -> impl Stream<Item = Result<Bytes, PeerMiss>> + Send {
         let start = self.position - self.first.as_ref().map_or(0, Bytes::len) as u64;
         futures::stream::unfold((self, start, range), |(mut stream, offset, wanted)| async move {
             if offset >= wanted.end {
                 return None;
             }
-            let block = match stream.next().await {
-                Ok(block) => block,
+            let run = match stream.next().await {
+                Ok(run) => run,
                 Err(PeerMiss::Unavailable) => return None,
                 Err(PeerMiss::Changed) => {
                     let end = wanted.end;
@@ -430,10 +436,10 @@ impl PeerStream {
                 }
             };
 
-            let end = offset + block.len() as u64;
+            let end = offset + run.len() as u64;
             let from = wanted.start.clamp(offset, end) - offset;
             let to = wanted.end.clamp(offset, end) - offset;
-            Some((Ok(block.slice(from as usize..to as usize)), (stream, end, wanted)))
+            Some((Ok(run.slice(from as usize..to as usize)), (stream, end, wanted)))
         })
     }
 }
