@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Crate by crate, which crates of ours it may depend on.
 ARROWS = {
     "client": set(),
-    "storage": set(),
+    "storage": {"client"},
     "columnar": {"storage"},
     "datafusion": {"columnar", "storage"},
     "datagen": {"columnar", "storage"},
@@ -38,8 +38,6 @@ ARROWS = {
     "store": {"columnar", "graph", "storage"},
     "write": {"columnar", "storage"},
 }
-# Which crates of ours only its tests may depend on.
-TEST_ARROWS = {"storage": {"client"}}
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"s3s": {"server"}, "axum": {"server"},
         "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
@@ -148,8 +146,7 @@ def dependencies(crates: dict[str, Path]) -> Iterator[str]:
         for name, kind in sorted((found["name"], found["kind"] or "") for found in package["dependencies"]):
             families = forbidden(crate) if kind != "dev" else NEVER.get(crate, set())
             beyond = any(is_of(name, family) for family in families)
-            below = ARROWS.get(crate, set()) | (TEST_ARROWS.get(crate, set()) if kind == "dev" else set())
-            if beyond or ours.get(name, crate) not in below | {crate}:
+            if beyond or ours.get(name, crate) not in ARROWS.get(crate, set()) | {crate}:
                 yield f"crates/{crate}/Cargo.toml: {crate} may not depend on {name}"
     for crate in sorted(ARROWS.keys() - crates.keys()):
         yield f"crates/{crate}: named in ARROWS of {Path(__file__).name}, but not there"

@@ -41,7 +41,7 @@ class StylobateFileSystem(AbstractFileSystem):
     of `default_cache()`. Nothing can be written. As a URL: `stylobate://trips.parquet`, with `root` among the options.
 
     With `nodes`, the S3 addresses of storage nodes (`["10.0.0.1:9000", "10.0.0.2:9000"]`), each byte is asked of the node
-    that keeps it, without a hop from node to node, and of another one if that does not answer. `root` is then
+    that keeps it, without a hop from node to node, and of another one if that fails or is slow. `root` is then
     `s3://bucket` or below, or left out: then paths begin with the bucket. Some of the nodes of a cluster are enough; the
     list of all comes from them. They are reached by plain HTTP unless `storage_options` has `allow_http=False`.
 

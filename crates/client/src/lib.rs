@@ -24,6 +24,7 @@
 //!
 //! # Features
 //!
+//! - `hedge`: `HedgePolicy`, which sends slow requests twice, to nodes as to origins.
 //! - `object_store`: `ClusterStore`, a client that asks the homes itself: an `object_store::ObjectStore` of a bucket.
 
 mod address;
@@ -31,6 +32,8 @@ mod discovery;
 mod door;
 mod error;
 mod health;
+#[cfg(feature = "hedge")]
+mod hedge;
 mod load;
 mod node;
 mod placement;
@@ -43,6 +46,8 @@ pub use discovery::{parse_node, parse_node_file, parse_nodes};
 pub use door::NodeDoor;
 pub use error::{Error, Result};
 pub use health::{Liveness, PeerHealth};
+#[cfg(feature = "hedge")]
+pub use hedge::HedgePolicy;
 pub use load::RequestsInFlight;
 pub use node::{ClusterNode, NodeId, NodeState, NodeWeight};
 pub use placement::{PathHash, STRIPE_BYTES, StripeKey, StripePart, stripe_parts};

@@ -1,4 +1,5 @@
-//! Three nodes of a cluster in one process over one counting origin: who reads what from whom, and who hears of writes.
+//! Three nodes of a cluster in one process over one counting origin: who reads what from whom, who hears of writes, and
+//! who checks the rights of clients.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 #[path = "../../storage/tests/support/mod.rs"]
@@ -11,7 +12,7 @@ use arrow_flight::{Action, FlightClient, FlightDescriptor};
 use bytes::Bytes;
 use futures::{TryStreamExt, future::join_all};
 use object_store::{
-    ObjectStoreExt, RetryConfig,
+    Error, ObjectStoreExt, RetryConfig,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path,
 };
@@ -20,9 +21,9 @@ use serde_json::{Value, json};
 use stylobate_client::{ClusterView, NodeDoor, PathHash, parse_nodes};
 use stylobate_server::{
     ClusterStatus, Doors, Node, NodeTraffic, ServerError,
-    config::{BucketConfig, ClusterConfig, NodeConfig, NodeListSource, Secret},
+    config::{AccessKeyConfig, BucketConfig, ClusterConfig, NodeConfig, NodeListSource, Secret},
 };
-use stylobate_storage::{ByteSize, Consistency, Origin};
+use stylobate_storage::{ByteSize, Consistency, Origin, ReadStats};
 use support::{Counting, eventually::eventually, noise};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -115,10 +116,10 @@ impl ReadCluster {
                     node.answers && node.same_view == Some(true) && node.state == state
                 };
                 // A node learns its own address from the list, when it has answered itself.
-                let (_, known) = exchange(node.s3, "GET /?x-stylobate-cluster HTTP/1.1\r\n", "").await;
+                let (status, known) = exchange(node.s3, "GET /?x-stylobate-cluster HTTP/1.1\r\n", "").await;
                 nodes.len() == self.nodes.len()
                     && nodes.iter().all(is_well)
-                    && known.matches("\"s3\":").count() == nodes.len()
+                    && (status == 403 || known.matches("\"s3\":").count() == nodes.len())
             };
             eventually("all nodes to agree", agrees).await;
         }
@@ -143,6 +144,19 @@ impl ReadCluster {
         }
     }
 
+    /// Returns the places of an object's home and of the other nodes.
+    fn placement(&self, path: &Path) -> (usize, [usize; 2]) {
+        let entries: Vec<_> = (0..3).map(|id| format!("{}={}", IDS[id], self.nodes[id].s3)).collect();
+        let view = ClusterView::new(parse_nodes(&entries, NodeDoor::S3).unwrap()).unwrap();
+        let home = view.home(PathHash::of("lake", path.as_ref()).stripe(0)).unwrap();
+        let home = IDS.iter().position(|id| *id == home.id().as_str()).unwrap();
+        (home, [(home + 1) % 3, (home + 2) % 3])
+    }
+
+    fn stats(&self) -> Vec<ReadStats> {
+        self.nodes.iter().map(|node| node.node.bucket("lake").unwrap().reader.stats()).collect()
+    }
+
     fn traffic(&self) -> Vec<NodeTraffic> {
         self.nodes.iter().map(RunningNode::traffic).collect()
     }
@@ -165,14 +179,21 @@ impl RunningNode {
 }
 
 fn client(address: SocketAddr) -> AmazonS3 {
-    let builder = AmazonS3Builder::new()
+    builder(address).with_skip_signature(true).build().unwrap()
+}
+
+/// Returns a client with an access key.
+fn client_of(key: &str, secret: &str, address: SocketAddr) -> AmazonS3 {
+    builder(address).with_access_key_id(key).with_secret_access_key(secret).build().unwrap()
+}
+
+fn builder(address: SocketAddr) -> AmazonS3Builder {
+    AmazonS3Builder::new()
         .with_endpoint(format!("http://{address}"))
         .with_allow_http(true)
         .with_bucket_name("lake")
         .with_region("us-east-1")
-        .with_skip_signature(true)
-        .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
-    builder.build().unwrap()
+        .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
 }
 
 /// Reads an object; `None` if it does not exist.
@@ -348,15 +369,120 @@ async fn clients_learn_the_nodes_and_their_doors() {
     assert!(buckets.contains("<Name>lake</Name>"), "{buckets}");
 
     // A client that places reads by this view asks the home of each object, which asks no other node for bytes.
-    let entries: Vec<_> = (0..3).map(|id| format!("{}={}", IDS[id], cluster.nodes[id].s3)).collect();
-    let view = ClusterView::new(parse_nodes(&entries, NodeDoor::S3).unwrap()).unwrap();
     let objects = cluster.put(12).await;
     for (path, bytes) in &objects {
-        let home = view.home(PathHash::of("lake", path.as_ref()).stripe(0)).unwrap();
-        let node = IDS.iter().position(|id| *id == home.id().as_str()).unwrap();
-        assert!(read(&cluster.nodes[node].client, path).await == Some(bytes.clone()));
+        let (home, _) = cluster.placement(path);
+        assert!(read(&cluster.nodes[home].client, path).await == Some(bytes.clone()));
     }
     assert!(cluster.traffic().iter().all(|node| node.bytes_peer == 0), "{:?}", cluster.traffic());
+}
+
+/// Returns the configuration of a node with a key for writing, one for reading, and one for keys of one prefix.
+fn guarded(id: &str) -> NodeConfig {
+    let key = |id: &str, prefixes: &[&str], write| AccessKeyConfig {
+        id: id.to_owned(),
+        secret: Secret::new(format!("{id}-secret")),
+        token: None,
+        buckets: vec!["lake".to_owned()],
+        prefixes: prefixes.iter().map(|prefix| (*prefix).to_owned()).collect(),
+        write,
+    };
+    let mut config = config(id, HOUR);
+    config.access_keys =
+        vec![key("writer", &[], true), key("reader", &[], false), key("tenant", &["tenant/"], true)];
+    config
+}
+
+/// Returns clients of a node that may not read, each with what they lack.
+fn strangers(address: SocketAddr) -> [(&'static str, AmazonS3); 4] {
+    [
+        ("without a signature", client(address)),
+        ("with an unknown key", client_of("stranger", "stranger-secret", address)),
+        ("with a wrong secret", client_of("reader", "writer-secret", address)),
+        ("with a key for other objects", client_of("tenant", "tenant-secret", address)),
+    ]
+}
+
+async fn check_refused(client: &AmazonS3, path: &Path, what: &str) {
+    let answers = [
+        ("GET", client.get(path).await.map(drop)),
+        ("GET of a range", client.get_range(path, 0..10).await.map(drop)),
+        ("HEAD", client.head(path).await.map(drop)),
+        ("PUT", client.put(path, "x".into()).await.map(drop)),
+    ];
+    for (request, answer) in answers {
+        assert!(matches!(answer, Err(Error::PermissionDenied { .. })), "{request} {what}: {answer:?}");
+    }
+    assert!(client.delete(path).await.is_err(), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_that_a_client_asks_checks_its_rights() {
+    let cluster = ReadCluster::start(IDS.map(guarded)).await;
+    cluster.eventually_all_see("up").await;
+    let objects = cluster.put(6).await;
+
+    // Nothing is cached: a node that did not check would ask the home.
+    for node in &cluster.nodes {
+        for (what, stranger) in &strangers(node.s3) {
+            check_refused(stranger, &objects[0].0, what).await;
+        }
+        let reader = client_of("reader", "reader-secret", node.s3);
+        let written = reader.put(&objects[0].0, "x".into()).await;
+        assert!(matches!(written, Err(Error::PermissionDenied { .. })), "{written:?}");
+    }
+    assert_eq!(cluster.stats(), [ReadStats::default(); 3]);
+    assert_eq!((cluster.origin.gets(), cluster.origin.heads()), (0, 0));
+
+    // A key with rights gets the bytes through every node, from the home of each object.
+    for (path, bytes) in &objects {
+        let (home, others) = cluster.placement(path);
+        for node in [others[0], home, others[1]] {
+            let reader = client_of("reader", "reader-secret", cluster.nodes[node].s3);
+            assert!(read(&reader, path).await.as_ref() == Some(bytes), "{path} through {}", IDS[node]);
+        }
+    }
+    assert_eq!(cluster.origin.bytes(), total(&objects));
+    let sent = || {
+        let stats = cluster.stats().into_iter();
+        stats.map(|stats| [stats.peer_reads, stats.peer_lookups, stats.origin_gets]).collect::<Vec<_>>()
+    };
+    let before = sent();
+    assert!(before.iter().any(|[peer_reads, ..]| *peer_reads > 0), "{before:?}");
+
+    // Now that all is cached, the others are still refused, and no node asks another on their behalf.
+    for node in &cluster.nodes {
+        for (what, stranger) in &strangers(node.s3) {
+            for (path, _) in &objects {
+                check_refused(stranger, path, what).await;
+            }
+        }
+    }
+    assert_eq!(sent(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_with_rights_through_any_node_is_seen_through_the_others() {
+    let cluster = ReadCluster::start(IDS.map(guarded)).await;
+    cluster.eventually_all_see("up").await;
+    let readers = [0, 1, 2].map(|node| client_of("reader", "reader-secret", cluster.nodes[node].s3));
+    for (number, (path, bytes)) in cluster.put(6).await.into_iter().enumerate() {
+        for reader in &readers {
+            assert!(read(reader, &path).await.as_ref() == Some(&bytes), "{path}");
+        }
+
+        let (_, others) = cluster.placement(&path);
+        let writer = client_of("writer", "writer-secret", cluster.nodes[others[number % 2]].s3);
+        let newer = noise(200_000, number as u64 + 100);
+        writer.put(&path, newer.clone().into()).await.unwrap();
+        for reader in &readers {
+            assert!(read(reader, &path).await.as_ref() == Some(&newer), "{path}");
+        }
+        writer.delete(&path).await.unwrap();
+        for reader in &readers {
+            assert_eq!(read(reader, &path).await, None, "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -48,6 +48,9 @@ const CONCURRENT_DELETES: usize = 20;
 /// answer: no read fails as long as one node answers. All bytes of a read are of one version; if the object is replaced
 /// meanwhile and no node has the former bytes, the read fails with [`Error::Precondition`].
 ///
+/// Reads are hedged: one that a node did not begin to answer in the time in which 95% of recent ones began is sent to the
+/// deputy too. The first answer wins, and the other request is cancelled.
+///
 /// Writes, listings and HEADs go to the home of stripe 0, the authority of the path, and on to others in the same way.
 /// A write on a condition is repeated only if the node that failed did nothing, since it could conflict with itself.
 /// A multipart upload stays on one node.

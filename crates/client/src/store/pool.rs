@@ -26,6 +26,7 @@ use super::{
 use crate::{
     address::NodeAddress,
     health::{Liveness, PeerHealth},
+    hedge::HedgePolicy,
     load::RequestsInFlight,
     node::{ClusterNode, NodeState},
     placement::StripeKey,
@@ -36,6 +37,8 @@ use crate::{
 const ROUNDS: u32 = 3;
 /// Wait before the second round; the next one is four times as long.
 const ROUND_BACKOFF: Duration = Duration::from_millis(100);
+/// Quantile of the times in which nodes begin to answer reads, after which the next one is asked too.
+const HEDGE_QUANTILE: f64 = 0.95;
 /// Time within which a node describes its cluster.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum nodes that are probed at once.
@@ -73,7 +76,7 @@ impl ClusterStoreOptions {
 /// Effect of a request that is sent to another node after one failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RepeatEffect {
-    /// None. Its answer is awaited for [`ClusterStoreOptions::answer_timeout`].
+    /// None. It is hedged, and its answer is awaited for [`ClusterStoreOptions::answer_timeout`].
     Read,
     /// The same result: a write without a condition, or a listing of any length.
     Same,
@@ -113,6 +116,7 @@ pub(super) struct NodePool {
     seeds: ClusterView,
     known: RwLock<Arc<PoolSnapshot>>,
     in_flight: AtomicU64,
+    hedge: HedgePolicy,
     first_view: OnceCell<()>,
     refresh: Mutex<RefreshSchedule>,
 }
@@ -144,6 +148,7 @@ impl NodePool {
             known: RwLock::new(Arc::new(PoolSnapshot::new(seeds.clone(), nodes))),
             seeds,
             in_flight: AtomicU64::new(0),
+            hedge: HedgePolicy::new(Some(HEDGE_QUANTILE)),
             first_view: OnceCell::new(),
             refresh: Mutex::new(refresh),
         })
@@ -174,7 +179,8 @@ impl NodePool {
     }
 
     /// Sends a request for a stripe to its home; after a failure to the deputy, then to all other nodes, and that
-    /// several times. Nodes to `avoid` are left out the first time.
+    /// several times. Nodes to `avoid` are left out the first time. A read that takes longer than most is sent to the next
+    /// node before its node has failed.
     ///
     /// Returns the result with the request that gave it: its caller calls [`NodeRequest::succeeded`] when the answer is
     /// complete.
@@ -201,22 +207,19 @@ impl NodePool {
 
             while let Some(node) = self.candidate(key, &tried) {
                 tried.push(node.address.clone());
-                let request = NodeRequest::begin(self, node);
-                let answer = send(&request.node.stores);
                 let answer = match effect {
-                    RepeatEffect::Read => self.in_time(round, answer).await,
-                    RepeatEffect::Same | RepeatEffect::Conflict => answer.await,
+                    RepeatEffect::Read => self.ask_hedged(key, node, &tried, round, &send).await,
+                    RepeatEffect::Same | RepeatEffect::Conflict => {
+                        let answer = send(&node.stores);
+                        self.ask_one(node, answer).await
+                    }
                 };
 
                 let error = match answer {
-                    Ok(answer) => return Ok((answer, request)),
+                    Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 };
-                let Some(failure) = NodeFailure::of(&error) else {
-                    request.succeeded();
-                    return Err(error);
-                };
-                request.failed();
+                let Some(failure) = NodeFailure::of(&error) else { return Err(error) };
                 if effect == RepeatEffect::Conflict && failure == NodeFailure::Broken {
                     return Err(error);
                 }
@@ -235,16 +238,54 @@ impl NodePool {
     where
         F: Future<Output = Result<T>>,
     {
-        let request = NodeRequest::begin(self, earlier.clone());
-        match self.in_time(0, send(&request.node.stores)).await {
-            Ok(answer) => Ok((answer, request)),
-            Err(error) => {
-                if NodeFailure::of(&error).is_some() {
-                    request.failed();
+        let answer = self.in_time(0, send(&earlier.stores));
+        self.ask_one(earlier.clone(), answer).await
+    }
+
+    /// Sends a read to a node, and if others began to answer faster, to the next in rank that is not among those `tried`.
+    ///
+    /// The node has the say: an error that is its answer counts at once, one of the other node only as a failure of the
+    /// hedge. That node is asked again in its turn.
+    async fn ask_hedged<T, F>(
+        self: &Arc<Self>,
+        key: StripeKey,
+        node: Arc<NodeClient>,
+        tried: &[NodeAddress],
+        round: u32,
+        send: &impl Fn(&NodeStores) -> F,
+    ) -> Result<(T, NodeRequest)>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let request = |attempt: usize| {
+            let is_first = attempt == 0;
+            let asked = if is_first { Some(node.clone()) } else { self.known().next_in_rank(key, tried) };
+            async move {
+                let asked = asked.ok_or(NodeFault::NoNode)?;
+                let answer = self.in_time(round, send(&asked.stores));
+                match self.ask_one(asked, answer).await {
+                    Err(error) if is_first && NodeFailure::of(&error).is_none() => Ok(Err(error)),
+                    answer => answer.map(Ok),
                 }
-                Err(error)
             }
+        };
+        self.hedge.run(request).await?
+    }
+
+    /// Awaits the answer of a node, and records whether the node failed.
+    async fn ask_one<T>(
+        self: &Arc<Self>,
+        node: Arc<NodeClient>,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<(T, NodeRequest)> {
+        let request = NodeRequest::begin(self, node);
+        let answer = answer.await;
+        match &answer {
+            Ok(_) => {}
+            Err(error) if NodeFailure::of(error).is_some() => request.failed(),
+            Err(_) => request.succeeded(),
         }
+        answer.map(|answer| (answer, request))
     }
 
     /// Begins a request for a stripe, or for a listing that is placed like it, at a node that is not to be avoided.
@@ -271,9 +312,8 @@ impl NodePool {
             return Some(chosen);
         }
 
-        let ranked = known.view.rank(key, usize::MAX).into_iter().filter_map(|node| known.client(node));
-        let mut candidates = ranked.chain(&known.last_resorts);
-        candidates.find(|node| !tried.contains(&node.address)).cloned()
+        let is_untried = |node: &&Arc<NodeClient>| !tried.contains(&node.address);
+        known.next_in_rank(key, tried).or_else(|| known.last_resorts.iter().find(is_untried).cloned())
     }
 
     /// Returns the home of a stripe, or the node that stands in for it while it has too much to do.
@@ -448,6 +488,13 @@ impl PoolSnapshot {
         let last_resorts = others.into_iter().chain(down).collect();
 
         Self { listed, view, up: ranked.len() as u64, nodes, last_resorts }
+    }
+
+    /// Returns the first node in rank for a stripe that is not among those `tried`.
+    fn next_in_rank(&self, key: StripeKey, tried: &[NodeAddress]) -> Option<Arc<NodeClient>> {
+        let ranked = self.view.rank(key, usize::MAX).into_iter().filter_map(|node| self.client(node));
+        let mut untried = ranked.filter(|node| !tried.contains(&node.address));
+        untried.next().cloned()
     }
 
     fn client(&self, node: &ClusterNode) -> Option<&Arc<NodeClient>> {

@@ -15,12 +15,13 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{
+    connect::NodeStores,
     failure::{NodeFailure, NodeFault, object_changed},
     pool::{NodeClient, NodePool, NodeRequest, RepeatEffect},
 };
 use crate::{
     address::NodeAddress,
-    placement::{PathHash, STRIPE_BYTES, stripe_parts},
+    placement::{PathHash, STRIPE_BYTES, StripeKey, stripe_parts},
 };
 
 /// Maximum parts of a range that are requested at once.
@@ -185,18 +186,39 @@ async fn read_part(
 
 async fn send(
     pool: &Arc<NodePool>,
-    key: crate::placement::StripeKey,
+    key: StripeKey,
     avoid: &[NodeAddress],
     location: &Path,
     options: &GetOptions,
 ) -> Result<(GetResult, NodeRequest)> {
-    pool.ask(key, avoid, RepeatEffect::Read, |stores| {
-        let store = stores.requests.clone();
-        let location = location.clone();
-        let options = options.clone();
-        async move { store.get_opts(&location, options).await }
-    })
-    .await
+    pool.ask(key, avoid, RepeatEffect::Read, |stores| fetch(stores, location, options)).await
+}
+
+/// Sends a GET or HEAD to a node. Its answer has begun when the first bytes are there: a node that knows the version, but
+/// is slow with the bytes, is slow.
+fn fetch(
+    stores: &NodeStores,
+    location: &Path,
+    options: &GetOptions,
+) -> impl Future<Output = Result<GetResult>> + Send + use<> {
+    let store = stores.requests.clone();
+    let location = location.clone();
+    let options = options.clone();
+    async move {
+        let is_head = options.head;
+        let answer = store.get_opts(&location, options).await?;
+        if is_head || answer.range.is_empty() {
+            return Ok(answer);
+        }
+
+        let meta = answer.meta.clone();
+        let range = answer.range.clone();
+        let attributes = answer.attributes.clone();
+        let mut bytes = answer.into_stream();
+        let first = bytes.try_next().await?.ok_or(NodeFault::Short)?;
+        let payload = GetResultPayload::Stream(stream::iter([Ok(first)]).chain(bytes).boxed());
+        Ok(GetResult { payload, meta, range, attributes })
+    }
 }
 
 /// Returns the range that was asked for, within the object.
@@ -312,12 +334,8 @@ impl StripeReader {
             Ok((answer, request)) if self.is_of_version(&answer, &range) => Ok((answer, request)),
             // The node that told the version may still have it, if others know a newer one.
             Ok(_) | Err(Error::Precondition { .. } | Error::NotFound { .. }) => {
-                let again = self.pool.ask_again(&self.source, |stores| {
-                    let store = stores.requests.clone();
-                    let location = self.location.clone();
-                    let options = options.clone();
-                    async move { store.get_opts(&location, options).await }
-                });
+                let again =
+                    self.pool.ask_again(&self.source, |stores| fetch(stores, &self.location, &options));
                 again.await.map_err(|_| object_changed(&self.location))
             }
             Err(error) => Err(error),

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU16, AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -32,6 +33,8 @@ struct Door {
     status: Arc<AtomicU16>,
     /// Bytes after which an answer breaks off; 0 for never.
     break_after: Arc<AtomicUsize>,
+    /// Time before an answer about an object.
+    delay: Arc<Mutex<Duration>>,
     /// Method, path, query and authorization of the requests.
     requests: Arc<Mutex<Vec<String>>>,
 }
@@ -48,17 +51,25 @@ impl Door {
     fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock())
     }
+
+    /// Returns the number of requests for objects since the last call.
+    fn count_requests(&self) -> usize {
+        self.take_requests().iter().filter(|request| !request.starts_with("GET /?")).count()
+    }
 }
 
 async fn answer(State(door): State<Door>, request: Request) -> Response {
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let (request, _) = request.into_parts();
+    let header = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
     let signed = if header(header::AUTHORIZATION).is_some() { "signed" } else { "unsigned" };
-    door.requests.lock().push(format!("{} {} {signed}", request.method(), request.uri()));
+    door.requests.lock().push(format!("{} {} {signed}", request.method, request.uri));
 
     let response = Response::builder();
-    if request.uri().path() == "/" {
+    if request.uri.path() == "/" {
         return response.body(Body::from(r#"{"digest": null, "nodes": []}"#)).unwrap();
     }
+    let delay = *door.delay.lock();
+    tokio::time::sleep(delay).await;
     let status = door.status.load(Ordering::SeqCst);
     if status != 0 {
         return response.status(status).body(Body::from("<Error/>")).unwrap();
@@ -81,7 +92,7 @@ async fn answer(State(door): State<Door>, request: Request) -> Response {
 
     let bytes = &CONTENT[first..=last];
     let keep = door.break_after.load(Ordering::SeqCst);
-    if request.method() == Method::HEAD || keep == 0 || keep >= bytes.len() {
+    if request.method == Method::HEAD || keep == 0 || keep >= bytes.len() {
         return response.body(Body::from(bytes)).unwrap();
     }
     let parts = [Ok(Bytes::from_static(&bytes[..keep])), Err(io::Error::other("broken off"))];
@@ -154,8 +165,7 @@ async fn errors_of_the_request_are_the_answer() {
         doors[0].status.store(status, Ordering::SeqCst);
         let error = store.get_range(&path, 2..5).await.unwrap_err();
         assert_eq!(matches!(error, Error::NotFound { .. }), status == 404, "{error}");
-        let asked = doors[1].take_requests().iter().filter(|request| !request.starts_with("GET /?")).count();
-        assert_eq!(asked, 0, "{status}");
+        assert_eq!(doors[1].count_requests(), 0, "{status}");
     }
 }
 
@@ -165,6 +175,24 @@ async fn a_connection_that_breaks_in_mid_answer_leads_to_the_next_node() {
     let (doors, store) = doors(&path, builder()).await;
     doors[0].break_after.store(4, Ordering::SeqCst);
     assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), CONTENT);
+}
+
+#[tokio::test]
+async fn a_node_that_is_slow_is_overtaken_by_the_next() {
+    let path = Path::from("a");
+    let (doors, store) = doors(&path, builder()).await;
+    for _ in 0..40 {
+        store.get_range(&path, 2..5).await.unwrap();
+    }
+    for door in &doors {
+        door.take_requests();
+    }
+
+    *doors[0].delay.lock() = Duration::from_secs(60);
+    let begun = Instant::now();
+    assert_eq!(store.get_range(&path, 2..5).await.unwrap(), &CONTENT[2..5]);
+    assert!(begun.elapsed() < ClusterStoreOptions::default().answer_timeout);
+    assert_eq!((doors[0].count_requests(), doors[1].count_requests()), (1, 1));
 }
 
 #[tokio::test]

@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     Break,
     /// No answer ever comes.
     Hang,
+    /// The answer comes after this time.
+    Late(Duration),
     /// A read breaks after this many bytes.
     BreakAfter(usize),
     /// A read ends after this many bytes as if it were complete.
@@ -64,7 +66,7 @@ pub(crate) struct FakeNode {
 pub(crate) struct FakeRequest {
     pub(crate) operation: &'static str,
     pub(crate) path: String,
-    /// Of the answer, if the request is a read.
+    /// Of the answer, if the request is a read. Empty before it is answered.
     pub(crate) range: Range<u64>,
     pub(crate) if_match: Option<String>,
 }
@@ -124,6 +126,10 @@ impl FakeNode {
             Some(Fault::Refuse) => Err(broken(io::ErrorKind::ConnectionRefused)),
             Some(Fault::Break) => Err(broken(io::ErrorKind::ConnectionReset)),
             Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Late(time)) => {
+                tokio::time::sleep(time).await;
+                Ok(None)
+            }
             fault => Ok(fault),
         }
     }
@@ -331,7 +337,7 @@ impl NodeConnector for FakeCluster {
         let node = self.nodes.get(address).ok_or_else(refused)?;
         let fault = *node.fault.lock();
         match fault {
-            None => Ok(node.description.lock().clone().into()),
+            None | Some(Fault::Late(_)) => Ok(node.description.lock().clone().into()),
             Some(Fault::Hang) => std::future::pending().await,
             Some(_) => Err(refused()),
         }

@@ -1,8 +1,9 @@
-//! A cluster store over several nodes: placement, failures of nodes, versions, writes, and the view.
+//! A cluster store over several nodes: placement, failures and slowness of nodes, versions, writes, and the view.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod doors;
 mod fake;
+mod hedges;
 mod reads;
 mod view;
 mod writes;

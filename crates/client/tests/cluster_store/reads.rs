@@ -14,7 +14,7 @@ use stylobate_client::{PathHash, STRIPE_BYTES};
 
 use crate::fake::{FakeCluster, FakeRequest, Fault};
 
-const S: u64 = STRIPE_BYTES;
+pub(crate) const S: u64 = STRIPE_BYTES;
 
 /// Bytes that a broken answer begins with.
 const KEPT: usize = 3 << 20;
@@ -22,20 +22,20 @@ const KEPT: usize = 3 << 20;
 /// Content of an object of two stripes and some bytes.
 static CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(0));
 /// Another content of the same length.
-static OTHER_CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(9));
+pub(crate) static OTHER_CONTENT: LazyLock<Bytes> = LazyLock::new(|| content(9));
 
 fn content(seed: u8) -> Bytes {
     let len = usize::try_from(2 * S + 1000).unwrap();
     (0..len).map(|at| (at % 251) as u8 ^ (at >> 20) as u8 ^ seed).collect()
 }
 
-fn slice(bytes: &Bytes, range: Range<u64>) -> Bytes {
+pub(crate) fn slice(bytes: &Bytes, range: Range<u64>) -> Bytes {
     let end = bytes.len().min(usize::try_from(range.end).unwrap());
     bytes.slice(usize::try_from(range.start).unwrap()..end)
 }
 
 /// Returns three nodes over a bucket with an object, the object, and its path.
-async fn cluster() -> (FakeCluster, Bytes, Path) {
+pub(crate) async fn cluster() -> (FakeCluster, Bytes, Path) {
     let cluster = FakeCluster::of_three();
     let path = Path::from("lineitem/part-0.parquet");
     let bytes = CONTENT.clone();
@@ -44,7 +44,7 @@ async fn cluster() -> (FakeCluster, Bytes, Path) {
 }
 
 /// Returns the id of the n-th node in rank for a stripe.
-fn ranked(cluster: &FakeCluster, path: &Path, stripe: u64, n: usize) -> String {
+pub(crate) fn ranked(cluster: &FakeCluster, path: &Path, stripe: u64, n: usize) -> String {
     let key = PathHash::of("lake", path.as_ref()).stripe(stripe);
     cluster.view().rank(key, n + 1)[n].id().to_string()
 }
@@ -295,7 +295,8 @@ async fn an_object_without_a_version_is_read_from_one_answer() {
     assert!(store.get_ranges(&path, &ranges).await.unwrap()[0] == read);
 }
 
-#[tokio::test]
+// The clock stands still: no answer is slow, so that none is hedged.
+#[tokio::test(start_paused = true)]
 async fn a_hot_stripe_is_shared_with_the_next_nodes_in_rank() {
     let (cluster, _, path) = cluster().await;
     let store = cluster.store();

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetResult, ObjectStore, path::Path};
 use rand::Rng;
+use stylobate_client::HedgePolicy;
 use tokio::time::Instant;
 
 use crate::{
     Error, Origin, OriginFailure, RequestOptions, Result,
     object::headers::CapturedHeaders,
     origin::cost::OriginCost,
-    read::requests::hedge::HedgePolicy,
     stats::ReadCounters,
     versions::{ObjectInfo, ObjectInfoCache, paths_in_use::PathInUse},
 };
@@ -147,14 +147,14 @@ impl RequestSender {
 
     /// Sends a GET, without retries. The caller checks the response against the options.
     pub(crate) async fn get(&self, path: &Path, options: &GetOptions) -> Result<GetResult> {
-        let send = |_| {
+        let send = |attempt: usize| {
             self.counters.origin_gets.add(1);
+            if attempt == 1 {
+                self.counters.hedges.add(1);
+            }
             self.origin.store().get_opts(path, options.clone())
         };
-        self.hedge
-            .run(&self.counters.hedges, send)
-            .await
-            .map_err(|error| Error::from_origin(path.as_ref(), error))
+        self.hedge.run(send).await.map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
     /// Forgets the version, since the origin has another one by now, and returns the error for its readers.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, future::try_join_all};
 use object_store::path::Path;
 use parking_lot::Mutex;
+use stylobate_client::HedgePolicy;
 use tokio::time::Instant;
 
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
         BlockRun, BlockRuns, ChangeAudience, DescribeRequest, DescribedObject, PathsChanged, PeerDeadlines,
         PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
     },
-    read::{paged::PagedObject, requests::hedge::HedgePolicy},
+    read::paged::PagedObject,
     stats::ReadCounters,
 };
 
@@ -191,8 +192,13 @@ impl PeerRequests {
             };
             let answer = match peers.as_slice() {
                 [first, second, ..] => {
-                    let hedged = |attempt| ask(attempt, if attempt == 0 { first } else { second });
-                    self.hedge.run(&self.counters.hedges, hedged).await
+                    let hedged = |attempt: usize| {
+                        if attempt == 1 {
+                            self.counters.hedges.add(1);
+                        }
+                        ask(attempt, if attempt == 0 { first } else { second })
+                    };
+                    self.hedge.run(hedged).await
                 }
                 [only] => {
                     let sent = Instant::now();

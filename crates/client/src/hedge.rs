@@ -8,15 +8,13 @@ use std::{future::Future, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::stats::AtomicCounter;
-
 const SAMPLES: usize = 256;
 const MIN_SAMPLES: usize = 32;
 const MIN_DELAY: Duration = Duration::from_millis(5);
 
 /// Decides when to send a second request.
 #[derive(Debug)]
-pub(crate) struct HedgePolicy {
+pub struct HedgePolicy {
     quantile: Option<f64>,
     latencies: Mutex<RecentLatencies>,
 }
@@ -58,31 +56,27 @@ impl RecentLatencies {
 
 impl HedgePolicy {
     /// Hedges requests slower than this quantile of latencies; none if it is `None`.
-    pub(crate) fn new(quantile: Option<f64>) -> Self {
+    pub fn new(quantile: Option<f64>) -> Self {
         Self { quantile, latencies: Mutex::default() }
     }
 
     /// Returns the time after which a second request is sent; `None` as long as too few latencies are known.
-    pub(crate) fn delay(&self) -> Option<Duration> {
+    pub fn delay(&self) -> Option<Duration> {
         let quantile = self.quantile?;
         self.latencies.lock().quantile(quantile).map(|delay| delay.max(MIN_DELAY))
     }
 
     /// Notes the latency of a request.
-    pub(crate) fn note(&self, latency: Duration) {
+    pub fn note(&self, latency: Duration) {
         self.latencies.lock().record(latency);
     }
 
-    /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay (and counted in `sent`), if that
-    /// comes first. An error of one is returned only if the other fails too.
+    /// Returns the response of `request(0)`, or of `request(1)`, sent after the delay, if that comes first: the other request
+    /// is cancelled then. An error of one is returned only if the other fails too, or was not sent.
     ///
     /// The latency noted is that of the request that was answered, without the delay: otherwise the delay would grow
     /// with each response that it was waited for.
-    pub(crate) async fn run<T, E, F>(
-        &self,
-        sent: &AtomicCounter,
-        request: impl Fn(usize) -> F,
-    ) -> Result<T, E>
+    pub async fn run<T, E, F>(&self, request: impl Fn(usize) -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -95,7 +89,7 @@ impl HedgePolicy {
         };
         let (answer, latency) = match self.delay() {
             None => timed(0).await?,
-            Some(delay) => race(delay, sent, timed).await?,
+            Some(delay) => race(delay, timed).await?,
         };
         if self.quantile.is_some() {
             self.note(latency);
@@ -104,7 +98,7 @@ impl HedgePolicy {
     }
 }
 
-async fn race<T, E, F>(delay: Duration, sent: &AtomicCounter, request: impl Fn(usize) -> F) -> Result<T, E>
+async fn race<T, E, F>(delay: Duration, request: impl Fn(usize) -> F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -113,7 +107,6 @@ where
         return answer;
     }
 
-    sent.add(1);
     let mut second = std::pin::pin!(request(1));
     tokio::select! {
         answer = &mut first => if answer.is_ok() { answer } else { second.await },
@@ -123,33 +116,38 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// Returns a policy that knows enough latencies of 10 ms.
+    fn policy() -> HedgePolicy {
+        let hedge = HedgePolicy::new(Some(0.9));
+        for _ in 0..MIN_SAMPLES {
+            hedge.note(Duration::from_millis(10));
+        }
+        hedge
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_overtaken_by_a_second_request() {
-        let hedge = HedgePolicy::new(Some(0.9));
-        for _ in 0..MIN_SAMPLES {
-            hedge.latencies.lock().record(Duration::from_millis(10));
-        }
-        let sent = AtomicCounter::default();
-        let answer: Result<usize, ()> = hedge
-            .run(&sent, |number| async move {
-                tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
-                Ok(number)
+        let sent = Cell::new(0);
+        let answer: Result<usize, ()> = policy()
+            .run(|number| {
+                sent.set(sent.get() + 1);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
+                    Ok(number)
+                }
             })
             .await;
-        assert_eq!((answer, sent.get()), (Ok(1), 1));
+        assert_eq!((answer, sent.get()), (Ok(1), 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_error_of_the_second_request_leaves_the_first_its_chance() {
-        let hedge = HedgePolicy::new(Some(0.9));
-        for _ in 0..MIN_SAMPLES {
-            hedge.latencies.lock().record(Duration::from_millis(10));
-        }
-        let sent = AtomicCounter::default();
-        let answer: Result<usize, &str> = hedge
-            .run(&sent, |number| async move {
+        let answer: Result<usize, &str> = policy()
+            .run(|number| async move {
                 tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
                 if number == 0 { Ok(number) } else { Err("refused") }
             })
@@ -157,13 +155,35 @@ mod tests {
         assert_eq!(answer, Ok(0));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_twice_before_enough_latencies_are_known() {
+        let hedge = HedgePolicy::new(Some(0.9));
+        let sent = Cell::new(0);
+        for _ in 0..MIN_SAMPLES {
+            assert_eq!(hedge.delay(), None);
+            let answer = hedge.run(|_| {
+                sent.set(sent.get() + 1);
+                async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok::<_, ()>(())
+                }
+            });
+            answer.await.unwrap();
+        }
+        assert_eq!((sent.get(), hedge.delay()), (MIN_SAMPLES, Some(Duration::from_secs(1))));
+    }
+
     #[tokio::test]
     async fn nothing_is_sent_twice_when_hedging_is_off() {
         let hedge = HedgePolicy::new(None);
-        let sent = AtomicCounter::default();
+        let sent = Cell::new(0);
         for _ in 0..2 * MIN_SAMPLES {
-            hedge.run(&sent, |_| async { Ok::<_, ()>(()) }).await.unwrap();
+            let answer = hedge.run(|_| {
+                sent.set(sent.get() + 1);
+                async { Ok::<_, ()>(()) }
+            });
+            answer.await.unwrap();
         }
-        assert_eq!(sent.get(), 0);
+        assert_eq!(sent.get(), 2 * MIN_SAMPLES);
     }
 }
