@@ -1,7 +1,7 @@
 //! Requests to peers: the next source in order, hedged if it is slow, all blocks checked before they count.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     ops::Range,
     sync::{
         Arc,
@@ -36,6 +36,9 @@ const MIN_PATIENCE: Duration = Duration::from_millis(100);
 /// Time that a peer is taken to need as long as too few answers are known.
 const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
 
+/// Reads of a peer in a row that the next one answered first, after which both are asked at once.
+const LOST_READS: u32 = 8;
+
 /// Maximum replaced objects that a peer is told of with one request.
 const MAX_PATHS_TOLD: usize = 1_000;
 
@@ -48,11 +51,20 @@ pub(crate) struct PeerRequests {
     hedge: HedgePolicy,
     /// Its latencies are the times that were waited for peers, also in vain.
     waits: HedgePolicy,
-    /// Peers that did not answer in time when they were last asked first.
-    slow: Mutex<HashSet<PeerId>>,
+    /// Peers that did not answer when they were last asked first.
+    slow: Mutex<HashMap<PeerId, PeerSlowness>>,
     counters: Arc<ReadCounters>,
     /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
     reads_versions: bool,
+}
+
+/// The last reads of a peer, none of which it answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct PeerSlowness {
+    /// Reads that the next peer answered first.
+    lost_reads: u32,
+    /// Set if no peer answered in time.
+    was_late: bool,
 }
 
 /// The sources of a fetch, and whether this node keeps what it brings.
@@ -158,7 +170,7 @@ impl PeerRequests {
                 // A wait like others: the patience grows if peers are often slow.
                 self.waits.note(patience);
                 if let Some(first) = peers.first() {
-                    self.slow.lock().insert(first.peer.clone());
+                    self.slow.lock().entry(first.peer.clone()).or_default().was_late = true;
                 }
                 peers.clear();
                 Ok(None)
@@ -167,15 +179,21 @@ impl PeerRequests {
     }
 
     /// Returns the time after which the origin is asked, though peers may still answer. For each peer, it is twice the time
-    /// in which nearly all of them answer, fetches from the origin included; if the first was slow before, once the time
+    /// in which nearly all of them answer, fetches from the origin included; if the first was late before, once the time
     /// that answers take.
     fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
-        let is_slow = peers.first().is_some_and(|first| self.slow.lock().contains(&first.peer));
-        let times = if is_slow { &self.hedge } else { &self.waits };
+        let was_late = self.slowness(peers).was_late;
+        let times = if was_late { &self.hedge } else { &self.waits };
         let Some(origin) = origin_latency else { return Duration::MAX };
         let peer = times.delay().unwrap_or(UNKNOWN_ANSWER);
-        let each = if is_slow { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
+        let each = if was_late { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
         peers.len() as u32 * each
+    }
+
+    /// Returns the slowness of the first of the peers.
+    fn slowness(&self, peers: &[PeerSource]) -> PeerSlowness {
+        let Some(first) = peers.first() else { return PeerSlowness::default() };
+        self.slow.lock().get(&first.peer).copied().unwrap_or_default()
     }
 
     async fn open_first(
@@ -198,7 +216,9 @@ impl PeerRequests {
                         }
                         ask(attempt, if attempt == 0 { first } else { second })
                     };
-                    self.hedge.run(hedged).await
+                    let is_slow = self.slowness(peers).lost_reads >= LOST_READS;
+                    let delay = if is_slow { Some(Duration::ZERO) } else { self.hedge.delay() };
+                    self.hedge.run_after(delay, hedged).await
                 }
                 [only] => {
                     let sent = Instant::now();
@@ -227,7 +247,7 @@ impl PeerRequests {
         if first.peer == *answered {
             slow.remove(answered);
         } else {
-            slow.insert(first.peer.clone());
+            slow.entry(first.peer.clone()).or_default().lost_reads += 1;
         }
     }
 
