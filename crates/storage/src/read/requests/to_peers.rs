@@ -30,11 +30,14 @@ use crate::{
 /// Quantile of the latencies of peers after which the next one is asked too.
 const HEDGE_QUANTILE: f64 = 0.95;
 
-/// Minimum time that a peer has to answer before the origin is asked instead, unless it was slow before.
-const MIN_PATIENCE: Duration = Duration::from_millis(100);
+/// Minimum time that a peer has to answer before the origin is asked instead, unless it was late before.
+const MIN_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time that a peer is taken to need as long as too few answers are known.
 const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
+
+/// Reads of a peer in a row without an answer in time, after which later ones wait for a shorter time.
+const LATE_READS: u32 = 3;
 
 /// Reads of a peer in a row that the next one answered first, after which both are asked at once.
 const LOST_READS: u32 = 8;
@@ -63,8 +66,8 @@ pub(crate) struct PeerRequests {
 struct PeerSlowness {
     /// Reads that the next peer answered first.
     lost_reads: u32,
-    /// Set if no peer answered in time.
-    was_late: bool,
+    /// Reads that no peer answered in time.
+    late_reads: u32,
 }
 
 /// The sources of a fetch, and whether this node keeps what it brings.
@@ -170,7 +173,7 @@ impl PeerRequests {
                 // A wait like others: the patience grows if peers are often slow.
                 self.waits.note(patience);
                 if let Some(first) = peers.first() {
-                    self.slow.lock().entry(first.peer.clone()).or_default().was_late = true;
+                    self.slow.lock().entry(first.peer.clone()).or_default().late_reads += 1;
                 }
                 peers.clear();
                 Ok(None)
@@ -179,14 +182,14 @@ impl PeerRequests {
     }
 
     /// Returns the time after which the origin is asked, though peers may still answer. For each peer, it is twice the time
-    /// in which nearly all of them answer, fetches from the origin included; if the first was late before, once the time
-    /// that answers take.
+    /// in which nearly all of them answer, fetches from the origin included; if the first was late several times in a
+    /// row, once the time that answers take.
     fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
-        let was_late = self.slowness(peers).was_late;
-        let times = if was_late { &self.hedge } else { &self.waits };
+        let is_late = self.slowness(peers).late_reads >= LATE_READS;
+        let times = if is_late { &self.hedge } else { &self.waits };
         let Some(origin) = origin_latency else { return Duration::MAX };
         let peer = times.delay().unwrap_or(UNKNOWN_ANSWER);
-        let each = if was_late { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
+        let each = if is_late { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
         peers.len() as u32 * each
     }
 
