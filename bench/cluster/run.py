@@ -32,8 +32,8 @@ PARTS = {
         f"origin waits {r['delay_ms']} ms. MB moved: what the fourth got from peers since it joined, or gave since it "
         "was told to drain.")),
     "slow": (slow_home, "A slow home, read through another node", lambda r: (
-        f"{r['reads']} reads of 64 KiB, {r['connections']} at a time, of {r['objects']} objects whose deputy has them too. An "
-        f"answer of a peer takes {r['hop_ms']} ms, one of the slow\nhome {r['slow_ms']} ms. The reader has "
+        f"{r['reads']} reads of 64 KiB, {r['connections']} at a time, of {r['objects']} objects. "
+        f"The deputy has the bytes of one half, too. An answer of a peer takes {r['hop_ms']} ms, one of the slow\nhome {r['slow_ms']} ms. The reader has "
         f"{r['reader_memory']} of memory: it keeps few of the pages.")),
     "alone": (alone, "A cluster of one beside a node without a cluster, hot ranged GETs", lambda r: (
         f"wrk, 1 thread, {r['connections']} connections; {r['object_bytes'] >> 20} MiB; {r['rounds']} rounds of "

@@ -59,6 +59,9 @@ def run(programs, folder, options):
         with Fleet(programs, folder, files.port, IDS, more=["--consistency", "immutable"],
                    memory={READER: READER_MEMORY}, doors=doors) as fleet:
             had, lacked = keys[::2], keys[1::2]
+            # Each node is home of a part, and so knows how long the origin takes.
+            for id, node in fleet.nodes.items():
+                objects.read_all(node, objects.of(id, IDS)[:2])
             objects.read_all(fleet.nodes[SLOW], keys)
             objects.read_all(fleet.nodes[DEPUTY], had)
             fleet.settle()

@@ -61,7 +61,7 @@ pub(crate) struct PeerRequests {
     reads_versions: bool,
 }
 
-/// The last reads of a peer, none of which it answered.
+/// How slow a peer has been since its last answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerSlowness {
     /// Reads that the next peer answered first.
