@@ -45,7 +45,7 @@ enum CliCommand {
     /// Exit codes: 2 wrong command line or configuration, 3 address in use, 4 origin unreachable, 5 cache folder
     /// locked or not writable, 1 anything else.
     Serve(Box<serve::ServeArgs>),
-    /// Show the nodes of a cluster
+    /// Show the nodes of a cluster, and drain one
     Cluster(cluster::ClusterArgs),
     /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
