@@ -11,6 +11,9 @@ S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
 SPARKS := $(TARGET)/spark-3.5 $(TARGET)/spark-4.0
 VERSITYGW := $(TARGET)/tools/bin/versitygw
+HELM := $(TARGET)/tools/bin/helm
+ACTIONLINT := $(TARGET)/tools/bin/actionlint
+RELEASERS := $(VENV)/releasers.installed
 ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
@@ -30,7 +33,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release dist crates
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -48,9 +51,9 @@ test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars 
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients --ignore tests/cluster_faults tests
 
-test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) ## The same with an S3 server that Go builds, pages in Chromium, and 17 clients as processes
+test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) $(HELM) $(ACTIONLINT) $(RELEASERS) ## The same with an S3 server that Go builds, pages in Chromium, and 17 clients as processes
 	$(MAKE) test-clients
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/browser
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/browser tests/test_packaging.py
 	$(PYTHON) tests/all_clients/install.py $(TARGET)/clients
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/all_clients
 
@@ -62,9 +65,17 @@ test-sql: release $(CLIENTS) ## All queries of TPC-H and TPC-DS at scale 1 by SQ
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
 	rustup target add $(MUSL)
-	TARGET_CC=musl-gcc cargo build --release --locked --package stylobate-cli --bin stylobate --target $(MUSL)
-	STYLOBATE_BIN=$(TARGET)/$(MUSL)/release/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/release/stylobate \
+	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --target $(MUSL)
+	STYLOBATE_BIN=$(TARGET)/$(MUSL)/dist/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/dist/stylobate \
 	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
+
+# ARCHES=x86_64 makes those of one architecture. With musl-gcc, the binary for this machine is that of `make image`.
+dist: $(CLIENTS) $(RELEASERS) $(HELM) ## What a release publishes: wheels, static binaries, images, packages, a chart; needs Go and rustup
+	$(VENV)/bin/python packaging/dist.py --target $(TARGET) --arches "$(or $(ARCHES),x86_64 aarch64)"
+
+# Nothing is compiled: CI and the workspace's own builds have done that.
+crates: ## The crates as crates.io would get them, packed in the order of their dependencies; asks the registry's index
+	cargo publish --workspace --dry-run --no-verify --locked $(if $(CI),,--allow-dirty)
 
 test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
@@ -194,6 +205,17 @@ $(S3S_FS):
 
 $(VERSITYGW):
 	GOBIN=$(@D) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+$(HELM):
+	GOBIN=$(@D) go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+$(ACTIONLINT):
+	GOBIN=$(@D) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+$(RELEASERS): packaging/requirements.txt $(CLIENTS)
+	pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
+	  $$pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 # A package of Debian, with those that it needs and that are missing, unpacked and not installed.
 $(DEBIAN)/%/unpacked:

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ class Cluster:
         """What `stylobate cluster status` says of the cluster as a node sees it."""
         return json.loads(self.command(id, "--json"))
 
-    def command(self, id: str, *flags: str) -> str:
-        command = [str(stylobate()), "cluster", "status", "--url", self.nodes[id].admin, *flags]
+    def command(self, id: str, *flags: str, verb: str = "status") -> str:
+        command = [str(stylobate()), "cluster", verb, "--url", self.nodes[id].admin, *flags]
         env = environment(**{name: text for name, text in self.env.items() if name == "SSL_CERT_FILE"})
         ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30)
         assert ran.returncode == 0, ran.stderr
@@ -127,6 +128,18 @@ def test_a_killed_node_is_down_and_a_stopped_one_says_so_before(start_cluster: C
     log = cluster.nodes["a"].log()
     for line in ("node c is down and was up: ", "node c is up and was down", "node b is draining and was up"):
         assert line in log, log
+
+
+def test_the_command_drains_a_node_and_takes_it_back(start_cluster: Callable[..., Cluster]) -> None:
+    cluster = start_cluster()
+    cluster.wait_for_all()
+    asked = time.monotonic()
+    assert cluster.command("b", "--wait", "1s", verb="drain").startswith("node b is draining; view ")
+    assert time.monotonic() - asked >= 1
+    cluster.wait("a", "b", "draining")
+    assert cluster.nodes["b"].ask("GET", "/readyz").status == 200
+    assert cluster.command("b", "--undo", verb="drain").startswith("node b is in placement; view ")
+    cluster.wait("a", "b", "up")
 
 
 def test_peers_reach_each_other_by_tls(

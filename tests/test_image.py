@@ -5,64 +5,45 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
+import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from servers import ORIGIN_KEY, ORIGIN_SECRET, AccessKey, Bucket, Node, Server, origin_options, s3_client, stylobate, wait_for
 from test_tls import certificate
 
-DOCKERFILE = Path(__file__).parent.parent / "packaging" / "Dockerfile"
+sys.path.append(str(Path(__file__).parent.parent / "packaging"))
+from image import Recipe, write_image  # noqa: E402
+
 STATIC = os.environ.get("STYLOBATE_STATIC")
 KEY = AccessKey("image-id", "image-secret-a81d", write=True)
 MIB = 1 << 20
 
 
-class Recipe:
-    """The last stage of the Dockerfile."""
-
-    def __init__(self) -> None:
-        text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-        base, *lines = [line.split(None, 1) for line in text[text.rindex("\nFROM ") :].splitlines() if line.strip()]
-        assert base == ["FROM", "scratch"]
-        self.copies: list[list[str]] = []
-        self.env: dict[str, str] = {}
-        self.volumes: list[str] = []
-        for instruction, rest in lines:
-            if instruction == "COPY":
-                self.copies.append(rest.split())
-            elif instruction == "ENV":
-                self.env |= dict(pair.split("=", 1) for pair in shlex.split(rest))
-            elif instruction == "VOLUME":
-                self.volumes += rest.split()
-            elif instruction == "USER":
-                self.user = rest
-            elif instruction == "EXPOSE":
-                self.ports = rest.split()
-            elif instruction == "ENTRYPOINT":
-                self.command = [part.strip(' "') for part in rest.strip("[]").split(",")]
-            else:
-                raise AssertionError(f"the tests do not know what {instruction} does")
-
-    def lay(self, root: Path, built: dict[str, Path]) -> None:
-        """Copies what the image holds, and makes what every container gets: names of hosts, and a place for /proc."""
-        for *flags, source, at in self.copies:
-            to = root / at.lstrip("/")
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if built[source].is_dir():
-                shutil.copytree(built[source], to)
-            else:
-                shutil.copy2(built[source], to)
-            for owner in [flag.removeprefix("--chown=") for flag in flags if flag.startswith("--chown=")]:
-                os.chown(to, *map(int, owner.split(":")))
-        (root / "etc" / "hosts").write_text("127.0.0.1 localhost origin.internal\n")
-        (root / "proc").mkdir()
+def lay(recipe: Recipe, root: Path, built: dict[str, Path]) -> None:
+    """Copies what the image holds, and makes what every container gets: names of hosts, and a place for /proc."""
+    for *flags, source, at in recipe.copies:
+        to = root / at.lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if built[source].is_dir():
+            shutil.copytree(built[source], to)
+        else:
+            shutil.copy2(built[source], to)
+        for owner in [flag.removeprefix("--chown=") for flag in flags if flag.startswith("--chown=")]:
+            os.chown(to, *map(int, owner.split(":")))
+    (root / "etc" / "hosts").write_text("127.0.0.1 localhost origin.internal\n")
+    (root / "proc").mkdir()
 
 
 class Image(Node):
@@ -88,6 +69,50 @@ def test_the_settings_of_the_image_are_known() -> None:
     assert re.findall(r'^disk = "(.*)"', shown.stdout, re.MULTILINE) == recipe.volumes
 
 
+def test_the_archive_has_what_the_dockerfile_says(tmp_path: Path) -> None:
+    """Each blob is what its digest says, the layer has the files with their owners, and nothing depends on the time."""
+    program, certificates, cache = tmp_path / "program", tmp_path / "certificates", tmp_path / "cache"
+    program.write_bytes(b"a program")
+    program.chmod(0o700)
+    certificates.write_bytes(b"certificates")
+    cache.mkdir()
+    built = {"/out/stylobate": program, "/out/cache": cache, "/etc/ssl/certs/ca-certificates.crt": certificates}
+    archives = [tmp_path / "one.tar", tmp_path / "two.tar"]
+    digests = {
+        write_image(archive, built, architecture="aarch64", version="1.2.3", epoch=1_000_000_000)
+        for archive in archives
+    }
+    assert len(digests) == 1
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+
+    with tarfile.open(archives[0]) as tar:
+        files = {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
+    blobs = {name.removeprefix("blobs/sha256/"): data for name, data in files.items() if name.startswith("blobs/")}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+
+    def blob(described: dict[str, Any]) -> bytes:
+        data = blobs[described["digest"].removeprefix("sha256:")]
+        assert len(data) == described["size"]
+        return data
+
+    (image,) = json.loads(files["index.json"])["manifests"]
+    assert {image["digest"]} == digests
+    manifest = json.loads(blob(image))
+    config = json.loads(blob(manifest["config"]))
+    assert (config["architecture"], config["config"]["User"]) == ("arm64", Recipe().user)
+    assert config["config"]["Entrypoint"] == Recipe().command
+    assert "STYLOBATE_LISTEN=0.0.0.0:9000" in config["config"]["Env"]
+
+    (layer,) = manifest["layers"]
+    with tarfile.open(fileobj=io.BytesIO(blob(layer)), mode="r:gz") as tar:
+        entries = {entry.name: (entry.mode, entry.uid, entry.gid, entry.mtime) for entry in tar}
+    assert {name: entry for name, entry in entries.items() if entry[0] != 0o755 or entry[1] != 0} == {
+        "etc/ssl/certs/ca-certificates.crt": (0o644, 0, 0, 1_000_000_000),
+        "var/cache/stylobate": (0o755, 65532, 65532, 1_000_000_000),
+    }
+    assert entries["usr/bin/stylobate"] == (0o755, 0, 0, 1_000_000_000)
+
+
 @pytest.fixture
 def binary() -> Path:
     if not STATIC or os.geteuid() != 0:
@@ -104,7 +129,7 @@ def root(binary: Path, tmp_path: Path) -> Iterator[Path]:
     trusted, _ = certificate(tmp_path, "origin", is_authority=False)
     root = tmp_path / "root"
     built = {"/out/stylobate": binary, "/out/cache": empty, "/etc/ssl/certs/ca-certificates.crt": trusted}
-    Recipe().lay(root, built)
+    lay(Recipe(), root, built)
     for folder in [tmp_path, *tmp_path.parents]:
         folder.chmod(folder.stat().st_mode | 0o055)
     yield root

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.flight as fl
 import pytest
+import yaml
 from botocore.exceptions import ClientError
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from proxy import Proxy
-from servers import Bucket, Node, Origin, request, target
+from servers import Bucket, Node, Origin, free_port, request, target
 
 PROMTOOL = target() / "tools" / "debian" / "prometheus" / "usr" / "bin" / "promtool"
+PACKAGING = Path(__file__).parent.parent / "packaging"
+ALERTS = PACKAGING / "prometheus" / "stylobate.yml"
+DASHBOARD = PACKAGING / "grafana" / "stylobate.json"
+# Prometheus' own metric, and the labels that it adds to all.
+PROMETHEUS, ADDED = {"up"}, {"job", "instance"}
 MIB = 1 << 20
 
 
@@ -114,3 +122,92 @@ def test_the_names_of_strangers_are_no_labels(used: Node) -> None:
     for n in range(50):
         assert request(used.endpoint, "GET", f"/stranger-{n}/a").status == 404
     assert "stranger" not in scrape(used, "text/plain")
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Iterator[Node]:
+    """The only node of a cluster."""
+    (tmp_path / "member-folder").mkdir()
+    port = free_port()
+    env = {
+        "STYLOBATE_CLUSTER_ID": "a",
+        "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{port}",
+        "STYLOBATE_CLUSTER_NODES": f"a=127.0.0.1:{port}",
+        "STYLOBATE_CLUSTER_SECRET": "the secret of a cluster",
+        "STYLOBATE_TICKET_SECRET": "the secret of tickets",
+    }
+    node = Node(tmp_path / "member", [Bucket("lake", str(tmp_path / "member-folder"))], env=env)
+    yield node
+    node.kill()
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """The queries of the dashboard and of the alerts, each with where it stands."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    for panel in dashboard["panels"]:
+        for asked in panel.get("targets", []):
+            yield f"panel {panel['title']}", asked["expr"]
+    for annotation in dashboard["annotations"]["list"]:
+        yield f"annotation {annotation['name']}", annotation["expr"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield f"variable {variable['name']}", variable["definition"]
+    for group in yaml.safe_load(ALERTS.read_text())["groups"]:
+        for rule in group["rules"]:
+            yield f"alert {rule['alert']}", rule["expr"]
+
+
+def test_the_dashboard_and_the_alerts_ask_for_metrics_that_there_are(used: Node, member: Node) -> None:
+    families = [family for node in (used, member) for family in parse_text(scrape(node, "text/plain"))]
+    endings = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"], "gauge": [""]}
+    known = PROMETHEUS | {family.name + ending for family in families for ending in endings[family.type]}
+    labels: dict[str, set[str]] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        labels.setdefault(sample.name, set()).update(sample.labels)
+
+    asked = list(queries())
+    assert len(asked) > 60
+    for place, query in asked:
+        names = set(re.findall(r"\b(?:stylobate|process)_\w+|\bup\b", query))
+        assert names, place
+        assert names <= known, f"{place} asks for {sorted(names - known)}"
+        for name, matchers in re.findall(r"\b(\w+)\{([^{}]*)\}", query):
+            named = set(re.findall(r"(\w+)\s*[=!]~?\"", matchers)) - ADDED
+            # A family without samples, such as errors of which there were none, does not tell its labels.
+            assert named <= labels.get(name, named), f"{place} asks for labels {sorted(named)} of {name}"
+
+
+def test_each_family_of_the_node_is_on_the_dashboard_or_is_left_out_for_a_reason(used: Node, member: Node) -> None:
+    shown = " ".join(query for _, query in queries())
+    left_out = {
+        # What others say better, or what is for a look at one scrape.
+        "stylobate_cache_memory_used_bytes",  # the holder `pages`
+        "stylobate_cache_memory_pages",
+        "stylobate_column_entries",
+        "stylobate_fetches_in_flight",  # their bytes
+        "stylobate_flight_rows",
+        "process_virtual_memory_bytes",
+        "process_threads",
+    }
+    families = {family.name for node in (used, member) for family in parse_text(scrape(node, "text/plain"))}
+    assert left_out <= families
+    assert {name for name in families - left_out if name not in shown} == set()
+
+
+def test_prometheus_takes_the_alerts_and_they_fire_when_they_should() -> None:
+    if not PROMTOOL.is_file():
+        pytest.skip("no promtool: make test-clients-all unpacks it")
+    for check in (["check", "rules", str(ALERTS)], ["test", "rules", str(ALERTS.with_name("stylobate_test.yml"))]):
+        checked = subprocess.run([PROMTOOL, *check], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_prometheus_can_parse_each_query_of_the_dashboard(tmp_path: Path) -> None:
+    if not PROMTOOL.is_file():
+        pytest.skip("no promtool: make test-clients-all unpacks it")
+    asked = [query.replace("$__rate_interval", "5m") for place, query in queries() if place.startswith("panel ")]
+    rules = [{"record": f"query_{number}", "expr": query} for number, query in enumerate(asked)]
+    file = tmp_path / "queries.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    checked = subprocess.run([PROMTOOL, "check", "rules", str(file)], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -2,7 +2,7 @@
 """Checks that the code keeps the rules of ARCHITECTURE.md. Prints a line for each violation.
 
 Checked are: the paths that ARCHITECTURE.md names, the arrows between our crates, which crate may name which
-dependency, names and first lines of source files, circles of modules, `unsafe`, and where threads begin.
+dependency, that the tests and the wheel share one build, names and first lines of source files, circles of modules, `unsafe`, and where threads begin.
 
 `--map [FOLDER ...]` checks nothing: it prints the path and the first doc line of each source file, of all crates or
 of the folders given.
@@ -30,7 +30,7 @@ ARROWS = {
     "graph": {"columnar", "storage"},
     "server": {"client", "columnar", "storage"},
     "cli": {"client", "columnar", "datafusion", "datagen", "graph", "server", "storage"},
-    "python": {"client", "columnar", "datagen", "graph", "server", "storage"},
+    "python": {"cli", "client", "columnar", "datafusion", "datagen", "graph", "server", "storage"},
     "cluster-sim": {"client"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
@@ -63,8 +63,8 @@ def main() -> int:
 
     manifests = [path for pattern in MANIFESTS for path in sorted(ROOT.glob(pattern))]
     crates = {path.parent.name: path.parent for path in manifests}
-    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), threads(crates), files(crates),
-              circles(crates)]
+    checks = [documented_paths(), dependencies(crates), builds(), names_in_sources(crates), threads(crates),
+              files(crates), circles(crates)]
     lines = [line for check in checks for line in check]
     print(*lines, sep="\n", end="\n" if lines else "")
     return int(any(not line.startswith("warning: ") for line in lines))
@@ -150,6 +150,29 @@ def dependencies(crates: dict[str, Path]) -> Iterator[str]:
                 yield f"crates/{crate}/Cargo.toml: {crate} may not depend on {name}"
     for crate in sorted(ARROWS.keys() - crates.keys()):
         yield f"crates/{crate}: named in ARROWS of {Path(__file__).name}, but not there"
+
+
+def builds() -> Iterator[str]:
+    """The wheel has its dependencies built as the workspace has them: what was built for one serves the other."""
+    wheel = ["--package", "stylobate-python", "--edges", "normal,build", "--features"]
+    for profile, edges, features in (("test", "normal,build,dev", "extension-module,tested"),
+                                     ("release", "normal,build", "extension-module")):
+        shared = built_features(["--workspace", "--edges", edges])
+        for crate, asked in sorted(built_features([*wheel, features]).items()):
+            if crate in shared and asked != shared[crate] and not crate.startswith(("pyo3", "stylobate-python")):
+                yield (f"python/Cargo.toml: the wheel ({profile}) has {crate} built with the features {sorted(asked)}, "
+                       f"the workspace with {sorted(shared[crate])}")
+
+
+def built_features(selection: list[str]) -> dict[str, set[str]]:
+    """The features that each crate of a selection is built with: a set, since build scripts may have a build of their own."""
+    command = ["cargo", "tree", "--prefix", "none", "--format", "{p}|{f}", *selection]
+    lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    features: dict[str, set[str]] = {}
+    for line in lines:
+        package, _, named = line.removesuffix(" (*)").partition("|")
+        features.setdefault(" ".join(package.split()[:2]), set()).add(named)
+    return features
 
 
 def forbidden(crate: str) -> set[str]:

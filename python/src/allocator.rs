@@ -1,5 +1,7 @@
 //! The memory allocator of the module: decoding allocates a lot, from many threads.
 
+use std::ffi::c_long;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -7,13 +9,24 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const PURGE_DELAY: i32 = 15;
 /// Typical pause between two reads in an interactive session. Memory that was returned in the meantime must be zeroed by
 /// the system again, which takes as long as decoding into it.
-const KEPT_MS: std::ffi::c_long = 10_000;
+const KEPT_MS: c_long = 10_000;
+/// The default of mimalloc, with which the binary `stylobate` runs.
+const DEFAULT_MS: c_long = 1_000;
 
 /// Keeps freed memory for the next read. The environment variable `MIMALLOC_PURGE_DELAY` takes precedence.
 pub(crate) fn keep_freed_memory() {
+    set_purge_delay(KEPT_MS);
+}
+
+/// Returns freed memory as soon as the binary does: a process that runs the command waits for no next read.
+pub(crate) fn return_freed_memory() {
+    set_purge_delay(DEFAULT_MS);
+}
+
+fn set_purge_delay(milliseconds: c_long) {
     #[expect(unsafe_code, reason = "a call to C")]
     // SAFETY: the function takes two integers, checks the first and may be called at any time.
     unsafe {
-        libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS);
+        libmimalloc_sys::mi_option_set_default(PURGE_DELAY, milliseconds);
     }
 }

@@ -7,6 +7,7 @@ mod allocator;
 mod batch_input;
 mod cache;
 mod cluster;
+mod command;
 mod errors;
 mod expression;
 mod generate;

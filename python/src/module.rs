@@ -9,6 +9,7 @@ mod _stylobate {
     use crate::{
         cache::{PyCache, default_cache, set_default_cache},
         cluster::{choose_by_load, rank_nodes, view_digest},
+        command::run_command,
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
         graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices, write::write_graph},

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from stylobate._arrow import numbers
 from stylobate._stylobate import LocalStoreWriter
@@ -14,6 +12,9 @@ from stylobate.store_data import Edge, Schema, edge_name, edge_types, parted, ro
 from stylobate.store_results import Loaded
 from stylobate.store_snapshot import Snapshot
 from stylobate.store_traversal import plain_keys
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["StoreWriter"]
 

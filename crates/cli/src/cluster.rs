@@ -1,10 +1,18 @@
-//! `stylobate cluster`: shows the nodes of a cluster.
+//! `stylobate cluster`: shows the nodes of a cluster, and drains one.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use stylobate_server::{ClusterNodeStatus, ClusterStatus, NodeTraffic, config::Secret, fetch_cluster_status};
+use stylobate_server::{
+    ClusterNodeStatus, ClusterStatus, NodeTraffic, config::Secret, fetch_cluster_status, set_cluster_draining,
+};
+use stylobate_storage::parse_duration;
+use tokio::time::sleep;
 
 use crate::{
     out::{print, print_json},
@@ -23,6 +31,16 @@ Examples:
 The status is the view of the node at the URL; views of other nodes may differ briefly.
 Exit codes: 2 wrong command line; 1 anything else, such as a node outside a cluster.";
 
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  Drain the node on this machine before it is stopped, and let load balancers take note:
+    stylobate cluster drain --wait 10s && systemctl stop stylobate
+  Take it back:
+    stylobate cluster drain --undo
+
+A draining node goes on serving. Other nodes become the homes of its keys, and get its pages from it.
+Exit codes: 2 wrong command line; 1 anything else, such as a node outside a cluster.";
+
 /// The arguments of `stylobate cluster`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClusterArgs {
@@ -34,6 +52,8 @@ pub(crate) struct ClusterArgs {
 enum ClusterCommand {
     /// Show each node: whether it answers, its share of the keys, and its traffic
     Status(ClusterStatusArgs),
+    /// Take a node out of placement before it is stopped, or back
+    Drain(ClusterDrainArgs),
 }
 
 /// The arguments of `stylobate cluster status`.
@@ -53,24 +73,56 @@ struct ClusterStatusArgs {
     json: bool,
 }
 
+/// The arguments of `stylobate cluster drain`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = DRAIN_EXAMPLES)]
+struct ClusterDrainArgs {
+    /// Admin door of the node
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9001")]
+    url: String,
+
+    /// A file with the secret of an access key that writes to all buckets, if the node has access keys
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+
+    /// Take the node back into placement
+    #[arg(long)]
+    undo: bool,
+
+    /// Time to wait after that, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    wait: Duration,
+}
+
 /// Runs the command until it ends or the process is stopped.
 pub(crate) async fn run(args: ClusterArgs) -> Result<()> {
     match args.what {
         ClusterCommand::Status(args) => until_stopped(status(&args)).await,
+        ClusterCommand::Drain(args) => until_stopped(drain(&args)).await,
     }
 }
 
 async fn status(args: &ClusterStatusArgs) -> Result<()> {
-    let secret = match &args.secret_file {
-        Some(path) => {
-            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Some(Secret::new(text.trim_end_matches(['\r', '\n'])))
-        }
-        None => None,
-    };
-
+    let secret = read_secret(args.secret_file.as_deref())?;
     let cluster = fetch_cluster_status(&args.url, secret.as_ref()).await?;
+
     if args.json { print_json(&cluster) } else { print(cluster_table(&cluster)) }
+}
+
+async fn drain(args: &ClusterDrainArgs) -> Result<()> {
+    let secret = read_secret(args.secret_file.as_deref())?;
+    let cluster = set_cluster_draining(&args.url, secret.as_ref(), !args.undo).await?;
+    let state = if cluster.draining { "is draining" } else { "is in placement" };
+    print(format!("node {} {state}; view {}\n", cluster.id, cluster.digest))?;
+
+    sleep(args.wait).await;
+    Ok(())
+}
+
+fn read_secret(path: Option<&Path>) -> Result<Option<Secret>> {
+    let Some(path) = path else { return Ok(None) };
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))))
 }
 
 /// Formats a cluster as a table of its nodes, and lines about what is wrong.

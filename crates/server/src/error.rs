@@ -87,7 +87,7 @@ pub enum ServerError {
         place: String,
     },
 
-    /// The admin door of a node does not say what its cluster is. Check the URL, the secret, and that the node runs.
+    /// The admin door of a node does not say what its cluster is, or does not drain it. Check the URL, the secret, and that the node runs.
     #[error("{url}: {reason}")]
     ClusterStatus {
         /// The URL of the admin door, without credentials.

@@ -46,7 +46,7 @@ mod traces;
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
-    cluster::{ClusterNodeStatus, ClusterStatus, NodeTraffic, fetch_cluster_status},
+    cluster::{ClusterNodeStatus, ClusterStatus, NodeTraffic, fetch_cluster_status, set_cluster_draining},
     error::{Result, ServerError},
     metrics::{
         BucketRequestStats, BucketRequests, FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats,

@@ -12,7 +12,7 @@ use stylobate_client::{NodeDoor, parse_nodes};
 use stylobate_server::{
     ClusterNodeStatus, ClusterStatus, Doors, Node, ServerError,
     config::{AccessKeyConfig, BucketConfig, ClusterConfig, NodeConfig, NodeListSource, Secret},
-    fetch_cluster_status,
+    fetch_cluster_status, set_cluster_draining,
 };
 use stylobate_storage::ByteSize;
 use tokio::{
@@ -333,6 +333,14 @@ async fn with_access_keys_the_cluster_is_for_those_who_may_see_or_write_all() {
         assert_eq!(exchange(a.admin, &head, "{}").await.0, status, "{secret}");
     }
     assert!(a.status().draining);
+
+    let secret = Secret::new("writer-secret");
+    for draining in [false, true] {
+        let shown = set_cluster_draining(&url, Some(&secret), draining).await.unwrap();
+        assert_eq!((shown.draining, a.status().draining), (draining, draining));
+    }
+    let denied = set_cluster_draining(&url, Some(&Secret::new("viewer-secret")), false).await.unwrap_err();
+    assert!(denied.to_string().ends_with("an access key for all buckets that may write"), "{denied}");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ use self::{
 };
 pub use self::{
     status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
-    status_client::fetch_cluster_status,
+    status_client::{fetch_cluster_status, set_cluster_draining},
 };
 use crate::config::{ClusterConfig, NodeListSource};
 

@@ -1,10 +1,15 @@
-//! Asks the admin door of a node for the state of its cluster.
+//! Asks the admin door of a node for the state of its cluster, and takes the node out of placement.
 
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use http::{Request, StatusCode, header::AUTHORIZATION};
+use http::{
+    Request, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+    request::Builder,
+};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use serde_json::json;
 use stylobate_storage::without_credentials;
 use tokio::time::timeout;
 
@@ -21,18 +26,50 @@ const MAX_ANSWER: usize = 16 << 20;
 ///
 /// [`ServerError::ClusterStatus`] if the node does not answer within ten seconds, refuses the secret, or is in no cluster.
 pub async fn fetch_cluster_status(url: &str, secret: Option<&Secret>) -> Result<ClusterStatus> {
-    let asked = timeout(PATIENCE, ask(url, secret)).await;
+    let request = Request::get(format!("{}/api/cluster", url.trim_end_matches('/')));
+    ask_in_time(url, request, Body::empty(), secret, "all buckets").await
+}
+
+/// Takes the node whose admin door is at `url` out of its cluster's placement, or back into it, and returns the state of
+/// the cluster after that. `secret` is that of an access key that writes to all buckets, on a node with access keys.
+///
+/// # Errors
+///
+/// As those of [`fetch_cluster_status`].
+pub async fn set_cluster_draining(
+    url: &str,
+    secret: Option<&Secret>,
+    draining: bool,
+) -> Result<ClusterStatus> {
+    let request = Request::post(format!("{}/api/drain", url.trim_end_matches('/')))
+        .header(CONTENT_TYPE, "application/json");
+    let body = Body::from(json!({ "draining": draining }).to_string());
+    ask_in_time(url, request, body, secret, "all buckets that may write").await
+}
+
+/// Sends a request to the admin door at `url`. `rights` says what the access key must be for.
+async fn ask_in_time(
+    url: &str,
+    request: Builder,
+    body: Body,
+    secret: Option<&Secret>,
+    rights: &str,
+) -> Result<ClusterStatus> {
+    let asked = timeout(PATIENCE, ask(request, body, secret, rights)).await;
     let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
     asked.map_err(|reason| ServerError::ClusterStatus { url: without_credentials(url), reason })
 }
 
-async fn ask(url: &str, secret: Option<&Secret>) -> Result<ClusterStatus, String> {
-    let mut request = Request::get(format!("{}/api/cluster", url.trim_end_matches('/')));
+async fn ask(
+    mut request: Builder,
+    body: Body,
+    secret: Option<&Secret>,
+    rights: &str,
+) -> Result<ClusterStatus, String> {
     if let Some(secret) = secret {
         request = request.header(AUTHORIZATION, format!("Bearer {}", secret.expose()));
     }
-    let request =
-        request.body(Body::empty()).map_err(|_| "this is not the URL of an admin door".to_owned())?;
+    let request = request.body(body).map_err(|_| "this is not the URL of an admin door".to_owned())?;
 
     let client = Client::builder(TokioExecutor::new()).build(connector(None));
     let answer = client.request(request).await.map_err(|error| {
@@ -43,7 +80,7 @@ async fn ask(url: &str, secret: Option<&Secret>) -> Result<ClusterStatus, String
     match answer.status() {
         StatusCode::OK => {}
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            return Err("it needs the secret of an access key for all buckets".to_owned());
+            return Err(format!("it needs the secret of an access key for {rights}"));
         }
         StatusCode::NOT_FOUND => return Err("the node is in no cluster".to_owned()),
         status => return Err(format!("it answered with status {}", status.as_u16())),

@@ -1,0 +1,29 @@
+//! The command `stylobate` as a library: one file or folder per verb, and [`run`], which the binary and the Python package
+//! share.
+//!
+//! ```
+//! let code = stylobate_cli::run(vec!["stylobate".into(), "--version".into()]);
+//! assert_eq!(code, 0);
+//! ```
+
+mod cluster;
+mod command;
+mod convert;
+mod demo;
+mod failure;
+mod generate;
+mod graph;
+mod inspect;
+mod lean_memory;
+mod logging;
+mod out;
+mod replay;
+mod rows;
+mod scan;
+mod serve;
+mod service_manager;
+#[cfg(feature = "sql")]
+mod sql;
+mod table;
+
+pub use self::command::run;
