@@ -18,6 +18,7 @@ mod service_manager;
 #[cfg(feature = "sql")]
 mod sql;
 mod table;
+mod top;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -57,6 +58,8 @@ enum CliCommand {
     Serve(Box<serve::ServeArgs>),
     /// Show the nodes of a cluster
     Cluster(cluster::ClusterArgs),
+    /// Watch a node: requests, hits, latencies, memory, buckets, running scans
+    Top(top::TopArgs),
     /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
     /// Convert between Parquet, ORC, CSV, JSON and Arrow IPC
@@ -105,6 +108,7 @@ fn run(verb: CliCommand) -> anyhow::Result<()> {
         match verb {
             CliCommand::Serve(args) => serve::run(*args).await,
             CliCommand::Cluster(args) => cluster::run(args).await,
+            CliCommand::Top(args) => top::run(args).await,
             CliCommand::Scan(args) => scan::run(*args).await,
             CliCommand::Convert(args) => convert::run(*args).await,
             #[cfg(feature = "sql")]
