@@ -10,6 +10,9 @@ const BAR: usize = 24;
 /// Characters of a read's description, and of an object's name.
 const NAME: usize = 80;
 
+/// Chooses the count of one source.
+type SourceCount = fn(&TopSources) -> u64;
+
 /// Draws the figures of the node at `url`, in lines of at most `width` characters.
 pub(super) fn picture(figures: &NodeFigures, url: &str, width: usize) -> String {
     let stats = &figures.stats;
@@ -70,7 +73,7 @@ fn totals(figures: &NodeFigures) -> String {
 }
 
 fn sources(figures: &NodeFigures) -> String {
-    let of: [(&str, fn(&TopSources) -> u64); 5] = [
+    let of: [(&str, SourceCount); 5] = [
         ("memory", |by| by.memory),
         ("disk", |by| by.disk),
         ("peers", |by| by.peer),
