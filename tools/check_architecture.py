@@ -155,9 +155,11 @@ def dependencies(crates: dict[str, Path]) -> Iterator[str]:
 def builds() -> Iterator[str]:
     """The wheel has its dependencies built as the workspace has them: what was built for one serves the other."""
     wheel = ["--package", "stylobate-python", "--edges", "normal,build", "--features"]
-    for profile, edges, features in (("test", "normal,build,dev", "extension-module,tested"),
-                                     ("release", "normal,build", "extension-module")):
-        shared = built_features(["--workspace", "--edges", edges])
+    test = ["--workspace", "--edges", "normal,build,dev"]
+    release = ["--edges", "normal,build"]  # The default members.
+    for profile, members, features in (("test", test, "extension-module,tested"),
+                                       ("release", release, "extension-module")):
+        shared = built_features(members)
         for crate, asked in sorted(built_features([*wheel, features]).items()):
             if crate in shared and asked != shared[crate] and not crate.startswith(("pyo3", "stylobate-python")):
                 yield (f"python/Cargo.toml: the wheel ({profile}) has {crate} built with the features {sorted(asked)}, "

@@ -17,7 +17,7 @@ use crate::sql;
 use crate::{
     cluster, convert, demo,
     failure::{exit_code, in_one_line, is_closed_pipe},
-    generate, graph, inspect, logging, replay, scan, serve,
+    generate, graph, inspect, logging, replay, scan, serve, top,
 };
 
 /// Idle time after which a blocking thread ends, for graph commands. Memory freed by or for a thread stays with it
@@ -47,6 +47,8 @@ enum CliCommand {
     Serve(Box<serve::ServeArgs>),
     /// Show the nodes of a cluster, and drain one
     Cluster(cluster::ClusterArgs),
+    /// Watch a node: requests, hits, latencies, memory, buckets, running scans
+    Top(top::TopArgs),
     /// Print rows of Parquet and ORC files, as a table or in a format for other programs
     Scan(Box<scan::ScanArgs>),
     /// Convert between Parquet, ORC, CSV, JSON and Arrow IPC
@@ -117,6 +119,7 @@ fn run_verb(verb: CliCommand) -> anyhow::Result<()> {
         match verb {
             CliCommand::Serve(args) => serve::run(*args).await,
             CliCommand::Cluster(args) => cluster::run(args).await,
+            CliCommand::Top(args) => top::run(args).await,
             CliCommand::Scan(args) => scan::run(*args).await,
             CliCommand::Convert(args) => convert::run(*args).await,
             #[cfg(feature = "sql")]

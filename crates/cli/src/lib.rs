@@ -25,5 +25,6 @@ mod service_manager;
 #[cfg(feature = "sql")]
 mod sql;
 mod table;
+mod top;
 
 pub use self::command::run;

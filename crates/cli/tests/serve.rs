@@ -468,3 +468,64 @@ fn an_endpoint_of_traces_that_is_none_is_an_error() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("otlp_endpoint = \"http://***@h:4318/v1/traces\""), "{shown}");
 }
+
+fn top(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
+    command.arg("top").args(args);
+    command
+}
+
+#[test]
+fn top_prints_the_figures_of_a_node_once_or_as_json() {
+    let folder = folder_with_data();
+    let node = Running::start(folder.path(), &[]);
+    get(&node.s3, "/data/hello");
+    let url = format!("http://{}", node.admin);
+
+    let once = top(&[&url, "--once"]).output().unwrap();
+    assert!(once.status.success(), "{once:?}");
+    let text = String::from_utf8(once.stdout).unwrap();
+    assert!(text.starts_with("stylobate ") && text.contains(&format!(" at {url}, up ")), "{text}");
+    assert!(text.contains("\nbucket") && text.contains("\ndata ") && text.contains("data/hello"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+
+    let json = top(&[&url, "--once", "--json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["stats"]["buckets"][0]["name"], "data");
+    assert_eq!(json["hot"]["objects"][0]["key"], "hello");
+    assert!(json["samples"].is_array() && json["reads"].is_array());
+}
+
+#[test]
+fn top_goes_on_until_its_reader_has_enough() {
+    let folder = folder_with_data();
+    let node = Running::start(folder.path(), &[]);
+    let url = format!("http://{}", node.admin);
+    let mut child = top(&[&url, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["stats"]["buckets"][0]["name"], "data");
+    }
+    drop(lines);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn top_says_what_it_needs() {
+    let folder = folder_with_data();
+    let node = Running::start(folder.path(), &["--access-key", "me:hunter2"]);
+    let url = format!("http://{}", node.admin);
+    let (code, error) = failure(&top(&[&url, "--once"]).output().unwrap());
+    assert_eq!(code, 1);
+    assert!(error.contains("it needs the secret of an access key"), "{error}");
+
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "hunter2\n").unwrap();
+    let with = top(&[&url, "--once", "--secret-file", secret.to_str().unwrap()]).output().unwrap();
+    assert!(with.status.success(), "{with:?}");
+
+    let (code, error) = failure(&top(&["http://127.0.0.1:1", "--once"]).output().unwrap());
+    assert_eq!(code, 1);
+    assert!(error.contains("http://127.0.0.1:1: no answer"), "{error}");
+}

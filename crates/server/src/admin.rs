@@ -5,10 +5,19 @@
 //! | `GET /healthz` | 200 while the process runs | everybody |
 //! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
 //! | `GET /readyz?verbose` | the same, with the health of each part of the node | everybody |
-//! | `GET /` | a page that shows the statistics | a key for all buckets |
+//! | `GET /` | the page: a web application, whose files are at `/web/` | a key for all buckets |
 //! | `GET /metrics` | counters for Prometheus, as OpenMetrics if that is accepted | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |
+//! | `GET /api/session` | the caller's key, and what it may do | a key for all buckets |
+//! | `GET /api/health` | the health of each part of the node as JSON, with status 200 | a key for all buckets |
+//! | `GET /api/history` | samples of the last minutes, or of the last day | a key for all buckets |
+//! | `GET /api/hot` | the objects and folders that are read most | a key for all buckets and keys |
+//! | `GET /api/reads` | scans and queries under way | a key for all buckets and keys |
 //! | `GET /api/cluster` | the nodes of the cluster as JSON, or 404 | a key for all buckets |
+//! | `GET /api/list` | a level of a bucket | a key that reads what begins with the prefix |
+//! | `GET /api/inspect` | the metadata of a file | a key that reads the object |
+//! | `GET /api/rows` | the first rows of a file | a key that reads the object |
+//! | `POST /api/reads/cancel` | ends a scan or query | a key that writes to all buckets |
 //! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
 //! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
 //! | `POST /api/drain` | takes the node out of its cluster's placement, or back; the cluster | a key that writes to all buckets |
@@ -17,45 +26,53 @@
 //! keys needs none, and listens on loopback only. Posts must be `application/json`, which no page of another site can
 //! send.
 
+mod browse;
 mod metrics;
 mod ready;
+mod sampling;
 mod stats;
 mod warm;
+mod web;
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{RawQuery, Request, State},
+    extract::{Query, RawQuery, Request, State, rejection::QueryRejection},
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
-    response::{Html, IntoResponse, Response},
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stylobate_storage::redacted;
+use tokio::sync::Semaphore;
 
 pub use self::ready::check_origins;
 use self::{
+    browse::{BrowseQuery, InspectQuery, RowsQuery},
     ready::{Readiness, checks},
     warm::WarmTarget,
 };
-pub(crate) use self::{stats::collect as statistics_of, warm::warm};
+pub(crate) use self::{sampling::sample, stats::collect as statistics_of, warm::warm};
 use crate::{
     Bucket, Node,
+    history::SampleInterval,
+    hot_keys::HotKey,
     local_names::{REFUSED, is_foreign},
 };
 
-const STATUS_PAGE: &str = include_str!("admin/status.html");
-/// The page is self-contained and may load nothing.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                           connect-src 'self'; img-src data:; frame-ancestors 'none'";
+/// Files that are described or previewed at the same time.
+const MAX_PREVIEWS: usize = 4;
+const DEFAULT_HOT: usize = 20;
+const MAX_HOT: usize = 200;
 
 /// State shared by the handlers.
 struct AdminContext {
     node: Arc<Node>,
     readiness: Readiness,
+    previews: Semaphore,
 }
 
 type AdminState = State<Arc<AdminContext>>;
@@ -63,21 +80,35 @@ type AdminRejection = (StatusCode, &'static str);
 
 /// Builds the router of a node's admin door.
 pub(crate) fn router(node: Arc<Node>) -> Router {
-    let admin = Arc::new(AdminContext { node, readiness: Readiness::default() });
+    let previews = Semaphore::new(MAX_PREVIEWS);
+    let admin = Arc::new(AdminContext { node, readiness: Readiness::default(), previews });
     let seeing = Router::new()
-        .route("/", get(page))
+        .route("/", get(web::index))
+        .route("/web/{name}", get(web::file))
+        .route("/api/session", get(session))
+        .route("/api/health", get(health))
+        .route("/api/history", get(history))
         .route("/metrics", get(prometheus))
         .route("/api/stats", get(statistics))
         .route("/api/cluster", get(cluster))
         .layer(middleware::from_fn_with_state(admin.clone(), require_sight));
+    let naming = Router::new()
+        .route("/api/hot", get(hot))
+        .route("/api/reads", get(reads))
+        .layer(middleware::from_fn_with_state(admin.clone(), require_names));
 
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+        .route("/api/list", get(list))
+        .route("/api/inspect", get(inspect))
+        .route("/api/rows", get(rows))
+        .route("/api/reads/cancel", post(cancel_read))
         .route("/api/warm", post(warm_prefix))
         .route("/api/evict", post(evict_prefix))
         .route("/api/drain", post(drain))
         .merge(seeing)
+        .merge(naming)
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "no such page") })
         .layer(middleware::from_fn_with_state(admin.clone(), require_local_name))
         .with_state(admin)
@@ -100,6 +131,13 @@ async fn require_sight(State(admin): AdminState, request: Request, next: Next) -
     }
 }
 
+async fn require_names(State(admin): AdminState, request: Request, next: Next) -> Response {
+    match admin.node.admin_keys().may_see_names(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refusal(refused.status(), refused.reason()),
+    }
+}
+
 async fn require_local_name(State(admin): AdminState, request: Request, next: Next) -> Response {
     let node = &admin.node;
     if node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains(), true) {
@@ -107,10 +145,6 @@ async fn require_local_name(State(admin): AdminState, request: Request, next: Ne
     } else {
         next.run(request).await
     }
-}
-
-async fn page() -> impl IntoResponse {
-    ([(header::CONTENT_SECURITY_POLICY, PAGE_POLICY), (header::CACHE_CONTROL, "no-store")], Html(STATUS_PAGE))
 }
 
 async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
@@ -121,15 +155,209 @@ async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
     }
 }
 
-async fn statistics(State(admin): AdminState) -> impl IntoResponse {
-    ([(header::CACHE_CONTROL, "no-store")], Json(statistics_of(&admin.node)))
+async fn statistics(State(admin): AdminState) -> Response {
+    fresh(statistics_of(&admin.node))
+}
+
+/// Answers with a document of this moment.
+fn fresh(document: impl Serialize) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], Json(document)).into_response()
+}
+
+/// Answers with a document, or why there is none.
+fn fresh_or_refusal(document: Result<impl Serialize, AdminRejection>) -> Response {
+    match document {
+        Ok(document) => fresh(document),
+        Err((status, what)) => refusal(status, what),
+    }
+}
+
+/// The caller, as the page greets it.
+#[derive(Serialize)]
+struct SessionReport {
+    version: &'static str,
+    /// True if the node has access keys.
+    keys: bool,
+    access_key: Option<String>,
+    /// The buckets of which it may change what is cached.
+    may_change: Vec<String>,
+    /// True if it may end reads, and take the node out of placement.
+    may_operate: bool,
+    /// True if the node answers SQL at `POST /api/sql`.
+    sql: bool,
+}
+
+async fn session(State(admin): AdminState, headers: HeaderMap) -> Response {
+    let keys = admin.node.admin_keys();
+    let names = admin.node.buckets().map(|bucket| &bucket.name);
+    fresh(SessionReport {
+        version: env!("CARGO_PKG_VERSION"),
+        keys: keys.are_needed(),
+        access_key: keys.id_of(&headers),
+        may_change: names.filter(|name| keys.may_change(&headers, name).is_ok()).cloned().collect(),
+        may_operate: keys.may_cancel(&headers).is_ok(),
+        sql: false,
+    })
+}
+
+async fn health(State(admin): AdminState) -> Response {
+    let failing = admin.readiness.failing(&admin.node).await;
+    fresh(checks(&admin.node, &failing))
+}
+
+/// Parameters of `GET /api/history`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    every: SampleInterval,
+    /// Returns samples after this moment only, in milliseconds since 1970.
+    #[serde(default)]
+    since: u64,
+}
+
+async fn history(State(admin): AdminState, query: Result<Query<HistoryQuery>, QueryRejection>) -> Response {
+    match query {
+        Ok(Query(HistoryQuery { every, since })) => fresh(admin.node.history().report(every, since)),
+        Err(_) => refusal(StatusCode::BAD_REQUEST, "write every=1s or every=1m, and since=MILLISECONDS"),
+    }
+}
+
+/// Parameters of `GET /api/hot`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HotQuery {
+    top: Option<usize>,
+}
+
+/// What is read most of all buckets.
+#[derive(Serialize)]
+struct HotReport {
+    objects: Vec<HotEntry>,
+    folders: Vec<HotEntry>,
+}
+
+#[derive(Serialize)]
+struct HotEntry {
+    bucket: String,
+    #[serde(flatten)]
+    hot: HotKey,
+}
+
+async fn hot(State(admin): AdminState, query: Result<Query<HotQuery>, QueryRejection>) -> Response {
+    let top = match query {
+        Ok(Query(HotQuery { top })) => top.unwrap_or(DEFAULT_HOT),
+        Err(_) => return refusal(StatusCode::BAD_REQUEST, "write top=NUMBER"),
+    };
+    let top = top.min(MAX_HOT);
+    fresh(HotReport {
+        objects: hottest(&admin.node, top, |bucket| bucket.hot_keys().objects(top)),
+        folders: hottest(&admin.node, top, |bucket| bucket.hot_keys().folders(top)),
+    })
+}
+
+/// Returns the keys of all buckets that are read most, at most `top`.
+fn hottest(node: &Node, top: usize, of: impl Fn(&Bucket) -> Vec<HotKey>) -> Vec<HotEntry> {
+    let mut entries = Vec::new();
+    for bucket in node.buckets() {
+        entries.extend(of(bucket).into_iter().map(|hot| HotEntry { bucket: bucket.name.clone(), hot }));
+    }
+    entries.sort_by_key(|entry| Reverse(entry.hot.reads));
+    entries.truncate(top);
+    entries
+}
+
+async fn reads(State(admin): AdminState) -> Response {
+    fresh(admin.node.running_reads().report())
+}
+
+/// Body of `POST /api/reads/cancel`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelTarget {
+    id: u64,
+}
+
+async fn cancel_read(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    Json(target): Json<CancelTarget>,
+) -> Response {
+    if let Err(refused) = admin.node.admin_keys().may_cancel(&headers) {
+        return refusal(refused.status(), refused.reason());
+    }
+    if !admin.node.running_reads().cancel(target.id) {
+        return refusal(StatusCode::NOT_FOUND, "no such read: it may have ended");
+    }
+    tracing::info!(id = target.id, "a read was cancelled");
+    Json(json!({ "cancelled": true })).into_response()
+}
+
+const WRONG_QUERY: AdminRejection =
+    (StatusCode::BAD_REQUEST, "a parameter is missing, unknown or not a number");
+
+/// Returns the bucket of an object or prefix, if its sender may read it.
+fn readable<'a>(
+    admin: &'a AdminContext,
+    headers: &HeaderMap,
+    bucket: &str,
+    key: &str,
+) -> Result<&'a Bucket, AdminRejection> {
+    if let Err(refused) = admin.node.admin_keys().may_read(headers, bucket, key) {
+        return Err((refused.status(), refused.reason()));
+    }
+    admin.node.bucket(bucket).ok_or((StatusCode::NOT_FOUND, "no such bucket"))
+}
+
+async fn list(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    query: Result<Query<BrowseQuery>, QueryRejection>,
+) -> Response {
+    let listed = async {
+        let Query(query) = query.map_err(|_| WRONG_QUERY)?;
+        let bucket = readable(&admin, &headers, &query.bucket, &query.prefix)?;
+        browse::list(bucket, query).await
+    };
+    fresh_or_refusal(listed.await)
+}
+
+async fn inspect(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    query: Result<Query<InspectQuery>, QueryRejection>,
+) -> Response {
+    let described = async {
+        let Query(query) = query.map_err(|_| WRONG_QUERY)?;
+        let bucket = readable(&admin, &headers, &query.bucket, &query.key)?;
+        let _permit = admin.previews.try_acquire().map_err(|_| TOO_MANY_PREVIEWS)?;
+        browse::describe(&admin.node, bucket, &query).await
+    };
+    fresh_or_refusal(described.await)
+}
+
+const TOO_MANY_PREVIEWS: AdminRejection =
+    (StatusCode::TOO_MANY_REQUESTS, "other files are being read for pages: try again");
+
+async fn rows(
+    State(admin): AdminState,
+    headers: HeaderMap,
+    query: Result<Query<RowsQuery>, QueryRejection>,
+) -> Response {
+    let rows = async {
+        let Query(query) = query.map_err(|_| WRONG_QUERY)?;
+        let bucket = readable(&admin, &headers, &query.bucket, &query.key)?;
+        let _permit = admin.previews.try_acquire().map_err(|_| TOO_MANY_PREVIEWS)?;
+        let access_key = admin.node.admin_keys().id_of(&headers);
+        browse::first_rows(&admin.node, bucket, &query, access_key).await
+    };
+    fresh_or_refusal(rows.await)
 }
 
 const NO_CLUSTER: &str = "this node is in no cluster";
 
 async fn cluster(State(admin): AdminState) -> Response {
     match admin.node.cluster_status() {
-        Some(cluster) => ([(header::CACHE_CONTROL, "no-store")], Json(cluster)).into_response(),
+        Some(cluster) => fresh(cluster),
         None => refusal(StatusCode::NOT_FOUND, NO_CLUSTER),
     }
 }

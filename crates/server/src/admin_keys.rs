@@ -61,6 +61,11 @@ impl AdminKeys {
         self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
     }
 
+    /// Checks access to names of objects in all buckets, which a key for some prefixes does not have.
+    pub(crate) fn may_see_names(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
+        self.check(headers, |key| key.prefixes.is_empty() && key.buckets.iter().any(|name| name == "*"))
+    }
+
     /// Checks the right to change what is cached of a bucket: the key must write to it.
     pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), AdminAuthError> {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
@@ -73,6 +78,36 @@ impl AdminKeys {
         })
     }
 
+    /// Checks the right to read an object, or to list the keys with a prefix.
+    pub(crate) fn may_read(
+        &self,
+        headers: &HeaderMap,
+        bucket: &str,
+        key: &str,
+    ) -> Result<(), AdminAuthError> {
+        self.check(headers, |known| {
+            let is_within = known.prefixes.is_empty()
+                || known.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
+            is_within && known.opens(bucket)
+        })
+    }
+
+    /// Checks the right to end the reads of others: the key must write to all buckets.
+    pub(crate) fn may_cancel(&self, headers: &HeaderMap) -> Result<(), AdminAuthError> {
+        self.may_drain(headers)
+    }
+
+    /// Returns true if callers need a key.
+    pub(crate) fn are_needed(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Returns the id of the key that was sent; the first if several have its secret.
+    pub(crate) fn id_of(&self, headers: &HeaderMap) -> Option<String> {
+        let known = self.known(headers).ok()?;
+        known.first().map(|key| key.id.clone())
+    }
+
     fn check(
         &self,
         headers: &HeaderMap,
@@ -81,23 +116,29 @@ impl AdminKeys {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let (scheme, credentials) =
-            shown.and_then(|text| text.split_once(' ')).ok_or(AdminAuthError::Unknown)?;
-        let credentials = credentials.trim();
-        let known: Vec<_> = match scheme.to_ascii_lowercase().as_str() {
-            "bearer" => self.keys.iter().filter(|key| key.config.secret.matches(credentials)).collect(),
-            "basic" => self.keys.iter().filter(|key| key.basic.matches(credentials)).collect(),
-            _ => Vec::new(),
-        };
-
-        if known.iter().any(|key| allows(&key.config)) {
+        let known = self.known(headers)?;
+        if known.iter().any(|key| allows(key)) {
             Ok(())
         } else if known.is_empty() {
             Err(AdminAuthError::Unknown)
         } else {
             Err(AdminAuthError::Forbidden)
         }
+    }
+
+    /// Returns the keys that were sent.
+    fn known(&self, headers: &HeaderMap) -> Result<Vec<&AccessKeyConfig>, AdminAuthError> {
+        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let (scheme, credentials) =
+            shown.and_then(|text| text.split_once(' ')).ok_or(AdminAuthError::Unknown)?;
+        let credentials = credentials.trim();
+        let matches = |key: &&AdminKey| match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => key.config.secret.matches(credentials),
+            "basic" => key.basic.matches(credentials),
+            _ => false,
+        };
+
+        Ok(self.keys.iter().filter(matches).map(|key| &key.config).collect())
     }
 }
 
@@ -148,6 +189,29 @@ mod tests {
         for key in ["Bearer v", "Bearer w"] {
             assert_eq!(keys().may_drain(&shown(key)), Err(AdminAuthError::Forbidden), "{key}");
         }
+    }
+
+    #[test]
+    fn reading_needs_the_bucket_and_one_of_the_prefixes() {
+        let limited = AccessKeyConfig {
+            id: "limited".to_owned(),
+            secret: Secret::new("l"),
+            token: None,
+            buckets: vec!["lake".to_owned()],
+            prefixes: vec!["team/a/".to_owned()],
+            write: false,
+        };
+        let keys = AdminKeys::new(&[limited]);
+        let may = |bucket, key| keys.may_read(&shown("Bearer l"), bucket, key);
+        assert_eq!(may("lake", "team/a/x.parquet"), Ok(()));
+        for (bucket, key) in [("lake", ""), ("lake", "team/"), ("pond", "team/a/x.parquet")] {
+            assert_eq!(may(bucket, key), Err(AdminAuthError::Forbidden), "{bucket} {key}");
+        }
+        assert_eq!(keys.may_read(&HeaderMap::new(), "lake", "team/a/x"), Err(AdminAuthError::Unknown));
+        assert_eq!(keys.may_cancel(&shown("Bearer l")), Err(AdminAuthError::Forbidden));
+        assert_eq!(keys.may_see_names(&shown("Bearer l")), Err(AdminAuthError::Forbidden));
+        assert_eq!(keys.id_of(&shown("Bearer l")).as_deref(), Some("limited"));
+        assert_eq!((keys.id_of(&HeaderMap::new()), keys.are_needed()), (None, true));
     }
 
     #[test]

@@ -96,6 +96,15 @@ pub enum ServerError {
         reason: String,
     },
 
+    /// The admin door of a node does not answer as expected. Check the URL, the secret, and that the node runs.
+    #[error("{url}: {reason}")]
+    AdminDoor {
+        /// The URL of the admin door, without credentials.
+        url: String,
+        /// The problem.
+        reason: String,
+    },
+
     /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
     #[error("bucket {bucket}: origin {origin} cannot be reached: {reason}")]
     OriginUnreachable {
@@ -143,7 +152,7 @@ impl ServerError {
             Self::PortInUse { .. } | Self::Bind { .. } => 3,
             Self::OriginUnreachable { .. } => 4,
             Self::Cache { .. } => 5,
-            Self::ClusterStatus { .. } => 1,
+            Self::ClusterStatus { .. } | Self::AdminDoor { .. } => 1,
             Self::Storage { source } => match source {
                 stylobate_storage::Error::OriginConfig { .. } => 2,
                 _ => 1,

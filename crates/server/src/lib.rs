@@ -28,17 +28,21 @@
 
 mod access;
 mod admin;
+mod admin_client;
 mod admin_keys;
 mod cluster;
 pub mod config;
 mod error;
 mod flight;
+mod history;
+mod hot_keys;
 mod https;
 mod local_names;
 mod metrics;
 mod node;
 mod peer_door;
 mod provenance;
+mod running_reads;
 pub mod s3;
 mod serve;
 mod traces;
@@ -46,6 +50,7 @@ mod traces;
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
+    admin_client::AdminClient,
     cluster::{ClusterNodeStatus, ClusterStatus, NodeTraffic, fetch_cluster_status, set_cluster_draining},
     error::{Result, ServerError},
     metrics::{

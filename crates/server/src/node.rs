@@ -20,6 +20,9 @@ use crate::{
     admin_keys::AdminKeys,
     cluster::{Cluster, ClusterStatus, KnownNodes, NodeTraffic, SharedSettings, origin_hash},
     config::{BucketConfig, CorsRule, NodeConfig, Provenance},
+    history::History,
+    hot_keys::HotKeys,
+    running_reads::RunningReads,
     traces::Traces,
 };
 
@@ -34,6 +37,7 @@ pub struct Bucket {
     url: String,
     options: BTreeMap<String, String>,
     follow_links: bool,
+    hot_keys: HotKeys,
     /// Creation time reported to clients: when the node was opened.
     pub created: DateTime<Utc>,
 }
@@ -62,6 +66,11 @@ impl Bucket {
     /// Returns true if a configuration is about the same objects.
     fn is_same_place(&self, config: &BucketConfig) -> bool {
         self.url == config.url && self.options == config.options && self.follow_links == config.follow_links
+    }
+
+    /// Returns the counts of what was read most.
+    pub(crate) fn hot_keys(&self) -> &HotKeys {
+        &self.hot_keys
     }
 
     fn reload(&self, config: &BucketConfig) {
@@ -94,6 +103,8 @@ pub struct Node {
     admin_keys: RwLock<Arc<AdminKeys>>,
     cache: Cache,
     metrics: Metrics,
+    history: History,
+    running_reads: RunningReads,
     region: String,
     domains: Vec<String>,
     logs_access: bool,
@@ -136,11 +147,10 @@ impl Node {
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
             let url = bucket.url.clone();
             let options = bucket.options.clone();
+            let follow_links = bucket.follow_links;
+            let hot_keys = HotKeys::default();
 
-            (
-                name.clone(),
-                Bucket { name, reader, rules, url, options, follow_links: bucket.follow_links, created },
-            )
+            (name.clone(), Bucket { name, reader, rules, url, options, follow_links, hot_keys, created })
         });
 
         Ok(Arc::new(Self {
@@ -153,6 +163,8 @@ impl Node {
                 None => Cache::passing(pages),
             },
             metrics: Metrics::new(config.buckets.iter().map(|bucket| bucket.name.clone())),
+            history: History::default(),
+            running_reads: RunningReads::default(),
             region: config.settings.region.clone(),
             domains: config.settings.domains.clone(),
             logs_access: config.settings.access_log,
@@ -248,6 +260,16 @@ impl Node {
     /// Returns the counters of the doors.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns what the node did lately.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns the scans and queries under way.
+    pub(crate) fn running_reads(&self) -> &RunningReads {
+        &self.running_reads
     }
 
     /// Returns the node's part in its cluster, if it is in one.

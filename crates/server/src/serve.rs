@@ -156,6 +156,7 @@ impl Doors {
         let tls = self.tls;
         let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
         let s3_tls = tls.clone();
+        let _sampling = AbortOnDropHandle::new(tokio::spawn(admin::sample(node.clone())));
         let peers = match (self.peer, node.cluster()) {
             (Some(door), Some(cluster)) => {
                 cluster.set_ports(told_ports(door.address, &self.s3, self.flight.as_ref()));

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stylobate_columnar::ColumnStats;
 use stylobate_storage::{BudgetStats, CacheStats, LatencyCounts, OriginMetrics, ReadStats};
 
-use crate::{ClusterStatus, FlightStats, Node, RequestStats};
+use crate::{BucketRequestStats, ClusterStatus, FlightStats, Node, RequestStats};
 
 /// The statistics of a node.
 #[derive(Serialize)]
@@ -46,6 +46,29 @@ struct BucketStats {
     hit_ratio: f64,
     reads: ReadStats,
     origin_requests: OriginStats,
+    saved: SavedStats,
+}
+
+/// What the origin was not asked for, since the cache or a peer had it.
+#[derive(Serialize)]
+struct SavedStats {
+    /// GET and HEAD requests of objects that the S3 door answered, beyond the requests for reads that the origin got.
+    requests: u64,
+    /// Bytes read that came from memory, from disk or from a peer.
+    bytes: u64,
+}
+
+impl SavedStats {
+    fn of(reads: &ReadStats, requests: Option<&BucketRequestStats>) -> Self {
+        let operations = requests.iter().flat_map(|requests| &requests.operations);
+        let answered = operations.filter(|(name, _)| matches!(**name, "GetObject" | "HeadObject"));
+        let answered: u64 = answered.flat_map(|(_, codes)| codes.values()).sum();
+        let sent = reads.origin_gets + reads.origin_heads + reads.reads_passed_through;
+        Self {
+            requests: answered.saturating_sub(sent),
+            bytes: reads.bytes_memory + reads.bytes_disk + reads.bytes_peer,
+        }
+    }
 }
 
 /// HTTP requests to an origin.
@@ -93,15 +116,18 @@ impl OriginStats {
 
 /// Collects the statistics at this moment.
 pub(crate) fn collect(node: &Node) -> NodeStats {
+    let requests = node.metrics().snapshot();
     let buckets: Vec<_> = node
         .buckets()
         .map(|bucket| {
             let reads = bucket.reader.stats();
+            let asked = requests.buckets.iter().find(|asked| asked.bucket == bucket.name);
             BucketStats {
                 name: bucket.name.clone(),
                 origin: bucket.reader.origin().name().to_owned(),
                 read_only: bucket.rules().read_only,
                 hit_ratio: hit_ratio([&reads]),
+                saved: SavedStats::of(&reads, asked),
                 reads,
                 origin_requests: OriginStats::of(bucket.reader.origin().metrics()),
             }
@@ -121,7 +147,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
         version: env!("CARGO_PKG_VERSION"),
         hit_ratio: hit_ratio(buckets.iter().map(|bucket| &bucket.reads)),
         bytes,
-        requests: node.metrics().snapshot(),
+        requests,
         flight: node.metrics().flight_stats(),
         memory: node.cache().budget_stats(),
         cache: node.cache().stats(),

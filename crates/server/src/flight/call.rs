@@ -17,7 +17,7 @@ use super::{
     encode::{FlightMessage, FlightStreamEncoder},
     error::{BucketNaming, from_scan, name, status},
 };
-use crate::{InFlightGuard, Node, traces::RequestSpan};
+use crate::{InFlightGuard, Node, running_reads::RunningReadGuard, traces::RequestSpan};
 
 const SERVICE: &str = "arrow.flight.protocol.FlightService";
 
@@ -27,6 +27,14 @@ pub(super) struct FlightCall {
     method: &'static str,
     code: Code,
     span: Option<Box<RequestSpan>>,
+    read: Option<FlightRead>,
+}
+
+/// A read that is listed while it runs, and counted among the reads of its bucket at the end.
+pub(super) struct FlightRead {
+    pub(super) bucket: String,
+    pub(super) path: String,
+    pub(super) running: RunningReadGuard,
 }
 
 impl FlightCall {
@@ -43,7 +51,13 @@ impl FlightCall {
             let name = format!("{SERVICE}/{method}");
             traces.begin(name, metadata.as_ref(), attributes)
         });
-        Self { node: node.clone(), method, code: Code::Cancelled, span }
+        Self { node: node.clone(), method, code: Code::Cancelled, span, read: None }
+    }
+
+    /// Notes what the call reads.
+    pub(super) fn reading(mut self, read: FlightRead) -> Self {
+        self.read = Some(read);
+        self
     }
 
     /// Returns the trace that the call is part of.
@@ -60,6 +74,11 @@ impl FlightCall {
 
 impl Drop for FlightCall {
     fn drop(&mut self) {
+        if let Some(FlightRead { bucket, path, running }) = &self.read
+            && let Some(bucket) = self.node.bucket(bucket)
+        {
+            bucket.hot_keys().record(path, running.bytes());
+        }
         self.node.metrics().flight().call(self.method, name(self.code));
         if let Some(span) = &self.span {
             span.set(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(self.code))));
@@ -114,6 +133,12 @@ impl Stream for FlightBatchStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { messages, call, .. } = &mut *self;
+        if call.read.as_mut().is_some_and(|read| read.running.poll_cancelled(cx)) {
+            return Poll::Ready(Some(Err(status(
+                Code::Cancelled,
+                "the read was cancelled at the admin door",
+            ))));
+        }
         let polled = match &call.span {
             Some(span) => span.trace().enter(|| messages.as_mut().poll_next(cx)),
             None => messages.as_mut().poll_next(cx),
@@ -124,6 +149,9 @@ impl Stream for FlightBatchStream {
             Some(Ok(FlightMessage { data, rows })) => {
                 let bytes = data.data_header.len() + data.data_body.len();
                 self.call.node.metrics().flight().sent(rows, bytes as u64);
+                if let Some(read) = &self.call.read {
+                    read.running.sent(rows, bytes as u64);
+                }
                 Some(Ok(data))
             }
             Some(Err(error)) => {

@@ -178,6 +178,14 @@ impl ScanCommand {
         self.filter.is_some()
     }
 
+    /// Describes the scan for people.
+    pub(super) fn text(&self) -> String {
+        match &self.filter {
+            Some(filter) => format!("{} where {filter}", self.path),
+            None => self.path.clone(),
+        }
+    }
+
     /// Returns the requested scan of the bucket's files.
     pub(super) fn request(&self, bucket: &Bucket) -> Result<ScanRequest, Status> {
         let pattern = self.place()?.within.to_owned();

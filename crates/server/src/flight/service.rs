@@ -26,7 +26,7 @@ use tracing::Instrument;
 
 use super::{
     action,
-    call::{FlightBatchStream, FlightCall},
+    call::{FlightBatchStream, FlightCall, FlightRead},
     caller::caller,
     command::ScanCommand,
     encode::ipc_options,
@@ -34,7 +34,7 @@ use super::{
     list,
     ticket::{ScanTicket, TicketScope, TicketSigner},
 };
-use crate::{Action, Node, config::Secret};
+use crate::{Action, Node, config::Secret, running_reads::NewRead};
 
 /// Maximum endpoints of a flight.
 const MAX_ENDPOINTS: usize = 64;
@@ -190,8 +190,13 @@ impl FlightDoor {
         locations.map(|uri| Location { uri }).collect()
     }
 
-    /// Returns the scan that a ticket opens for the caller, and the public names of the bucket.
-    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, BucketNaming), Status> {
+    /// Returns the scan that a ticket opens for the caller, the public names of the bucket, and the scan's entry in the
+    /// list of what runs.
+    async fn scan_of(
+        &self,
+        metadata: &MetadataMap,
+        ticket: &[u8],
+    ) -> Result<(Scan, BucketNaming, FlightRead), Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
         let ScanTicket { command, scope } = self.tickets.open(ticket, caller, SystemTime::now())?;
@@ -203,9 +208,24 @@ impl FlightDoor {
 
         let names = BucketNaming::from(bucket);
         match request.plan(self.node.columns()).await {
-            Ok(scan) => Ok((scan, names)),
+            Ok(scan) => {
+                let read = self.listed(&scan, &command, caller)?;
+                Ok((scan, names, read))
+            }
             Err(error) => Err(from_scan(&error, &names)),
         }
+    }
+
+    /// Lists a scan among what runs.
+    fn listed(&self, scan: &Scan, command: &ScanCommand, caller: Option<&str>) -> Result<FlightRead, Status> {
+        let place = command.place()?;
+        let running = self.node.running_reads().begin(NewRead {
+            kind: "scan",
+            text: command.text(),
+            access_key: caller.map(str::to_owned),
+            total_rows: scan.known_rows(),
+        });
+        Ok(FlightRead { bucket: place.bucket.to_owned(), path: place.within.to_owned(), running })
     }
 }
 
@@ -274,7 +294,9 @@ impl FlightService for FlightDoor {
         let call = FlightCall::begin(&self.node, "DoGet", request.metadata());
         let planned = self.scan_of(request.metadata(), &request.get_ref().ticket);
         match call.trace().scope(planned).await {
-            Ok((scan, names)) => Ok(Response::new(FlightBatchStream::new(&scan, names, call))),
+            Ok((scan, names, read)) => {
+                Ok(Response::new(FlightBatchStream::new(&scan, names, call.reading(read))))
+            }
             Err(refused) => call.end(Err(refused)),
         }
     }

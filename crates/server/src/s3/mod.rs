@@ -26,5 +26,6 @@ mod upload;
 mod wire;
 mod write;
 
+pub(crate) use read::token as listing_token;
 pub use service::{S3Door, service};
 pub use wire::body::DoorBody;

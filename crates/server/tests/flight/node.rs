@@ -38,6 +38,7 @@ pub(crate) const ROWS: usize = 2_048;
 pub(crate) struct Running {
     pub(crate) folder: TempDir,
     pub(crate) flight: SocketAddr,
+    pub(crate) admin: SocketAddr,
     pub(crate) node: Arc<Node>,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) served: JoinHandle<Result<(), ServerError>>,
@@ -72,10 +73,11 @@ impl Running {
         let doors = Doors::bind(&config).await.unwrap();
         let node = Node::open(&config).await.unwrap();
         let flight = doors.flight_address().unwrap();
+        let admin = doors.admin_address();
         let (stop, stopped) = oneshot::channel();
         let serving = doors.serve(node.clone(), async { drop(stopped.await) });
 
-        Self { folder, flight, node, stop, served: tokio::spawn(serving) }
+        Self { folder, flight, admin, node, stop, served: tokio::spawn(serving) }
     }
 
     pub(crate) async fn client(&self) -> FlightClient {

@@ -5,14 +5,15 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow_flight::decode::FlightRecordBatchStream;
 use futures::TryStreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use stylobate_storage::ByteSize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tonic::Code;
 
-use super::node::{ROW_GROUPS, ROWS, Running, command, plain, tickets};
+use super::node::{ROW_GROUPS, ROWS, Running, command, plain, refusal, tickets};
 
 /// Begins a stream of all 64 MiB and reads one batch. The limit makes it one endpoint.
 async fn begun(node: &Running) -> (FlightRecordBatchStream, RecordBatch) {
@@ -65,6 +66,49 @@ async fn a_client_that_goes_away_ends_the_scan() {
     assert!(stats.rows < (ROW_GROUPS * ROWS) as u64);
     let decoded = settled(&node).await;
     assert!(decoded < 3 * ROW_GROUPS as u64, "{decoded}");
+}
+
+/// Asks the admin door, and returns the JSON that it answers.
+async fn ask_admin(node: &Running, method: &str, path: &str, body: &str) -> Value {
+    let mut stream = TcpStream::connect(node.admin).await.unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_listed_and_can_be_cancelled_at_the_admin_door() {
+    let node = Running::start().await;
+    let (mut batches, first) = begun(&node).await;
+    let listed = ask_admin(&node, "GET", "/api/reads", "").await;
+    let read = &listed["reads"][0];
+    assert_eq!((&read["kind"], &read["text"]), (&json!("scan"), &json!("lake/big.parquet")));
+    assert_eq!(read["total_rows"], ROW_GROUPS * ROWS);
+    let rows = read["rows"].as_u64().unwrap();
+    assert!(rows >= first.num_rows() as u64 && rows < (ROW_GROUPS * ROWS) as u64, "{rows}");
+
+    let cancel = json!({ "id": read["id"] }).to_string();
+    let answer = ask_admin(&node, "POST", "/api/reads/cancel", &cancel).await;
+    assert_eq!(answer, json!({ "cancelled": true }));
+    let ended = loop {
+        match batches.try_next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("not cancelled"),
+            Err(error) => break refusal(Err::<(), _>(error)),
+        }
+    };
+    assert_eq!((ended.0, ended.1.contains("cancelled")), (Code::Cancelled, true), "{}", ended.1);
+
+    node.idle().await;
+    assert_eq!(ask_admin(&node, "GET", "/api/reads", "").await["reads"], json!([]));
+    let hot = ask_admin(&node, "GET", "/api/hot", "").await;
+    assert_eq!((&hot["objects"][0]["key"], &hot["objects"][0]["reads"]), (&json!("big.parquet"), &json!(1)));
+    assert!(hot["objects"][0]["bytes"].as_u64().unwrap() > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -50,6 +50,16 @@ impl LatencyCounts {
         self.sum_ns += other.sum_ns;
     }
 
+    /// Returns the times that were added after `before` was taken of the same histogram.
+    pub fn since(&self, before: &Self) -> Self {
+        let counts = self.counts.iter().zip(before.counts);
+        let mut counts = counts.map(|(count, before)| count.saturating_sub(before));
+        Self {
+            counts: std::array::from_fn(|_| counts.next().unwrap_or_default()),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+        }
+    }
+
     /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -112,6 +122,18 @@ mod tests {
         assert!((0.1..=0.25).contains(&latency.snapshot().quantile(0.99)));
         latency.observe(1_000.0);
         assert_eq!(latency.snapshot().quantile(1.0), 10.0);
+    }
+
+    #[test]
+    fn times_that_were_added_later_are_told_apart() {
+        let latency = LatencyHistogram::default();
+        latency.observe(2.0);
+        let before = latency.snapshot();
+        (0..3).for_each(|_| latency.observe(0.001));
+        let later = latency.snapshot().since(&before);
+        assert_eq!(later.count(), 3);
+        assert!((later.sum_seconds() - 0.003).abs() < 1e-9 && later.quantile(1.0) <= 0.001);
+        assert_eq!(before.since(&latency.snapshot()).count(), 0);
     }
 
     #[test]

@@ -8,4 +8,4 @@ pub(super) mod open;
 pub(super) mod plain;
 pub(super) mod questions;
 pub(super) mod range;
-pub(super) mod token;
+pub(crate) mod token;

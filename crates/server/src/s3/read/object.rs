@@ -117,6 +117,10 @@ impl ObjectRead<'_> {
         if wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
         }
+        if !self.is_head {
+            let range = &opened.result.range;
+            self.bucket.hot_keys().record(path.as_ref(), range.end - range.start);
+        }
         let mut answer =
             respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
 

@@ -84,6 +84,8 @@ impl PlainGet {
         if self.wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
         }
+        let range = &opened.result.range;
+        bucket.hot_keys().record(self.path.as_ref(), range.end - range.start);
         Ok(respond(opened, &self.wanted, self.path.as_ref(), false, self.wants_checksums))
     }
 

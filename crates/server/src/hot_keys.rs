@@ -1,0 +1,206 @@
+//! The objects and folders of a bucket that were read most, in bounded memory.
+//!
+//! The space-saving algorithm (Metwally et al., "Efficient Computation of Frequent and Top-k Elements in Data Streams",
+//! 2005): a new key takes over the counter of the key with the fewest reads, so a count may be too high by that much,
+//! and never too low. Counts are halved every ten minutes.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+/// Keys that are counted at the same time.
+const CAPACITY: usize = 256;
+/// Reads per second of which each is counted; of those beyond, one in `STRIDE` counts for all of them.
+const COUNTED_ALL: u64 = 1_000;
+const STRIDE: u64 = 16;
+/// Seconds after which counts are halved.
+const HALF_LIFE: u64 = 600;
+
+/// Counts the reads of a bucket by object and by folder.
+#[derive(Debug, Default)]
+pub(crate) struct HotKeys {
+    reads_this_second: AtomicU64,
+    counted: Mutex<CountedKeys>,
+}
+
+#[derive(Debug, Default)]
+struct CountedKeys {
+    objects: SpaceSaving,
+    folders: SpaceSaving,
+    seconds: u64,
+}
+
+/// A key that was read often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct HotKey {
+    /// The key of the object, or the prefix of a folder.
+    pub(crate) key: String,
+    /// Reads, those before the last ten minutes counting half, and so on.
+    pub(crate) reads: u64,
+    /// Bytes of these.
+    pub(crate) bytes: u64,
+    /// Reads that may be counted too much, since another key had the counter before.
+    pub(crate) overcount: u64,
+}
+
+impl HotKeys {
+    /// Counts a read of `bytes` bytes.
+    pub(crate) fn record(&self, key: &str, bytes: u64) {
+        let nth = self.reads_this_second.fetch_add(1, Ordering::Relaxed);
+        let Some(weight) = weight_of(nth) else { return };
+
+        let mut counted = self.counted.lock();
+        counted.objects.add(key, weight, bytes);
+        if let Some((folder, _)) = key.trim_end_matches('/').rsplit_once('/') {
+            counted.folders.add(&format!("{folder}/"), weight, bytes);
+        }
+    }
+
+    /// Notes that a second has passed.
+    pub(crate) fn tick(&self) {
+        self.reads_this_second.store(0, Ordering::Relaxed);
+        let mut counted = self.counted.lock();
+        counted.seconds += 1;
+        if counted.seconds.is_multiple_of(HALF_LIFE) {
+            counted.objects.halve();
+            counted.folders.halve();
+        }
+    }
+
+    /// Returns at most `most` objects, those read most first.
+    pub(crate) fn objects(&self, most: usize) -> Vec<HotKey> {
+        self.counted.lock().objects.top(most)
+    }
+
+    /// Returns at most `most` folders, each counted with the objects directly in it.
+    pub(crate) fn folders(&self, most: usize) -> Vec<HotKey> {
+        self.counted.lock().folders.top(most)
+    }
+}
+
+/// Returns the number of reads that the `nth` of a second stands for; `None` if it is not counted. The choice is spread
+/// by the golden ratio, so that it does not follow the period of a client's loop.
+fn weight_of(nth: u64) -> Option<u64> {
+    if nth < COUNTED_ALL {
+        return Some(1);
+    }
+    let spread = nth.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread < u64::MAX / STRIDE).then_some(STRIDE)
+}
+
+#[derive(Debug, Default)]
+struct SpaceSaving {
+    counters: HashMap<Box<str>, KeyCounter>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KeyCounter {
+    reads: u64,
+    bytes: u64,
+    overcount: u64,
+}
+
+impl SpaceSaving {
+    fn add(&mut self, key: &str, weight: u64, bytes: u64) {
+        let bytes = bytes.saturating_mul(weight);
+        if let Some(counter) = self.counters.get_mut(key) {
+            counter.reads += weight;
+            counter.bytes = counter.bytes.saturating_add(bytes);
+            return;
+        }
+
+        let overcount = if self.counters.len() < CAPACITY { 0 } else { self.take_smallest() };
+        self.counters.insert(key.into(), KeyCounter { reads: overcount + weight, bytes, overcount });
+    }
+
+    /// Removes the key with the fewest reads, and returns their number.
+    fn take_smallest(&mut self) -> u64 {
+        let smallest = self.counters.iter().min_by_key(|(_, counter)| counter.reads);
+        let Some((key, counter)) = smallest.map(|(key, counter)| (key.clone(), *counter)) else { return 0 };
+        self.counters.remove(&key);
+        counter.reads
+    }
+
+    fn halve(&mut self) {
+        self.counters.retain(|_, counter| {
+            counter.reads /= 2;
+            counter.bytes /= 2;
+            counter.overcount /= 2;
+            counter.reads > 0
+        });
+    }
+
+    fn top(&self, most: usize) -> Vec<HotKey> {
+        let mut keys: Vec<HotKey> = self
+            .counters
+            .iter()
+            .map(|(key, counter)| HotKey {
+                key: key.to_string(),
+                reads: counter.reads,
+                bytes: counter.bytes,
+                overcount: counter.overcount,
+            })
+            .collect();
+        keys.sort_by(|a, b| b.reads.cmp(&a.reads).then_with(|| a.key.cmp(&b.key)));
+        keys.truncate(most);
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_and_their_folders_are_counted() {
+        let hot = HotKeys::default();
+        for (key, bytes) in [("tables/a", 10), ("tables/b", 20), ("tables/a", 30), ("z", 1)] {
+            hot.record(key, bytes);
+        }
+        let key = |key: &str, reads, bytes| HotKey { key: key.to_owned(), reads, bytes, overcount: 0 };
+        assert_eq!(hot.objects(2), [key("tables/a", 2, 40), key("tables/b", 1, 20)]);
+        assert_eq!(hot.folders(9), [key("tables/", 3, 60)]);
+    }
+
+    #[test]
+    fn what_is_read_often_is_found_among_any_number_of_keys() {
+        let hot = HotKeys::default();
+        for round in 0..10_000 {
+            hot.tick();
+            hot.record(&format!("cold/{round}"), 1);
+            if round % 10 == 0 {
+                hot.record("hot", 5);
+            }
+        }
+        assert!(hot.counted.lock().objects.counters.len() <= CAPACITY);
+        let first = &hot.objects(1)[0];
+        assert_eq!(first.key, "hot");
+        assert!(first.overcount < first.reads, "{first:?}");
+    }
+
+    #[test]
+    fn beyond_a_thousand_reads_per_second_some_stand_for_all() {
+        let counted: u64 = (0..101_000).filter_map(weight_of).sum();
+        assert!((95_000..107_000).contains(&counted), "{counted}");
+
+        let hot = HotKeys::default();
+        // A loop of sixteen objects, each of which is counted in turn.
+        (0..64_000).for_each(|n| hot.record(&format!("{}", n % 16), 1));
+        let objects = hot.objects(100);
+        assert_eq!(objects.len(), 16);
+        assert!(objects.iter().all(|object| (2_000..7_000).contains(&object.reads)), "{objects:?}");
+    }
+
+    #[test]
+    fn counts_are_halved_every_ten_minutes() {
+        let hot = HotKeys::default();
+        (0..8).for_each(|_| hot.record("a", 100));
+        hot.record("b", 100);
+        (0..HALF_LIFE).for_each(|_| hot.tick());
+        assert_eq!(hot.objects(9), [HotKey { key: "a".to_owned(), reads: 4, bytes: 400, overcount: 0 }]);
+    }
+}
