@@ -38,8 +38,10 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: release ## The main job on built-in defaults, with a table of what it measured
-	$(TARGET)/release/stylobate demo
+# Without SQL, which takes as long to compile as all the rest.
+demo: ## The main job on built-in defaults, with a table of what it measured
+	cargo build --profile demo --locked --package stylobate-cli --no-default-features
+	$(TARGET)/demo/stylobate demo
 
 test: test-rust test-clients test-python ## All tests: of the crates, with real clients, and of the Python package
 
