@@ -80,18 +80,6 @@ impl HedgePolicy {
     where
         F: Future<Output = Result<T, E>>,
     {
-        self.run_after(self.delay(), request).await
-    }
-
-    /// Does as [`run`](Self::run), with this delay; no second request is sent if it is `None`.
-    pub async fn run_after<T, E, F>(
-        &self,
-        delay: Option<Duration>,
-        request: impl Fn(usize) -> F,
-    ) -> Result<T, E>
-    where
-        F: Future<Output = Result<T, E>>,
-    {
         let timed = |number| {
             let answer = request(number);
             async move {
@@ -99,7 +87,7 @@ impl HedgePolicy {
                 answer.await.map(|answer| (answer, sent_at.elapsed()))
             }
         };
-        let (answer, latency) = match delay {
+        let (answer, latency) = match self.delay() {
             None => timed(0).await?,
             Some(delay) => race(delay, timed).await?,
         };

@@ -30,16 +30,16 @@ use crate::{
 /// Quantile of the latencies of peers after which the next one is asked too.
 const HEDGE_QUANTILE: f64 = 0.95;
 
-/// Minimum time that a peer has to answer before the origin is asked instead, unless it was late before.
+/// Minimum time that a peer has to answer before the origin is asked instead.
 const MIN_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time that a peer is taken to need as long as too few answers are known.
 const UNKNOWN_ANSWER: Duration = Duration::from_secs(1);
 
-/// Reads of a peer in a row without an answer in time, after which later ones wait for a shorter time.
+/// Reads of a peer in a row without an answer in time, after which it is passed over.
 const LATE_READS: u32 = 3;
 
-/// Reads of a peer in a row that the next one answered first, after which both are asked at once.
+/// Reads of a peer in a row that the next one answered first, after which it is passed over.
 const LOST_READS: u32 = 8;
 
 /// Maximum replaced objects that a peer is told of with one request.
@@ -55,7 +55,7 @@ pub(crate) struct PeerRequests {
     /// Its latencies are the times that were waited for peers, also in vain.
     waits: HedgePolicy,
     /// Peers that did not answer when they were last asked first.
-    slow: Mutex<HashMap<PeerId, PeerSlowness>>,
+    slow: Arc<Mutex<HashMap<PeerId, PeerSlowness>>>,
     counters: Arc<ReadCounters>,
     /// Set if paths name versions that a bucket keeps. Such a version has the same homes as the current one.
     reads_versions: bool,
@@ -68,6 +68,15 @@ struct PeerSlowness {
     lost_reads: u32,
     /// Reads that no peer answered in time.
     late_reads: u32,
+    /// Set while a read is sent only to notice when the peer is fast again.
+    is_probed: bool,
+}
+
+impl PeerSlowness {
+    /// Returns true if the next peer, or the origin, is to be asked instead.
+    fn is_passed_over(self) -> bool {
+        self.lost_reads >= LOST_READS || self.late_reads >= LATE_READS
+    }
 }
 
 /// The sources of a fetch, and whether this node keeps what it brings.
@@ -111,7 +120,7 @@ impl PeerRequests {
         let deadlines = peers.deadlines();
         let hedge = HedgePolicy::new(Some(HEDGE_QUANTILE));
         let waits = HedgePolicy::new(Some(HEDGE_QUANTILE));
-        Self { peers, deadlines, hedge, waits, slow: Mutex::default(), counters, reads_versions: false }
+        Self { peers, deadlines, hedge, waits, slow: Arc::default(), counters, reads_versions: false }
     }
 
     /// Returns the sender for the versions that the bucket keeps of its objects.
@@ -160,6 +169,11 @@ impl PeerRequests {
         range: Range<u64>,
         origin_latency: Option<Duration>,
     ) -> Result<Option<PeerStream>, PeerMiss> {
+        while let Some(first) = peers.first().filter(|first| self.slowness(&first.peer).is_passed_over()) {
+            self.probe(object, first, range.clone(), origin_latency);
+            peers.remove(0);
+        }
+
         let began = Instant::now();
         let patience = self.patience(peers, origin_latency);
         match tokio::time::timeout(patience, self.open_first(object, peers, range)).await {
@@ -181,22 +195,48 @@ impl PeerRequests {
         }
     }
 
-    /// Returns the time after which the origin is asked, though peers may still answer. For each peer, it is twice the time
-    /// in which nearly all of them answer, fetches from the origin included; if the first was late several times in a
-    /// row, once the time that answers take.
+    /// Returns the time after which the origin is asked, though peers may still answer.
     fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
-        let is_late = self.slowness(peers).late_reads >= LATE_READS;
-        let times = if is_late { &self.hedge } else { &self.waits };
         let Some(origin) = origin_latency else { return Duration::MAX };
-        let peer = times.delay().unwrap_or(UNKNOWN_ANSWER);
-        let each = if is_late { peer + origin } else { (2 * (peer + origin)).max(MIN_PATIENCE) };
-        peers.len() as u32 * each
+        peers.len() as u32 * usual_time(&self.waits, origin).max(MIN_PATIENCE)
     }
 
-    /// Returns the slowness of the first of the peers.
-    fn slowness(&self, peers: &[PeerSource]) -> PeerSlowness {
-        let Some(first) = peers.first() else { return PeerSlowness::default() };
-        self.slow.lock().get(&first.peer).copied().unwrap_or_default()
+    fn slowness(&self, peer: &PeerId) -> PeerSlowness {
+        self.slow.lock().get(peer).copied().unwrap_or_default()
+    }
+
+    /// Asks a peer that is passed over, so that it is noticed when it is fast again. No caller waits for the answer, and a
+    /// peer has one such read at a time.
+    fn probe(
+        &self,
+        object: &PagedObject,
+        source: &PeerSource,
+        range: Range<u64>,
+        origin_latency: Option<Duration>,
+    ) {
+        match self.slow.lock().get_mut(&source.peer) {
+            Some(slowness) if !slowness.is_probed => slowness.is_probed = true,
+            _ => return,
+        }
+
+        self.counters.peer_reads.add(1);
+        let read = self.peer_read(object, source, range);
+        let usual = usual_time(&self.hedge, origin_latency.unwrap_or(UNKNOWN_ANSWER));
+        let (peers, slow, peer) = (self.peers.clone(), self.slow.clone(), source.peer.clone());
+        tokio::spawn(async move {
+            let asked = async { peers.read(&peer, read).await?.next().await.transpose() };
+            let is_fast = match tokio::time::timeout(usual, asked).await {
+                Ok(answer) => !matches!(answer, Err(PeerError::Failed { .. })),
+                Err(_) => false,
+            };
+
+            let mut slow = slow.lock();
+            if is_fast {
+                slow.remove(&peer);
+            } else if let Some(slowness) = slow.get_mut(&peer) {
+                slowness.is_probed = false;
+            }
+        });
     }
 
     async fn open_first(
@@ -219,9 +259,7 @@ impl PeerRequests {
                         }
                         ask(attempt, if attempt == 0 { first } else { second })
                     };
-                    let is_slow = self.slowness(peers).lost_reads >= LOST_READS;
-                    let delay = if is_slow { Some(Duration::ZERO) } else { self.hedge.delay() };
-                    self.hedge.run_after(delay, hedged).await
+                    self.hedge.run(hedged).await
                 }
                 [only] => {
                     let sent = Instant::now();
@@ -326,6 +364,20 @@ impl PeerRequests {
         Err(PeerError::Failed { reason })
     }
 
+    fn peer_read(&self, object: &PagedObject, source: &PeerSource, range: Range<u64>) -> PeerRead {
+        let meta = &object.known.meta;
+        let (path, kept) = self.split(&object.known.path);
+        PeerRead {
+            path: path.to_owned(),
+            kept: kept.map(str::to_owned),
+            size: meta.size,
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+            range,
+            role: source.role,
+        }
+    }
+
     /// Asks one peer, and waits for the first run of blocks.
     async fn ask(
         &self,
@@ -340,17 +392,7 @@ impl PeerRequests {
             PeerRole::Home => {}
         }
 
-        let meta = &object.known.meta;
-        let (path, kept) = self.split(&object.known.path);
-        let read = PeerRead {
-            path: path.to_owned(),
-            kept: kept.map(str::to_owned),
-            size: meta.size,
-            e_tag: meta.e_tag.clone(),
-            version: meta.version.clone(),
-            range: range.clone(),
-            role: source.role,
-        };
+        let read = self.peer_read(object, source, range.clone());
         let mut stream = PeerStream {
             peers: self.peers.clone(),
             peer: source.peer.clone(),
@@ -382,6 +424,11 @@ impl PeerRequests {
         stream.first = Some(first);
         Ok(stream)
     }
+}
+
+/// Returns twice the time in which nearly all peers answer, fetches from the origin included.
+fn usual_time(times: &HedgePolicy, origin: Duration) -> Duration {
+    2 * (times.delay().unwrap_or(UNKNOWN_ANSWER) + origin)
 }
 
 /// The answer of a peer: runs of blocks that passed their checks.
