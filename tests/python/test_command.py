@@ -23,7 +23,7 @@ PATIENCE = 30
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without settings of a node."""
+    """The environment without settings of a node, and without the `COLUMNS` that readline adds for child processes."""
     return {name: text for name, text in os.environ.items() if not name.startswith("STYLOBATE_")} | more
 
 
@@ -67,7 +67,9 @@ def test_it_tells_its_version_and_its_verbs() -> None:
     for verb in (b"serve", b"scan", b"sql", b"demo"):
         assert b"\n  " + verb + b" " in helped.stdout
     assert b"Usage: stylobate <COMMAND>" in helped.stdout
-    as_module = subprocess.run([sys.executable, "-m", "stylobate", "--help"], capture_output=True, check=True)
+    as_module = subprocess.run(
+        [sys.executable, "-m", "stylobate", "--help"], env=environment(), capture_output=True, check=True
+    )
     assert as_module.stdout == helped.stdout
 
 
