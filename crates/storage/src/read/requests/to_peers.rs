@@ -171,7 +171,12 @@ impl PeerRequests {
     ) -> Result<Option<PeerStream>, PeerMiss> {
         while let Some(first) = peers.first().filter(|first| self.slowness(&first.peer).is_passed_over()) {
             self.probe(object, first, range.clone(), origin_latency);
-            peers.remove(0);
+            let passed = peers.remove(0);
+            // The next one stands in for it: it asks the origin for what it lacks, not the peer that is passed over.
+            if let Some(next) = peers.first_mut() {
+                next.role = passed.role;
+                self.counters.deputy_reads.add(u64::from(passed.role == PeerRole::Home));
+            }
         }
 
         let began = Instant::now();
@@ -195,10 +200,13 @@ impl PeerRequests {
         }
     }
 
-    /// Returns the time after which the origin is asked, though peers may still answer.
+    /// Returns the time after which the origin is asked, though peers may still answer. A deputy gets twice as much: it may
+    /// wait for the home as long as this node would, and has time left to ask the origin.
     fn patience(&self, peers: &[PeerSource], origin_latency: Option<Duration>) -> Duration {
         let Some(origin) = origin_latency else { return Duration::MAX };
-        peers.len() as u32 * usual_time(&self.waits, origin).max(MIN_PATIENCE)
+        let asks_in_turn = peers.iter().any(|source| source.role == PeerRole::Deputy);
+        let times = if asks_in_turn { 2 } else { 1 };
+        times * usual_time(&self.waits, origin).max(MIN_PATIENCE)
     }
 
     fn slowness(&self, peer: &PeerId) -> PeerSlowness {
