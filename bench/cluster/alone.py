@@ -12,15 +12,15 @@ LOADS = [("1 MiB", MIB), ("64 KiB", 64 * KIB), ("4 KiB", 4 * KIB)]
 CONNECTIONS = 8
 OBJECTS, QUICK_OBJECTS = 48, 12
 MIN_RATIO = 0.98
-# Twice the rounds of the other parts, since little is to be told apart.
-MORE_ROUNDS = 2
+# Ten times the rounds of the other parts, and short ones, since little is to be told apart.
+MORE_ROUNDS, SECONDS = 10, 1
 # Headers that no two answers share; errors repeat the ids.
 IDS_OF_ANSWERS = {"x-amz-request-id", "x-amz-id-2"}
 OF_ONE_ANSWER = {"date", *IDS_OF_ANSWERS}
 
 
 def run(programs, folder, options):
-    rounds, seconds = (2, 1) if options.quick else (MORE_ROUNDS * options.rounds, max(1, options.seconds - 1))
+    rounds = 2 if options.quick else MORE_ROUNDS * options.rounds
     root = folder / "alone"
     objects = Objects(root, QUICK_OBJECTS if options.quick else OBJECTS)
     more = ["--consistency", "immutable"]
@@ -32,9 +32,9 @@ def run(programs, folder, options):
             objects.read_all(server)
             server.settle()
         differing = _differing_answers(list(pair.values()), list(objects.contents))
-        loads = [{"range": name} | _measure(programs, folder, pair, list(objects.contents), length, rounds, seconds)
+        loads = [{"range": name} | _measure(programs, folder, pair, list(objects.contents), length, rounds)
                  for name, length in LOADS if is_wanted(options, name)]
-    return {"object_bytes": objects.bytes, "connections": CONNECTIONS, "rounds": rounds, "seconds_per_run": seconds,
+    return {"object_bytes": objects.bytes, "connections": CONNECTIONS, "rounds": rounds, "seconds_per_run": SECONDS,
             "differing_answers": differing, "loads": loads}
 
 
@@ -74,16 +74,16 @@ def _shown(answer):
     return f"{status} {headers} {len(body)} bytes {body[:300]!r}"
 
 
-def _measure(programs, folder, pair, keys, length, rounds, seconds):
+def _measure(programs, folder, pair, keys, length, rounds):
     streams = {name: Stream(folder, name.replace(" ", "-"), server, keys, length, CONNECTIONS)
                for name, server in pair.items()}
     rates = {name: [] for name in pair}
     for round_ in range(rounds):
         # In turns, and in another order each time.
         for name in list(pair)[::1 if round_ % 2 else -1]:
-            rates[name].append(load(programs, [streams[name]], seconds)["requests_per_second"])
+            rates[name].append(load(programs, [streams[name]], SECONDS)["requests_per_second"])
     node, alone = rates.values()
-    ratio = statistics.median(one / other for one, other in zip(alone, node))
+    ratio = statistics.median(alone) / statistics.median(node)
     progress(f"{length // KIB} KiB: {ratio:.3f}")
     return {"node": statistics.median(node), "cluster_of_one": statistics.median(alone), "ratio": ratio,
             "min": min(one / other for one, other in zip(alone, node)),
