@@ -173,7 +173,7 @@ def test_the_dashboard_and_the_alerts_ask_for_metrics_that_there_are(used: Node,
         assert names <= known, f"{place} asks for {sorted(names - known)}"
         for name, matchers in re.findall(r"\b(\w+)\{([^{}]*)\}", query):
             named = set(re.findall(r"(\w+)\s*[=!]~?\"", matchers)) - ADDED
-            # A family without samples, such as errors of which there were none, does not tell its labels.
+            # A family without samples, such as errors that never occurred, does not show its labels.
             assert named <= labels.get(name, named), f"{place} asks for labels {sorted(named)} of {name}"
 
 
