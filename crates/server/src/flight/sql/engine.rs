@@ -1,9 +1,9 @@
 //! The queries of a node: text and caller in, columns and a stream of batches out.
 //!
-//! All queries share one pool of memory over that of the node's cache, and one spill folder in the system's temporary
-//! folder. Both are created for the first query.
+//! All queries share one pool of memory over that of the node's cache, and one spill folder below the system's temporary
+//! folder (`TMPDIR`). Both are created for the first query.
 
-use std::{num::NonZero, sync::Arc, thread::available_parallelism};
+use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 
 use arrow::{
     array::RecordBatch,
@@ -53,13 +53,16 @@ impl QueryEngine {
         }
 
         let threads = available_parallelism().map_or(1, NonZero::get);
-        let created = SqlEngine::create(self.node.columns().clone(), threads, &std::env::temp_dir());
-        let created = Arc::new(created.map_err(|error| {
-            tracing::error!(%error, "queries are not possible: set TMPDIR to a folder that can be written");
-            status(Code::Unavailable, "the node has no folder for temporary data of queries: see its log")
-        })?);
-        *engine = Some(created.clone());
-        Ok(created)
+        let create = |spill: Option<&Path>| SqlEngine::create(self.node.columns().clone(), threads, spill);
+        let created = create(Some(&std::env::temp_dir())).or_else(|error| {
+            tracing::warn!(%error, "queries that do not fit into memory will fail: set TMPDIR to a folder for them");
+            create(None)
+        });
+        let created = created.map_err(|error| {
+            tracing::error!(%error, "no query can run");
+            status(Code::Internal, "the node cannot run queries: its log has the reason")
+        })?;
+        Ok(engine.insert(Arc::new(created)).clone())
     }
 
     /// Plans a query over the tables that the caller may read.
