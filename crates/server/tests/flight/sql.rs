@@ -191,10 +191,16 @@ async fn a_prepared_statement_is_run_with_its_parameters() {
 
     let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     prepared.set_parameters(RecordBatch::try_from_iter([("a", one)]).unwrap()).unwrap();
-    let info = prepared.execute().await.unwrap();
-    let (code, said) = refusal(rows_of(&mut client, info).await);
+    let (code, said) = refusal(prepared.execute().await);
     assert_eq!((code, said.contains("2 parameters")), (Code::InvalidArgument, true), "{said}");
     prepared.close().await.unwrap();
+
+    // The type of this column is that of the value.
+    let mut prepared = client.prepare("SELECT ? AS a".to_owned(), None).await.unwrap();
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    prepared.set_parameters(RecordBatch::try_from_iter([("a", text)]).unwrap()).unwrap();
+    let info = prepared.execute().await.unwrap();
+    assert_eq!(texts(&rows_of(&mut client, info).await.unwrap(), "a"), ["x"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use parking_lot::Mutex;
-use stylobate_datafusion::{Error, PlannedQuery, ScanTable, SqlEngine, SqlRows};
+use stylobate_datafusion::{Error, PlannedQuery, ScanTable, SqlEngine};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -23,6 +23,7 @@ use super::{
     super::error::{BucketNaming, invalid, status},
     error::from_query,
     results::{sent_batch, sent_schema, sent_type, with_text},
+    statement::Statement,
     tables,
 };
 use crate::Node;
@@ -65,11 +66,28 @@ impl QueryEngine {
         Ok(engine.insert(Arc::new(created)).clone())
     }
 
-    /// Plans a query over the tables that the caller may read.
-    pub(super) async fn plan(&self, caller: Option<&str>, sql: &str) -> Result<NodeQuery, Status> {
+    /// Plans a statement over the tables that the caller may read, and binds its parameters if it has values for them.
+    pub(super) async fn plan(&self, caller: Option<&str>, statement: Statement) -> Result<NodeQuery, Status> {
+        let names = BucketNaming::of_all(tables::readable(&self.node, caller));
+        let query = self.planned(caller, &statement.sql, &names).await?;
+        let values = statement.parameters;
+        let first = match &values {
+            Some(values) => query.bind(values, 0),
+            None => Ok(query.clone()),
+        };
+        let first = first.map_err(|error| from_query(&error, &names))?;
+        let schema = sent_schema(&first.schema().map_err(|error| from_query(&error, &names))?);
+        Ok(NodeQuery { query, values, first, schema, names })
+    }
+
+    async fn planned(
+        &self,
+        caller: Option<&str>,
+        sql: &str,
+        names: &BucketNaming,
+    ) -> Result<PlannedQuery, Status> {
         let node = self.node.as_ref();
-        let names = BucketNaming::of_all(tables::readable(node, caller));
-        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, &names))?;
+        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, names))?;
 
         let mut opened = Vec::new();
         let mut missing = Vec::new();
@@ -90,10 +108,7 @@ impl QueryEngine {
 
         let listed = if query.lists_tables() { tables::all(node, caller).await? } else { Vec::new() };
         match query.plan(opened, listed).await {
-            Ok(query) => {
-                let schema = sent_schema(&query.schema().map_err(|error| from_query(&error, &names))?);
-                Ok(NodeQuery { query, schema, names })
-            }
+            Ok(query) => Ok(query),
             Err(Error::NoSuchTable { table, hint }) => {
                 if let Some(refused) = refused {
                     return Err(refused);
@@ -102,17 +117,16 @@ impl QueryEngine {
                     Some(name) => tables::hint(node, caller, name).await,
                     None => hint,
                 };
-                Err(from_query(&Error::NoSuchTable { table, hint }, &names))
+                Err(from_query(&Error::NoSuchTable { table, hint }, names))
             }
-            Err(error) => Err(from_query(&error, &names)),
+            Err(error) => Err(from_query(&error, names)),
         }
     }
 
-    /// Runs a query once, or once with each row of parameters, one after another. Dropping the stream ends the work.
+    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
     pub(super) async fn run(
         &self,
         query: NodeQuery,
-        parameters: Option<&RecordBatch>,
     ) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
         let too_many = |_| {
             let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
@@ -120,24 +134,20 @@ impl QueryEngine {
         };
         let permit = Arc::clone(&self.running).try_acquire_owned().map_err(too_many)?;
 
-        let NodeQuery { query, schema, names } = query;
-        let runs = match parameters {
-            Some(values) => {
-                let bound = (0..values.num_rows()).map(|row| query.bind(values, row));
-                bound.collect::<Result<Vec<_>, _>>().map_err(|error| from_query(&error, &names))?
-            }
-            None => vec![query],
-        };
+        // The first run begins now, so that most errors are the answer to the call.
+        let NodeQuery { query, values, first, schema, names } = query;
+        let first = first.run().await.map_err(|error| from_query(&error, &names))?;
+        let is_explanation = first.is_explanation();
+        let more = values.as_ref().map_or(0..0, |values| 1..values.num_rows());
+        let more = stream::iter(more).then(move |row| {
+            let bound = match &values {
+                Some(values) => query.bind(values, row),
+                None => Ok(query.clone()),
+            };
+            async move { bound?.run().await }
+        });
 
-        // The first begins now, so that most errors are the answer to the call.
-        let mut runs = runs.into_iter();
-        let first = match runs.next() {
-            Some(query) => Some(query.run().await.map_err(|error| from_query(&error, &names))?),
-            None => None,
-        };
-        let is_explanation = first.as_ref().is_some_and(SqlRows::is_explanation);
-        let later = stream::iter(runs).then(|query| async move { query.run().await });
-        let batches = stream::iter(first.map(Ok)).chain(later).try_flatten().map(move |batch| {
+        let batches = stream::iter([Ok(first)]).chain(more).try_flatten().map(move |batch| {
             let _running = &permit;
             let batch = batch.map_err(|error| from_query(&error, &names))?;
             let sent = sent_batch(&batch, &schema);
@@ -155,6 +165,10 @@ impl QueryEngine {
 /// A query of a caller, planned over the files of buckets.
 pub(super) struct NodeQuery {
     query: PlannedQuery,
+    /// Rows of values for its parameters.
+    values: Option<RecordBatch>,
+    /// The query with the first of them.
+    first: PlannedQuery,
     schema: SchemaRef,
     names: BucketNaming,
 }
