@@ -96,7 +96,7 @@ impl SqlEngine {
     /// [`Error::Query`] if it is anything else.
     pub fn parse(&self, sql: &str) -> Result<ParsedQuery> {
         let sql = number_placeholders(sql)?;
-        let parser = DFParserBuilder::new(&sql).with_dialect(&GenericDialect {}).build();
+        let parser = DFParserBuilder::new(sql.as_str()).with_dialect(&GenericDialect {}).build();
         let mut statements = parser.and_then(|mut parser| parser.parse_statements())?;
         let statement = match (statements.pop_front(), statements.pop_front()) {
             (Some(statement), None) => statement,
