@@ -1,0 +1,191 @@
+//! The queries of a node: text and caller in, columns and a stream of batches out.
+//!
+//! All queries share one pool of memory over that of the node's cache, and one spill folder below the system's temporary
+//! folder (`TMPDIR`). Both are created for the first query.
+
+use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use futures::{
+    StreamExt, TryStreamExt,
+    future::join_all,
+    stream::{self, BoxStream},
+};
+use parking_lot::Mutex;
+use stylobate_datafusion::{Error, PlannedQuery, ScanTable, SqlEngine};
+use tokio::sync::Semaphore;
+use tonic::{Code, Status};
+
+use super::{
+    super::error::{BucketNaming, invalid, status},
+    error::from_query,
+    results::{sent_batch, sent_schema, sent_type, with_text},
+    statement::Statement,
+    tables,
+};
+use crate::Node;
+
+/// Maximum queries that run at once: each needs a share of the memory that it can work with.
+const MAX_QUERIES: usize = 64;
+/// Tables of a query that are opened concurrently.
+const CONCURRENT_TABLES: usize = 8;
+
+/// Plans and runs queries of callers. Cheap to create.
+pub(super) struct QueryEngine {
+    node: Arc<Node>,
+    engine: Mutex<Option<Arc<SqlEngine>>>,
+    running: Arc<Semaphore>,
+}
+
+impl QueryEngine {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        let running = Arc::new(Semaphore::new(MAX_QUERIES));
+        Self { node, engine: Mutex::default(), running }
+    }
+
+    /// Returns the engine, which is created by the first query.
+    fn engine(&self) -> Result<Arc<SqlEngine>, Status> {
+        let mut engine = self.engine.lock();
+        if let Some(engine) = engine.as_ref() {
+            return Ok(engine.clone());
+        }
+
+        let threads = available_parallelism().map_or(1, NonZero::get);
+        let create = |spill: Option<&Path>| SqlEngine::create(self.node.columns().clone(), threads, spill);
+        let created = create(Some(&std::env::temp_dir())).or_else(|error| {
+            tracing::warn!(%error, "queries that do not fit into memory will fail: set TMPDIR to a folder for them");
+            create(None)
+        });
+        let created = created.map_err(|error| {
+            tracing::error!(%error, "no query can run");
+            status(Code::Internal, "the node cannot run queries: its log has the reason")
+        })?;
+        Ok(engine.insert(Arc::new(created)).clone())
+    }
+
+    /// Plans a statement over the tables that the caller may read, and binds its parameters if it has values for them.
+    pub(super) async fn plan(&self, caller: Option<&str>, statement: Statement) -> Result<NodeQuery, Status> {
+        let names = BucketNaming::of_all(tables::readable(&self.node, caller));
+        let query = self.planned(caller, &statement.sql, &names).await?;
+        let values = statement.parameters;
+        let first = match &values {
+            Some(values) => query.bind(values, 0),
+            None => Ok(query.clone()),
+        };
+        let first = first.map_err(|error| from_query(&error, &names))?;
+        let schema = sent_schema(&first.schema().map_err(|error| from_query(&error, &names))?);
+        Ok(NodeQuery { query, values, first, schema, names })
+    }
+
+    async fn planned(
+        &self,
+        caller: Option<&str>,
+        sql: &str,
+        names: &BucketNaming,
+    ) -> Result<PlannedQuery, Status> {
+        let node = self.node.as_ref();
+        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, names))?;
+
+        let mut opened = Vec::new();
+        let mut missing = Vec::new();
+        let mut refused = None;
+        for some in query.tables().chunks(CONCURRENT_TABLES) {
+            let found = join_all(some.iter().map(|name| tables::find(node, caller, name))).await;
+            for (name, found) in some.iter().zip(found) {
+                match found {
+                    Ok(Some(scan)) => opened.push((name.clone(), ScanTable::of(scan))),
+                    Ok(None) => missing.push(name.clone()),
+                    // It is no error of the query if the name is that of a function.
+                    Err(error) => {
+                        refused.get_or_insert(error);
+                    }
+                }
+            }
+        }
+
+        let listed = if query.lists_tables() { tables::all(node, caller).await? } else { Vec::new() };
+        match query.plan(opened, listed).await {
+            Ok(query) => Ok(query),
+            Err(Error::NoSuchTable { table, hint }) => {
+                if let Some(refused) = refused {
+                    return Err(refused);
+                }
+                let hint = match missing.iter().find(|name| table.ends_with(&name.table)) {
+                    Some(name) => tables::hint(node, caller, name).await,
+                    None => hint,
+                };
+                Err(from_query(&Error::NoSuchTable { table, hint }, names))
+            }
+            Err(error) => Err(from_query(&error, names)),
+        }
+    }
+
+    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
+    pub(super) async fn run(
+        &self,
+        query: NodeQuery,
+    ) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
+        let too_many = |_| {
+            let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
+            status(Code::ResourceExhausted, reason)
+        };
+        let permit = Arc::clone(&self.running).try_acquire_owned().map_err(too_many)?;
+
+        // The first run begins now, so that most errors are the answer to the call.
+        let NodeQuery { query, values, first, schema, names } = query;
+        let first = first.run().await.map_err(|error| from_query(&error, &names))?;
+        let is_explanation = first.is_explanation();
+        let more = values.as_ref().map_or(0..0, |values| 1..values.num_rows());
+        let more = stream::iter(more).then(move |row| {
+            let bound = match &values {
+                Some(values) => query.bind(values, row),
+                None => Ok(query.clone()),
+            };
+            async move { bound?.run().await }
+        });
+
+        let batches = stream::iter([Ok(first)]).chain(more).try_flatten().map(move |batch| {
+            let _running = &permit;
+            let batch = batch.map_err(|error| from_query(&error, &names))?;
+            let sent = sent_batch(&batch, &schema);
+            let sent = if is_explanation {
+                sent.and_then(|batch| with_text(&batch, |text| names.in_text(text)))
+            } else {
+                sent
+            };
+            sent.map_err(|error| invalid(format!("a result cannot be sent: {error}")))
+        });
+        Ok(batches.boxed())
+    }
+}
+
+/// A query of a caller, planned over the files of buckets.
+pub(super) struct NodeQuery {
+    query: PlannedQuery,
+    /// Rows of values for its parameters.
+    values: Option<RecordBatch>,
+    /// The query with the first of them.
+    first: PlannedQuery,
+    schema: SchemaRef,
+    names: BucketNaming,
+}
+
+impl NodeQuery {
+    /// Returns the columns of the batches.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Returns a column for each parameter, named `$1`, `$2` and so on. One of any type is a string.
+    pub(super) fn parameters(&self) -> Result<Schema, Status> {
+        let types = self.query.parameters().map_err(|error| from_query(&error, &self.names))?;
+        let fields = types.iter().enumerate().map(|(at, data_type)| {
+            let data_type = data_type.as_ref().map_or(DataType::Utf8, sent_type);
+            Field::new(format!("${}", at + 1), data_type, true)
+        });
+        Ok(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
