@@ -44,6 +44,14 @@ pub enum Error {
         reason: String,
     },
 
+    /// A node of the cluster was lost while a query ran, and running it again did not help or was not possible. Run the
+    /// query again.
+    #[error("{reason}")]
+    LostNode {
+        /// The node, and what happened.
+        reason: String,
+    },
+
     /// The temporary folder for data that does not fit into memory is not usable. Give another one.
     #[error("spill folder {path}: {source}")]
     Spill {
@@ -60,6 +68,9 @@ pub enum Error {
         reason: String,
     },
 }
+
+/// First words of the error of a lost node, by which it is known after it passed through other nodes.
+pub(crate) const LOST_NODE: &str = "lost the node ";
 
 /// Wraps an error of a scan for DataFusion, which passes it through plans and back to [`Error::from`].
 pub(crate) fn external(error: ScanError) -> DataFusionError {
@@ -100,6 +111,9 @@ impl From<DataFusionError> for Error {
             | DataFusionError::Configuration(_) => Self::Query { reason: without_prefix(&reason) },
             DataFusionError::ResourcesExhausted(_) => Self::Memory { reason: without_prefix(&reason) },
             DataFusionError::ArrowError(source, _) => Self::Value { reason: one_line(&source.to_string()) },
+            DataFusionError::Execution(text) if text.starts_with(LOST_NODE) => {
+                Self::LostNode { reason: one_line(text) }
+            }
             DataFusionError::Execution(_) => Self::Value { reason: without_prefix(&reason) },
             _ => Self::Engine { reason },
         }

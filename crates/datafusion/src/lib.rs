@@ -38,11 +38,15 @@
 //! # }).unwrap();
 //! ```
 //!
+//! With the feature `distributed`, the module `distributed` runs queries on the nodes of a cluster.
+//!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
 //! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`, catalogs in
 //! `catalog`, memory in `memory`, errors in `error`, contexts in `session`.
 
 mod catalog;
+#[cfg(feature = "distributed")]
+pub mod distributed;
 mod error;
 mod memory;
 mod moving;

@@ -19,7 +19,7 @@ use datafusion::{
         runtime_env::RuntimeEnvBuilder,
     },
     logical_expr::LogicalPlan,
-    prelude::{SQLOptions, SessionConfig, SessionContext},
+    prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext},
     sql::{
         parser::{DFParserBuilder, Statement},
         sqlparser::dialect::GenericDialect,
@@ -29,6 +29,8 @@ use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
 use tempfile::TempDir;
 
+#[cfg(feature = "distributed")]
+use crate::distributed::Distribution;
 use crate::{
     catalog::PathTables,
     error::{Error, Result},
@@ -43,6 +45,8 @@ pub struct SqlSessionBuilder {
     threads: usize,
     options: Vec<(String, String)>,
     spill: PathBuf,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
 }
 
 impl SqlSessionBuilder {
@@ -61,6 +65,13 @@ impl SqlSessionBuilder {
     /// Sets the folder below which queries store what does not fit into memory. Default: the system's temporary folder.
     pub fn with_spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = folder.into();
+        self
+    }
+
+    /// Runs queries on the workers of a cluster, as far as these can open the tables by their paths. Default: here.
+    #[cfg(feature = "distributed")]
+    pub fn with_distribution(mut self, distribution: Distribution) -> Self {
+        self.distribution = Some(distribution);
         self
     }
 
@@ -86,12 +97,23 @@ impl SqlSessionBuilder {
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());
         let catalogs = Arc::new(DynamicFileCatalog::new(catalogs, tables.clone()));
-        let context = context
+        let builder = context
             .into_state_builder()
             .with_catalog_list(catalogs)
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
-        Ok(SqlSession { context: context.build().into(), tables, _spill: spill })
+        #[cfg(feature = "distributed")]
+        let builder = match &self.distribution {
+            Some(distribution) => distribution.prepare(builder)?,
+            None => builder,
+        };
+        Ok(SqlSession {
+            context: builder.build().into(),
+            tables,
+            #[cfg(feature = "distributed")]
+            distribution: self.distribution,
+            _spill: spill,
+        })
     }
 }
 
@@ -101,6 +123,8 @@ impl SqlSessionBuilder {
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
     _spill: TempDir,
 }
 
@@ -112,6 +136,8 @@ impl SqlSession {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             options: Vec::new(),
             spill: std::env::temp_dir(),
+            #[cfg(feature = "distributed")]
+            distribution: None,
         }
     }
 
@@ -219,7 +245,16 @@ impl SqlSession {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
-        Ok(SqlRows { rows: planned.execute_stream().await?, is_explanation })
+        Ok(SqlRows { rows: self.rows(planned).await?, is_explanation })
+    }
+
+    async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
+        #[cfg(feature = "distributed")]
+        if let Some(distribution) = &self.distribution {
+            let (state, plan) = planned.into_parts();
+            return distribution.run(state, plan).await;
+        }
+        planned.execute_stream().await
     }
 
     /// Says what can be done about an error.
