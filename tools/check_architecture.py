@@ -28,7 +28,7 @@ ARROWS = {
     "datafusion": {"columnar", "storage"},
     "datagen": {"columnar", "storage"},
     "graph": {"columnar", "storage"},
-    "server": {"client", "columnar", "storage"},
+    "server": {"client", "columnar", "datafusion", "storage"},
     "cli": {"client", "columnar", "datafusion", "datagen", "graph", "server", "storage"},
     "python": {"cli", "client", "columnar", "datafusion", "datagen", "graph", "server", "storage"},
     "cluster-sim": {"client"},

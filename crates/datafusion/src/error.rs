@@ -120,6 +120,12 @@ impl From<DataFusionError> for Error {
     }
 }
 
+/// Returns the table that DataFusion did not find.
+pub(crate) fn missing_table(reason: &str) -> Option<&str> {
+    let named = reason.strip_prefix("table '").or_else(|| reason.strip_prefix("Table '"))?;
+    named.split_once("' not found").map(|(table, _)| table)
+}
+
 /// Joins the lines of a text.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

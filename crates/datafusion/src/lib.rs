@@ -3,6 +3,7 @@
 //! - A [`ScanTable`] is a table for any `SessionContext` of DataFusion. Filters, columns, limits and the filters of joins
 //!   are pushed into its scan; counts and bounds come from footers.
 //! - A [`SqlSession`] runs SQL on such tables, added by name or named by their path.
+//! - A [`SqlEngine`] runs queries for a server, which opens the tables that each of them names.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,17 +42,22 @@
 //! With the feature `distributed`, the module `distributed` runs queries on the nodes of a cluster.
 //!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
-//! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`, catalogs in
-//! `catalog`, memory in `memory`, errors in `error`, contexts in `session`.
+//! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`,
+//! catalogs in `catalog`, memory in `memory` and `runtime`, rules of the optimizer in `cooperation`, errors in `error`,
+//! contexts in `session`, states of single queries in `engine`, tokens in `placeholders`.
 
 mod catalog;
+mod cooperation;
 #[cfg(feature = "distributed")]
 pub mod distributed;
+mod engine;
 mod error;
 mod memory;
 mod moving;
+mod placeholders;
 mod predicate;
 mod provider;
+mod runtime;
 mod sequential;
 mod session;
 mod source;
@@ -61,6 +67,7 @@ mod table;
 pub use datafusion;
 
 pub use self::{
+    engine::{ParsedQuery, PlannedQuery, SqlEngine, TableName},
     error::{Error, Result},
     provider::ScanTable,
     session::{SqlRows, SqlSession, SqlSessionBuilder, SqlStatement},

@@ -13,13 +13,9 @@ use datafusion::{
     catalog::{DynamicFileCatalog, TableProvider},
     common::TableReference,
     error::DataFusionError,
-    execution::{
-        SendableRecordBatchStream,
-        disk_manager::{DiskManager, DiskManagerMode},
-        runtime_env::RuntimeEnvBuilder,
-    },
+    execution::SendableRecordBatchStream,
     logical_expr::LogicalPlan,
-    prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext},
+    prelude::{DataFrame, SQLOptions, SessionContext},
     sql::{
         parser::{DFParserBuilder, Statement},
         sqlparser::dialect::GenericDialect,
@@ -27,15 +23,15 @@ use datafusion::{
 };
 use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
-use tempfile::TempDir;
 
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
     catalog::PathTables,
-    error::{Error, Result},
-    memory::CachePool,
+    cooperation::CooperativeJoins,
+    error::{Error, Result, missing_table},
     provider::ScanTable,
+    runtime::{SharedRuntime, session_config},
 };
 
 /// Builds a [`SqlSession`].
@@ -81,25 +77,15 @@ impl SqlSessionBuilder {
     ///
     /// [`Error::Spill`] if no folder can be created there.
     pub fn build(self) -> Result<SqlSession> {
-        let refused = |source| Error::Spill { path: self.spill.display().to_string(), source };
-        let spill =
-            tempfile::Builder::new().prefix("stylobate-sql-").tempdir_in(&self.spill).map_err(refused)?;
-
-        let disk =
-            DiskManager::builder().with_mode(DiskManagerMode::Directories(vec![spill.path().to_owned()]));
-        let runtime = RuntimeEnvBuilder::new()
-            .with_disk_manager_builder(disk)
-            .with_memory_pool(Arc::new(CachePool::over(self.cache.clone())))
-            .build_arc()?;
-        let config = SessionConfig::new().with_target_partitions(self.threads).with_information_schema(true);
-
-        let context = SessionContext::new_with_config_rt(config, runtime);
+        let runtime = SharedRuntime::create(self.cache.clone(), &self.spill)?;
+        let context = SessionContext::new_with_config_rt(session_config(self.threads), runtime.env.clone());
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());
         let catalogs = Arc::new(DynamicFileCatalog::new(catalogs, tables.clone()));
         let builder = context
             .into_state_builder()
             .with_catalog_list(catalogs)
+            .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
         #[cfg(feature = "distributed")]
@@ -112,7 +98,7 @@ impl SqlSessionBuilder {
             tables,
             #[cfg(feature = "distributed")]
             distribution: self.distribution,
-            _spill: spill,
+            _runtime: runtime,
         })
     }
 }
@@ -125,7 +111,7 @@ pub struct SqlSession {
     tables: Arc<PathTables>,
     #[cfg(feature = "distributed")]
     distribution: Option<Distribution>,
-    _spill: TempDir,
+    _runtime: SharedRuntime,
 }
 
 impl SqlSession {
@@ -245,7 +231,7 @@ impl SqlSession {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
-        Ok(SqlRows { rows: self.rows(planned).await?, is_explanation })
+        Ok(SqlRows::new(self.rows(planned).await?, is_explanation))
     }
 
     async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
@@ -292,12 +278,6 @@ impl fmt::Debug for SqlSession {
     }
 }
 
-/// Returns the table that DataFusion did not find.
-fn missing_table(reason: &str) -> Option<&str> {
-    let named = reason.strip_prefix("table '").or_else(|| reason.strip_prefix("Table '"))?;
-    named.split_once("' not found").map(|(table, _)| table)
-}
-
 /// Returns the most similar name, if it is similar.
 fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let distance = |known: &String| strsim::osa_distance(&name.to_lowercase(), &known.to_lowercase());
@@ -313,9 +293,20 @@ pub struct SqlStatement(Statement);
 pub struct SqlRows {
     rows: SendableRecordBatchStream,
     is_explanation: bool,
+    /// What must not be removed before the rows are read.
+    _runtime: Option<Arc<SharedRuntime>>,
 }
 
 impl SqlRows {
+    pub(crate) fn new(rows: SendableRecordBatchStream, is_explanation: bool) -> Self {
+        Self { rows, is_explanation, _runtime: None }
+    }
+
+    /// Keeps the memory and the folder of an engine as long as the rows are read.
+    pub(crate) fn keeping(self, runtime: Arc<SharedRuntime>) -> Self {
+        Self { _runtime: Some(runtime), ..self }
+    }
+
     /// Returns the schema of every batch; without columns for statements that return no rows.
     pub fn schema(&self) -> SchemaRef {
         self.rows.schema()
