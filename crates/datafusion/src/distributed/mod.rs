@@ -28,7 +28,7 @@ pub use datafusion_distributed::{Worker as QueryWorker, grpc::BoxCloneSyncChanne
 
 pub use self::{
     channels::{ConnectNode, PlainConnector, node_endpoint},
-    nodes::{QueryNodes, WorkerList},
+    nodes::{QueryNodes, RecentFailures, WorkerList},
     session::Distribution,
     task_scan::{TableSources, UrlSources},
     worker::QueryWorkerBuilder,

@@ -14,7 +14,7 @@ use stylobate_client::{ClusterNode, ClusterView, NodeAddresses, NodeId, PathHash
 use stylobate_columnar::RowGroupStart;
 use url::Url;
 
-/// Time for which a worker of a fixed list is left out after it failed.
+/// Time for which a worker is left out after it failed.
 const LEFT_OUT: Duration = Duration::from_secs(10);
 
 /// The nodes of a cluster, for queries. Both a fixed list and a cluster that changes can be behind it.
@@ -29,12 +29,32 @@ pub trait QueryNodes: fmt::Debug + Send + Sync + 'static {
     fn failed(&self, worker: &Url);
 }
 
+/// Workers that failed lately: they are left out for ten seconds.
+#[derive(Debug, Default)]
+pub struct RecentFailures {
+    failed: Mutex<HashMap<Url, Instant>>,
+}
+
+impl RecentFailures {
+    /// Notes that a worker failed now.
+    pub fn add(&self, worker: Url) {
+        let mut failed = self.failed.lock();
+        failed.retain(|_, at| at.elapsed() <= LEFT_OUT);
+        failed.insert(worker, Instant::now());
+    }
+
+    /// Returns whether a worker did not fail lately.
+    pub fn is_up(&self, worker: &Url) -> bool {
+        self.failed.lock().get(worker).is_none_or(|at| at.elapsed() > LEFT_OUT)
+    }
+}
+
 /// A fixed list of workers. One that fails is left out for ten seconds.
 #[derive(Debug)]
 pub struct WorkerList {
     view: Option<ClusterView>,
     urls: HashMap<String, Url>,
-    failures: Mutex<HashMap<Url, Instant>>,
+    failures: RecentFailures,
 }
 
 impl WorkerList {
@@ -47,17 +67,13 @@ impl WorkerList {
         let urls: HashMap<String, Url> = urls.into_iter().map(|url| (id(&url), url)).collect();
         let node = |id: &String| Some(ClusterNode::new(NodeId::new(id).ok()?, NodeAddresses::default()));
         let view = ClusterView::new(urls.keys().filter_map(node)).ok();
-        Self { view, urls, failures: Mutex::default() }
-    }
-
-    fn is_up(&self, url: &Url) -> bool {
-        self.failures.lock().get(url).is_none_or(|failed| failed.elapsed() > LEFT_OUT)
+        Self { view, urls, failures: RecentFailures::default() }
     }
 }
 
 impl QueryNodes for WorkerList {
     fn workers(&self) -> Vec<Url> {
-        let mut workers: Vec<Url> = self.urls.values().filter(|url| self.is_up(url)).cloned().collect();
+        let mut workers: Vec<Url> = self.urls.values().filter(|url| self.failures.is_up(url)).cloned().collect();
         workers.sort();
         workers
     }
@@ -66,11 +82,11 @@ impl QueryNodes for WorkerList {
         let view = self.view.as_ref()?;
         let ranked = view.rank(PathHash::of(source, path).stripe_at(offset), view.nodes().len());
         let mut urls = ranked.into_iter().filter_map(|node| self.urls.get(node.id().as_str()));
-        urls.find(|url| self.is_up(url)).cloned()
+        urls.find(|url| self.failures.is_up(url)).cloned()
     }
 
     fn failed(&self, worker: &Url) {
-        self.failures.lock().insert(worker.clone(), Instant::now());
+        self.failures.add(worker.clone());
     }
 }
 
