@@ -81,6 +81,14 @@ impl AccessKeys {
         self.keys.iter().fold(None, matching).map(String::as_str)
     }
 
+    /// Returns the token of the key `id`, if the password is its secret or its token.
+    pub(crate) fn token_of(&self, id: &str, password: &str) -> Option<&Secret> {
+        let key = self.keys.get(id)?;
+        let is_secret = key.secret.matches(password);
+        let is_token = key.bearer.matches(password);
+        (is_secret || is_token).then_some(&key.bearer)
+    }
+
     /// Returns true if the key `id` sees all buckets, as does a caller without a key on a node without keys.
     pub fn sees_all(&self, id: Option<&str>) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
@@ -108,6 +116,14 @@ impl AccessKeys {
         let begins = |prefix: &String| object.starts_with(prefix.as_str());
         let is_within = key.is_none_or(|key| key.prefixes.is_empty() || key.prefixes.iter().any(begins));
         is_within && self.allows(id, bucket, action)
+    }
+
+    /// Returns the prefixes of object keys that the key `id` opens: the empty one if it opens all.
+    #[cfg(feature = "sql")]
+    pub(crate) fn prefixes(&self, id: Option<&str>) -> Vec<String> {
+        let key = id.and_then(|id| self.keys.get(id));
+        let prefixes = key.map(|key| key.prefixes.clone()).filter(|prefixes| !prefixes.is_empty());
+        prefixes.unwrap_or_else(|| vec![String::new()])
     }
 
     /// Returns true if the key `id` is limited to certain prefixes.
@@ -177,6 +193,17 @@ mod tests {
             assert_eq!(keys.of_bearer(wrong), None, "{wrong:?}");
         }
         assert!(keys.sees_all(Some("admin")) && !keys.sees_all(Some("reader")) && !keys.sees_all(None));
+    }
+
+    #[test]
+    fn an_id_and_a_secret_or_token_give_the_token() {
+        let keys = AccessKeys::new(&[key("reader", &["lake"], false), key("admin", &["*"], true)]);
+        for password in ["hunter2", "token of reader"] {
+            assert_eq!(keys.token_of("reader", password).map(Secret::expose), Some("token of reader"));
+        }
+        for (id, password) in [("reader", "token of admin"), ("reader", ""), ("nobody", "hunter2")] {
+            assert_eq!(keys.token_of(id, password), None);
+        }
     }
 
     #[test]

@@ -6,16 +6,16 @@ use std::{
     task::{Context, Poll},
 };
 
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::FlightData;
-use futures::{Stream, TryStreamExt, stream};
+use futures::{Stream, TryStreamExt, stream, stream::BoxStream};
 use opentelemetry::KeyValue;
-use stylobate_columnar::Scan;
 use stylobate_storage::Trace;
 use tonic::{Code, Status, metadata::MetadataMap};
 
 use super::{
     encode::{FlightMessage, FlightStreamEncoder},
-    error::{BucketNaming, from_scan, name, status},
+    error::{name, status},
 };
 use crate::{InFlightGuard, Node, running_reads::RunningReadGuard, traces::RequestSpan};
 
@@ -32,9 +32,17 @@ pub(super) struct FlightCall {
 
 /// A read that is listed while it runs, and counted among the reads of its bucket at the end.
 pub(super) struct FlightRead {
-    pub(super) bucket: String,
-    pub(super) path: String,
+    /// Bucket and path, unless it is a query.
+    pub(super) place: Option<(String, String)>,
     pub(super) running: RunningReadGuard,
+}
+
+/// What a ticket opens.
+pub(super) struct TicketBatches {
+    pub(super) schema: SchemaRef,
+    pub(super) batches: BoxStream<'static, Result<RecordBatch, Status>>,
+    /// Its entry in the list of what runs, unless it is metadata.
+    pub(super) read: Option<FlightRead>,
 }
 
 impl FlightCall {
@@ -54,12 +62,6 @@ impl FlightCall {
         Self { node: node.clone(), method, code: Code::Cancelled, span, read: None }
     }
 
-    /// Notes what the call reads.
-    pub(super) fn reading(mut self, read: FlightRead) -> Self {
-        self.read = Some(read);
-        self
-    }
-
     /// Returns the trace that the call is part of.
     pub(super) fn trace(&self) -> Trace {
         self.span.as_ref().map(|span| span.trace().clone()).unwrap_or_default()
@@ -74,7 +76,7 @@ impl FlightCall {
 
 impl Drop for FlightCall {
     fn drop(&mut self) {
-        if let Some(FlightRead { bucket, path, running }) = &self.read
+        if let Some(FlightRead { place: Some((bucket, path)), running }) = &self.read
             && let Some(bucket) = self.node.bucket(bucket)
         {
             bucket.hot_keys().record(path, running.bytes());
@@ -95,7 +97,7 @@ fn is_of_server(code: Code) -> bool {
     matches!(code, DataLoss | DeadlineExceeded | Internal | Unavailable | Unimplemented | Unknown)
 }
 
-/// Batches of a scan on their way to a client. Dropping it ends the scan.
+/// Batches on their way to a client. Dropping it ends the scan or query.
 pub(super) struct FlightBatchStream {
     messages: Pin<Box<dyn Stream<Item = Result<FlightMessage, Status>> + Send>>,
     call: FlightCall,
@@ -103,21 +105,22 @@ pub(super) struct FlightBatchStream {
 }
 
 impl FlightBatchStream {
-    /// Creates the stream of `scan`, in a bucket named by `names`.
-    pub(super) fn new(scan: &Scan, names: BucketNaming, call: FlightCall) -> Self {
+    /// Creates the stream of what a ticket opened.
+    pub(super) fn new(opened: TicketBatches, mut call: FlightCall) -> Self {
         let active = call.node.metrics().flight().stream();
-        let state = (FlightStreamEncoder::new(scan.schema()), scan.stream(), names);
-        let messages = stream::try_unfold(state, |(mut encoder, mut batches, names)| async move {
+        call.read = opened.read;
+        let state = (FlightStreamEncoder::new(&opened.schema), opened.batches);
+        let messages = stream::try_unfold(state, |(mut encoder, mut batches)| async move {
             loop {
                 let message = encoder.next().map_err(|error| {
                     tracing::warn!(%error, "a batch cannot be written");
                     status(Code::Internal, "a batch cannot be written as a message")
                 })?;
                 if let Some(message) = message {
-                    return Ok(Some((message, (encoder, batches, names))));
+                    return Ok(Some((message, (encoder, batches))));
                 }
 
-                match batches.try_next().await.map_err(|error| from_scan(&error, &names))? {
+                match batches.try_next().await? {
                     Some(batch) => encoder.push(batch),
                     None => return Ok(None),
                 }

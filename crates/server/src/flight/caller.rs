@@ -1,27 +1,66 @@
 //! Identifies the caller.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use http::header::AUTHORIZATION;
 use tonic::{Code, Status, metadata::MetadataMap};
 
 use super::error::status;
-use crate::AccessKeys;
+use crate::{AccessKeys, config::Secret};
 
-/// Returns the id of the access key whose token was sent; `None` on a node without keys, which needs no token.
+/// Returns the id of the access key that was shown; `None` on a node without keys, which needs none.
+///
+/// A key is shown by its token (`Bearer TOKEN`), or by its id and its secret or token (`Basic`, in base64).
 pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<String>, Status> {
     if keys.is_empty() {
         return Ok(None);
     }
-    let shown = metadata.get(AUTHORIZATION.as_str()).and_then(|value| value.to_str().ok());
-    let (scheme, token) = shown.and_then(|text| text.split_once(' ')).unwrap_or_default();
-    let known = scheme.eq_ignore_ascii_case("bearer").then(|| keys.of_bearer(token.trim())).flatten();
+    let (scheme, shown) = authorization(metadata);
+    let known = if scheme.eq_ignore_ascii_case("bearer") {
+        keys.of_bearer(shown).map(str::to_owned)
+    } else {
+        basic(scheme, shown).filter(|(id, password)| keys.token_of(id, password).is_some()).map(|(id, _)| id)
+    };
 
     match known {
-        Some(id) => Ok(Some(id.to_owned())),
+        Some(id) => Ok(Some(id)),
         None => Err(status(
             Code::Unauthenticated,
             "show the token of an access key in the header: authorization: Bearer TOKEN",
         )),
     }
+}
+
+/// Returns the token for a caller that shows the id and the secret of an access key; `None` on a node without keys.
+pub(super) fn token(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<Secret>, Status> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let (scheme, shown) = authorization(metadata);
+    let token = basic(scheme, shown).and_then(|(id, password)| keys.token_of(&id, &password).cloned());
+    match token {
+        Some(token) => Ok(Some(token)),
+        None => Err(status(
+            Code::Unauthenticated,
+            "log in with the id of an access key as the user, and its secret as the password",
+        )),
+    }
+}
+
+/// Returns the scheme and the rest of the header.
+fn authorization(metadata: &MetadataMap) -> (&str, &str) {
+    let shown = metadata.get(AUTHORIZATION.as_str()).and_then(|value| value.to_str().ok());
+    let (scheme, shown) = shown.and_then(|text| text.split_once(' ')).unwrap_or_default();
+    (scheme, shown.trim())
+}
+
+/// Decodes a user and a password.
+fn basic(scheme: &str, shown: &str) -> Option<(String, String)> {
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(shown).ok()?).ok()?;
+    let (id, password) = decoded.split_once(':')?;
+    Some((id.to_owned(), password.to_owned()))
 }
 
 #[cfg(test)]
@@ -63,6 +102,27 @@ mod tests {
             assert_eq!(refused.code(), Code::Unauthenticated, "{text}");
         }
         assert!(caller(&keys, &MetadataMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_user_and_a_password_are_the_id_of_a_key_and_its_secret_or_token() {
+        let keys = keys();
+        let basic = |text: &str| shown(&format!("Basic {}", BASE64_STANDARD.encode(text)));
+        for (text, id, expected) in [
+            ("one:secret of one", "one", "token1"),
+            ("one:token1", "one", "token1"),
+            ("two:secret of two", "two", "secret of two"),
+        ] {
+            assert_eq!(caller(&keys, &basic(text)).unwrap().as_deref(), Some(id), "{text}");
+            assert_eq!(token(&keys, &basic(text)).unwrap().unwrap().expose(), expected, "{text}");
+        }
+
+        for text in ["one:secret of two", "one:", "one", ":", "", "three:token1"] {
+            assert_eq!(caller(&keys, &basic(text)).unwrap_err().code(), Code::Unauthenticated, "{text}");
+            assert_eq!(token(&keys, &basic(text)).unwrap_err().code(), Code::Unauthenticated, "{text}");
+        }
+        assert!(token(&keys, &shown("Bearer token1")).is_err());
+        assert!(token(&AccessKeys::default(), &MetadataMap::new()).unwrap().is_none());
     }
 
     #[test]

@@ -24,31 +24,57 @@ pub(super) fn invalid(message: impl Into<String>) -> Status {
     status(Code::InvalidArgument, message)
 }
 
-/// Public names of a bucket and its objects.
+/// Public names of buckets and their objects.
 #[derive(Clone, Debug)]
 pub(super) struct BucketNaming {
+    /// The bucket of a path that an error gives without its bucket.
     bucket: String,
-    origin: String,
+    /// The URL of each origin, and the name of its bucket.
+    origins: Vec<(String, String)>,
 }
 
 impl From<&Bucket> for BucketNaming {
     fn from(bucket: &Bucket) -> Self {
-        let origin = bucket.reader.origin().name().trim_end_matches('/');
-        Self { bucket: bucket.name.clone(), origin: format!("{origin}/") }
+        Self { bucket: bucket.name.clone(), origins: vec![(origin_url(bucket), bucket.name.clone())] }
     }
 }
 
+fn origin_url(bucket: &Bucket) -> String {
+    format!("{}/", bucket.reader.origin().name().trim_end_matches('/'))
+}
+
 impl BucketNaming {
+    /// Returns the names of all of these buckets.
+    #[cfg(feature = "sql")]
+    pub(super) fn of_all<'a>(buckets: impl IntoIterator<Item = &'a Bucket>) -> Self {
+        let mut origins: Vec<(String, String)> =
+            buckets.into_iter().map(|bucket| (origin_url(bucket), bucket.name.clone())).collect();
+        let names: Vec<&str> = origins.iter().map(|(_, name)| name.as_str()).collect();
+        let bucket = names.join(" or ");
+        // The longest first: an origin may be a folder of another.
+        origins.sort_by_key(|(origin, _)| std::cmp::Reverse(origin.len()));
+        Self { bucket, origins }
+    }
+
+    /// Replaces URLs of the origins in a text.
+    #[cfg(feature = "sql")]
+    pub(super) fn in_text(&self, text: &str) -> String {
+        let replaced =
+            |text: String, (origin, bucket): &(String, String)| text.replace(origin, &format!("{bucket}/"));
+        self.origins.iter().fold(text.to_owned(), replaced)
+    }
+
     fn path(&self, within: &str) -> String {
         format!("{}/{within}", self.bucket)
     }
 
-    /// Returns the public name of an origin's URL; for a URL outside this bucket, only the last segment.
+    /// Returns the public name of an origin's URL; for a URL outside of these buckets, only the last segment.
     fn object(&self, url: &str) -> String {
-        match url.strip_prefix(&self.origin) {
-            Some(within) => self.path(within),
-            None => url.rsplit('/').next().unwrap_or_default().to_owned(),
-        }
+        let public = |(origin, bucket): &(String, String)| {
+            url.strip_prefix(origin.as_str()).map(|within| format!("{bucket}/{within}"))
+        };
+        let public = self.origins.iter().find_map(public);
+        public.unwrap_or_else(|| url.rsplit('/').next().unwrap_or_default().to_owned())
     }
 }
 
@@ -147,7 +173,10 @@ mod tests {
     use super::*;
 
     fn names() -> BucketNaming {
-        BucketNaming { bucket: "lake".to_owned(), origin: "s3://far/prefix/".to_owned() }
+        BucketNaming {
+            bucket: "lake".to_owned(),
+            origins: vec![("s3://far/prefix/".to_owned(), "lake".to_owned())],
+        }
     }
 
     fn origin(source: object_store::Error) -> Error {

@@ -38,7 +38,7 @@ pub(super) async fn list(
     let mut flights = Vec::new();
     if criteria.is_empty() {
         for bucket in node.buckets().filter(|b| node.keys().allows_key(caller, &b.name, "", Action::Read)) {
-            top(bucket, "", &mut flights).await?;
+            add(bucket, "", &mut flights).await?;
         }
         return Ok(flights);
     }
@@ -50,15 +50,25 @@ pub(super) async fn list(
         serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
     let place = BucketPath::parse(&path)?;
     let bucket = place.open(node, caller, Action::Read)?;
-    top(bucket, place.within, &mut flights).await?;
+    add(bucket, place.within, &mut flights).await?;
 
     Ok(flights)
 }
 
-/// Adds the files and folders that begin with `prefix` at the same level.
-async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Result<(), Status> {
+/// Adds a flight for each file and folder that begins with `prefix` at the same level.
+async fn add(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Result<(), Status> {
+    for key in scannable(bucket, prefix, MAX_FLIGHTS - flights.len()).await? {
+        let path = [bucket.name.as_str()].into_iter().chain(key.split('/')).map(str::to_owned).collect();
+        flights.push(FlightInfo::new().with_descriptor(FlightDescriptor::new_path(path)));
+    }
+    Ok(())
+}
+
+/// Returns at most `limit` keys of files and folders that begin with `prefix` at the same level and can be scanned.
+pub(super) async fn scannable(bucket: &Bucket, prefix: &str, limit: usize) -> Result<Vec<String>, Status> {
+    let mut found = Vec::new();
     let mut token = None;
-    loop {
+    while found.len() < limit {
         let request = ListRequest {
             prefix: prefix.to_owned(),
             delimiter: "/".to_owned(),
@@ -78,20 +88,15 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
             page.objects.iter().map(|object| object.meta.location.as_ref()).filter(|key| is_file(key));
         let mut keys: Vec<String> = folders.into_iter().flatten().chain(files.map(str::to_owned)).collect();
         keys.sort_unstable();
-
-        for key in keys {
-            if flights.len() == MAX_FLIGHTS {
-                return Ok(());
-            }
-            let path = [bucket.name.as_str()].into_iter().chain(key.split('/')).map(str::to_owned).collect();
-            flights.push(FlightInfo::new().with_descriptor(FlightDescriptor::new_path(path)));
-        }
+        keys.truncate(limit - found.len());
+        found.append(&mut keys);
 
         token = page.next_token;
-        if token.is_none() || flights.len() == MAX_FLIGHTS {
-            return Ok(());
+        if token.is_none() {
+            break;
         }
     }
+    Ok(found)
 }
 
 /// Returns true if a folder has a scannable file among its first keys.

@@ -6,9 +6,11 @@
 //! | `DoGet` | sends the batches of a [ticket](ticket) from `GetFlightInfo` |
 //! | `ListFlights` | names files and folders that can be scanned |
 //! | `DoAction` | `warm`, `evict`, `stats`, `cluster`, `healthcheck` |
+//! | `Handshake` | gives the token of an access key for its id and secret |
 //!
 //! A client sends `authorization: Bearer TOKEN`: the token of an access key, or its secret if it has no token. A node
-//! without keys needs none, and listens on loopback only.
+//! without keys needs none, and listens on loopback only. With the feature `sql`, the same calls take the messages of
+//! Flight SQL.
 
 mod action;
 mod call;
@@ -19,6 +21,8 @@ mod error;
 mod list;
 mod place;
 mod service;
+#[cfg(feature = "sql")]
+mod sql;
 mod table_options;
 mod ticket;
 

@@ -4,9 +4,10 @@ use std::{
     num::NonZero,
     sync::Arc,
     thread::available_parallelism,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
+use arrow::datatypes::Schema;
 use arrow_flight::{
     Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint,
     FlightInfo, HandshakeRequest, HandshakeResponse, Location, PollInfo, PutResult, Result as ActionResult,
@@ -16,23 +17,26 @@ use arrow_flight::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{
-    StreamExt, TryFutureExt,
+    StreamExt, TryFutureExt, TryStreamExt,
     stream::{self, BoxStream},
 };
-use prost_types::Timestamp;
+use http::header::AUTHORIZATION;
 use stylobate_columnar::{Scan, ScanPart};
-use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    metadata::{AsciiMetadataValue, MetadataMap},
+};
 use tracing::Instrument;
 
 use super::{
     action,
-    call::{FlightBatchStream, FlightCall, FlightRead},
-    caller::caller,
+    call::{FlightBatchStream, FlightCall, FlightRead, TicketBatches},
+    caller::{caller, token},
     command::ScanCommand,
     encode::ipc_options,
     error::{BucketNaming, from_scan, invalid, status},
     list,
-    ticket::{ScanTicket, TicketScope, TicketSigner},
+    ticket::{ScanTicket, TicketScope, TicketSigner, timestamp},
 };
 use crate::{Action, Node, config::Secret, running_reads::NewRead};
 
@@ -48,7 +52,9 @@ const BESIDES_TICKET: usize = 64 << 10;
 /// The Flight door of a node.
 struct FlightDoor {
     node: Arc<Node>,
-    tickets: TicketSigner,
+    tickets: Arc<TicketSigner>,
+    #[cfg(feature = "sql")]
+    sql: super::sql::SqlDoor,
 }
 
 /// Creates the Flight door of a node: a service for HTTP/2 connections. Cheap to clone.
@@ -57,8 +63,13 @@ pub(crate) fn service(
     ticket_secret: Option<&Secret>,
     ticket_lifetime: Duration,
 ) -> FlightServiceServer<impl FlightService> {
-    let tickets = TicketSigner::new(ticket_secret, ticket_lifetime);
-    let door = FlightDoor { node, tickets };
+    let tickets = Arc::new(TicketSigner::new(ticket_secret, ticket_lifetime));
+    let door = FlightDoor {
+        #[cfg(feature = "sql")]
+        sql: super::sql::SqlDoor::new(node.clone(), tickets.clone()),
+        node,
+        tickets,
+    };
     FlightServiceServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES)
 }
 
@@ -104,6 +115,11 @@ impl FlightDoor {
     ) -> Result<FlightInfo, Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
+        #[cfg(feature = "sql")]
+        if let Some(command) = super::sql::command_in(&descriptor.cmd)? {
+            return self.sql.flight_info(caller, command, descriptor).await;
+        }
+
         let command = ScanCommand::of(&descriptor)?;
         let scan = self.plan(caller, &command).await?;
         let endpoints = self.endpoints(&scan, &command, caller)?;
@@ -190,15 +206,31 @@ impl FlightDoor {
         locations.map(|uri| Location { uri }).collect()
     }
 
-    /// Returns the scan that a ticket opens for the caller, the public names of the bucket, and the scan's entry in the
-    /// list of what runs.
-    async fn scan_of(
+    /// Returns the schema of a command.
+    async fn schema(
         &self,
         metadata: &MetadataMap,
-        ticket: &[u8],
-    ) -> Result<(Scan, BucketNaming, FlightRead), Status> {
+        descriptor: &FlightDescriptor,
+    ) -> Result<SchemaResult, Status> {
         let caller = self.caller(metadata)?;
         let caller = caller.as_deref();
+        #[cfg(feature = "sql")]
+        if let Some(command) = super::sql::command_in(&descriptor.cmd)? {
+            return schema_result(&self.sql.schema(caller, &command).await?);
+        }
+        let scan = self.plan(caller, &ScanCommand::of(descriptor)?).await?;
+        schema_result(scan.schema())
+    }
+
+    /// Returns what a ticket opens for the caller.
+    async fn opened(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<TicketBatches, Status> {
+        let caller = self.caller(metadata)?;
+        let caller = caller.as_deref();
+        #[cfg(feature = "sql")]
+        if let Some(command) = super::sql::command_in(ticket)? {
+            return self.sql.batches(caller, command).await;
+        }
+
         let ScanTicket { command, scope } = self.tickets.open(ticket, caller, SystemTime::now())?;
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = match scope {
@@ -207,13 +239,10 @@ impl FlightDoor {
         };
 
         let names = BucketNaming::from(bucket);
-        match request.plan(self.node.columns()).await {
-            Ok(scan) => {
-                let read = self.listed(&scan, &command, caller)?;
-                Ok((scan, names, read))
-            }
-            Err(error) => Err(from_scan(&error, &names)),
-        }
+        let scan = request.plan(self.node.columns()).await.map_err(|error| from_scan(&error, &names))?;
+        let read = self.listed(&scan, &command, caller)?;
+        let batches = scan.stream().map_err(move |error| from_scan(&error, &names));
+        Ok(TicketBatches { schema: scan.schema().clone(), batches: batches.boxed(), read: Some(read) })
     }
 
     /// Lists a scan among what runs.
@@ -225,18 +254,28 @@ impl FlightDoor {
             access_key: caller.map(str::to_owned),
             total_rows: scan.known_rows(),
         });
-        Ok(FlightRead { bucket: place.bucket.to_owned(), path: place.within.to_owned(), running })
+        Ok(FlightRead { place: Some((place.bucket.to_owned(), place.within.to_owned())), running })
     }
+
+    /// Performs an action, and returns the bodies of its results.
+    async fn act(&self, metadata: &MetadataMap, request: &ActionRequest) -> Result<Vec<Bytes>, Status> {
+        let caller = self.caller(metadata)?;
+        let caller = caller.as_deref();
+        #[cfg(feature = "sql")]
+        if super::sql::is_action(&request.r#type) {
+            return self.sql.act(caller, request).await;
+        }
+        Ok(vec![action::act(&self.node, caller, request).await?.into()])
+    }
+}
+
+fn schema_result(schema: &Schema) -> Result<SchemaResult, Status> {
+    let schema = SchemaResult::try_from(SchemaAsIpc::new(schema, &ipc_options()));
+    schema.map_err(|_| status(Code::Internal, "the schema cannot be written"))
 }
 
 fn threads() -> usize {
     available_parallelism().map_or(1, NonZero::get)
-}
-
-fn timestamp(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Timestamp { seconds, nanos: since.subsec_nanos().cast_signed() }
 }
 
 #[async_trait]
@@ -253,11 +292,19 @@ impl FlightService for FlightDoor {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> FlightResult<Self::HandshakeStream> {
-        self.refused(
-            "Handshake",
-            request.metadata(),
-            "no handshake is needed: send the header authorization: Bearer TOKEN",
-        )
+        let metadata = request.metadata();
+        let token = token(&self.node.keys(), metadata);
+        let answer = async { token.clone().map(|_| stream::empty().boxed()) };
+        let mut response = self.counted("Handshake", metadata, answer).await?;
+        if let Ok(Some(token)) = token {
+            let shown = format!("Bearer {}", token.expose()).parse();
+            let mut shown: AsciiMetadataValue = shown.map_err(|_| {
+                status(Code::Internal, "the token of this access key cannot be sent in a header")
+            })?;
+            shown.set_sensitive(true);
+            response.metadata_mut().insert(AUTHORIZATION.as_str(), shown);
+        }
+        Ok(response)
     }
 
     async fn list_flights(&self, request: Request<Criteria>) -> FlightResult<Self::ListFlightsStream> {
@@ -280,29 +327,38 @@ impl FlightService for FlightDoor {
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> FlightResult<SchemaResult> {
-        self.counted("GetSchema", request.metadata(), async {
-            let caller = self.caller(request.metadata())?;
-            let caller = caller.as_deref();
-            let scan = self.plan(caller, &ScanCommand::of(request.get_ref())?).await?;
-            let schema = SchemaResult::try_from(SchemaAsIpc::new(scan.schema(), &ipc_options()));
-            schema.map_err(|_| status(Code::Internal, "the schema cannot be written"))
-        })
-        .await
+        let metadata = request.metadata();
+        self.counted("GetSchema", metadata, self.schema(metadata, request.get_ref())).await
     }
 
     async fn do_get(&self, request: Request<TicketBytes>) -> FlightResult<Self::DoGetStream> {
         let call = FlightCall::begin(&self.node, "DoGet", request.metadata());
-        let planned = self.scan_of(request.metadata(), &request.get_ref().ticket);
-        match call.trace().scope(planned).await {
-            Ok((scan, names, read)) => {
-                Ok(Response::new(FlightBatchStream::new(&scan, names, call.reading(read))))
-            }
+        let opened = self.opened(request.metadata(), &request.get_ref().ticket);
+        match call.trace().scope(opened).await {
+            Ok(opened) => Ok(Response::new(FlightBatchStream::new(opened, call))),
             Err(refused) => call.end(Err(refused)),
         }
     }
 
     async fn do_put(&self, request: Request<Streaming<FlightData>>) -> FlightResult<Self::DoPutStream> {
-        self.refused("DoPut", request.metadata(), "nothing is written here: put files through the S3 door")
+        #[cfg(feature = "sql")]
+        {
+            let (metadata, _, messages) = request.into_parts();
+            self.counted("DoPut", &metadata, async {
+                let caller = self.caller(&metadata)?;
+                let put = self.sql.put(caller.as_deref(), messages).await?;
+                Ok(stream::iter([Ok(put)]).boxed())
+            })
+            .await
+        }
+        #[cfg(not(feature = "sql"))]
+        {
+            self.refused(
+                "DoPut",
+                request.metadata(),
+                "nothing is written here: put files through the S3 door",
+            )
+        }
     }
 
     async fn do_exchange(
@@ -317,11 +373,10 @@ impl FlightService for FlightDoor {
     }
 
     async fn do_action(&self, request: Request<ActionRequest>) -> FlightResult<Self::DoActionStream> {
-        self.counted("DoAction", request.metadata(), async {
-            let caller = self.caller(request.metadata())?;
-            let caller = caller.as_deref();
-            let body = action::act(&self.node, caller, request.get_ref()).await?;
-            Ok(stream::iter([Ok(ActionResult { body: body.into() })]).boxed())
+        let metadata = request.metadata();
+        self.counted("DoAction", metadata, async {
+            let bodies = self.act(metadata, request.get_ref()).await?;
+            Ok(stream::iter(bodies).map(|body| Ok(ActionResult { body })).boxed())
         })
         .await
     }
@@ -329,7 +384,10 @@ impl FlightService for FlightDoor {
     async fn list_actions(&self, request: Request<Empty>) -> FlightResult<Self::ListActionsStream> {
         self.counted("ListActions", request.metadata(), async {
             self.caller(request.metadata())?;
-            Ok(stream::iter(action::actions().map(Ok).collect::<Vec<_>>()).boxed())
+            let actions = action::actions();
+            #[cfg(feature = "sql")]
+            let actions = actions.chain(super::sql::actions());
+            Ok(stream::iter(actions.map(Ok).collect::<Vec<_>>()).boxed())
         })
         .await
     }

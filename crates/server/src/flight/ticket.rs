@@ -16,7 +16,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::{IpcMessage, SchemaAsIpc};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use prost_types::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use stylobate_columnar::ScanPart;
 use tonic::{Code, Status};
 
@@ -105,13 +106,18 @@ impl TicketSigner {
             }
         };
 
-        let content = TicketContent {
+        self.seal_content(&TicketContent {
             command: ticket.command.clone(),
             work,
             owner: owner.map(str::to_owned),
             expires: milliseconds(expires),
-        };
-        let content = serde_json::to_vec(&content).map_err(|_| unwritable())?;
+        })
+    }
+
+    /// Serialises and signs content of any kind. Whose it is, and how long it is valid, is part of the content.
+    pub(super) fn seal_content(&self, content: &impl Serialize) -> Result<Bytes, Status> {
+        let content = serde_json::to_vec(content)
+            .map_err(|_| status(Code::Internal, "the ticket cannot be written"))?;
         Ok([&[VERSION], self.mac(&content).as_bytes().as_slice(), &content].concat().into())
     }
 
@@ -122,24 +128,8 @@ impl TicketSigner {
         caller: Option<&str>,
         now: SystemTime,
     ) -> Result<ScanTicket, Status> {
-        let (version, rest) = bytes.split_first().ok_or_else(|| invalid("ticket: empty"))?;
-        let (mac, content) = rest.split_at_checked(MAC).ok_or_else(|| invalid("ticket: too short"))?;
-        if *version != VERSION {
-            return Err(invalid("ticket: of a version that is not known here: ask for the flight again"));
-        }
-        let genuine = blake3::Hash::from_slice(mac).is_ok_and(|mac| mac == self.mac(content));
-        if !genuine {
-            return Err(denied("ticket: not one of this node, or changed: ask for the flight again"));
-        }
-
-        let unreadable = || invalid("ticket: of another version of this software: ask for the flight again");
-        let content: TicketContent = serde_json::from_slice(content).map_err(|_| unreadable())?;
-        if content.owner.as_deref() != caller {
-            return Err(denied("ticket: issued to another token"));
-        }
-        if content.expires <= milliseconds(now) {
-            return Err(denied("ticket: expired: ask for the flight again"));
-        }
+        let content: TicketContent = self.open_content(bytes)?;
+        check(content.owner.as_deref(), content.expires, caller, now)?;
 
         let scope = match content.work {
             TicketScopeContent::Part(part) => TicketScope::Part(part),
@@ -153,6 +143,21 @@ impl TicketSigner {
         Ok(ScanTicket { command: content.command, scope })
     }
 
+    /// Opens content that was signed here. Its owner and expiry are still to be [checked](check).
+    pub(super) fn open_content<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Status> {
+        let (version, rest) = bytes.split_first().ok_or_else(|| invalid("ticket: empty"))?;
+        let (mac, content) = rest.split_at_checked(MAC).ok_or_else(|| invalid("ticket: too short"))?;
+        if *version != VERSION {
+            return Err(invalid("ticket: of a version that is not known here: ask for the flight again"));
+        }
+        let genuine = blake3::Hash::from_slice(mac).is_ok_and(|mac| mac == self.mac(content));
+        if !genuine {
+            return Err(denied("ticket: not one of this node, or changed: ask for the flight again"));
+        }
+
+        serde_json::from_slice(content).map_err(|_| unreadable())
+    }
+
     /// Computes the keyed hash of the version and the content.
     fn mac(&self, content: &[u8]) -> blake3::Hash {
         // The `==` of `blake3::Hash` takes constant time.
@@ -160,13 +165,41 @@ impl TicketSigner {
     }
 }
 
+/// Refuses content that was issued to another caller, or has expired.
+pub(super) fn check(
+    owner: Option<&str>,
+    expires: u64,
+    caller: Option<&str>,
+    now: SystemTime,
+) -> Result<(), Status> {
+    if owner != caller {
+        return Err(denied("ticket: issued to another token"));
+    }
+    if expires <= milliseconds(now) {
+        return Err(denied("ticket: expired: ask for the flight again"));
+    }
+    Ok(())
+}
+
+fn unreadable() -> Status {
+    invalid("ticket: of another version of this software: ask for the flight again")
+}
+
 fn denied(message: &'static str) -> Status {
     status(Code::PermissionDenied, message)
 }
 
-fn milliseconds(time: SystemTime) -> u64 {
+/// Returns the milliseconds since 1970.
+pub(super) fn milliseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Writes a time as a message has it.
+pub(super) fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp { seconds, nanos: since.subsec_nanos().cast_signed() }
 }
 
 #[cfg(test)]

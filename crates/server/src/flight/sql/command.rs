@@ -1,0 +1,87 @@
+//! Messages of Flight SQL in descriptors, tickets and actions.
+
+use arrow_flight::{
+    ActionType,
+    sql::{Any, Command, ProstMessageExt},
+};
+use prost::Message;
+use tonic::Status;
+
+use super::super::error::invalid;
+
+/// What the names of all messages begin with.
+const PREFIX: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
+
+/// Actions that are answered, and what they do.
+const ACTIONS: [(&str, &str); 2] = [
+    ("CreatePreparedStatement", "Parses a query, and returns a handle of it, its columns and its parameters"),
+    ("ClosePreparedStatement", "Does nothing: the handle holds all there is of the query"),
+];
+
+/// Actions of transactions and the like, which are refused.
+const REFUSED_ACTIONS: [&str; 6] = [
+    "BeginSavepoint",
+    "BeginTransaction",
+    "CancelQuery",
+    "CreatePreparedSubstraitPlan",
+    "EndSavepoint",
+    "EndTransaction",
+];
+
+/// Returns the message in a descriptor or ticket; `None` if its bytes are none of Flight SQL.
+pub(in crate::flight) fn command_in(bytes: &[u8]) -> Result<Option<Command>, Status> {
+    let any = Any::decode(bytes).ok().filter(|any| any.type_url.starts_with(PREFIX));
+    any.map(|any| Command::try_from(any).map_err(|_| malformed())).transpose()
+}
+
+/// Returns true if an action is one of Flight SQL.
+pub(in crate::flight) fn is_action(name: &str) -> bool {
+    ACTIONS.iter().any(|(known, _)| *known == name) || REFUSED_ACTIONS.contains(&name)
+}
+
+/// Lists the actions that are answered.
+pub(in crate::flight) fn actions() -> impl Iterator<Item = ActionType> {
+    ACTIONS
+        .into_iter()
+        .map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
+}
+
+/// Decodes the message of an action.
+pub(super) fn request<M: ProstMessageExt>(body: &[u8]) -> Result<M, Status> {
+    let any = Any::decode(body).map_err(|_| malformed())?;
+    any.unpack().ok().flatten().ok_or_else(malformed)
+}
+
+/// Encodes a message with its name.
+pub(super) fn packed(message: &impl ProstMessageExt) -> Vec<u8> {
+    message.as_any().encode_to_vec()
+}
+
+fn malformed() -> Status {
+    invalid("Flight SQL: the message is malformed")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_flight::sql::CommandStatementQuery;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_told_from_scan_commands_and_tickets() {
+        let query = CommandStatementQuery { query: "SELECT 1".to_owned(), transaction_id: None };
+        let found = command_in(&packed(&query)).unwrap();
+        assert_eq!(found, Some(Command::CommandStatementQuery(query)));
+
+        let foreign = Any { type_url: "type.googleapis.com/other".to_owned(), value: "x".into() };
+        let sealed = [&[1][..], &[7; 200]].concat();
+        for other in
+            [&b""[..], br#"{"version":1,"path":"lake"}"#, &sealed, &[255; 50], &foreign.encode_to_vec()]
+        {
+            assert_eq!(command_in(other).unwrap(), None);
+        }
+
+        let broken = Any { type_url: format!("{PREFIX}CommandStatementQuery"), value: vec![255; 9].into() };
+        assert!(command_in(&broken.encode_to_vec()).is_err());
+    }
+}

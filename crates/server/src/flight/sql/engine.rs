@@ -1,0 +1,174 @@
+//! The queries of a node: text and caller in, columns and a stream of batches out.
+//!
+//! All queries share one pool of memory over that of the node's cache, and one spill folder in the system's temporary
+//! folder. Both are created for the first query.
+
+use std::{num::NonZero, sync::Arc, thread::available_parallelism};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use futures::{
+    StreamExt, TryStreamExt,
+    future::join_all,
+    stream::{self, BoxStream},
+};
+use parking_lot::Mutex;
+use stylobate_datafusion::{Error, PlannedQuery, ScanTable, SqlEngine, SqlRows};
+use tokio::sync::Semaphore;
+use tonic::{Code, Status};
+
+use super::{
+    super::error::{BucketNaming, invalid, status},
+    error::from_query,
+    results::{sent_batch, sent_schema, sent_type, with_text},
+    tables,
+};
+use crate::Node;
+
+/// Maximum queries that run at once: each needs a share of the memory that it can work with.
+const MAX_QUERIES: usize = 64;
+/// Tables of a query that are opened concurrently.
+const CONCURRENT_TABLES: usize = 8;
+
+/// Plans and runs queries of callers. Cheap to create.
+pub(super) struct QueryEngine {
+    node: Arc<Node>,
+    engine: Mutex<Option<Arc<SqlEngine>>>,
+    running: Arc<Semaphore>,
+}
+
+impl QueryEngine {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        let running = Arc::new(Semaphore::new(MAX_QUERIES));
+        Self { node, engine: Mutex::default(), running }
+    }
+
+    /// Returns the engine, which is created by the first query.
+    fn engine(&self) -> Result<Arc<SqlEngine>, Status> {
+        let mut engine = self.engine.lock();
+        if let Some(engine) = engine.as_ref() {
+            return Ok(engine.clone());
+        }
+
+        let threads = available_parallelism().map_or(1, NonZero::get);
+        let created = SqlEngine::create(self.node.columns().clone(), threads, &std::env::temp_dir());
+        let created = Arc::new(created.map_err(|error| {
+            tracing::error!(%error, "queries are not possible: set TMPDIR to a folder that can be written");
+            status(Code::Unavailable, "the node has no folder for temporary data of queries: see its log")
+        })?);
+        *engine = Some(created.clone());
+        Ok(created)
+    }
+
+    /// Plans a query over the tables that the caller may read.
+    pub(super) async fn plan(&self, caller: Option<&str>, sql: &str) -> Result<NodeQuery, Status> {
+        let node = self.node.as_ref();
+        let names = BucketNaming::of_all(tables::readable(node, caller));
+        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, &names))?;
+
+        let mut opened = Vec::new();
+        let mut missing = Vec::new();
+        let mut refused = None;
+        for some in query.tables().chunks(CONCURRENT_TABLES) {
+            let found = join_all(some.iter().map(|name| tables::find(node, caller, name))).await;
+            for (name, found) in some.iter().zip(found) {
+                match found {
+                    Ok(Some(scan)) => opened.push((name.clone(), ScanTable::of(scan))),
+                    Ok(None) => missing.push(name.clone()),
+                    // It is no error of the query if the name is that of a function.
+                    Err(error) => {
+                        refused.get_or_insert(error);
+                    }
+                }
+            }
+        }
+
+        let listed = if query.lists_tables() { tables::all(node, caller).await? } else { Vec::new() };
+        match query.plan(opened, listed).await {
+            Ok(query) => {
+                let schema = sent_schema(&query.schema().map_err(|error| from_query(&error, &names))?);
+                Ok(NodeQuery { query, schema, names })
+            }
+            Err(Error::NoSuchTable { table, hint }) => {
+                if let Some(refused) = refused {
+                    return Err(refused);
+                }
+                let hint = match missing.iter().find(|name| table.ends_with(&name.table)) {
+                    Some(name) => tables::hint(node, caller, name).await,
+                    None => hint,
+                };
+                Err(from_query(&Error::NoSuchTable { table, hint }, &names))
+            }
+            Err(error) => Err(from_query(&error, &names)),
+        }
+    }
+
+    /// Runs a query once, or once with each row of parameters, one after another. Dropping the stream ends the work.
+    pub(super) async fn run(
+        &self,
+        query: NodeQuery,
+        parameters: Option<&RecordBatch>,
+    ) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
+        let too_many = |_| {
+            let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
+            status(Code::ResourceExhausted, reason)
+        };
+        let permit = Arc::clone(&self.running).try_acquire_owned().map_err(too_many)?;
+
+        let NodeQuery { query, schema, names } = query;
+        let runs = match parameters {
+            Some(values) => {
+                let bound = (0..values.num_rows()).map(|row| query.bind(values, row));
+                bound.collect::<Result<Vec<_>, _>>().map_err(|error| from_query(&error, &names))?
+            }
+            None => vec![query],
+        };
+
+        // The first begins now, so that most errors are the answer to the call.
+        let mut runs = runs.into_iter();
+        let first = match runs.next() {
+            Some(query) => Some(query.run().await.map_err(|error| from_query(&error, &names))?),
+            None => None,
+        };
+        let is_explanation = first.as_ref().is_some_and(SqlRows::is_explanation);
+        let later = stream::iter(runs).then(|query| async move { query.run().await });
+        let batches = stream::iter(first.map(Ok)).chain(later).try_flatten().map(move |batch| {
+            let _running = &permit;
+            let batch = batch.map_err(|error| from_query(&error, &names))?;
+            let sent = sent_batch(&batch, &schema);
+            let sent = if is_explanation {
+                sent.and_then(|batch| with_text(&batch, |text| names.in_text(text)))
+            } else {
+                sent
+            };
+            sent.map_err(|error| invalid(format!("a result cannot be sent: {error}")))
+        });
+        Ok(batches.boxed())
+    }
+}
+
+/// A query of a caller, planned over the files of buckets.
+pub(super) struct NodeQuery {
+    query: PlannedQuery,
+    schema: SchemaRef,
+    names: BucketNaming,
+}
+
+impl NodeQuery {
+    /// Returns the columns of the batches.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Returns a column for each parameter, named `$1`, `$2` and so on. One of any type is a string.
+    pub(super) fn parameters(&self) -> Result<Schema, Status> {
+        let types = self.query.parameters().map_err(|error| from_query(&error, &self.names))?;
+        let fields = types.iter().enumerate().map(|(at, data_type)| {
+            let data_type = data_type.as_ref().map_or(DataType::Utf8, sent_type);
+            Field::new(format!("${}", at + 1), data_type, true)
+        });
+        Ok(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}

@@ -1,0 +1,250 @@
+//! Names of tables: files and folders of the buckets that the caller may read.
+//!
+//! | name | files |
+//! |---|---|
+//! | `lake.orders` | the file or folder `orders` of the bucket `lake`, else `orders.parquet`, else `orders.orc` |
+//! | `lake."tpch/orders.parquet"` | a file, folder or pattern of the bucket |
+//! | `'lake/tpch/*.parquet'`, `'s3://lake/tpch/*.parquet'` | a path that begins with the bucket |
+//! | `orders` | as `lake.orders`, if the caller may read one bucket only |
+//!
+//! No other name leads to a file: paths of this machine and URLs of other stores name no bucket.
+
+use std::collections::BTreeSet;
+
+use stylobate_columnar::{Dictionaries, Error as ScanError, Scan, ScanRequest, Source, Strings};
+use stylobate_datafusion::{SqlEngine, TableName};
+use stylobate_storage::Error as StorageError;
+use tonic::Status;
+
+use super::super::{
+    error::{BucketNaming, from_scan},
+    list::scannable,
+    place::BucketPath,
+};
+use crate::{Action, Bucket, Node};
+
+/// Extensions that a name may leave out, in the order in which they are tried.
+const EXTENSIONS: [&str; 2] = [".parquet", ".orc"];
+/// Maximum tables that are listed for a bucket, or for each of the prefixes that a key is limited to.
+const MAX_LISTED: usize = 1_000;
+/// Maximum names in a hint.
+const MAX_HINTS: usize = 8;
+
+/// A bucket, and a name or path within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TablePath {
+    bucket: String,
+    within: String,
+}
+
+/// Returns the buckets that the caller may read, by name.
+pub(super) fn readable<'a>(node: &'a Node, caller: Option<&str>) -> Vec<&'a Bucket> {
+    let keys = node.keys();
+    node.buckets().filter(|bucket| keys.allows(caller, &bucket.name, Action::Read)).collect()
+}
+
+/// Returns the name of the only bucket, which names of tables may leave out.
+fn only<'a>(buckets: &[&'a Bucket]) -> Option<&'a str> {
+    match buckets {
+        [bucket] => Some(&bucket.name),
+        _ => None,
+    }
+}
+
+/// Plans the scan of all columns of a table; `None` if there is no table of this name.
+pub(super) async fn find(
+    node: &Node,
+    caller: Option<&str>,
+    name: &TableName,
+) -> Result<Option<Scan>, Status> {
+    let buckets = readable(node, caller);
+    let Some(TablePath { bucket, within }) = path_of(name, only(&buckets)) else { return Ok(None) };
+
+    let mut refused = None;
+    for candidate in candidates(&within) {
+        let path = format!("{bucket}/{candidate}");
+        let place = BucketPath::parse(&path)?;
+        let opened = match place.open(node, caller, Action::Read) {
+            Ok(opened) => opened,
+            Err(error) => {
+                refused.get_or_insert(error);
+                continue;
+            }
+        };
+
+        let source = Source::Store { store: opened.reader.clone(), pattern: candidate };
+        let request =
+            ScanRequest::over([source]).with_strings(Strings::View).with_dictionary(Dictionaries::None);
+        match request.plan(node.columns()).await {
+            Ok(scan) => return Ok(Some(scan)),
+            Err(
+                ScanError::NoFiles { .. }
+                | ScanError::Storage(StorageError::NotFound { .. } | StorageError::ImpossiblePath { .. }),
+            ) => {}
+            Err(error) => return Err(from_scan(&error, &BucketNaming::from(opened))),
+        }
+    }
+    match refused {
+        Some(refused) => Err(refused),
+        None => Ok(None),
+    }
+}
+
+/// Returns the place that a name leads to. A name without a bucket is one of the only bucket.
+fn path_of(name: &TableName, only_bucket: Option<&str>) -> Option<TablePath> {
+    let table_path =
+        |bucket: &str, within: &str| Some(TablePath { bucket: bucket.to_owned(), within: within.to_owned() });
+    let table = name.table.as_str();
+    if let Some(bucket) = &name.schema {
+        return table_path(bucket, table);
+    }
+
+    let path = table.strip_prefix("s3://");
+    match path.unwrap_or(table).split_once('/') {
+        Some((bucket, within)) => table_path(bucket, within),
+        None if path.is_some() => table_path(path?, ""),
+        None => table_path(only_bucket?, table),
+    }
+}
+
+/// Returns the paths that a name may stand for, the likeliest first.
+fn candidates(within: &str) -> Vec<String> {
+    let mut paths = vec![within.to_owned()];
+    let is_whole = within.is_empty() || within.ends_with('/') || within.contains(['*', '?', '[']);
+    if is_whole || EXTENSIONS.iter().any(|extension| within.ends_with(extension)) {
+        return paths;
+    }
+
+    paths.extend(EXTENSIONS.iter().map(|extension| format!("{within}{extension}")));
+    // A key may be limited to the objects in a folder: then the name of the folder alone is not open to it.
+    paths.push(format!("{within}/"));
+    paths
+}
+
+/// Lists the tables of a bucket that the caller sees: files and folders at its top, or at the top of each prefix that
+/// the caller is limited to.
+pub(super) async fn listed(
+    node: &Node,
+    caller: Option<&str>,
+    bucket: &Bucket,
+) -> Result<Vec<TableName>, Status> {
+    let mut keys = BTreeSet::new();
+    for prefix in node.keys().prefixes(caller) {
+        keys.extend(scannable(bucket, &prefix, MAX_LISTED).await?);
+    }
+    let name =
+        |key: &String| TableName { schema: Some(bucket.name.clone()), table: short(key, &keys).to_owned() };
+    Ok(keys.iter().map(name).collect())
+}
+
+/// Lists the tables of all buckets that the caller may read.
+pub(super) async fn all(node: &Node, caller: Option<&str>) -> Result<Vec<TableName>, Status> {
+    let mut tables = Vec::new();
+    for bucket in readable(node, caller) {
+        tables.append(&mut listed(node, caller, bucket).await?);
+    }
+    Ok(tables)
+}
+
+/// Returns a key without its extension, if that leads to the same file.
+fn short<'a>(key: &'a str, keys: &BTreeSet<String>) -> &'a str {
+    for (at, extension) in EXTENSIONS.iter().enumerate() {
+        let Some(stem) = key.strip_suffix(extension).filter(|stem| !stem.is_empty()) else { continue };
+        let earlier = EXTENSIONS.iter().take(at).map(|extension| format!("{stem}{extension}"));
+        let is_taken = earlier.chain([stem.to_owned()]).any(|other| keys.contains(&other));
+        return if is_taken { key } else { stem };
+    }
+    key
+}
+
+/// Says what to do about a missing table.
+pub(super) async fn hint(node: &Node, caller: Option<&str>, name: &TableName) -> String {
+    let buckets = readable(node, caller);
+    let place = path_of(name, only(&buckets));
+    let bucket = place.and_then(|place| buckets.iter().copied().find(|bucket| bucket.name == place.bucket));
+    let Some(bucket) = bucket else {
+        let names: Vec<&str> = buckets.iter().map(|bucket| bucket.name.as_str()).take(MAX_HINTS).collect();
+        return format!("name it bucket.table; buckets are {}", names.join(", "));
+    };
+
+    let tables = listed(node, caller, bucket).await.unwrap_or_default();
+    let distance = |known: &&TableName| strsim::osa_distance(&name.table, &known.table);
+    let nearest = tables.iter().min_by_key(distance);
+    if let Some(known) = nearest.filter(|known| distance(known) <= (name.table.chars().count() / 3).max(1)) {
+        return format!("did you mean {}?", written(known));
+    }
+    let names: Vec<String> = tables.iter().map(written).take(MAX_HINTS).collect();
+    match names.as_slice() {
+        [] => format!(
+            "the bucket {} has no Parquet or ORC files at its top: write a path in quotes",
+            bucket.name
+        ),
+        names => {
+            format!("there are {}; write paths in quotes: FROM 'bucket/folder/*.parquet'", names.join(", "))
+        }
+    }
+}
+
+/// Writes a name as a query has it.
+fn written(name: &TableName) -> String {
+    let quoted = |part: &str| {
+        let is_plain = part.starts_with(|first: char| first.is_ascii_lowercase())
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if is_plain { part.to_owned() } else { format!("\"{}\"", part.replace('"', "\"\"")) }
+    };
+    let schema = name.schema.as_deref().unwrap_or(SqlEngine::CATALOG);
+    format!("{}.{}", quoted(schema), quoted(&name.table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(schema: Option<&str>, table: &str) -> TableName {
+        TableName { schema: schema.map(str::to_owned), table: table.to_owned() }
+    }
+
+    #[test]
+    fn a_name_leads_to_a_path_of_a_bucket() {
+        let path = |schema: Option<&str>, table: &str, only: Option<&str>| {
+            let found = path_of(&name(schema, table), only)?;
+            Some(format!("{} {}", found.bucket, found.within))
+        };
+        assert_eq!(path(Some("lake"), "orders", None).unwrap(), "lake orders");
+        assert_eq!(path(Some("lake"), "a/b.orc", None).unwrap(), "lake a/b.orc");
+        assert_eq!(path(None, "lake/a/*.orc", None).unwrap(), "lake a/*.orc");
+        assert_eq!(path(None, "s3://lake/a/*.orc", Some("pond")).unwrap(), "lake a/*.orc");
+        assert_eq!(path(None, "s3://lake", Some("pond")).unwrap(), "lake ");
+        assert_eq!(path(None, "orders", Some("lake")).unwrap(), "lake orders");
+        assert_eq!(path(None, "orders", None), None);
+    }
+
+    #[test]
+    fn paths_of_the_machine_and_of_other_stores_name_no_bucket() {
+        for path in ["/etc/passwd", "file:///etc/passwd", "https://host/a.parquet", "s3:///a", "memory:///a"]
+        {
+            let found = path_of(&name(None, path), Some("lake")).unwrap();
+            let path = format!("{}/{}", found.bucket, found.within);
+            assert!(BucketPath::parse(&path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn extensions_are_left_out_where_no_other_table_has_the_name() {
+        let keys: BTreeSet<String> =
+            ["a.parquet", "b", "b.parquet", "c.orc", "c.parquet", "d.orc", ".orc"].map(str::to_owned).into();
+        let names: Vec<&str> = keys.iter().map(|key| short(key, &keys)).collect();
+        assert_eq!(names, [".orc", "a", "b", "b.parquet", "c.orc", "c", "d"]);
+    }
+
+    #[test]
+    fn names_are_quoted_where_a_query_needs_it() {
+        for (name, expected) in [
+            (name(Some("lake"), "orders_2"), "lake.orders_2"),
+            (name(Some("my-lake"), "Orders"), "\"my-lake\".\"Orders\""),
+            (name(Some("lake"), "a/b\"c"), "lake.\"a/b\"\"c\""),
+        ] {
+            assert_eq!(written(&name), expected);
+        }
+    }
+}
