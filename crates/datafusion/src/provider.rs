@@ -50,6 +50,11 @@ impl ScanTable {
         Self { table: Arc::new(ScannedTable::new(scan)) }
     }
 
+    /// Returns the columns.
+    pub fn arrow_schema(&self) -> &SchemaRef {
+        self.table.schema()
+    }
+
     /// Names the sources of the table, in the order of the request: other nodes of a cluster open the same files by these
     /// names, with the default options of a request. Default: no names, and only this process reads the table.
     pub fn with_source_names(self, names: impl IntoIterator<Item = String>) -> Self {

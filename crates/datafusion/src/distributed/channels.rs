@@ -19,7 +19,7 @@ use tonic::{Code, Status, transport::Endpoint};
 use url::Url;
 
 use super::nodes::QueryNodes;
-use crate::error::LOST_NODE;
+use crate::error::{Error, LOST_NODE};
 
 /// Time in which a worker accepts a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -37,8 +37,8 @@ pub trait ConnectNode: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the URL cannot be that of a worker.
-    fn connect(&self, url: &Url) -> Result<BoxCloneSyncChannel>;
+    /// [`Error::Query`] if the URL cannot be that of a worker.
+    fn connect(&self, url: &Url) -> Result<BoxCloneSyncChannel, Error>;
 }
 
 /// Connects without TLS and without credentials.
@@ -46,7 +46,7 @@ pub trait ConnectNode: fmt::Debug + Send + Sync + 'static {
 pub struct PlainConnector;
 
 impl ConnectNode for PlainConnector {
-    fn connect(&self, url: &Url) -> Result<BoxCloneSyncChannel> {
+    fn connect(&self, url: &Url) -> Result<BoxCloneSyncChannel, Error> {
         Ok(BoxCloneSyncChannel::new(node_endpoint(url)?.connect_lazy()))
     }
 }
@@ -55,9 +55,9 @@ impl ConnectNode for PlainConnector {
 ///
 /// # Errors
 ///
-/// If the URL cannot be that of a worker.
-pub fn node_endpoint(url: &Url) -> Result<Endpoint> {
-    let wrong = |error| DataFusionError::Configuration(format!("the node {url}: {error}"));
+/// [`Error::Query`] if the URL cannot be that of a worker.
+pub fn node_endpoint(url: &Url) -> Result<Endpoint, Error> {
+    let wrong = |error| Error::Query { reason: format!("the node {url}: {error}") };
     let endpoint = Endpoint::from_shared(url.to_string()).map_err(wrong)?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -100,7 +100,8 @@ impl NodeChannels {
         if let Some(channel) = open.get(url) {
             return Ok(channel.clone());
         }
-        let channel = self.shared.connector.connect(url)?;
+        let wrong = |error: Error| DataFusionError::Plan(error.to_string());
+        let channel = self.shared.connector.connect(url).map_err(wrong)?;
         open.insert(url.clone(), channel.clone());
         Ok(channel)
     }

@@ -73,7 +73,8 @@ impl WorkerList {
 
 impl QueryNodes for WorkerList {
     fn workers(&self) -> Vec<Url> {
-        let mut workers: Vec<Url> = self.urls.values().filter(|url| self.failures.is_up(url)).cloned().collect();
+        let mut workers: Vec<Url> =
+            self.urls.values().filter(|url| self.failures.is_up(url)).cloned().collect();
         workers.sort();
         workers
     }

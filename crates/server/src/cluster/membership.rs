@@ -530,7 +530,8 @@ impl Membership {
     pub(super) fn query_doors(&self) -> Vec<NodeAddress> {
         let runs_ours = |hello: &NodeHello| hello.runs_queries && hello.version == self.own.version;
         let is_worker = |id: &str| {
-            let mut hellos = self.peers.values().filter(|peer| peer.id() == Some(id)).filter_map(PeerState::hello);
+            let mut hellos =
+                self.peers.values().filter(|peer| peer.id() == Some(id)).filter_map(PeerState::hello);
             id == self.own.id || hellos.any(runs_ours)
         };
         let up = self.view.nodes().iter().filter(|node| node.state() == NodeState::Up);
@@ -546,7 +547,10 @@ impl Membership {
 
     /// Returns the peer door of another node, by its Flight door.
     #[cfg(feature = "distributed")]
-    pub(super) fn peer_with_flight_door(&self, is_door: impl Fn(&NodeAddress) -> bool) -> Option<NodeAddress> {
+    pub(super) fn peer_with_flight_door(
+        &self,
+        is_door: impl Fn(&NodeAddress) -> bool,
+    ) -> Option<NodeAddress> {
         let others = self.view.nodes().iter().filter(|node| *node.id() != self.own_id);
         let mut found = others.filter(|node| node.addresses().flight.as_ref().is_some_and(&is_door));
         found.next()?.addresses().peer.clone()

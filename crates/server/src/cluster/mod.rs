@@ -36,6 +36,8 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
+#[cfg(feature = "distributed")]
+pub(crate) use self::signature::{CallNonce, MAX_CLOCK_DIFFERENCE};
 pub(crate) use self::{
     hello::{DoorPorts, HelloAnswer, NodeHello, PROTOCOL, origin_hash},
     notice::RepeatedNotice,
@@ -51,8 +53,6 @@ use self::{
     reads::BucketPeers,
     routes::ReadRoutes,
 };
-#[cfg(feature = "distributed")]
-pub(crate) use self::signature::{CallNonce, MAX_CLOCK_DIFFERENCE};
 pub use self::{
     status::{ClusterNodeStatus, ClusterStatus, NodeTraffic},
     status_client::{fetch_cluster_status, set_cluster_draining},

@@ -150,7 +150,8 @@ impl PeerKey {
         path: &str,
         now: SystemTime,
     ) -> Result<CallNonce, SignatureError> {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).ok_or(SignatureError::Wrong);
+        let text =
+            |name| headers.get(name).and_then(|value| value.to_str().ok()).ok_or(SignatureError::Wrong);
         let time = text(TIME)?;
         let nonce = text(NONCE)?;
         check(headers, &self.call(path, time, nonce))?;

@@ -11,7 +11,7 @@ use http::Request;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use stylobate_datafusion::{
-    datafusion::error::DataFusionError,
+    Result,
     distributed::{ConnectNode, Distribution, NodeChannel, QueryNodes, RecentFailures, node_endpoint},
 };
 use tonic::codegen::Service;
@@ -77,7 +77,7 @@ struct SignedConnector {
 }
 
 impl ConnectNode for SignedConnector {
-    fn connect(&self, url: &Url) -> Result<NodeChannel, DataFusionError> {
+    fn connect(&self, url: &Url) -> Result<NodeChannel> {
         let channel = node_endpoint(url)?.connect_with_connector_lazy(self.connector.clone());
         Ok(NodeChannel::new(SignedCalls { channel, key: self.key.clone() }))
     }

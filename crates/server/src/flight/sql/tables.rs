@@ -11,8 +11,8 @@
 
 use std::collections::BTreeSet;
 
-use stylobate_columnar::{Dictionaries, Error as ScanError, Scan, ScanRequest, Source, Strings};
-use stylobate_datafusion::{SqlEngine, TableName};
+use stylobate_columnar::{Dictionaries, Error as ScanError, ScanRequest, Source, Strings};
+use stylobate_datafusion::{ScanTable, SqlEngine, TableName};
 use stylobate_storage::Error as StorageError;
 use tonic::Status;
 
@@ -51,12 +51,13 @@ fn only<'a>(buckets: &[&'a Bucket]) -> Option<&'a str> {
     }
 }
 
-/// Plans the scan of all columns of a table; `None` if there is no table of this name.
+/// Opens a table; `None` if there is none of this name. Its source is named by bucket and path, as other nodes of a
+/// cluster name it.
 pub(super) async fn find(
     node: &Node,
     caller: Option<&str>,
     name: &TableName,
-) -> Result<Option<Scan>, Status> {
+) -> Result<Option<ScanTable>, Status> {
     let buckets = readable(node, caller);
     let Some(TablePath { bucket, within }) = path_of(name, only(&buckets)) else { return Ok(None) };
 
@@ -76,7 +77,7 @@ pub(super) async fn find(
         let request =
             ScanRequest::over([source]).with_strings(Strings::View).with_dictionary(Dictionaries::None);
         match request.plan(node.columns()).await {
-            Ok(scan) => return Ok(Some(scan)),
+            Ok(scan) => return Ok(Some(ScanTable::of(scan).with_source_names([path]))),
             Err(
                 ScanError::NoFiles { .. }
                 | ScanError::Storage(StorageError::NotFound { .. } | StorageError::ImpossiblePath { .. }),

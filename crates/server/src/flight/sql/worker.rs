@@ -110,7 +110,8 @@ impl WorkerDoor {
             if self.refusals.lock().is_due(&line, Instant::now()) {
                 tracing::warn!("cluster: {line}");
             }
-            let refused = status(Code::Unauthenticated, "the call is not signed with the secret of this cluster");
+            let refused =
+                status(Code::Unauthenticated, "the call is not signed with the secret of this cluster");
             return Box::pin(async move { Ok(refused.into_http()) });
         }
 
