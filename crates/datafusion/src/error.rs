@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use stylobate_columnar::Error as ScanError;
+use stylobate_storage::Error as StorageError;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -72,6 +73,22 @@ pub enum Error {
 /// First words of the error of a lost node, by which it is known after it passed through other nodes.
 pub(crate) const LOST_NODE: &str = "lost the node ";
 
+/// First words of the error of a file that was replaced, as it passes through other nodes.
+const REPLACED_FILE: &str = "a file was replaced while it was read: ";
+
+/// Gives an error of a scan the form in which it is known after it passed through other nodes. Of other errors, these
+/// get the text.
+#[cfg(feature = "distributed")]
+pub(crate) fn for_other_nodes(error: DataFusionError) -> DataFusionError {
+    let DataFusionError::External(source) = &error else { return error };
+    match source.downcast_ref::<ScanError>() {
+        Some(ScanError::Storage(StorageError::Changed { path })) => {
+            DataFusionError::Execution(format!("{REPLACED_FILE}{path}"))
+        }
+        _ => error,
+    }
+}
+
 /// Wraps an error of a scan for DataFusion, which passes it through plans and back to [`Error::from`].
 pub(crate) fn external(error: ScanError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -113,6 +130,10 @@ impl From<DataFusionError> for Error {
             DataFusionError::ArrowError(source, _) => Self::Value { reason: one_line(&source.to_string()) },
             DataFusionError::Execution(text) if text.starts_with(LOST_NODE) => {
                 Self::LostNode { reason: one_line(text) }
+            }
+            DataFusionError::Execution(text) if text.starts_with(REPLACED_FILE) => {
+                let path = text.trim_start_matches(REPLACED_FILE).to_owned();
+                Self::Scan(StorageError::Changed { path }.into())
             }
             DataFusionError::Execution(_) => Self::Value { reason: without_prefix(&reason) },
             _ => Self::Engine { reason },

@@ -26,7 +26,7 @@ use stylobate_columnar::{Cache, Dictionaries, ScanPart, ScanRequest, Source, Str
 use tokio::sync::OnceCell;
 
 use crate::{
-    error::{Result as SourceResult, external},
+    error::{Result as SourceResult, external, for_other_nodes},
     source::{PushedFilter, ScanSource},
     table::ScannedTable,
 };
@@ -169,7 +169,7 @@ impl DataSource for TaskScan {
             };
             source.open_with_args(OpenArgs::new(partition, context.clone()).with_shared_state(row_groups))
         };
-        let batches = stream::once(opened).try_flatten();
+        let batches = stream::once(opened).try_flatten().map_err(for_other_nodes);
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches.boxed())))
     }
 
