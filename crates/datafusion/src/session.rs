@@ -18,7 +18,7 @@ use datafusion::{
     prelude::{DataFrame, SQLOptions, SessionContext},
     sql::{
         parser::{DFParserBuilder, Statement},
-        sqlparser::dialect::GenericDialect,
+        sqlparser::{ast::Statement as AstStatement, dialect::GenericDialect},
     },
 };
 use futures::{Stream, StreamExt};
@@ -195,9 +195,7 @@ impl SqlSession {
     ///
     /// [`Error::Query`] if the text is not SQL.
     pub fn parse(&self, sql: &str) -> Result<Vec<SqlStatement>> {
-        let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
-        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
-        Ok(statements.into_iter().map(SqlStatement).collect())
+        SqlStatement::parse(sql)
     }
 
     /// Runs one statement, given as text. See [`Self::run_statement`].
@@ -288,6 +286,35 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 /// A parsed statement.
 #[derive(Clone, Debug)]
 pub struct SqlStatement(Statement);
+
+impl SqlStatement {
+    /// Parses statements, which are separated by semicolons.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the text is not SQL.
+    pub fn parse(sql: &str) -> Result<Vec<Self>> {
+        let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
+        Ok(statements.into_iter().map(Self).collect())
+    }
+
+    /// Returns whether its rows are plans as text.
+    pub fn is_explanation(&self) -> bool {
+        match &self.0 {
+            Statement::Explain(_) => true,
+            Statement::Statement(statement) => matches!(statement.as_ref(), AstStatement::Explain { .. }),
+            Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for SqlStatement {
+    /// Writes the statement as SQL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
 
 /// The rows of a statement. Dropping it ends the work.
 pub struct SqlRows {
