@@ -31,6 +31,11 @@ impl ScanPart {
         &self.schema
     }
 
+    /// Returns whether the part reads nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Returns the path and the offset of the first byte that the part reads, as far as it reads any: a hint at where to
     /// run it. The path is that of the object in its store.
     pub fn first_byte(&self) -> Option<(&str, u64)> {
