@@ -221,7 +221,7 @@ impl SqlSession {
     ///
     /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is wrong, [`Error::Scan`] if files cannot be opened.
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
-        self.start(statement.0).await.map_err(|error| self.explained(error.into()))
+        self.start(statement.statement).await.map_err(|error| self.explained(error.into()))
     }
 
     async fn start(&self, statement: Statement) -> Result<SqlRows, DataFusionError> {
@@ -285,7 +285,11 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 
 /// A parsed statement.
 #[derive(Clone, Debug)]
-pub struct SqlStatement(Statement);
+pub struct SqlStatement {
+    statement: Statement,
+    /// As it was given, if it was alone.
+    text: Option<String>,
+}
 
 impl SqlStatement {
     /// Parses statements, which are separated by semicolons.
@@ -296,12 +300,13 @@ impl SqlStatement {
     pub fn parse(sql: &str) -> Result<Vec<Self>> {
         let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
         let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
-        Ok(statements.into_iter().map(Self).collect())
+        let text = (statements.len() == 1).then(|| sql.trim().trim_end_matches(';').to_owned());
+        Ok(statements.into_iter().map(|statement| Self { statement, text: text.clone() }).collect())
     }
 
     /// Returns whether its rows are plans as text.
     pub fn is_explanation(&self) -> bool {
-        match &self.0 {
+        match &self.statement {
             Statement::Explain(_) => true,
             Statement::Statement(statement) => matches!(statement.as_ref(), AstStatement::Explain { .. }),
             Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => false,
@@ -312,7 +317,10 @@ impl SqlStatement {
 impl fmt::Display for SqlStatement {
     /// Writes the statement as SQL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        match &self.text {
+            Some(text) => f.write_str(text),
+            None => write!(f, "{}", self.statement),
+        }
     }
 }
 

@@ -66,7 +66,21 @@ fn config(id: &str) -> NodeConfig {
 }
 
 impl SqlCluster {
+    /// Starts nodes that know each other, and waits until they agree.
     async fn start(configs: impl IntoIterator<Item = NodeConfig>) -> Self {
+        let cluster = Self::start_unsettled(configs).await;
+        for node in &cluster.nodes {
+            eventually("all nodes to agree", async || {
+                let known = node.node.cluster_status().unwrap().nodes;
+                known.len() == cluster.nodes.len()
+                    && known.iter().all(|node| node.answers && node.same_view == Some(true))
+            })
+            .await;
+        }
+        cluster
+    }
+
+    async fn start_unsettled(configs: impl IntoIterator<Item = NodeConfig>) -> Self {
         let mut bound = Vec::new();
         for config in configs {
             let doors = Doors::bind(&config).await.unwrap();
@@ -94,16 +108,7 @@ impl SqlCluster {
             nodes.push(SqlNode { node, flight, served });
         }
 
-        let cluster = Self { origin, nodes };
-        for node in &cluster.nodes {
-            eventually("all nodes to agree", async || {
-                let known = node.node.cluster_status().unwrap().nodes;
-                known.len() == cluster.nodes.len()
-                    && known.iter().all(|node| node.answers && node.same_view == Some(true))
-            })
-            .await;
-        }
-        cluster
+        Self { origin, nodes }
     }
 
     async fn three() -> Self {
@@ -200,45 +205,17 @@ async fn a_stranger_cannot_run_plans() {
 async fn a_node_of_another_secret_has_no_part_in_queries() {
     let mut stranger = config("b");
     stranger.cluster.as_mut().unwrap().secret = Secret::new("the secret of another cluster");
-    let cluster = {
-        let configs = [config("a"), stranger, config("c")];
-        let mut bound = Vec::new();
-        for config in configs {
-            let doors = Doors::bind(&config).await.unwrap();
-            bound.push((config, doors));
-        }
-        bound
-    };
-    let entry = |(config, doors): &(NodeConfig, Doors)| {
-        format!("{}={}", config.cluster.as_ref().unwrap().id, doors.peer_address().unwrap())
-    };
-    let entries: Vec<_> = cluster.iter().map(entry).collect();
-    let list = parse_nodes(&entries, NodeDoor::Peer).unwrap();
-    let origin = Arc::new(Counting::default());
-    for file in 0..FILES {
-        let bytes = parquet_file(file * ROWS);
-        origin.memory.put(&Path::from(format!("t/{file}.parquet")), bytes.into()).await.unwrap();
-    }
-
-    let mut nodes = Vec::new();
-    for (mut config, doors) in cluster {
-        config.cluster.as_mut().unwrap().nodes = NodeListSource::Fixed(list.clone());
-        let node = Node::open_over(&config, vec![Origin::new("lake", origin.clone())]).await.unwrap();
-        let flight = doors.flight_address().unwrap();
-        let served = tokio::spawn(doors.serve(node.clone(), std::future::pending()));
-        nodes.push(SqlNode { node, flight, served });
-    }
+    let cluster = SqlCluster::start_unsettled([config("a"), stranger, config("c")]).await;
     eventually("a and c to agree without b", async || {
-        let known = nodes[0].node.cluster_status().unwrap().nodes;
+        let known = cluster.nodes[0].node.cluster_status().unwrap().nodes;
         known.iter().any(|node| node.id.as_deref() == Some("b") && node.state == "down")
             && known.iter().any(|node| node.id.as_deref() == Some("c") && node.answers)
     })
     .await;
 
-    let client = SqlClient::connect(&format!("grpc://{}", nodes[0].flight), None).await.unwrap();
-    assert!(answer(&client, QUERIES[1]).await.unwrap().contains("word 6"));
-    assert_eq!(nodes[1].node.columns().stats().decoded_chunks, 0);
-    nodes.iter().for_each(|node| node.served.abort());
+    assert!(answer(&cluster.client(0).await, QUERIES[1]).await.unwrap().contains("word 6"));
+    let decoded = cluster.decoded();
+    assert!(decoded[0] > 0 && decoded[1] == 0 && decoded[2] > 0, "{decoded:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
