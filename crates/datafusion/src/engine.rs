@@ -74,12 +74,12 @@ impl SqlEngine {
     pub const CATALOG: &str = CATALOG;
 
     /// Creates an engine whose queries take memory from this cache, work in `threads` partitions, and store what does
-    /// not fit in a folder below `spill`. That folder is removed with the engine and its queries.
+    /// not fit in a folder below `spill`, if one is given. That folder is removed with the engine and its queries.
     ///
     /// # Errors
     ///
     /// [`Error::Spill`] if no folder can be created there.
-    pub fn create(cache: Cache, threads: usize, spill: &Path) -> Result<Self> {
+    pub fn create(cache: Cache, threads: usize, spill: Option<&Path>) -> Result<Self> {
         let runtime = SharedRuntime::create(cache, spill)?;
         let config = session_config(threads)
             .with_create_default_catalog_and_schema(false)

@@ -77,7 +77,7 @@ impl SqlSessionBuilder {
     ///
     /// [`Error::Spill`] if no folder can be created there.
     pub fn build(self) -> Result<SqlSession> {
-        let runtime = SharedRuntime::create(self.cache.clone(), &self.spill)?;
+        let runtime = SharedRuntime::create(self.cache.clone(), Some(&self.spill))?;
         let context = SessionContext::new_with_config_rt(session_config(self.threads), runtime.env.clone());
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());

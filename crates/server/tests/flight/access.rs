@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use arrow_flight::{Action, FlightClient, FlightDescriptor, Ticket};
+use arrow_flight::{Action, FlightClient, FlightDescriptor, HandshakeRequest, Ticket};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::TryStreamExt;
 use serde_json::json;
 use stylobate_server::config::Secret;
-use tonic::Code;
+use tonic::{Code, Request};
 
 use super::node::{Running, command, key, refusal, rows, tickets};
 
@@ -81,6 +82,32 @@ async fn without_a_token_that_is_known_every_call_is_refused() {
             assert_eq!(act(client, name, "lake").await, Some(Code::Unauthenticated));
         }
     }
+}
+
+#[tokio::test]
+async fn a_user_and_a_password_are_exchanged_for_a_token() {
+    let node = guarded().await;
+    let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+    let mut client = node.client().await;
+    client.add_header("authorization", &basic("reader:secret of reader")).unwrap();
+    assert!(client.handshake("").await.unwrap().is_empty());
+    // The password itself serves, too.
+    assert!(client.get_schema(command(json!({"path": "lake/orders/1.parquet"}))).await.is_ok());
+
+    let mut request = Request::new(futures::stream::iter([HandshakeRequest::default()]));
+    let shown = basic("reader:secret of reader").parse().unwrap();
+    request.metadata_mut().insert("authorization", shown);
+    let answer = client.inner_mut().handshake(request).await.unwrap();
+    assert_eq!(answer.metadata().get("authorization").unwrap(), "Bearer token-of-reader");
+
+    for wrong in ["reader:secret of admin", "reader:", "nobody:secret of reader"] {
+        let mut client = node.client().await;
+        client.add_header("authorization", &basic(wrong)).unwrap();
+        assert_eq!(refusal(client.handshake("").await).0, Code::Unauthenticated, "{wrong}");
+    }
+    // A node without keys lets in any client.
+    let open = Running::start().await;
+    assert!(open.client().await.handshake("").await.unwrap().is_empty());
 }
 
 #[tokio::test]

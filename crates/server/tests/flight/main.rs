@@ -5,6 +5,8 @@ mod access;
 #[path = "../../../storage/tests/support/eventually.rs"]
 mod eventually;
 mod node;
+#[cfg(feature = "sql")]
+mod sql;
 mod streams;
 
 use arrow::{
@@ -248,7 +250,6 @@ async fn actions_warm_evict_and_tell() {
 async fn what_the_door_does_not_do_is_unimplemented() {
     let node = Running::start().await;
     let mut client = node.client().await;
-    assert_eq!(refusal(client.handshake("hello").await).0, Code::Unimplemented);
     let put = client.do_put(futures::stream::empty()).await;
     assert_eq!(refusal(put).0, Code::Unimplemented);
     let exchange = client.do_exchange(futures::stream::empty()).await;

@@ -69,7 +69,7 @@ async fn a_client_that_goes_away_ends_the_scan() {
 }
 
 /// Asks the admin door, and returns the JSON that it answers.
-async fn ask_admin(node: &Running, method: &str, path: &str, body: &str) -> Value {
+pub(crate) async fn ask_admin(node: &Running, method: &str, path: &str, body: &str) -> Value {
     let mut stream = TcpStream::connect(node.admin).await.unwrap();
     let length = body.len();
     let head = format!(

@@ -86,7 +86,7 @@ impl SqlDoor {
         command: &Command,
     ) -> Result<SchemaRef, Status> {
         if let Some(statement) = self.statement(caller, command)? {
-            let query = self.engine.plan(caller, &statement.sql).await?;
+            let query = self.engine.plan(caller, statement).await?;
             return Ok(query.schema().clone());
         }
         metadata::schema(command)?.ok_or_else(|| unknown(command))
@@ -132,9 +132,9 @@ impl SqlDoor {
             total_rows: None,
         });
         let (schema, batches) = unless_cancelled(&running, async {
-            let query = self.engine.plan(caller, &statement.sql).await?;
+            let query = self.engine.plan(caller, statement).await?;
             let schema = query.schema().clone();
-            let batches = self.engine.run(query, statement.parameters.as_ref()).await?;
+            let batches = self.engine.run(query).await?;
             Ok((schema, batches))
         })
         .await?;
@@ -152,8 +152,8 @@ impl SqlDoor {
                 let prepare: ActionCreatePreparedStatementRequest = request(&action.body)?;
                 without_transaction(prepare.transaction_id.as_ref())?;
                 let statement = Statement::new(prepare.query)?;
-                let query = self.engine.plan(caller, &statement.sql).await?;
                 let handle = statement.seal(&self.tickets, caller, None)?;
+                let query = self.engine.plan(caller, statement).await?;
                 Ok(vec![packed(&prepared(handle, &query)?).into()])
             }
             "ClosePreparedStatement" => {

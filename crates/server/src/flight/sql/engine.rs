@@ -1,9 +1,9 @@
 //! The queries of a node: text and caller in, columns and a stream of batches out.
 //!
-//! All queries share one pool of memory over that of the node's cache, and one spill folder in the system's temporary
-//! folder. Both are created for the first query.
+//! All queries share one pool of memory over that of the node's cache, and one spill folder below the system's temporary
+//! folder (`TMPDIR`). Both are created for the first query.
 
-use std::{num::NonZero, sync::Arc, thread::available_parallelism};
+use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 
 use arrow::{
     array::RecordBatch,
@@ -17,7 +17,7 @@ use futures::{
 use parking_lot::Mutex;
 #[cfg(feature = "distributed")]
 use stylobate_datafusion::distributed::{QueryWorker, QueryWorkerBuilder};
-use stylobate_datafusion::{Error, PlannedQuery, SqlEngine, SqlRows};
+use stylobate_datafusion::{Error, PlannedQuery, SqlEngine};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -25,6 +25,7 @@ use super::{
     super::error::{BucketNaming, invalid, status},
     error::from_query,
     results::{sent_batch, sent_schema, sent_type, with_text},
+    statement::Statement,
     tables,
 };
 #[cfg(feature = "distributed")]
@@ -77,8 +78,8 @@ impl QueryEngine {
         }
 
         let created = self.start().map_err(|error| {
-            tracing::error!(%error, "queries are not possible: set TMPDIR to a folder that can be written");
-            status(Code::Unavailable, "the node has no folder for temporary data of queries: see its log")
+            tracing::error!(%error, "no query can run");
+            status(Code::Internal, "the node cannot run queries: its log has the reason")
         })?;
         *started = Some(created.clone());
         Ok(created)
@@ -86,7 +87,11 @@ impl QueryEngine {
 
     fn start(&self) -> Result<StartedEngine, Error> {
         let threads = available_parallelism().map_or(1, NonZero::get);
-        let engine = SqlEngine::create(self.node.columns().clone(), threads, &std::env::temp_dir())?;
+        let create = |spill: Option<&Path>| SqlEngine::create(self.node.columns().clone(), threads, spill);
+        let engine = create(Some(&std::env::temp_dir())).or_else(|error| {
+            tracing::warn!(%error, "queries that do not fit into memory will fail: set TMPDIR to a folder for them");
+            create(None)
+        })?;
 
         #[cfg(feature = "distributed")]
         if let Some(cluster) = self.node.cluster() {
@@ -105,11 +110,28 @@ impl QueryEngine {
         })
     }
 
-    /// Plans a query over the tables that the caller may read.
-    pub(super) async fn plan(&self, caller: Option<&str>, sql: &str) -> Result<NodeQuery, Status> {
+    /// Plans a statement over the tables that the caller may read, and binds its parameters if it has values for them.
+    pub(super) async fn plan(&self, caller: Option<&str>, statement: Statement) -> Result<NodeQuery, Status> {
+        let names = BucketNaming::of_all(tables::readable(&self.node, caller));
+        let query = self.planned(caller, &statement.sql, &names).await?;
+        let values = statement.parameters;
+        let first = match &values {
+            Some(values) => query.bind(values, 0),
+            None => Ok(query.clone()),
+        };
+        let first = first.map_err(|error| from_query(&error, &names))?;
+        let schema = sent_schema(&first.schema().map_err(|error| from_query(&error, &names))?);
+        Ok(NodeQuery { query, values, first, schema, names })
+    }
+
+    async fn planned(
+        &self,
+        caller: Option<&str>,
+        sql: &str,
+        names: &BucketNaming,
+    ) -> Result<PlannedQuery, Status> {
         let node = self.node.as_ref();
-        let names = BucketNaming::of_all(tables::readable(node, caller));
-        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, &names))?;
+        let query = self.engine()?.parse(sql).map_err(|error| from_query(&error, names))?;
 
         let mut opened = Vec::new();
         let mut missing = Vec::new();
@@ -130,10 +152,7 @@ impl QueryEngine {
 
         let listed = if query.lists_tables() { tables::all(node, caller).await? } else { Vec::new() };
         match query.plan(opened, listed).await {
-            Ok(query) => {
-                let schema = sent_schema(&query.schema().map_err(|error| from_query(&error, &names))?);
-                Ok(NodeQuery { query, schema, names })
-            }
+            Ok(query) => Ok(query),
             Err(Error::NoSuchTable { table, hint }) => {
                 if let Some(refused) = refused {
                     return Err(refused);
@@ -142,17 +161,16 @@ impl QueryEngine {
                     Some(name) => tables::hint(node, caller, name).await,
                     None => hint,
                 };
-                Err(from_query(&Error::NoSuchTable { table, hint }, &names))
+                Err(from_query(&Error::NoSuchTable { table, hint }, names))
             }
-            Err(error) => Err(from_query(&error, &names)),
+            Err(error) => Err(from_query(&error, names)),
         }
     }
 
-    /// Runs a query once, or once with each row of parameters, one after another. Dropping the stream ends the work.
+    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
     pub(super) async fn run(
         &self,
         query: NodeQuery,
-        parameters: Option<&RecordBatch>,
     ) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
         let too_many = |_| {
             let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
@@ -160,24 +178,20 @@ impl QueryEngine {
         };
         let permit = Arc::clone(&self.running).try_acquire_owned().map_err(too_many)?;
 
-        let NodeQuery { query, schema, names } = query;
-        let runs = match parameters {
-            Some(values) => {
-                let bound = (0..values.num_rows()).map(|row| query.bind(values, row));
-                bound.collect::<Result<Vec<_>, _>>().map_err(|error| from_query(&error, &names))?
-            }
-            None => vec![query],
-        };
+        // The first run begins now, so that most errors are the answer to the call.
+        let NodeQuery { query, values, first, schema, names } = query;
+        let first = first.run().await.map_err(|error| from_query(&error, &names))?;
+        let is_explanation = first.is_explanation();
+        let more = values.as_ref().map_or(0..0, |values| 1..values.num_rows());
+        let more = stream::iter(more).then(move |row| {
+            let bound = match &values {
+                Some(values) => query.bind(values, row),
+                None => Ok(query.clone()),
+            };
+            async move { bound?.run().await }
+        });
 
-        // The first begins now, so that most errors are the answer to the call.
-        let mut runs = runs.into_iter();
-        let first = match runs.next() {
-            Some(query) => Some(query.run().await.map_err(|error| from_query(&error, &names))?),
-            None => None,
-        };
-        let is_explanation = first.as_ref().is_some_and(SqlRows::is_explanation);
-        let later = stream::iter(runs).then(|query| async move { query.run().await });
-        let batches = stream::iter(first.map(Ok)).chain(later).try_flatten().map(move |batch| {
+        let batches = stream::iter([Ok(first)]).chain(more).try_flatten().map(move |batch| {
             let _running = &permit;
             let batch = batch.map_err(|error| from_query(&error, &names))?;
             let sent = sent_batch(&batch, &schema);
@@ -195,6 +209,10 @@ impl QueryEngine {
 /// A query of a caller, planned over the files of buckets.
 pub(super) struct NodeQuery {
     query: PlannedQuery,
+    /// Rows of values for its parameters.
+    values: Option<RecordBatch>,
+    /// The query with the first of them.
+    first: PlannedQuery,
     schema: SchemaRef,
     names: BucketNaming,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{RecordBatch, StringArray},
-    compute::like,
+    compute::kernels::comparison::like,
     datatypes::{DataType, Field, Schema, SchemaRef},
     error::ArrowError,
 };
