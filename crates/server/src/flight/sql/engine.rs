@@ -29,7 +29,7 @@ use super::{
     tables,
 };
 #[cfg(feature = "distributed")]
-use super::{cluster::distribution, worker::BucketSources};
+use super::{cluster::distribution, tables::BucketSources};
 use crate::Node;
 
 /// Maximum queries that run at once: each needs a share of the memory that it can work with.

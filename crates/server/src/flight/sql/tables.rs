@@ -10,8 +10,12 @@
 //! No other name leads to a file: paths of this machine and URLs of other stores name no bucket.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "distributed")]
+use std::sync::Arc;
 
 use stylobate_columnar::{Dictionaries, Error as ScanError, ScanRequest, Source, Strings};
+#[cfg(feature = "distributed")]
+use stylobate_datafusion::distributed::TableSources;
 use stylobate_datafusion::{ScanTable, SqlEngine, TableName};
 use stylobate_storage::Error as StorageError;
 use tonic::Status;
@@ -88,6 +92,22 @@ pub(super) async fn find(
     match refused {
         Some(refused) => Err(refused),
         None => Ok(None),
+    }
+}
+
+/// The buckets of the node as sources of tables.
+#[cfg(feature = "distributed")]
+#[derive(Debug)]
+pub(super) struct BucketSources(pub(super) Arc<Node>);
+
+#[cfg(feature = "distributed")]
+impl TableSources for BucketSources {
+    /// Takes `bucket/path`: the rights of the caller were checked by the node that planned the query.
+    fn source(&self, name: &str) -> stylobate_datafusion::Result<Source> {
+        let refused = || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
+        let place = BucketPath::parse(name).map_err(|_| refused())?;
+        let bucket = self.0.bucket(place.bucket).ok_or_else(refused)?;
+        Ok(Source::Store { store: bucket.reader.clone(), pattern: place.within.to_owned() })
     }
 }
 

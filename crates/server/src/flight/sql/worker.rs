@@ -11,8 +11,6 @@ use std::{
 
 use http::{Request, Response};
 use parking_lot::Mutex;
-use stylobate_columnar::Source;
-use stylobate_datafusion::{Error, Result, distributed::TableSources};
 use tonic::{
     Code,
     body::Body,
@@ -20,32 +18,16 @@ use tonic::{
 };
 
 use super::{
-    super::{error::status, place::BucketPath},
+    super::error::status,
     engine::QueryEngine,
 };
-use crate::{
-    Node,
-    cluster::{CallNonce, Cluster, MAX_CLOCK_DIFFERENCE, RepeatedNotice},
+use crate::cluster::{CallNonce, Cluster, MAX_CLOCK_DIFFERENCE, RepeatedNotice},
 };
 
 /// First part of the paths of the worker's calls.
 const WORKER_PATH: &str = "/worker.WorkerService/";
 /// Maximum bytes of a call: the plan of a task names the row groups that it reads.
 const MAX_CALL_BYTES: usize = 64 << 20;
-
-/// The buckets of the node as sources of tables.
-#[derive(Debug)]
-pub(super) struct BucketSources(pub(super) Arc<Node>);
-
-impl TableSources for BucketSources {
-    /// Takes `bucket/path`: the rights of the caller were checked by the node that planned the query.
-    fn source(&self, name: &str) -> Result<Source> {
-        let refused = || Error::Query { reason: format!("{name} names no files of this node") };
-        let place = BucketPath::parse(name).map_err(|_| refused())?;
-        let bucket = self.0.bucket(place.bucket).ok_or_else(refused)?;
-        Ok(Source::Store { store: bucket.reader.clone(), pattern: place.within.to_owned() })
-    }
-}
 
 /// The Flight service of a node, and its worker.
 #[derive(Clone)]
