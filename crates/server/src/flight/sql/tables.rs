@@ -104,7 +104,8 @@ pub(super) struct BucketSources(pub(super) Arc<Node>);
 impl TableSources for BucketSources {
     /// Takes `bucket/path`: the rights of the caller were checked by the node that planned the query.
     fn source(&self, name: &str) -> stylobate_datafusion::Result<Source> {
-        let refused = || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
+        let refused =
+            || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
         let place = BucketPath::parse(name).map_err(|_| refused())?;
         let bucket = self.0.bucket(place.bucket).ok_or_else(refused)?;
         Ok(Source::Store { store: bucket.reader.clone(), pattern: place.within.to_owned() })

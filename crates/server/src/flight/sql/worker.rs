@@ -17,12 +17,8 @@ use tonic::{
     codegen::{Body as HttpBody, BoxFuture, Service, StdError},
 };
 
-use super::{
-    super::error::status,
-    engine::QueryEngine,
-};
-use crate::cluster::{CallNonce, Cluster, MAX_CLOCK_DIFFERENCE, RepeatedNotice},
-};
+use super::{super::error::status, engine::QueryEngine};
+use crate::cluster::{CallNonce, Cluster, MAX_CLOCK_DIFFERENCE, RepeatedNotice};
 
 /// First part of the paths of the worker's calls.
 const WORKER_PATH: &str = "/worker.WorkerService/";
@@ -31,7 +27,7 @@ const MAX_CALL_BYTES: usize = 64 << 20;
 
 /// The Flight service of a node, and its worker.
 #[derive(Clone)]
-pub(crate) struct FlightAndWorker<F> {
+pub(in crate::flight) struct FlightAndWorker<F> {
     flight: F,
     worker: Option<WorkerDoor>,
 }
@@ -47,7 +43,7 @@ struct WorkerDoor {
 
 impl<F> FlightAndWorker<F> {
     /// Joins the Flight service with the worker of the engine, if the node is in a cluster.
-    pub(crate) fn new(flight: F, engine: Arc<QueryEngine>, cluster: Option<Arc<Cluster>>) -> Self {
+    pub(in crate::flight) fn new(flight: F, engine: Arc<QueryEngine>, cluster: Option<Arc<Cluster>>) -> Self {
         let worker = cluster.map(|cluster| WorkerDoor {
             engine,
             cluster,
