@@ -18,6 +18,7 @@ mod channels;
 mod codec;
 mod leaf;
 mod nodes;
+mod options;
 mod planner;
 mod rerun;
 mod session;

@@ -70,7 +70,7 @@ async fn begin(
 ) -> Result<(Vec<Url>, SendableRecordBatchStream)> {
     let view = distribution.view();
     let workers = view.workers.clone();
-    let state = Distribution::with_view(state, view);
+    let state = Distribution::with_view(state, view)?;
     let physical = state.create_physical_plan(plan).await?;
     let rows = execute_stream(physical, state.task_ctx())?;
     Ok((workers, rows))

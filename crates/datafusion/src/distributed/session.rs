@@ -14,6 +14,7 @@ use super::{
     codec::ScanCodec,
     leaf::{desired_tasks, divide_scan, route_tasks},
     nodes::{QueryNodes, RunView},
+    options,
     planner::ClusterPlanner,
 };
 
@@ -78,11 +79,12 @@ impl Distribution {
     }
 
     /// Returns a session whose plans are for the workers of a view.
-    pub(super) fn with_view(state: &SessionState, view: RunView) -> SessionState {
+    pub(super) fn with_view(state: &SessionState, view: RunView) -> Result<SessionState> {
         let mut state = state.clone();
         let config = state.config_mut();
+        config.set_distributed_passthrough_headers(options::to_headers(config))?;
         config.set_distributed_worker_resolver(view.clone());
         config.set_extension(Arc::new(view));
-        state
+        Ok(state)
     }
 }

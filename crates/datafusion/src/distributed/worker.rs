@@ -7,6 +7,7 @@ use datafusion::{
     common::Result,
     error::DataFusionError,
     execution::{SessionState, runtime_env::RuntimeEnv},
+    prelude::SessionConfig,
 };
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext, WorkerSessionBuilder};
 use stylobate_columnar::Cache;
@@ -14,6 +15,7 @@ use stylobate_columnar::Cache;
 use super::{
     channels::NodeChannels,
     codec::ScanCodec,
+    options,
     session::Distribution,
     task_scan::{ScanOpener, TableSources},
 };
@@ -72,8 +74,9 @@ impl WorkerSessionBuilder for WorkerSessions {
         &self,
         context: WorkerQueryContext,
     ) -> Result<SessionState, DataFusionError> {
-        let builder = context
-            .builder
+        let mut builder = context.builder;
+        options::apply(&context.headers, builder.config().get_or_insert_with(SessionConfig::default))?;
+        let builder = builder
             .with_distributed_user_codec(ScanCodec::for_worker(self.opener.clone()))
             .with_distributed_channel_resolver(self.channels.clone());
         Ok(builder.build())
