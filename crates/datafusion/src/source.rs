@@ -65,7 +65,7 @@ pub(crate) struct ScanSource {
     pub(crate) batch_rows: usize,
     pub(crate) scan: Scan,
     statistics: Arc<OnceLock<Statistics>>,
-    pub(crate) metrics: ExecutionPlanMetricsSet,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 /// The order of row groups that a sort above would have: by the bounds of a column of the table.
@@ -207,6 +207,17 @@ impl ScanSource {
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         }
+    }
+
+    /// Returns the scan with exactly this number of partitions, these moving filters and metrics.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn for_task(
+        self,
+        partitions: usize,
+        moving: Vec<Arc<dyn PhysicalExpr>>,
+        metrics: ExecutionPlanMetricsSet,
+    ) -> Self {
+        Self { partitions, moving, metrics, ..self }
     }
 
     /// Rewrites an expression on the output to one on the table; `None` if it names other columns.

@@ -7,10 +7,11 @@ use datafusion::{
     catalog::Session,
     common::{
         Result,
+        display::{PlanType, StringifiedPlan},
         tree_node::{TreeNode, TreeNodeRecursion},
     },
     execution::context::QueryPlanner,
-    logical_expr::{LogicalPlan, PlanType, StringifiedPlan},
+    logical_expr::LogicalPlan,
     physical_plan::{
         ExecutionPlan, empty::EmptyExec, explain::ExplainExec, placeholder_row::PlaceholderRowExec,
     },

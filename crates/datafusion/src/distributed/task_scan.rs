@@ -140,9 +140,7 @@ impl TaskScan {
         let columns = spec.columns.clone();
         let source =
             ScanSource::try_new(table, columns, filters, spec.limit, spec.partitions, spec.batch_rows)?;
-        let metrics = self.metrics.clone();
-        let moving = spec.moving.clone();
-        Ok(ScanSource { partitions: spec.partitions, moving, metrics, ..source })
+        Ok(source.for_task(spec.partitions, spec.moving.clone(), self.metrics.clone()))
     }
 
     async fn open_shared(&self, context: &TaskContext) -> Result<OpenedTaskScan> {
