@@ -33,7 +33,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release dist crates
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release dist crates
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -65,9 +65,17 @@ test-spark: built $(CLIENTS) $(SPARKS:=/installed) ## Spark 3.5 and 4.0 through 
 test-sql: release $(CLIENTS) ## All queries of TPC-H and TPC-DS at scale 1 by SQL, over Parquet and ORC, against DuckDB
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SQL_SCALE=1 $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_answers.py
 
+# A build of its own: the engine has dependencies built with features that the wheel cannot have.
+DISTRIBUTED := --package stylobate-datafusion --package stylobate-server --features stylobate-datafusion/distributed,stylobate-server/distributed
+test-distributed: $(CLIENTS) ## SQL over workers and over the nodes of a cluster, against DuckDB, with nodes that are killed
+	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
+	cargo test $(DISTRIBUTED) --lib --test distributed --test sql_cluster
+	cargo build --package stylobate-cli --features distributed
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_cluster.py
+
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
 	rustup target add $(MUSL)
-	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --target $(MUSL)
+	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --features distributed --target $(MUSL)
 	STYLOBATE_BIN=$(TARGET)/$(MUSL)/dist/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/dist/stylobate \
 	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
 

@@ -25,7 +25,7 @@ ARROWS = {
     "client": set(),
     "storage": {"client"},
     "columnar": {"storage"},
-    "datafusion": {"columnar", "storage"},
+    "datafusion": {"client", "columnar", "storage"},
     "datagen": {"columnar", "storage"},
     "graph": {"columnar", "storage"},
     "server": {"client", "columnar", "datafusion", "storage"},
@@ -40,7 +40,7 @@ ARROWS = {
 }
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"s3s": {"server"}, "axum": {"server"},
-        "arrow-flight": {"server"}, "tonic": {"server"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
+        "arrow-flight": {"server"}, "tonic": {"server", "datafusion"}, "quick_cache": {"columnar"}, "datafusion": {"datafusion", "sql"}, "orc-rust": {"columnar"}, "pyo3": {"python"}}
 # What a crate may not name, under whatever feature.
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}

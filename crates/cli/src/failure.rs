@@ -6,6 +6,8 @@ use anyhow::Error;
 use arrow::error::ArrowError;
 use strsim::osa_distance;
 use stylobate_server::ServerError;
+#[cfg(feature = "sql")]
+use stylobate_server::SqlClientError;
 use stylobate_storage::redacted;
 
 use crate::out::ReaderGone;
@@ -43,7 +45,12 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     );
 
     #[cfg(feature = "sql")]
-    let mistyped = mistyped || error.downcast_ref().is_some_and(is_wrong_sql);
+    let mistyped = mistyped
+        || error.downcast_ref().is_some_and(is_wrong_sql)
+        || matches!(
+            error.downcast_ref(),
+            Some(SqlClientError::Url { .. } | SqlClientError::Statement { .. })
+        );
 
     let mistyped = mistyped
         || matches!(

@@ -17,6 +17,7 @@ mod inspect;
 mod lean_memory;
 mod logging;
 mod out;
+mod redacted_string;
 mod replay;
 mod rows;
 mod scan;

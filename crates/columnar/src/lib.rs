@@ -85,7 +85,9 @@ pub use inspect::{
 pub use kernels::exact_cast::{Inexact, exact_cast};
 pub use kernels::interner::ValueInterner;
 pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, RowFilter, col};
-pub use scan::{ColumnBounds, MovingFilter, Scan, ScanPart, ScanQueue, ScanRequest, ScanStream};
+pub use scan::{
+    ColumnBounds, MovingFilter, RowGroupStart, Scan, ScanPart, ScanQueue, ScanRequest, ScanStream,
+};
 pub use sequential::{
     CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
     TimestampInference,

@@ -12,6 +12,7 @@ use datafusion::{
 use stylobate_columnar::{
     Cache, Error as ScanError, ScanRequest, SequentialFormat, SequentialRequest, Source,
 };
+use stylobate_storage::without_credentials;
 
 use crate::{
     error::{Error, external},
@@ -43,7 +44,7 @@ impl PathTables {
 
         let request = ScanRequest::over(sources.clone()).with_threads(self.threads);
         let error = match ScanTable::open(request, &self.cache).await {
-            Ok(table) => return Ok(Arc::new(table)),
+            Ok(table) => return Ok(Arc::new(shared_by_name(table, paths))),
             Err(error) => error,
         };
         if matches!(error, Error::Scan(ScanError::Format { .. }))
@@ -62,6 +63,15 @@ impl PathTables {
     ) -> Result<Arc<dyn TableProvider>, Error> {
         let scan = SequentialRequest::over(sources, format).plan(&self.cache).await?;
         Ok(sequential_table(scan)?)
+    }
+}
+
+/// Lets other nodes open the table by its paths, unless these have credentials.
+fn shared_by_name(table: ScanTable, paths: &[String]) -> ScanTable {
+    if paths.iter().all(|path| without_credentials(path) == *path) {
+        table.with_source_names(paths.iter().cloned())
+    } else {
+        table
     }
 }
 

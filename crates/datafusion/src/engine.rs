@@ -36,6 +36,8 @@ use futures::StreamExt;
 use stylobate_columnar::Cache;
 use stylobate_storage::traced;
 
+#[cfg(feature = "distributed")]
+use crate::distributed::Distribution;
 use crate::{
     cooperation::CooperativeJoins,
     error::{Error, Result, missing_table},
@@ -54,6 +56,8 @@ const UNQUALIFIED: &str = "-";
 pub struct SqlEngine {
     state: SessionState,
     runtime: Arc<SharedRuntime>,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
 }
 
 /// Name of a table in a query.
@@ -86,7 +90,31 @@ impl SqlEngine {
             .with_default_features()
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
             .build();
-        Ok(Self { state, runtime: Arc::new(runtime) })
+        Ok(Self {
+            state,
+            runtime: Arc::new(runtime),
+            #[cfg(feature = "distributed")]
+            distribution: None,
+        })
+    }
+
+    /// Runs queries on the workers of a cluster, as far as these can open the tables. Default: here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if options of the engine do not fit.
+    #[cfg(feature = "distributed")]
+    pub fn with_distribution(mut self, distribution: Distribution) -> Result<Self> {
+        let builder = SessionStateBuilder::new_from_existing(self.state);
+        self.state = distribution.prepare(builder)?.build();
+        self.distribution = Some(distribution);
+        Ok(self)
+    }
+
+    /// Returns the memory and the folder of its queries, for those of other nodes.
+    #[cfg(feature = "distributed")]
+    pub fn runtime_env(&self) -> Arc<datafusion::execution::runtime_env::RuntimeEnv> {
+        self.runtime.env.clone()
     }
 
     /// Parses a statement that returns rows: SELECT, EXPLAIN, SHOW or DESCRIBE. Parameters are `?`, or `$1`, `$2`, ….
@@ -121,8 +149,15 @@ impl SqlEngine {
                 }
             }
         }
-        let state = self.state.clone();
-        Ok(ParsedQuery { statement, tables, lists_tables, state, runtime: self.runtime.clone() })
+        Ok(ParsedQuery {
+            statement,
+            tables,
+            lists_tables,
+            state: self.state.clone(),
+            runtime: self.runtime.clone(),
+            #[cfg(feature = "distributed")]
+            distribution: self.distribution.clone(),
+        })
     }
 }
 
@@ -165,6 +200,8 @@ pub struct ParsedQuery {
     lists_tables: bool,
     state: SessionState,
     runtime: Arc<SharedRuntime>,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
 }
 
 impl ParsedQuery {
@@ -201,7 +238,13 @@ impl ParsedQuery {
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         only_queries.verify_plan(&plan).map_err(|_| refused())?;
 
-        Ok(PlannedQuery { plan, state, runtime: self.runtime })
+        Ok(PlannedQuery {
+            plan,
+            state,
+            runtime: self.runtime,
+            #[cfg(feature = "distributed")]
+            distribution: self.distribution,
+        })
     }
 }
 
@@ -253,6 +296,8 @@ pub struct PlannedQuery {
     plan: LogicalPlan,
     state: SessionState,
     runtime: Arc<SharedRuntime>,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
 }
 
 impl PlannedQuery {
@@ -309,7 +354,7 @@ impl PlannedQuery {
         let bound = values.columns().iter().map(|column| ScalarValue::try_from_array(column, row));
         let bound = bound.collect::<Result<Vec<_>, _>>()?;
         let plan = self.plan.clone().replace_params_with_values(&ParamValues::from(bound))?;
-        Ok(Self { plan, state: self.state.clone(), runtime: self.runtime.clone() })
+        Ok(Self { plan, ..self.clone() })
     }
 
     /// Begins to run the query, in tasks of the current runtime. They end when the rows are dropped.
@@ -322,9 +367,19 @@ impl PlannedQuery {
             return Err(query_error("the query has parameters: prepare it, and bind values to them"));
         }
         let is_explanation = matches!(self.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
-        let plan = self.state.create_physical_plan(&self.plan).await?;
-        let rows = execute_stream(plan, self.state.task_ctx())?;
+        let rows = self.rows().await?;
         Ok(SqlRows::new(in_a_task(rows), is_explanation).keeping(self.runtime.clone()))
+    }
+}
+
+impl PlannedQuery {
+    async fn rows(&self) -> Result<SendableRecordBatchStream> {
+        #[cfg(feature = "distributed")]
+        if let Some(distribution) = &self.distribution {
+            return Ok(distribution.run(self.state.clone(), self.plan.clone()).await?);
+        }
+        let plan = self.state.create_physical_plan(&self.plan).await?;
+        Ok(execute_stream(plan, self.state.task_ctx())?)
     }
 }
 

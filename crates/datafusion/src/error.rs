@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use stylobate_columnar::Error as ScanError;
+use stylobate_storage::Error as StorageError;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,6 +45,14 @@ pub enum Error {
         reason: String,
     },
 
+    /// A node of the cluster was lost while a query ran, and running it again did not help or was not possible. Run the
+    /// query again.
+    #[error("{reason}")]
+    LostNode {
+        /// The node, and what happened.
+        reason: String,
+    },
+
     /// The temporary folder for data that does not fit into memory is not usable. Give another one.
     #[error("spill folder {path}: {source}")]
     Spill {
@@ -59,6 +68,25 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
+}
+
+/// First words of the error of a lost node, by which it is known after it passed through other nodes.
+pub(crate) const LOST_NODE: &str = "lost the node ";
+
+/// First words of the error of a file that was replaced, as it passes through other nodes.
+const REPLACED_FILE: &str = "a file was replaced while it was read: ";
+
+/// Gives an error of a scan the form in which it is known after it passed through other nodes. Of other errors, these
+/// get the text.
+#[cfg(feature = "distributed")]
+pub(crate) fn for_other_nodes(error: DataFusionError) -> DataFusionError {
+    let DataFusionError::External(source) = &error else { return error };
+    match source.downcast_ref::<ScanError>() {
+        Some(ScanError::Storage(StorageError::Changed { path })) => {
+            DataFusionError::Execution(format!("{REPLACED_FILE}{path}"))
+        }
+        _ => error,
+    }
 }
 
 /// Wraps an error of a scan for DataFusion, which passes it through plans and back to [`Error::from`].
@@ -100,6 +128,13 @@ impl From<DataFusionError> for Error {
             | DataFusionError::Configuration(_) => Self::Query { reason: without_prefix(&reason) },
             DataFusionError::ResourcesExhausted(_) => Self::Memory { reason: without_prefix(&reason) },
             DataFusionError::ArrowError(source, _) => Self::Value { reason: one_line(&source.to_string()) },
+            DataFusionError::Execution(text) if text.starts_with(LOST_NODE) => {
+                Self::LostNode { reason: one_line(text) }
+            }
+            DataFusionError::Execution(text) if text.starts_with(REPLACED_FILE) => {
+                let path = text.trim_start_matches(REPLACED_FILE).to_owned();
+                Self::Scan(StorageError::Changed { path }.into())
+            }
             DataFusionError::Execution(_) => Self::Value { reason: without_prefix(&reason) },
             _ => Self::Engine { reason },
         }

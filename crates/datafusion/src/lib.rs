@@ -39,6 +39,8 @@
 //! # }).unwrap();
 //! ```
 //!
+//! With the feature `distributed`, the module `distributed` runs queries on the nodes of a cluster.
+//!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
 //! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`,
 //! catalogs in `catalog`, memory in `memory` and `runtime`, rules of the optimizer in `cooperation`, errors in `error`,
@@ -46,6 +48,8 @@
 
 mod catalog;
 mod cooperation;
+#[cfg(feature = "distributed")]
+pub mod distributed;
 mod engine;
 mod error;
 mod memory;

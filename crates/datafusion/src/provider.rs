@@ -50,6 +50,22 @@ impl ScanTable {
         Self { table: Arc::new(ScannedTable::new(scan)) }
     }
 
+    /// Returns the columns.
+    pub fn arrow_schema(&self) -> &SchemaRef {
+        self.table.schema()
+    }
+
+    /// Names the sources of the table, in the order of the request: other nodes of a cluster open the same files by these
+    /// names, with the default options of a request. Default: no names, and only this process reads the table.
+    pub fn with_source_names(self, names: impl IntoIterator<Item = String>) -> Self {
+        Self { table: Arc::new(self.table.with_source_names(names.into_iter().collect())) }
+    }
+
+    /// Returns the names of its sources, if it has any.
+    pub fn source_names(&self) -> Option<&[String]> {
+        self.table.source_names()
+    }
+
     /// Translates a filter on this table; `None` if nothing follows from it for a scan.
     fn pushed(&self, filter: &Expr) -> Option<PushedFilter> {
         let filter = unnormalize_col(filter.clone());

@@ -15,15 +15,17 @@ use datafusion::{
     error::DataFusionError,
     execution::SendableRecordBatchStream,
     logical_expr::LogicalPlan,
-    prelude::{SQLOptions, SessionContext},
+    prelude::{DataFrame, SQLOptions, SessionContext},
     sql::{
         parser::{DFParserBuilder, Statement},
-        sqlparser::dialect::GenericDialect,
+        sqlparser::{ast::Statement as AstStatement, dialect::GenericDialect},
     },
 };
 use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
 
+#[cfg(feature = "distributed")]
+use crate::distributed::Distribution;
 use crate::{
     catalog::PathTables,
     cooperation::CooperativeJoins,
@@ -39,6 +41,8 @@ pub struct SqlSessionBuilder {
     threads: usize,
     options: Vec<(String, String)>,
     spill: PathBuf,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
 }
 
 impl SqlSessionBuilder {
@@ -60,6 +64,13 @@ impl SqlSessionBuilder {
         self
     }
 
+    /// Runs queries on the workers of a cluster, as far as these can open the tables by their paths. Default: here.
+    #[cfg(feature = "distributed")]
+    pub fn with_distribution(mut self, distribution: Distribution) -> Self {
+        self.distribution = Some(distribution);
+        self
+    }
+
     /// Opens the session.
     ///
     /// # Errors
@@ -71,13 +82,24 @@ impl SqlSessionBuilder {
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());
         let catalogs = Arc::new(DynamicFileCatalog::new(catalogs, tables.clone()));
-        let context = context
+        let builder = context
             .into_state_builder()
             .with_catalog_list(catalogs)
             .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
-        Ok(SqlSession { context: context.build().into(), tables, _runtime: runtime })
+        #[cfg(feature = "distributed")]
+        let builder = match &self.distribution {
+            Some(distribution) => distribution.prepare(builder)?,
+            None => builder,
+        };
+        Ok(SqlSession {
+            context: builder.build().into(),
+            tables,
+            #[cfg(feature = "distributed")]
+            distribution: self.distribution,
+            _runtime: runtime,
+        })
     }
 }
 
@@ -87,6 +109,8 @@ impl SqlSessionBuilder {
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
+    #[cfg(feature = "distributed")]
+    distribution: Option<Distribution>,
     _runtime: SharedRuntime,
 }
 
@@ -98,6 +122,8 @@ impl SqlSession {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             options: Vec::new(),
             spill: std::env::temp_dir(),
+            #[cfg(feature = "distributed")]
+            distribution: None,
         }
     }
 
@@ -169,9 +195,7 @@ impl SqlSession {
     ///
     /// [`Error::Query`] if the text is not SQL.
     pub fn parse(&self, sql: &str) -> Result<Vec<SqlStatement>> {
-        let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
-        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
-        Ok(statements.into_iter().map(SqlStatement).collect())
+        SqlStatement::parse(sql)
     }
 
     /// Runs one statement, given as text. See [`Self::run_statement`].
@@ -197,7 +221,7 @@ impl SqlSession {
     ///
     /// [`Error::Query`] or [`Error::NoSuchTable`] if the statement is wrong, [`Error::Scan`] if files cannot be opened.
     pub async fn run_statement(&self, statement: SqlStatement) -> Result<SqlRows> {
-        self.start(statement.0).await.map_err(|error| self.explained(error.into()))
+        self.start(statement.statement).await.map_err(|error| self.explained(error.into()))
     }
 
     async fn start(&self, statement: Statement) -> Result<SqlRows, DataFusionError> {
@@ -205,7 +229,16 @@ impl SqlSession {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
-        Ok(SqlRows::new(planned.execute_stream().await?, is_explanation))
+        Ok(SqlRows::new(self.rows(planned).await?, is_explanation))
+    }
+
+    async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
+        #[cfg(feature = "distributed")]
+        if let Some(distribution) = &self.distribution {
+            let (state, plan) = planned.into_parts();
+            return distribution.run(state, plan).await;
+        }
+        planned.execute_stream().await
     }
 
     /// Says what can be done about an error.
@@ -252,7 +285,44 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 
 /// A parsed statement.
 #[derive(Clone, Debug)]
-pub struct SqlStatement(Statement);
+pub struct SqlStatement {
+    statement: Statement,
+    /// As it was given, if it was alone.
+    text: Option<String>,
+}
+
+impl SqlStatement {
+    /// Parses statements, which are separated by semicolons.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the text is not SQL.
+    pub fn parse(sql: &str) -> Result<Vec<Self>> {
+        let parser = DFParserBuilder::new(sql).with_dialect(&GenericDialect {}).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(Error::from)?;
+        let text = (statements.len() == 1).then(|| sql.trim().trim_end_matches(';').to_owned());
+        Ok(statements.into_iter().map(|statement| Self { statement, text: text.clone() }).collect())
+    }
+
+    /// Returns whether its rows are plans as text.
+    pub fn is_explanation(&self) -> bool {
+        match &self.statement {
+            Statement::Explain(_) => true,
+            Statement::Statement(statement) => matches!(statement.as_ref(), AstStatement::Explain { .. }),
+            Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for SqlStatement {
+    /// Writes the statement as SQL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => f.write_str(text),
+            None => write!(f, "{}", self.statement),
+        }
+    }
+}
 
 /// The rows of a statement. Dropping it ends the work.
 pub struct SqlRows {

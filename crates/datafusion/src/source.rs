@@ -52,18 +52,18 @@ const NAMED_FILES: usize = 3;
 /// A scan of some columns and rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct ScanSource {
-    table: Arc<ScannedTable>,
+    pub(crate) table: Arc<ScannedTable>,
     /// Columns by position in the table.
-    columns: Vec<usize>,
+    pub(crate) columns: Vec<usize>,
     schema: SchemaRef,
-    filters: Vec<PushedFilter>,
+    pub(crate) filters: Vec<PushedFilter>,
     /// Filters that change while the scan runs, on the columns of the table.
-    moving: Vec<Arc<dyn PhysicalExpr>>,
-    limit: Option<usize>,
+    pub(crate) moving: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) limit: Option<usize>,
     order: Option<RowGroupOrder>,
-    partitions: usize,
-    batch_rows: usize,
-    scan: Scan,
+    pub(crate) partitions: usize,
+    pub(crate) batch_rows: usize,
+    pub(crate) scan: Scan,
     statistics: Arc<OnceLock<Statistics>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -78,7 +78,7 @@ struct RowGroupOrder {
 /// An expression on the columns of the table, and its translation.
 #[derive(Clone, Debug)]
 pub(crate) struct PushedFilter {
-    expr: Arc<dyn PhysicalExpr>,
+    pub(crate) expr: Arc<dyn PhysicalExpr>,
     pushed: PushedPredicate,
 }
 
@@ -195,6 +195,29 @@ impl ScanSource {
         let options = SortOptions { descending: order.descending, nulls_first: false };
         let positions = sort_to_indices(&keys, Some(options), None).ok()?;
         Some(self.scan.with_row_groups(positions.values().iter().map(|position| *position as usize)))
+    }
+
+    /// Returns the scan of some row groups, by position, in this number of partitions.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn with_row_groups(&self, positions: Vec<usize>, partitions: usize) -> Self {
+        Self {
+            scan: self.scan.with_row_groups(positions),
+            partitions,
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the scan with exactly this number of partitions, these moving filters and metrics.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn for_task(
+        self,
+        partitions: usize,
+        moving: Vec<Arc<dyn PhysicalExpr>>,
+        metrics: ExecutionPlanMetricsSet,
+    ) -> Self {
+        Self { partitions, moving, metrics, ..self }
     }
 
     /// Rewrites an expression on the output to one on the table; `None` if it names other columns.

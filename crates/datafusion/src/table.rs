@@ -16,6 +16,8 @@ use crate::statistics::{column_statistics, scan_statistics};
 pub(crate) struct ScannedTable {
     scan: Scan,
     schema: SchemaRef,
+    /// Names of its sources, by which other nodes open the same files; `None` if only this process can.
+    source_names: Option<Vec<String>>,
     columns: Mutex<HashMap<usize, ColumnStatistics>>,
 }
 
@@ -23,7 +25,17 @@ impl ScannedTable {
     pub(crate) fn new(scan: Scan) -> Self {
         // Metadata of files is not part of the type of a table.
         let schema = Arc::new(Schema::new(scan.schema().fields().clone()));
-        Self { scan, schema, columns: Mutex::default() }
+        Self { scan, schema, source_names: None, columns: Mutex::default() }
+    }
+
+    /// Returns the same table with names for its sources, in the order of the request.
+    pub(crate) fn with_source_names(&self, names: Vec<String>) -> Self {
+        Self { source_names: Some(names), ..Self::new(self.scan.clone()) }
+    }
+
+    /// Returns the names of the sources, if other nodes can open them.
+    pub(crate) fn source_names(&self) -> Option<&[String]> {
+        self.source_names.as_deref()
     }
 
     pub(crate) fn scan(&self) -> &Scan {

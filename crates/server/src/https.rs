@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{
+    FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, builderstates::WantsProtocols1,
+};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
 
@@ -13,6 +15,18 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Returns a connector for HTTP/1.1. If the system has no trusted certificates, https fails and http works. Certificates
 /// must be for `name` if it is given, else for the host of the URL.
 pub(crate) fn connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
+    let (builder, http) = parts(name);
+    builder.enable_http1().wrap_connector(http)
+}
+
+/// Returns such a connector for HTTP/2.
+#[cfg(feature = "sql")]
+pub(crate) fn http2_connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
+    let (builder, http) = parts(name);
+    builder.enable_http2().wrap_connector(http)
+}
+
+fn parts(name: Option<&str>) -> (HttpsConnectorBuilder<WantsProtocols1>, HttpConnector) {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
     http.enforce_http(false);
@@ -33,5 +47,5 @@ pub(crate) fn connector(name: Option<&str>) -> HttpsConnector<HttpConnector> {
         Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
         None => builder,
     };
-    builder.enable_http1().wrap_connector(http)
+    (builder, http)
 }

@@ -45,8 +45,12 @@ mod provenance;
 mod running_reads;
 pub mod s3;
 mod serve;
+#[cfg(feature = "sql")]
+mod sql_client;
 mod traces;
 
+#[cfg(feature = "sql")]
+pub use self::sql_client::{SqlClient, SqlClientError, SqlClientRows};
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,

@@ -1,11 +1,13 @@
 //! The S3 endpoints that a trace is played against.
 
-use std::{convert::Infallible, fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use object_store::{ClientOptions, ObjectStore, RetryConfig, aws::AmazonS3Builder};
 use stylobate_storage::parse_positive_duration;
+
+use crate::redacted_string::RedactedString;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct EndpointArgs {
@@ -45,24 +47,6 @@ pub(super) struct EndpointArgs {
     /// Secret for the second endpoint [default: that of the first]
     #[arg(long, value_name = "SECRET", requires = "compare")]
     compare_secret_key: Option<RedactedString>,
-}
-
-/// A string that `Debug` does not show.
-#[derive(Clone)]
-struct RedactedString(String);
-
-impl fmt::Debug for RedactedString {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl FromStr for RedactedString {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
-    }
 }
 
 /// A bucket at an S3 endpoint.
@@ -135,16 +119,5 @@ impl EndpointArgs {
 
         let store = Arc::new(builder.build().with_context(|| format!("endpoint {url}"))?);
         Ok(ReplayEndpoint { url: url.to_owned(), bucket, store })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_does_not_show_in_debug() {
-        let secret: RedactedString = "hunter2".parse().unwrap();
-        assert_eq!(format!("{secret:?}"), "***");
     }
 }

@@ -1,6 +1,7 @@
 //! `stylobate sql`: runs SQL on Parquet and ORC files.
 
 mod complete;
+mod place;
 mod prompt;
 mod text;
 
@@ -21,14 +22,18 @@ use arrow::{
 use clap::Args;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use stylobate_columnar::Cache;
-use stylobate_datafusion::{SqlRows, SqlSession, SqlStatement};
-use stylobate_server::config::NodeSettings;
+use stylobate_datafusion::{SqlSession, SqlStatement};
+use stylobate_server::{SqlClient, config::NodeSettings};
 use stylobate_storage::{ByteSize, run_blocking};
 
-use self::prompt::prompt;
+use self::{
+    place::{SqlPlace, StatementRows},
+    prompt::prompt,
+};
 use crate::{
     failure::usage,
     out::print,
+    redacted_string::RedactedString,
     rows::{
         ColumnFile, OutputArgs, ProgressDisplay, RowDestination, RowFormat, TableLimits, drain, open_cache,
         option, until_stopped,
@@ -56,6 +61,8 @@ Examples:
     stylobate sql --table t=data.parquet < queries.sql
   A prompt, with history and completion:
     stylobate sql --table t=data.parquet
+  On the nodes of a cluster, whose tables are the files of their buckets:
+    stylobate sql --cluster grpc://node-1:8815 \"SELECT count(*) FROM lake.orders\"
 
 A path is a file, a folder with all its subfolders, or a pattern with *, ?, [...]
 and **; below s3://, gs://, az:// and http(s):// too. In folders named name=value,
@@ -101,6 +108,14 @@ pub(crate) struct SqlArgs {
     /// Folder for data that does not fit into the memory [default: the system's temporary folder]
     #[arg(long, value_name = "FOLDER")]
     spill: Option<PathBuf>,
+
+    /// Run the statements on the nodes of a cluster: the Flight door of any of them, such as grpc://127.0.0.1:8815
+    #[arg(long, value_name = "URL", conflicts_with_all = ["table", "threads", "spill"])]
+    cluster: Option<String>,
+
+    /// Token of an access key of the nodes
+    #[arg(long, value_name = "TOKEN", env = "STYLOBATE_TOKEN", hide_env_values = true)]
+    token: Option<RedactedString>,
 }
 
 /// Runs the command until it ends or the process is stopped.
@@ -111,18 +126,18 @@ pub(crate) struct SqlArgs {
 pub(crate) async fn run(args: SqlArgs) -> Result<()> {
     // At the prompt a signal stops the statement, not the command.
     if args.is_interactive() {
-        let session = args.session().await?;
-        return prompt(&args, session).await;
+        let place = args.place().await?;
+        return prompt(&args, place).await;
     }
 
     until_stopped(async {
         let output = SqlOutput::chosen(&args)?;
-        let session = args.session().await?;
+        let place = args.place().await?;
         let text = match &args.statements {
             Some(text) => text.clone(),
             None => run_blocking(standard_input).await.context("reading standard input")??,
         };
-        run_all(&args, &session, &text, output).await
+        run_all(&args, &place, &text, output).await
     })
     .await
 }
@@ -134,8 +149,8 @@ fn standard_input() -> Result<String> {
 }
 
 /// Runs statements one after another.
-async fn run_all(args: &SqlArgs, session: &SqlSession, text: &str, output: SqlOutput) -> Result<()> {
-    let statements = session.parse(text)?;
+async fn run_all(args: &SqlArgs, place: &SqlPlace, text: &str, output: SqlOutput) -> Result<()> {
+    let statements = SqlStatement::parse(text)?;
     if statements.is_empty() {
         return Err(usage("there is no statement: give one, such as \"SELECT * FROM 'data.parquet'\""));
     }
@@ -144,7 +159,7 @@ async fn run_all(args: &SqlArgs, session: &SqlSession, text: &str, output: SqlOu
     }
 
     for statement in statements {
-        run_one(args, session, statement, output.clone()).await?;
+        run_one(args, place, statement, output.clone()).await?;
     }
     Ok(())
 }
@@ -152,11 +167,11 @@ async fn run_all(args: &SqlArgs, session: &SqlSession, text: &str, output: SqlOu
 /// Runs a statement, and writes its rows. Returns their number.
 async fn run_one(
     args: &SqlArgs,
-    session: &SqlSession,
+    place: &SqlPlace,
     statement: SqlStatement,
     output: SqlOutput,
 ) -> Result<u64> {
-    let rows = session.run_statement(statement).await?;
+    let rows = place.run(statement).await?;
     match output {
         SqlOutput::Columns => {
             let file = args.column_file()?.ok_or_else(|| usage("--output names no file"))?;
@@ -191,7 +206,7 @@ async fn run_one(
 }
 
 /// Casts views to strings and bytes: files state the types of their columns, and few readers know views.
-fn without_views(rows: SqlRows) -> (SchemaRef, impl Stream<Item = Result<RecordBatch>> + Unpin) {
+fn without_views(rows: StatementRows) -> (SchemaRef, impl Stream<Item = Result<RecordBatch>> + Unpin) {
     let of_views = rows.schema();
     let fields = of_views.fields().iter().map(|field| {
         let plain = match field.data_type() {
@@ -214,7 +229,7 @@ fn without_views(rows: SqlRows) -> (SchemaRef, impl Stream<Item = Result<RecordB
 }
 
 /// Returns the text of plans.
-async fn explanation(rows: SqlRows) -> Result<String> {
+async fn explanation(rows: StatementRows) -> Result<String> {
     let batches: Vec<_> = rows.try_collect().await?;
     let mut text = String::new();
     for batch in batches {
@@ -256,6 +271,17 @@ impl SqlOutput {
 impl SqlArgs {
     fn is_interactive(&self) -> bool {
         self.statements.is_none() && io::stdin().is_terminal()
+    }
+
+    /// Opens the session, or connects to the node.
+    async fn place(&self) -> Result<SqlPlace> {
+        match &self.cluster {
+            Some(url) => {
+                let token = self.token.as_ref().map(|token| token.0.as_str());
+                Ok(SqlPlace::Node(SqlClient::connect(url, token).await?))
+            }
+            None => Ok(SqlPlace::Here(self.session().await?)),
+        }
     }
 
     /// Opens the session with its tables.

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustyline::{Config, Editor, error::ReadlineError, history::FileHistory};
-use stylobate_datafusion::SqlSession;
+use stylobate_datafusion::SqlStatement;
 use stylobate_storage::run_blocking;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -20,6 +20,7 @@ use tokio::{
 use super::{
     SqlArgs, SqlOutput,
     complete::{KnownWords, SqlHelper},
+    place::SqlPlace,
     run_one,
     text::is_complete,
 };
@@ -36,7 +37,7 @@ Statements end with a semicolon: SELECT * FROM 'folder/*.parquet' LIMIT 10;
   quit                ends, as Ctrl-D does; Ctrl-C stops a statement";
 
 /// Reads and runs statements until the input ends. Their errors are printed.
-pub(super) async fn prompt(args: &SqlArgs, session: SqlSession) -> Result<()> {
+pub(super) async fn prompt(args: &SqlArgs, place: SqlPlace) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let output = SqlOutput::chosen(args)?;
     eprintln!("Statements end with a semicolon. `help` shows more, `quit` ends.");
@@ -44,7 +45,7 @@ pub(super) async fn prompt(args: &SqlArgs, session: SqlSession) -> Result<()> {
     let words = KnownWords::default();
     let (typed, mut statements) = mpsc::channel(1);
     let (done, wait) = sync_channel(1);
-    words.set(known_words(&session).await);
+    words.set(place.known_words().await);
     let reader = {
         let words = words.clone();
         run_blocking(move || read_statements(words, &typed, &wait))
@@ -54,14 +55,14 @@ pub(super) async fn prompt(args: &SqlArgs, session: SqlSession) -> Result<()> {
         let text = tokio::select! {
             text = statements.recv() => text,
             _ = terminate.recv() => {
-                drop(session);
+                drop(place);
                 process::exit(128 + SignalKind::terminate().as_raw_value());
             }
         };
         let Some(text) = text else { break };
 
-        run_typed(args, &session, &text, &output).await?;
-        words.set(known_words(&session).await);
+        run_typed(args, &place, &text, &output).await?;
+        words.set(place.known_words().await);
         if done.send(()).is_err() {
             break;
         }
@@ -70,9 +71,9 @@ pub(super) async fn prompt(args: &SqlArgs, session: SqlSession) -> Result<()> {
 }
 
 /// Runs what was typed. Ctrl-C stops it.
-async fn run_typed(args: &SqlArgs, session: &SqlSession, text: &str, output: &SqlOutput) -> Result<()> {
+async fn run_typed(args: &SqlArgs, place: &SqlPlace, text: &str, output: &SqlOutput) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let statements = match session.parse(text) {
+    let statements = match SqlStatement::parse(text) {
         Ok(statements) => statements,
         Err(error) => {
             eprintln!("{}", in_one_line(&error.into()));
@@ -83,7 +84,7 @@ async fn run_typed(args: &SqlArgs, session: &SqlSession, text: &str, output: &Sq
     for statement in statements {
         let started = Instant::now();
         let done = tokio::select! {
-            done = run_one(args, session, statement, output.clone()) => done,
+            done = run_one(args, place, statement, output.clone()) => done,
             _ = interrupt.recv() => {
                 eprintln!("stopped");
                 return Ok(());
@@ -166,14 +167,4 @@ fn history_file() -> Option<PathBuf> {
     let folder = state.join("stylobate");
     let created: io::Result<()> = fs::create_dir_all(&folder);
     created.ok().map(|()| folder.join("sql-history"))
-}
-
-/// Returns the names of tables, columns and functions.
-async fn known_words(session: &SqlSession) -> Vec<String> {
-    let mut words = session.table_names();
-    for table in words.clone() {
-        words.extend(session.column_names(&table).await);
-    }
-    words.extend(session.function_names());
-    words
 }

@@ -8,12 +8,13 @@ mod plan;
 mod queue;
 mod request;
 mod select;
+mod split;
 mod statistics;
 mod stream;
 mod turn;
 mod units;
 
-pub use part::ScanPart;
+pub use part::{RowGroupStart, ScanPart};
 pub use plan::Scan;
 pub use queue::{MovingFilter, ScanQueue};
 pub use request::ScanRequest;

@@ -26,9 +26,33 @@ pub(super) struct ScanPartFile {
 }
 
 impl ScanPart {
+    /// Returns the schema of its batches.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns whether the part reads nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Returns the path and the offset of the first byte that the part reads, as far as it reads any: a hint at where to
     /// run it. The path is that of the object in its store.
     pub fn first_byte(&self) -> Option<(&str, u64)> {
         self.pieces.first().map(|piece| (piece.path.as_str(), piece.offset))
     }
+}
+
+/// The first byte of a row group or stripe: a hint at where to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowGroupStart {
+    /// Position of the source of its file among those of the request.
+    pub source: usize,
+    /// Path of the object in its store.
+    pub path: String,
+    /// Offset in the object.
+    pub offset: u64,
+    /// Number of rows.
+    pub rows: u64,
 }

@@ -65,7 +65,7 @@ pub(super) struct ScanPlan {
 #[derive(Clone, Debug)]
 pub(super) struct PlannedScanFile {
     /// Position of the source that it was found by.
-    source: usize,
+    pub(super) source: usize,
     pub(super) located: LocatedFile,
     pub(super) object: OpenObject,
     pub(super) metadata: Arc<FileMetadata>,
@@ -140,50 +140,10 @@ impl Scan {
     pub fn units(&self) -> usize {
         self.inner.units.len()
     }
-
-    /// Splits the scan into at most `most` parts, in order and of about the same number of rows.
-    /// [`ScanRequest::with_part`] runs one. A limit applies to each part separately.
-    pub fn parts(&self, most: usize) -> Vec<ScanPart> {
-        let share = self.estimated_rows().div_ceil(most.max(1) as u64).max(1);
-        let mut parts: Vec<Vec<ScanPartFile>> = Vec::new();
-        let mut full = share;
-
-        for unit in &self.inner.units {
-            if full >= share {
-                parts.push(Vec::new());
-                full = 0;
-            }
-            full += unit.rows;
-            let (Some(part), Some(file)) = (parts.last_mut(), self.inner.files.get(unit.file)) else {
-                continue;
-            };
-
-            let path = file.object.meta().location.as_ref();
-            match part.last_mut() {
-                Some(piece)
-                    if piece.source == file.source && piece.path == path && piece.units.end == unit.unit =>
-                {
-                    piece.units.end += 1;
-                }
-                _ => part.push(ScanPartFile {
-                    source: file.source,
-                    path: path.to_owned(),
-                    version: version(&file.object),
-                    units: unit.unit..unit.unit + 1,
-                    offset: file.metadata.unit_offset(unit.unit),
-                }),
-            }
-        }
-
-        let table = self.inner.relevant.clone();
-        let schema = self.inner.schema.as_ref().clone();
-        let part = |pieces| ScanPart { table: table.clone(), schema: schema.clone(), pieces };
-        parts.into_iter().map(part).collect()
-    }
 }
 
 /// Identifies the version of an object in serialized parts.
-fn version(object: &OpenObject) -> String {
+pub(super) fn version(object: &OpenObject) -> String {
     let meta = object.meta();
     format!("{} {} {}", meta.size, meta.e_tag.as_deref().unwrap_or(""), meta.version.as_deref().unwrap_or(""))
 }
@@ -289,23 +249,22 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
 }
 
 async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
-    let mut opened = Vec::with_capacity(part.pieces.len());
+    let opens = part.pieces.iter().map(|piece| open_piece(request, piece, cache));
+    futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
+}
 
-    for piece in &part.pieces {
-        let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
-        let source = request.sources.get(piece.source).ok_or_else(gone)?;
-        let located = locate(source, cache, request.paths, Some(&piece.path)).await?;
-        let located = located.into_iter().next_back().ok_or_else(gone)?;
-        let mut file = open(piece.source, located, request, cache).await?;
-        if version(&file.object) != piece.version {
-            return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
-        }
-
-        file.units = piece.units.start..piece.units.end.min(file.units.end);
-        opened.push(file);
+async fn open_piece(request: &ScanRequest, piece: &ScanPartFile, cache: &Cache) -> Result<OpenedScanFile> {
+    let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
+    let source = request.sources.get(piece.source).ok_or_else(gone)?;
+    let located = locate(source, cache, request.paths, Some(&piece.path)).await?;
+    let located = located.into_iter().next_back().ok_or_else(gone)?;
+    let mut file = open(piece.source, located, request, cache).await?;
+    if version(&file.object) != piece.version {
+        return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
     }
 
-    Ok(opened)
+    file.units = piece.units.start..piece.units.end.min(file.units.end);
+    Ok(file)
 }
 
 /// Returns the path of a local file, or an object's URL.

@@ -31,6 +31,9 @@ pub(crate) struct NodeHello {
     /// Ports of the doors for clients, if these are reached at the host of the peer door.
     #[serde(default)]
     pub(crate) ports: DoorPorts,
+    /// True if its Flight door runs tasks of queries that other nodes planned.
+    #[serde(default)]
+    pub(crate) runs_queries: bool,
 }
 
 /// Ports of the doors of a node that clients connect to.
@@ -141,6 +144,7 @@ pub(super) mod tests {
             digest: String::new(),
             draining: false,
             ports: DoorPorts::default(),
+            runs_queries: true,
         }
     }
 

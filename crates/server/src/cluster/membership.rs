@@ -525,6 +525,37 @@ impl Membership {
         ClusterView::new(nodes.into_values())
     }
 
+    /// Returns the Flight doors of the nodes that are up, run queries, and have the version of this one.
+    #[cfg(feature = "distributed")]
+    pub(super) fn query_doors(&self) -> Vec<NodeAddress> {
+        let runs_ours = |hello: &NodeHello| hello.runs_queries && hello.version == self.own.version;
+        let is_worker = |id: &str| {
+            let mut hellos =
+                self.peers.values().filter(|peer| peer.id() == Some(id)).filter_map(PeerState::hello);
+            id == self.own.id || hellos.any(runs_ours)
+        };
+        let up = self.view.nodes().iter().filter(|node| node.state() == NodeState::Up);
+        let workers = up.filter(|node| is_worker(node.id().as_str()));
+        workers.filter_map(|node| node.addresses().flight.clone()).collect()
+    }
+
+    /// Returns the Flight door of a node, if it is known.
+    #[cfg(feature = "distributed")]
+    pub(super) fn flight_door(&self, id: &str) -> Option<NodeAddress> {
+        self.view.node(id)?.addresses().flight.clone()
+    }
+
+    /// Returns the peer door of another node, by its Flight door.
+    #[cfg(feature = "distributed")]
+    pub(super) fn peer_with_flight_door(
+        &self,
+        is_door: impl Fn(&NodeAddress) -> bool,
+    ) -> Option<NodeAddress> {
+        let others = self.view.nodes().iter().filter(|node| *node.id() != self.own_id);
+        let mut found = others.filter(|node| node.addresses().flight.as_ref().is_some_and(&is_door));
+        found.next()?.addresses().peer.clone()
+    }
+
     /// Returns the nodes for clients that place reads themselves.
     pub(super) fn known_nodes(&self) -> KnownNodes {
         let node = |node: &ClusterNode| KnownNode {

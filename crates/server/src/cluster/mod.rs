@@ -36,6 +36,8 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
+#[cfg(feature = "distributed")]
+pub(crate) use self::signature::{CallNonce, MAX_CLOCK_DIFFERENCE};
 pub(crate) use self::{
     hello::{DoorPorts, HelloAnswer, NodeHello, PROTOCOL, origin_hash},
     notice::RepeatedNotice,
@@ -101,13 +103,11 @@ impl Cluster {
             digest: String::new(),
             draining: false,
             ports: DoorPorts::default(),
+            runs_queries: cfg!(feature = "distributed"),
         };
 
         let source = config.nodes.clone();
-        let name = match &source {
-            NodeListSource::Dns(name) => Some(name.host()),
-            NodeListSource::Fixed(_) | NodeListSource::File(_) => None,
-        };
+        let name = source.certificate_name();
         let client = PeerClient::new(PeerKey::new(&config.secret), shared.has_tls, name);
         let has_ids = source.has_ids();
         let id = config.id.clone();
@@ -168,6 +168,57 @@ impl Cluster {
         let scheme = if self.shared.has_tls { "grpc+tls" } else { "grpc" };
         let flight = routes.home_and_deputy(PathHash::of(bucket, path).stripe_at(offset), NodeDoor::Flight);
         flight.iter().map(|address| format!("{scheme}://{address}")).collect()
+    }
+
+    /// Returns the URLs of the Flight doors of the nodes that run queries together: those that are up and have the version
+    /// of this one.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn query_workers(&self) -> Vec<String> {
+        let doors = self.membership.read().query_doors();
+        doors.iter().map(|address| self.query_url(address)).collect()
+    }
+
+    /// Returns the Flight doors of the nodes that read a byte of an object, the home first; empty if the bucket is not
+    /// shared.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn query_homes(&self, bucket: &str, path: &str, offset: u64) -> Vec<String> {
+        let routes = self.routes();
+        let Some(routes) = routes.bucket(bucket) else { return Vec::new() };
+        let ranked = routes.ranked(PathHash::of(bucket, path).stripe_at(offset), NodeDoor::Flight);
+        ranked.iter().map(|address| self.query_url(address)).collect()
+    }
+
+    /// Returns the URL of the Flight door of this node, as others know it.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn own_query_url(&self) -> Option<String> {
+        let address = self.membership.read().flight_door(self.id.as_str())?;
+        Some(self.query_url(&address))
+    }
+
+    /// Notes that the Flight door of a node did not answer.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn query_failed(&self, url: &str) {
+        let peer = self.membership.read().peer_with_flight_door(|address| self.query_url(address) == url);
+        if let Some(peer) = peer {
+            self.request_failed(&peer, "its Flight door did not answer".to_owned(), Instant::now());
+        }
+    }
+
+    #[cfg(feature = "distributed")]
+    fn query_url(&self, address: &NodeAddress) -> String {
+        format!("{}://{address}/", if self.shared.has_tls { "https" } else { "http" })
+    }
+
+    /// Returns true if the doors have a certificate.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn has_tls(&self) -> bool {
+        self.shared.has_tls
+    }
+
+    /// Returns the name that certificates of nodes are for, if it is not that of the host.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn certificate_name(&self) -> Option<&str> {
+        self.source.certificate_name()
     }
 
     /// Returns what this node tells others about itself.

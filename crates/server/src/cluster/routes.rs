@@ -126,6 +126,13 @@ impl BucketRoutes {
         ranked.iter().filter_map(|node| node.addresses().get(door).cloned()).collect()
     }
 
+    /// Returns the addresses of a door of all nodes that are up and have it, by rank for the stripe.
+    #[cfg(feature = "distributed")]
+    pub(super) fn ranked(&self, key: StripeKey, door: NodeDoor) -> Vec<NodeAddress> {
+        let ranked = self.view.rank(key, self.view.nodes().len());
+        ranked.iter().filter_map(|node| node.addresses().get(door).cloned()).collect()
+    }
+
     /// Returns the sources of the stripe that has the byte at `offset`.
     pub(super) fn stripe(&self, path: PathHash, offset: u64, now: Instant) -> StripeSources {
         let key = path.stripe_at(offset);

@@ -5,10 +5,12 @@
 //! answer         keyed BLAKE3( "answer" │ signature of the request │ status │ body )
 //! page request   keyed BLAKE3( "page request" │ signature of the upgrade │ number │ content )
 //! frame          keyed BLAKE3( "frame" │ signature of the page request │ number │ head )
+//! call           keyed BLAKE3( "call" │ path │ version of the software │ time in ms │ nonce )
 //! ```
 //!
 //! Each part is preceded by its length. The signature of a request holds for five minutes, that of an upgrade as long as
-//! its connection: what may be sent again by someone who recorded it has the same effect as the first time.
+//! its connection: what may be sent again by someone who recorded it has the same effect as the first time. That is not so
+//! for calls of queries, whose messages are streams that no signature covers: the nonce of each is accepted once.
 
 use std::{
     fmt,
@@ -22,9 +24,11 @@ use crate::config::Secret;
 /// Context of the key derivation from the configured secret.
 const CONTEXT: &str = "stylobate 2026 key of the peer door, version 1";
 /// Maximum difference between the clocks of two nodes, with the time that a request is under way.
-const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5 * 60);
 
 const TIME: HeaderName = HeaderName::from_static("x-stylobate-time");
+#[cfg(feature = "distributed")]
+const NONCE: HeaderName = HeaderName::from_static("x-stylobate-nonce");
 const SIGNATURE: HeaderName = HeaderName::from_static("x-stylobate-signature");
 
 /// The key with which nodes of one cluster sign.
@@ -34,6 +38,11 @@ pub(crate) struct PeerKey([u8; blake3::KEY_LEN]);
 /// Signature of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSignature(blake3::Hash);
+
+/// Number of a call that is accepted once.
+#[cfg(feature = "distributed")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CallNonce(u128);
 
 /// Reason for which a signature does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,13 +105,8 @@ impl PeerKey {
         let signature = self.request(method, path, time, body);
         check(headers, &signature)?;
 
-        let sent: u64 = time.parse().map_err(|_| SignatureError::Wrong)?;
-        let difference = Duration::from_millis(sent.abs_diff(milliseconds(now)));
-        if difference > MAX_CLOCK_DIFFERENCE {
-            Err(SignatureError::Clock)
-        } else {
-            Ok(RequestSignature(signature))
-        }
+        check_time(time, now)?;
+        Ok(RequestSignature(signature))
     }
 
     /// Signs the answer to a request: adds its header.
@@ -125,6 +129,40 @@ impl PeerKey {
         body: &[u8],
     ) -> Result<(), SignatureError> {
         check(headers, &self.answer(request, status, body))
+    }
+
+    /// Signs a call of a query: adds its headers.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn sign_call(&self, headers: &mut HeaderMap, path: &str, nonce: u128, now: SystemTime) {
+        let time = milliseconds(now).to_string();
+        let nonce = format!("{nonce:032x}");
+        let signature = self.call(path, &time, &nonce);
+        headers.extend(HeaderValue::try_from(time).ok().map(|time| (TIME, time)));
+        headers.extend(HeaderValue::try_from(nonce).ok().map(|nonce| (NONCE, nonce)));
+        headers.insert(SIGNATURE, hexadecimal(&signature));
+    }
+
+    /// Checks the signature of a call, and returns its nonce.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn check_call(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        now: SystemTime,
+    ) -> Result<CallNonce, SignatureError> {
+        let text =
+            |name| headers.get(name).and_then(|value| value.to_str().ok()).ok_or(SignatureError::Wrong);
+        let time = text(TIME)?;
+        let nonce = text(NONCE)?;
+        check(headers, &self.call(path, time, nonce))?;
+        check_time(time, now)?;
+        u128::from_str_radix(nonce, 16).map(CallNonce).map_err(|_| SignatureError::Wrong)
+    }
+
+    #[cfg(feature = "distributed")]
+    fn call(&self, path: &str, time: &str, nonce: &str) -> blake3::Hash {
+        let version = env!("CARGO_PKG_VERSION").as_bytes();
+        self.mac([b"call", path.as_bytes(), version, time.as_bytes(), nonce.as_bytes()])
     }
 
     /// Returns the signature of a request for pages on a connection, counted from 0, whose upgrade has the signature
@@ -159,6 +197,13 @@ impl PeerKey {
         }
         hasher.finalize()
     }
+}
+
+/// Checks the time at which a request was signed, in milliseconds.
+fn check_time(sent: &str, now: SystemTime) -> Result<(), SignatureError> {
+    let sent: u64 = sent.parse().map_err(|_| SignatureError::Wrong)?;
+    let difference = Duration::from_millis(sent.abs_diff(milliseconds(now)));
+    if difference > MAX_CLOCK_DIFFERENCE { Err(SignatureError::Clock) } else { Ok(()) }
 }
 
 fn check(headers: &HeaderMap, expected: &blake3::Hash) -> Result<(), SignatureError> {
@@ -217,6 +262,25 @@ mod tests {
         assert_eq!((check(now + minutes(4)), check(now - minutes(4))), (Ok(()), Ok(())));
         assert_eq!(check(now + minutes(6)), Err(SignatureError::Clock));
         assert_eq!(check(now - minutes(6)), Err(SignatureError::Clock));
+    }
+
+    #[cfg(feature = "distributed")]
+    #[test]
+    fn a_call_holds_for_its_path_and_nonce() {
+        let now = SystemTime::now();
+        let mut headers = HeaderMap::new();
+        key("a").sign_call(&mut headers, "/worker.WorkerService/ExecuteTask", 7, now);
+        let check = |secret, path| key(secret).check_call(&headers, path, now);
+        assert_eq!(check("a", "/worker.WorkerService/ExecuteTask"), Ok(CallNonce(7)));
+        assert_eq!(check("b", "/worker.WorkerService/ExecuteTask"), Err(SignatureError::Wrong));
+        assert_eq!(check("a", "/worker.WorkerService/GetWorkerInfo"), Err(SignatureError::Wrong));
+        let late = now + Duration::from_secs(6 * 60);
+        let path = "/worker.WorkerService/ExecuteTask";
+        assert_eq!(key("a").check_call(&headers, path, late), Err(SignatureError::Clock));
+
+        headers.insert(NONCE, HeaderValue::from_static("00000000000000000000000000000008"));
+        assert_eq!(key("a").check_call(&headers, path, now), Err(SignatureError::Wrong));
+        assert_eq!(key("a").check_call(&HeaderMap::new(), path, now), Err(SignatureError::Wrong));
     }
 
     #[test]

@@ -37,6 +37,14 @@ impl NodeListSource {
         !matches!(self, Self::Dns(_))
     }
 
+    /// Returns the name that certificates of nodes are for, if it is not the host of their addresses.
+    pub(super) fn certificate_name(&self) -> Option<&str> {
+        match self {
+            Self::Dns(name) => Some(name.host()),
+            Self::Fixed(_) | Self::File(_) => None,
+        }
+    }
+
     /// Reads the list; it has at least one node. The error is a line that says what is wrong with it.
     pub(super) async fn read(&self) -> Result<Vec<ListedPeer>, String> {
         match self {

@@ -1,6 +1,7 @@
 //! The Arrow Flight calls, each checked, answered and counted.
 
 use std::{
+    convert::Infallible,
     num::NonZero,
     sync::Arc,
     thread::available_parallelism,
@@ -20,10 +21,13 @@ use futures::{
     StreamExt, TryFutureExt, TryStreamExt,
     stream::{self, BoxStream},
 };
-use http::header::AUTHORIZATION;
+use http::{Request as HttpRequest, Response as HttpResponse, header::AUTHORIZATION};
+use hyper::body::Incoming;
 use stylobate_columnar::{Scan, ScanPart};
 use tonic::{
     Code, Request, Response, Status, Streaming,
+    body::Body,
+    codegen::Service,
     metadata::{AsciiMetadataValue, MetadataMap},
 };
 use tracing::Instrument;
@@ -57,20 +61,32 @@ struct FlightDoor {
     sql: super::sql::SqlDoor,
 }
 
-/// Creates the Flight door of a node: a service for HTTP/2 connections. Cheap to clone.
+/// Creates the Flight door of a node: a service for HTTP/2 connections, which has the node's worker for queries, too. Cheap
+/// to clone.
 pub(crate) fn service(
     node: Arc<Node>,
     ticket_secret: Option<&Secret>,
     ticket_lifetime: Duration,
-) -> FlightServiceServer<impl FlightService> {
+) -> impl Service<HttpRequest<Incoming>, Response = HttpResponse<Body>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ Sync
++ 'static {
     let tickets = Arc::new(TicketSigner::new(ticket_secret, ticket_lifetime));
+    #[cfg(feature = "distributed")]
+    let cluster = node.cluster().cloned();
     let door = FlightDoor {
         #[cfg(feature = "sql")]
         sql: super::sql::SqlDoor::new(node.clone(), tickets.clone()),
         node,
         tickets,
     };
-    FlightServiceServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES)
+    #[cfg(feature = "distributed")]
+    let engine = door.sql.engine();
+    let service = FlightServiceServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES);
+    #[cfg(feature = "distributed")]
+    let service = super::sql::FlightAndWorker::new(service, engine, cluster);
+    service
 }
 
 type FlightResult<T> = Result<Response<T>, Status>;

@@ -28,6 +28,8 @@ const WRITE_BUFFER: usize = 1 << 20;
 const STREAM_BUFFER: usize = 256 << 10;
 /// Time without data from the client after which it is pinged.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Streams of a connection: another node of a cluster has some for each query that it planned.
+const MAX_STREAMS: u32 = 4_096;
 /// Connection preface of an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -117,6 +119,7 @@ where
     http.timer(TokioTimer::new())
         .keep_alive_interval(SILENCE)
         .keep_alive_timeout(SILENCE)
+        .max_concurrent_streams(MAX_STREAMS)
         .max_send_buf_size(STREAM_BUFFER);
 
     Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)

@@ -369,3 +369,32 @@ fn doors_that_seem_to_have_one_address_are_not_told() {
     let addresses: Vec<_> = known.iter().map(|node| node.s3.as_deref()).collect();
     assert_eq!(addresses, [None, None, Some("h:9001")]);
 }
+
+#[cfg(feature = "distributed")]
+#[test]
+fn nodes_that_run_queries_and_have_the_version_of_this_one_are_its_workers() {
+    let mut node = Observed::with_list(&["a=h1:1", "b=h2:1", "c=h3:1", "d=h4:1"]);
+    let told = |id, instance| {
+        let ports = DoorPorts { s3: None, flight: Some(7) };
+        NodeHello { ports, ..hello(id, instance) }
+    };
+    let doors = |node: &Observed| {
+        let doors = node.membership.query_doors();
+        doors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(doors(&node), [""; 0]);
+
+    node.membership.set_ports(DoorPorts { s3: None, flight: Some(7) });
+    node.answered("h1:1", told("a", 1));
+    node.answered("h2:1", told("b", 2));
+    node.answered("h3:1", NodeHello { version: "2.0.0".to_owned(), ..told("c", 3) });
+    node.answered("h4:1", NodeHello { runs_queries: false, ..told("d", 4) });
+    assert_eq!(doors(&node), ["h1:7", "h2:7"]);
+    assert_eq!(node.membership.flight_door("a").unwrap().to_string(), "h1:7");
+    let peer = node.membership.peer_with_flight_door(|door| door.to_string() == "h2:7").unwrap();
+    assert_eq!(peer.to_string(), "h2:1");
+
+    node.failed("h2:1", "no answer", false);
+    node.failed("h2:1", "no answer", false);
+    assert_eq!(doors(&node), ["h1:7"]);
+}

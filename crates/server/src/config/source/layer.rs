@@ -68,8 +68,8 @@ impl Layer {
         names: impl IntoIterator<Item = String>,
         also_known: &dyn Fn(&str) -> bool,
     ) -> Result<()> {
-        const OTHERS: [&str; 6] =
-            ["ACCESS_KEY", "CLUSTER_SECRET", "CONFIG", "LOG", "ORIGIN", "TICKET_SECRET"];
+        const OTHERS: [&str; 7] =
+            ["ACCESS_KEY", "CLUSTER_SECRET", "CONFIG", "LOG", "ORIGIN", "TICKET_SECRET", "TOKEN"];
         for name in names {
             let Some(own) = name.strip_prefix("STYLOBATE_") else { continue };
             let is_setting = Setting::ALL.iter().any(|setting| setting.env() == name);

@@ -41,12 +41,18 @@ const NO_TRANSACTIONS: &str = "there are no transactions: each query reads what 
 pub(in crate::flight) struct SqlDoor {
     node: Arc<Node>,
     tickets: Arc<TicketSigner>,
-    engine: QueryEngine,
+    engine: Arc<QueryEngine>,
 }
 
 impl SqlDoor {
     pub(in crate::flight) fn new(node: Arc<Node>, tickets: Arc<TicketSigner>) -> Self {
-        Self { engine: QueryEngine::new(node.clone()), node, tickets }
+        Self { engine: Arc::new(QueryEngine::new(node.clone())), node, tickets }
+    }
+
+    /// Returns the engine that runs its queries.
+    #[cfg(feature = "distributed")]
+    pub(in crate::flight) fn engine(&self) -> Arc<QueryEngine> {
+        self.engine.clone()
     }
 
     /// Returns columns and the ticket of a command.

@@ -15,7 +15,9 @@ use futures::{
     stream::{self, BoxStream},
 };
 use parking_lot::Mutex;
-use stylobate_datafusion::{Error, PlannedQuery, ScanTable, SqlEngine};
+#[cfg(feature = "distributed")]
+use stylobate_datafusion::distributed::{QueryWorker, QueryWorkerBuilder};
+use stylobate_datafusion::{Error, PlannedQuery, SqlEngine};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -26,6 +28,8 @@ use super::{
     statement::Statement,
     tables,
 };
+#[cfg(feature = "distributed")]
+use super::{cluster::distribution, tables::BucketSources};
 use crate::Node;
 
 /// Maximum queries that run at once: each needs a share of the memory that it can work with.
@@ -34,10 +38,19 @@ const MAX_QUERIES: usize = 64;
 const CONCURRENT_TABLES: usize = 8;
 
 /// Plans and runs queries of callers. Cheap to create.
-pub(super) struct QueryEngine {
+pub(in crate::flight) struct QueryEngine {
     node: Arc<Node>,
-    engine: Mutex<Option<Arc<SqlEngine>>>,
+    engine: Mutex<Option<StartedEngine>>,
     running: Arc<Semaphore>,
+}
+
+/// The engine, and what runs tasks of queries of other nodes with the same memory.
+#[derive(Clone)]
+struct StartedEngine {
+    engine: Arc<SqlEngine>,
+    /// `None` if the node is in no cluster.
+    #[cfg(feature = "distributed")]
+    worker: Option<QueryWorker>,
 }
 
 impl QueryEngine {
@@ -48,22 +61,53 @@ impl QueryEngine {
 
     /// Returns the engine, which is created by the first query.
     fn engine(&self) -> Result<Arc<SqlEngine>, Status> {
-        let mut engine = self.engine.lock();
-        if let Some(engine) = engine.as_ref() {
-            return Ok(engine.clone());
+        Ok(self.started()?.engine)
+    }
+
+    /// Returns the worker for tasks of queries that other nodes planned.
+    #[cfg(feature = "distributed")]
+    pub(super) fn worker(&self) -> Result<QueryWorker, Status> {
+        let alone = || status(Code::Unimplemented, "this node is in no cluster");
+        self.started()?.worker.ok_or_else(alone)
+    }
+
+    fn started(&self) -> Result<StartedEngine, Status> {
+        let mut started = self.engine.lock();
+        if let Some(started) = started.as_ref() {
+            return Ok(started.clone());
         }
 
-        let threads = available_parallelism().map_or(1, NonZero::get);
-        let create = |spill: Option<&Path>| SqlEngine::create(self.node.columns().clone(), threads, spill);
-        let created = create(Some(&std::env::temp_dir())).or_else(|error| {
-            tracing::warn!(%error, "queries that do not fit into memory will fail: set TMPDIR to a folder for them");
-            create(None)
-        });
-        let created = created.map_err(|error| {
+        let created = self.start().map_err(|error| {
             tracing::error!(%error, "no query can run");
             status(Code::Internal, "the node cannot run queries: its log has the reason")
         })?;
-        Ok(engine.insert(Arc::new(created)).clone())
+        *started = Some(created.clone());
+        Ok(created)
+    }
+
+    fn start(&self) -> Result<StartedEngine, Error> {
+        let threads = available_parallelism().map_or(1, NonZero::get);
+        let create = |spill: Option<&Path>| SqlEngine::create(self.node.columns().clone(), threads, spill);
+        let engine = create(Some(&std::env::temp_dir())).or_else(|error| {
+            tracing::warn!(%error, "queries that do not fit into memory will fail: set TMPDIR to a folder for them");
+            create(None)
+        })?;
+
+        #[cfg(feature = "distributed")]
+        if let Some(cluster) = self.node.cluster() {
+            let distribution = distribution(cluster);
+            let sources = Arc::new(BucketSources(self.node.clone()));
+            let columns = self.node.columns().clone();
+            let worker = QueryWorkerBuilder::new(engine.runtime_env(), columns, sources, &distribution);
+            let worker = Some(worker.with_threads(threads).build());
+            let engine = Arc::new(engine.with_distribution(distribution)?);
+            return Ok(StartedEngine { engine, worker });
+        }
+        Ok(StartedEngine {
+            engine: Arc::new(engine),
+            #[cfg(feature = "distributed")]
+            worker: None,
+        })
     }
 
     /// Plans a statement over the tables that the caller may read, and binds its parameters if it has values for them.
@@ -96,7 +140,7 @@ impl QueryEngine {
             let found = join_all(some.iter().map(|name| tables::find(node, caller, name))).await;
             for (name, found) in some.iter().zip(found) {
                 match found {
-                    Ok(Some(scan)) => opened.push((name.clone(), ScanTable::of(scan))),
+                    Ok(Some(table)) => opened.push((name.clone(), table)),
                     Ok(None) => missing.push(name.clone()),
                     // It is no error of the query if the name is that of a function.
                     Err(error) => {

@@ -18,6 +18,7 @@ pub(super) fn from_query(error: &Error, names: &BucketNaming) -> Status {
             let hint = "read fewer columns or rows, or give the node more memory";
             status(Code::ResourceExhausted, format!("out of memory: {reason}: {hint}"))
         }
+        Error::LostNode { reason } => status(Code::Unavailable, redacted(reason)),
         _ => {
             tracing::warn!(error = %redacted(&error.to_string()), "a query failed");
             status(Code::Internal, "the query failed: the log of the node has the reason")

@@ -107,9 +107,9 @@ async fn table_rows(
     let include_schema = get.include_schema;
     let columns = found.into_iter().map(|name| async move {
         // A table that cannot be read is listed, without columns.
-        let scan = if include_schema { tables::find(node, caller, &name).await } else { Ok(None) };
-        let columns = match scan {
-            Ok(Some(scan)) => sent_schema(scan.schema()),
+        let table = if include_schema { tables::find(node, caller, &name).await } else { Ok(None) };
+        let columns = match table {
+            Ok(Some(table)) => sent_schema(table.arrow_schema()),
             _ => Arc::new(Schema::empty()),
         };
         (name, columns)

@@ -8,8 +8,11 @@
 //! | updates, transactions | are refused |
 //!
 //! The node keeps nothing of a client between two calls. Names of tables lead to files of the buckets that the caller
-//! may read ([tables]), and to nothing else.
+//! may read ([tables]), and to nothing else. In a cluster, and with the feature `distributed`, queries run on all nodes that
+//! are up: the workers of these are served here, too.
 
+#[cfg(feature = "distributed")]
+mod cluster;
 mod command;
 mod door;
 mod engine;
@@ -20,7 +23,11 @@ mod parameters;
 mod results;
 mod statement;
 mod tables;
+#[cfg(feature = "distributed")]
+mod worker;
 
+#[cfg(feature = "distributed")]
+pub(super) use self::worker::FlightAndWorker;
 pub(super) use self::{
     command::{actions, command_in, is_action},
     door::SqlDoor,

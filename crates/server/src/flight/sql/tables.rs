@@ -10,9 +10,13 @@
 //! No other name leads to a file: paths of this machine and URLs of other stores name no bucket.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "distributed")]
+use std::sync::Arc;
 
-use stylobate_columnar::{Dictionaries, Error as ScanError, Scan, ScanRequest, Source, Strings};
-use stylobate_datafusion::{SqlEngine, TableName};
+use stylobate_columnar::{Dictionaries, Error as ScanError, ScanRequest, Source, Strings};
+#[cfg(feature = "distributed")]
+use stylobate_datafusion::distributed::TableSources;
+use stylobate_datafusion::{ScanTable, SqlEngine, TableName};
 use stylobate_storage::Error as StorageError;
 use tonic::Status;
 
@@ -51,12 +55,13 @@ fn only<'a>(buckets: &[&'a Bucket]) -> Option<&'a str> {
     }
 }
 
-/// Plans the scan of all columns of a table; `None` if there is no table of this name.
+/// Opens a table; `None` if there is none of this name. Its source is named by bucket and path, as other nodes of a
+/// cluster name it.
 pub(super) async fn find(
     node: &Node,
     caller: Option<&str>,
     name: &TableName,
-) -> Result<Option<Scan>, Status> {
+) -> Result<Option<ScanTable>, Status> {
     let buckets = readable(node, caller);
     let Some(TablePath { bucket, within }) = path_of(name, only(&buckets)) else { return Ok(None) };
 
@@ -76,7 +81,7 @@ pub(super) async fn find(
         let request =
             ScanRequest::over([source]).with_strings(Strings::View).with_dictionary(Dictionaries::None);
         match request.plan(node.columns()).await {
-            Ok(scan) => return Ok(Some(scan)),
+            Ok(scan) => return Ok(Some(ScanTable::of(scan).with_source_names([path]))),
             Err(
                 ScanError::NoFiles { .. }
                 | ScanError::Storage(StorageError::NotFound { .. } | StorageError::ImpossiblePath { .. }),
@@ -87,6 +92,23 @@ pub(super) async fn find(
     match refused {
         Some(refused) => Err(refused),
         None => Ok(None),
+    }
+}
+
+/// The buckets of the node as sources of tables.
+#[cfg(feature = "distributed")]
+#[derive(Debug)]
+pub(super) struct BucketSources(pub(super) Arc<Node>);
+
+#[cfg(feature = "distributed")]
+impl TableSources for BucketSources {
+    /// Takes `bucket/path`: the rights of the caller were checked by the node that planned the query.
+    fn source(&self, name: &str) -> stylobate_datafusion::Result<Source> {
+        let refused =
+            || stylobate_datafusion::Error::Query { reason: format!("{name} names no files of this node") };
+        let place = BucketPath::parse(name).map_err(|_| refused())?;
+        let bucket = self.0.bucket(place.bucket).ok_or_else(refused)?;
+        Ok(Source::Store { store: bucket.reader.clone(), pattern: place.within.to_owned() })
     }
 }
 

@@ -1,0 +1,87 @@
+//! Where statements run: in this process, or on a node.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use anyhow::{Error, Result};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
+use stylobate_datafusion::{SqlSession, SqlStatement};
+use stylobate_server::SqlClient;
+
+/// What runs statements.
+pub(super) enum SqlPlace {
+    /// This process.
+    Here(SqlSession),
+    /// A node, by its Flight SQL door.
+    Node(SqlClient),
+}
+
+/// The rows of a statement. Dropping them ends the work.
+pub(super) struct StatementRows {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    is_explanation: bool,
+}
+
+impl SqlPlace {
+    /// Begins to run a statement.
+    ///
+    /// # Errors
+    ///
+    /// If the statement is wrong, or the node refuses it.
+    pub(super) async fn run(&self, statement: SqlStatement) -> Result<StatementRows> {
+        match self {
+            Self::Here(session) => {
+                let rows = session.run_statement(statement).await?;
+                let schema = rows.schema();
+                let is_explanation = rows.is_explanation();
+                Ok(StatementRows { schema, batches: rows.map_err(Error::new).boxed(), is_explanation })
+            }
+            Self::Node(client) => {
+                let is_explanation = statement.is_explanation();
+                let rows = client.run(&statement.to_string()).await?;
+                let batches = rows.batches.map_err(Error::new).boxed();
+                Ok(StatementRows { schema: rows.schema, batches, is_explanation })
+            }
+        }
+    }
+
+    /// Returns the names of tables, columns and functions, as far as they are known.
+    pub(super) async fn known_words(&self) -> Vec<String> {
+        match self {
+            Self::Here(session) => {
+                let mut words = session.table_names();
+                for table in words.clone() {
+                    words.extend(session.column_names(&table).await);
+                }
+                words.extend(session.function_names());
+                words
+            }
+            // Completion is no reason to stop.
+            Self::Node(client) => client.table_names().await.unwrap_or_default(),
+        }
+    }
+}
+
+impl StatementRows {
+    /// Returns the schema of every batch; without columns for statements that return no rows.
+    pub(super) fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Returns whether the rows are plans as text.
+    pub(super) fn is_explanation(&self) -> bool {
+        self.is_explanation
+    }
+}
+
+impl Stream for StatementRows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.poll_next_unpin(context)
+    }
+}

@@ -1,0 +1,36 @@
+//! Queries over the nodes of a cluster, by the crate `datafusion-distributed`.
+//!
+//! ```text
+//! session ── plan in stages ── task 1 ─▶ worker 1 ◀─▶ worker 2 ◀─ task 2
+//!                │                          each reads the row groups whose home it is
+//!                └─ a lost worker: planned again for the others, unless rows have left
+//! ```
+//!
+//! A [`Distribution`] makes the queries of a session run on the workers of its [`QueryNodes`]. A stage has one task per
+//! node, or one task in all. Task `i` of each stage runs on node `i`, and reads the row groups whose first byte has its
+//! home there. A scan of one partition is never divided, since the plan above it may count on one partition.
+//!
+//! A plan carries no store and no credentials: tables are named, and each worker opens them by its [`TableSources`], in the
+//! versions that the query was planned with. Tables that have no names are read by the process that plans: a query with
+//! such a table is not distributed.
+
+mod channels;
+mod codec;
+mod leaf;
+mod nodes;
+mod options;
+mod planner;
+mod rerun;
+mod session;
+mod task_scan;
+mod worker;
+
+pub use datafusion_distributed::{Worker as QueryWorker, grpc::BoxCloneSyncChannel as NodeChannel};
+
+pub use self::{
+    channels::{ConnectNode, PlainConnector, node_endpoint},
+    nodes::{QueryNodes, RecentFailures, WorkerList},
+    session::Distribution,
+    task_scan::{TableSources, UrlSources},
+    worker::QueryWorkerBuilder,
+};

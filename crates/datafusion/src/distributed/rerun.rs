@@ -1,0 +1,156 @@
+//! Runs a query again when a node was lost, as long as no rows have left.
+
+use std::time::Duration;
+
+use datafusion::{
+    arrow::array::RecordBatch,
+    common::Result,
+    error::DataFusionError,
+    execution::{SendableRecordBatchStream, SessionState},
+    logical_expr::LogicalPlan,
+    physical_plan::{execute_stream, stream::RecordBatchStreamAdapter},
+};
+use futures::{StreamExt, future::join_all, stream};
+use url::Url;
+
+use super::{
+    channels::{NodeChannels, lost_node},
+    nodes::RunView,
+    session::Distribution,
+};
+use crate::error::LOST_NODE;
+
+/// Times that a query is run again.
+const MAX_RERUNS: u32 = 2;
+/// Pause before a query is run again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time in which a worker says that it is there.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a worker of the engine says that waited for a plan in vain.
+const NO_PLAN: &str = "timed-out while waiting for the plan";
+
+/// A query, and how far it came.
+struct QueryRun {
+    distribution: Distribution,
+    state: SessionState,
+    plan: LogicalPlan,
+    /// The workers of the current run.
+    workers: Vec<Url>,
+    rows: SendableRecordBatchStream,
+    reruns: u32,
+    has_sent: bool,
+}
+
+impl Distribution {
+    /// Plans a query of a prepared session and begins to run it. If a worker is lost before the first row has left, the
+    /// query is planned again for those that are left, at most twice. Dropping the stream ends the work on all nodes.
+    ///
+    /// # Errors
+    ///
+    /// Those of planning.
+    pub async fn run(&self, state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+        let (workers, rows) = begin(self, &state, &plan).await?;
+        let schema = rows.schema();
+        let distribution = self.clone();
+        let run = QueryRun { distribution, state, plan, workers, rows, reruns: 0, has_sent: false };
+        let batches = stream::try_unfold(run, |mut run| async move {
+            let next = run.next().await?;
+            Ok::<_, DataFusionError>(next.map(|batch| (batch, run)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
+    }
+}
+
+/// Plans for the workers that are up now, and begins.
+async fn begin(
+    distribution: &Distribution,
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<(Vec<Url>, SendableRecordBatchStream)> {
+    let view = distribution.view();
+    let workers = view.workers.clone();
+    let state = Distribution::with_view(state, view)?;
+    let physical = state.create_physical_plan(plan).await?;
+    let rows = execute_stream(physical, state.task_ctx())?;
+    Ok((workers, rows))
+}
+
+impl QueryRun {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let error = match self.rows.next().await {
+                None => return Ok(None),
+                Some(Ok(batch)) => {
+                    self.has_sent |= batch.num_rows() > 0;
+                    return Ok(Some(batch));
+                }
+                Some(Err(error)) => error,
+            };
+
+            // Ends what is left of this run on all nodes.
+            let nothing = RecordBatchStreamAdapter::new(self.rows.schema(), stream::empty());
+            self.rows = Box::pin(nothing);
+            let Some(lost) = self.lost(&error).await else { return Err(error) };
+            if self.has_sent {
+                return Err(gave_up(&lost, "after rows were sent: run the query again"));
+            }
+            if self.reruns == MAX_RERUNS {
+                return Err(gave_up(&lost, "and so were others before: run the query again"));
+            }
+
+            self.reruns += 1;
+            tracing::warn!(run = self.reruns + 1, "a query runs again: {lost}");
+            tokio::time::sleep(PAUSE).await;
+            (self.workers, self.rows) = begin(&self.distribution, &self.state, &self.plan).await?;
+        }
+    }
+
+    /// Returns what was lost, if that is why a run failed: the error says so, or a worker does not answer any more.
+    async fn lost(&self, error: &DataFusionError) -> Option<String> {
+        let channels = self.distribution.channels();
+        let text = root_text(error);
+        if let Some(node) = lost_node(&text) {
+            if let Some(url) = &node {
+                channels.failed(url);
+            }
+            return Some(text);
+        }
+
+        // A worker that was restarted does not know the plan.
+        if text.contains(NO_PLAN) {
+            return Some(format!("{LOST_NODE}of a task: {text}"));
+        }
+
+        let asked = self.workers.iter().map(|worker| channels.answers(worker, ANSWER_TIMEOUT));
+        let answers = join_all(asked).await;
+        let silent = self.workers.iter().zip(answers).find(|(_, answers)| !answers);
+        let (silent, _) = silent.filter(|_| self.workers.len() > 1)?;
+        channels.failed(silent);
+        Some(format!("{LOST_NODE}{silent}: {text}"))
+    }
+}
+
+/// Returns the text of the innermost error.
+fn root_text(error: &DataFusionError) -> String {
+    let mut root = error.find_root();
+    loop {
+        root = match root {
+            DataFusionError::Collection(all) => match all.first() {
+                Some(first) => first.find_root(),
+                None => break,
+            },
+            DataFusionError::Shared(inner) => inner.find_root(),
+            _ => break,
+        };
+    }
+    let text = match root {
+        DataFusionError::Execution(text) => text.clone(),
+        other => other.strip_backtrace(),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn gave_up(lost: &str, why: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("{lost}; it was lost {why}"))
+}

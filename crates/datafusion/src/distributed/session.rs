@@ -1,0 +1,90 @@
+//! Makes the queries of a session run on the workers of a cluster.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::Result,
+    execution::{SessionState, SessionStateBuilder},
+    prelude::SessionConfig,
+};
+use datafusion_distributed::{DistributedExt, SessionStateBuilderExt};
+
+use super::{
+    channels::{ConnectNode, NodeChannels, PlainConnector},
+    codec::ScanCodec,
+    leaf::{desired_tasks, divide_scan, route_tasks},
+    nodes::{QueryNodes, RunView},
+    options,
+    planner::ClusterPlanner,
+};
+
+/// Bytes that are buffered of the rows of another node, for each stage that reads from it.
+const BUFFERED_BYTES: usize = 8 << 20;
+
+/// Partitions of a plan: with one, no operator would expect its rows in several.
+const MIN_PARTITIONS: usize = 2;
+
+/// The workers of a cluster, for queries.
+#[derive(Clone, Debug)]
+pub struct Distribution {
+    nodes: Arc<dyn QueryNodes>,
+    channels: NodeChannels,
+}
+
+impl Distribution {
+    /// Creates a distribution over workers that need neither TLS nor credentials.
+    pub fn over(nodes: Arc<dyn QueryNodes>) -> Self {
+        Self::connected(nodes, Arc::new(PlainConnector))
+    }
+
+    /// Creates a distribution over workers that are reached by a connector.
+    pub fn connected(nodes: Arc<dyn QueryNodes>, connector: Arc<dyn ConnectNode>) -> Self {
+        Self { channels: NodeChannels::new(connector, nodes.clone()), nodes }
+    }
+
+    /// Prepares a session, once. [`Self::run`] runs its queries.
+    ///
+    /// # Errors
+    ///
+    /// If the session has options of the engine that do not fit.
+    pub fn prepare(&self, mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
+        let config = builder.config().get_or_insert_with(SessionConfig::default);
+        let partitions = config.target_partitions().max(MIN_PARTITIONS);
+        config.options_mut().execution.target_partitions = partitions;
+
+        let mut builder = builder
+            .with_distributed_user_codec(ScanCodec::for_coordinator())
+            .with_distributed_channel_resolver(self.channels.clone())
+            .with_distributed_worker_resolver(self.view())
+            .with_distributed_desired_task_count_handler(desired_tasks)
+            .with_distributed_scale_up_leaf_node_handler(divide_scan)
+            .with_distributed_route_tasks_handler(route_tasks)
+            // Each task runs all children, so that its scans are those of its node.
+            .with_distributed_children_isolator_unions(false)?
+            .with_distributed_worker_connection_buffer_budget_bytes(BUFFERED_BYTES)?
+            .with_distributed_planner();
+        if let Some(distributed) = builder.query_planner().take() {
+            builder = builder.with_query_planner(Arc::new(ClusterPlanner { distributed }));
+        }
+        Ok(builder)
+    }
+
+    pub(super) fn channels(&self) -> &NodeChannels {
+        &self.channels
+    }
+
+    /// Returns the workers that are up now.
+    pub(super) fn view(&self) -> RunView {
+        RunView::new(self.nodes.clone())
+    }
+
+    /// Returns a session whose plans are for the workers of a view.
+    pub(super) fn with_view(state: &SessionState, view: RunView) -> Result<SessionState> {
+        let mut state = state.clone();
+        let config = state.config_mut();
+        config.set_distributed_passthrough_headers(options::to_headers(config))?;
+        config.set_distributed_worker_resolver(view.clone());
+        config.set_extension(Arc::new(view));
+        Ok(state)
+    }
+}

@@ -1,0 +1,84 @@
+//! The part of a node that runs the tasks of queries which other nodes planned.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use datafusion::{
+    common::Result,
+    error::DataFusionError,
+    execution::{SessionState, runtime_env::RuntimeEnv},
+    prelude::SessionConfig,
+};
+use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext, WorkerSessionBuilder};
+use stylobate_columnar::Cache;
+
+use super::{
+    channels::NodeChannels,
+    codec::ScanCodec,
+    options,
+    session::Distribution,
+    task_scan::{ScanOpener, TableSources},
+};
+
+/// Builds the worker of a node.
+#[derive(Clone)]
+pub struct QueryWorkerBuilder {
+    runtime: Arc<RuntimeEnv>,
+    sessions: WorkerSessions,
+}
+
+impl QueryWorkerBuilder {
+    /// Creates the worker of a node: its tasks take memory and spill in `runtime`, read `sources` through `cache`, and
+    /// ask the other workers of `distribution` for rows.
+    pub fn new(
+        runtime: Arc<RuntimeEnv>,
+        cache: Cache,
+        sources: Arc<dyn TableSources>,
+        distribution: &Distribution,
+    ) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let opener = ScanOpener { cache, sources, threads };
+        Self { runtime, sessions: WorkerSessions { opener, channels: distribution.channels().clone() } }
+    }
+
+    /// Sets the number of threads that decode for a scan. Default: one per core.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.sessions.opener.threads = threads.max(1);
+        self
+    }
+
+    /// Builds the worker. Its `into_worker_server` is the service for gRPC.
+    pub fn build(self) -> Worker {
+        Worker::from_session_builder(self.sessions)
+            .with_runtime_env(self.runtime)
+            .with_version(env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl fmt::Debug for QueryWorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryWorkerBuilder").field("sessions", &self.sessions).finish_non_exhaustive()
+    }
+}
+
+/// Makes a session for each task.
+#[derive(Clone, Debug)]
+struct WorkerSessions {
+    opener: ScanOpener,
+    channels: NodeChannels,
+}
+
+#[async_trait]
+impl WorkerSessionBuilder for WorkerSessions {
+    async fn build_session_state(
+        &self,
+        context: WorkerQueryContext,
+    ) -> Result<SessionState, DataFusionError> {
+        let mut builder = context.builder;
+        options::apply(&context.headers, builder.config().get_or_insert_with(SessionConfig::default))?;
+        let builder = builder
+            .with_distributed_user_codec(ScanCodec::for_worker(self.opener.clone()))
+            .with_distributed_channel_resolver(self.channels.clone());
+        Ok(builder.build())
+    }
+}

@@ -1,0 +1,105 @@
+"""SQL on the nodes of a cluster as processes of their own: `stylobate sql --cluster` gives DuckDB's answers, also while a
+node is killed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers import Bucket, environment, stylobate
+from sql_answers import DuckDB, Row
+from test_cluster import IDS, Cluster
+from test_sql_answers import streams
+
+MINUTES = 60
+# What a node says that was lost.
+LOST = "lost the node"
+
+
+class SqlCluster(Cluster):
+    """Three nodes whose bucket has the tables of TPC-H, each in several files, and DuckDB over the same rows."""
+
+    def __init__(self, folder: Path) -> None:
+        lake = folder / "lake"
+        flags = ["--scale", "0.05", "--format", "parquet", "--durability", "none", "--quiet"]
+        command = [stylobate(), "generate", "tpch", *flags]
+        subprocess.run([*command, "--output", folder / "whole"], check=True, env=environment(), timeout=10 * MINUTES)
+        split = [*command, "--parts", "6", "--row-group-rows", "5000", "--output", lake]
+        subprocess.run(split, check=True, env=environment(), timeout=10 * MINUTES)
+        # A file modified less than 2 s ago has no version.
+        time.sleep(2.1)
+        super().__init__(folder, "--flight", "127.0.0.1:0", bucket=Bucket("lake", str(lake)))
+        self.database = DuckDB("tpch", folder / "whole")
+        self.wait_for_all()
+
+    def ask(self, id: str, sql: str) -> list[Row] | str:
+        """The rows of a query at a node, or the error of the command."""
+        door = f"grpc://{self.nodes[id].flight.removeprefix('grpc://')}"
+        command = [stylobate(), "sql", "--cluster", door, "--format", "arrow", sql]
+        ran = subprocess.run(command, capture_output=True, env=environment(), timeout=5 * MINUTES)
+        if ran.returncode != 0:
+            return ran.stderr.decode().strip()
+        (rows,) = streams(ran.stdout)
+        return rows
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCluster]:
+    with_nodes = SqlCluster(tmp_path_factory.mktemp("sql-cluster"))
+    plan = with_nodes.ask("a", "EXPLAIN SELECT l_shipmode, count(*) FROM lineitem GROUP BY l_shipmode")
+    if "Stage" not in str(plan):
+        for node in with_nodes.nodes.values():
+            node.kill()
+        pytest.skip("the command was built without the feature `distributed`")
+    yield with_nodes
+    with_nodes.database.close()
+    for node in with_nodes.nodes.values():
+        node.kill()
+
+
+def test_queries_at_any_node_have_the_answers_of_duckdb(cluster: SqlCluster) -> None:
+    for number, expected in cluster.database.answers().items():
+        found = cluster.ask(IDS[number % 3], expected.text)
+        assert not isinstance(found, str), f"query {number}: {found}"
+        difference = expected.differs_from(found)
+        assert difference is None, f"query {number}: {difference}"
+
+
+def test_a_wrong_statement_is_one_line_and_exit_code_2(cluster: SqlCluster) -> None:
+    door = f"grpc://{cluster.nodes['a'].flight.removeprefix('grpc://')}"
+    for sql in ("SELECT nothing FROM lineitem", "SELECT 1 FROM lineitems", "SELEC 1"):
+        command = [stylobate(), "sql", "--cluster", door, sql]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=MINUTES)
+        assert ran.returncode == 2 and len(ran.stderr.strip().splitlines()) == 1, ran.stderr
+
+
+def test_a_node_killed_in_mid_query_gives_the_right_answer_or_one_error(cluster: SqlCluster) -> None:
+    moments = random.Random(31)
+    answers = cluster.database.answers()
+    for round in range(20):
+        expected = answers[moments.choice([1, 5, 9, 13, 18, 21])]
+        victim = moments.choice(["b", "c"])
+        killer = threading.Timer(moments.uniform(0, 0.6), cluster.nodes[victim].kill)
+        killer.start()
+        found = cluster.ask("a", expected.text)
+        killer.join()
+
+        if isinstance(found, str):
+            assert LOST in found and len(found.splitlines()) == 1, f"round {round}: {found}"
+        else:
+            difference = expected.differs_from(found)
+            assert difference is None, f"round {round}: {difference}"
+        cluster.start(victim)
+        cluster.wait_for_all()
+
+
+def test_no_node_panicked(cluster: SqlCluster) -> None:
+    for node in cluster.nodes.values():
+        assert node.running(), node.log()
+        assert "panicked" not in node.log(), node.log()
