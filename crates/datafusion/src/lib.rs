@@ -40,24 +40,36 @@
 //!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
 //! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`, catalogs in
-//! `catalog`, memory in `memory`, errors in `error`, contexts in `session`.
+//! `catalog`, memory in `memory`, errors in `error`, contexts in `session`, joins in `yielding`, the C interface in `ffi`.
 
+mod arrow_table;
 mod catalog;
 mod error;
+#[cfg(feature = "ffi")]
+mod ffi;
 mod memory;
 mod moving;
 mod predicate;
 mod provider;
+mod query;
 mod sequential;
 mod session;
 mod source;
 mod statistics;
 mod table;
+mod views;
+mod yielding;
 
 pub use datafusion;
 
+#[cfg(feature = "ffi")]
+pub use self::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};
 pub use self::{
+    arrow_table::{ForeignBatchStream, batches_table, stream_table},
     error::{Error, Result},
+    memory::QueryMemory,
     provider::ScanTable,
-    session::{SqlRows, SqlSession, SqlSessionBuilder, SqlStatement},
+    query::{SqlQuery, SqlRows},
+    sequential::sequential_table,
+    session::{SqlSession, SqlSessionBuilder, SqlStatement},
 };

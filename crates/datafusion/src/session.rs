@@ -1,20 +1,12 @@
 //! A session of SQL: a catalog of tables and paths, a memory limit, and a folder for what does not fit.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use datafusion::{
-    arrow::{array::RecordBatch, datatypes::SchemaRef},
     catalog::{DynamicFileCatalog, TableProvider},
     common::TableReference,
     error::DataFusionError,
     execution::{
-        SendableRecordBatchStream,
         disk_manager::{DiskManager, DiskManagerMode},
         runtime_env::RuntimeEnvBuilder,
     },
@@ -25,27 +17,35 @@ use datafusion::{
         sqlparser::dialect::GenericDialect,
     },
 };
-use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
 use tempfile::TempDir;
 
 use crate::{
     catalog::PathTables,
     error::{Error, Result},
-    memory::CachePool,
+    memory::QueryMemory,
     provider::ScanTable,
+    query::{SqlQuery, SqlRows},
+    yielding::YieldingPlanner,
 };
 
 /// Builds a [`SqlSession`].
 #[derive(Clone, Debug)]
 pub struct SqlSessionBuilder {
     cache: Cache,
+    memory: Option<QueryMemory>,
     threads: usize,
     options: Vec<(String, String)>,
     spill: PathBuf,
 }
 
 impl SqlSessionBuilder {
+    /// Sets the memory that queries share with those of other sessions. Default: memory of its own, over the cache.
+    pub fn with_memory(mut self, memory: QueryMemory) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
     /// Sets the number of threads that decode, and of partitions that operators work in. Default: one per core.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -74,11 +74,12 @@ impl SqlSessionBuilder {
         let spill =
             tempfile::Builder::new().prefix("stylobate-sql-").tempdir_in(&self.spill).map_err(refused)?;
 
+        let memory = self.memory.unwrap_or_else(|| QueryMemory::over(self.cache.clone()));
         let disk =
             DiskManager::builder().with_mode(DiskManagerMode::Directories(vec![spill.path().to_owned()]));
         let runtime = RuntimeEnvBuilder::new()
             .with_disk_manager_builder(disk)
-            .with_memory_pool(Arc::new(CachePool::over(self.cache.clone())))
+            .with_memory_pool(memory.pool())
             .build_arc()?;
         let config = SessionConfig::new().with_target_partitions(self.threads).with_information_schema(true);
 
@@ -89,19 +90,20 @@ impl SqlSessionBuilder {
         let context = context
             .into_state_builder()
             .with_catalog_list(catalogs)
+            .with_query_planner(Arc::new(YieldingPlanner))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
-        Ok(SqlSession { context: context.build().into(), tables, _spill: spill })
+        Ok(SqlSession { context: context.build().into(), tables, spill: Arc::new(spill) })
     }
 }
 
 /// A session of SQL over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by their path in FROM:
 /// `FROM 's3://lake/lineitem/*.parquet'`. What queries reserve is taken from the memory of the cache; what does not fit
-/// is stored in a folder that is removed with the session.
+/// is stored in a folder that is removed with the session and its queries.
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
-    _spill: TempDir,
+    spill: Arc<TempDir>,
 }
 
 impl SqlSession {
@@ -109,6 +111,7 @@ impl SqlSession {
     pub fn builder(cache: Cache) -> SqlSessionBuilder {
         SqlSessionBuilder {
             cache,
+            memory: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             options: Vec::new(),
             spill: std::env::temp_dir(),
@@ -121,7 +124,16 @@ impl SqlSession {
     ///
     /// Those of [`ScanTable::open`].
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
-        self.register(name, self.tables.open(&[path.to_owned()]).await?)
+        self.add_files(name, &[path.to_owned()]).await
+    }
+
+    /// Adds the files at several paths, folders or patterns as one table. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ScanTable::open`].
+    pub async fn add_files(&self, name: &str, paths: &[String]) -> Result<()> {
+        self.add_provider(name, self.tables.open(paths).await?)
     }
 
     /// Adds a table that was opened before. A table of that name is replaced.
@@ -130,10 +142,15 @@ impl SqlSession {
     ///
     /// [`Error::Query`] if the name cannot be that of a table.
     pub fn add(&self, name: &str, table: ScanTable) -> Result<()> {
-        self.register(name, Arc::new(table))
+        self.add_provider(name, Arc::new(table))
     }
 
-    fn register(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+    /// Adds any table of DataFusion. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the name cannot be that of a table.
+    pub fn add_provider(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
         let name = TableReference::bare(name);
         let _ = self.context.deregister_table(name.clone())?;
         self.context.register_table(name, table)?;
@@ -194,14 +211,34 @@ impl SqlSession {
     ///
     /// Those of [`Self::parse`] and [`Self::run_statement`].
     pub async fn run(&self, sql: &str) -> Result<SqlRows> {
+        self.run_statement(self.parse_one(sql)?).await
+    }
+
+    fn parse_one(&self, sql: &str) -> Result<SqlStatement> {
         let mut statements = self.parse(sql)?.into_iter();
         match (statements.next(), statements.next()) {
-            (Some(statement), None) => self.run_statement(statement).await,
+            (Some(statement), None) => Ok(statement),
             (None, _) => Err(Error::Query { reason: "there is no statement".to_owned() }),
             (Some(_), Some(_)) => {
                 Err(Error::Query { reason: "there are several statements: run one at a time".to_owned() })
             }
         }
+    }
+
+    /// Plans a query, given as text, to be run any number of times: SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::run`]; [`Error::Query`] also for statements that return no rows.
+    pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
+        let statement = self.parse_one(sql)?;
+        let planned = async {
+            let plan = self.context.state().statement_to_plan(statement.0).await?;
+            let only_queries = SQLOptions::new().with_allow_ddl(false).with_allow_statements(false);
+            only_queries.with_allow_dml(false).verify_plan(&plan)?;
+            SqlQuery::planned(self.context.clone(), plan, self.spill.clone()).await
+        };
+        planned.await.map_err(|error: DataFusionError| self.explained(error.into()))
     }
 
     /// Plans a statement and begins to run it: a query, EXPLAIN, DESCRIBE, SHOW, SET, or CREATE of a view or a table.
@@ -219,7 +256,7 @@ impl SqlSession {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
-        Ok(SqlRows { rows: planned.execute_stream().await?, is_explanation })
+        Ok(SqlRows::new(planned.execute_stream().await?, is_explanation, self.spill.clone()))
     }
 
     /// Says what can be done about an error.
@@ -232,6 +269,9 @@ impl SqlSession {
             let reason = "statements that write are not supported: write the rows of a query instead";
             return Error::Query { reason: reason.to_owned() };
         }
+        if reason.starts_with("DDL not supported") || reason.starts_with("Statement not supported") {
+            return Error::Query { reason: "the statement returns no rows: give a query".to_owned() };
+        }
         error
     }
 
@@ -240,6 +280,9 @@ impl SqlSession {
         let table = table.strip_prefix("public.").unwrap_or(table).to_owned();
         let names = self.table_names();
         let hint = match nearest(&table, &names) {
+            Some(name) if name.to_lowercase() == table => {
+                format!("write its name in double quotes: \"{name}\"")
+            }
             Some(name) => format!("did you mean {name}?"),
             None if crate::catalog::is_path(&table) => format!("write a path in quotes: FROM '{table}'"),
             None if names.is_empty() => {
@@ -273,35 +316,3 @@ fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 /// A parsed statement.
 #[derive(Clone, Debug)]
 pub struct SqlStatement(Statement);
-
-/// The rows of a statement. Dropping it ends the work.
-pub struct SqlRows {
-    rows: SendableRecordBatchStream,
-    is_explanation: bool,
-}
-
-impl SqlRows {
-    /// Returns the schema of every batch; without columns for statements that return no rows.
-    pub fn schema(&self) -> SchemaRef {
-        self.rows.schema()
-    }
-
-    /// Returns whether the rows are plans as text: of EXPLAIN.
-    pub fn is_explanation(&self) -> bool {
-        self.is_explanation
-    }
-}
-
-impl Stream for SqlRows {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.rows.poll_next_unpin(context).map(|batch| batch.map(|batch| batch.map_err(Error::from)))
-    }
-}
-
-impl fmt::Debug for SqlRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqlRows").field("schema", &self.schema()).finish_non_exhaustive()
-    }
-}
