@@ -61,6 +61,7 @@ mod views;
 mod yielding;
 
 pub use datafusion;
+pub use datafusion::catalog::TableProvider;
 
 #[cfg(feature = "ffi")]
 pub use self::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -47,6 +48,16 @@ impl SqlQuery {
     /// Returns the schema of the rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Returns the schema of the rows after [`SqlRows::without_views`].
+    pub fn schema_without_views(&self) -> SchemaRef {
+        plain_schema(&self.schema)
+    }
+
+    /// Returns the folder for what does not fit into memory.
+    pub fn spill_folder(&self) -> &Path {
+        self.spill.path()
     }
 
     /// Begins to run the query. Must be called within a tokio runtime.
