@@ -55,6 +55,7 @@ mod query;
 mod sequential;
 mod session;
 mod source;
+mod spill;
 mod statistics;
 mod table;
 mod views;
@@ -73,4 +74,5 @@ pub use self::{
     query::{SqlQuery, SqlRows},
     sequential::sequential_table,
     session::{SqlSession, SqlSessionBuilder, SqlStatement},
+    spill::remove_spill_folder,
 };

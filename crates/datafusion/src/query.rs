@@ -17,10 +17,10 @@ use datafusion::{
 };
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
-use tempfile::TempDir;
 
 use crate::{
     error::{Error, Result},
+    spill::SpillFolder,
     views::{plain_batch, plain_schema},
 };
 
@@ -31,14 +31,14 @@ pub struct SqlQuery {
     schema: SchemaRef,
     /// The plan of the first run.
     first: Mutex<Option<Arc<dyn ExecutionPlan>>>,
-    spill: Arc<TempDir>,
+    spill: Arc<SpillFolder>,
 }
 
 impl SqlQuery {
     pub(crate) async fn planned(
         context: SessionContext,
         plan: LogicalPlan,
-        spill: Arc<TempDir>,
+        spill: Arc<SpillFolder>,
     ) -> datafusion::common::Result<Self> {
         let first = context.state().create_physical_plan(&plan).await?;
         let schema = first.schema();
@@ -87,11 +87,15 @@ pub struct SqlRows {
     rows: SendableRecordBatchStream,
     is_explanation: bool,
     /// Is removed after the stream.
-    spill: Arc<TempDir>,
+    spill: Arc<SpillFolder>,
 }
 
 impl SqlRows {
-    pub(crate) fn new(rows: SendableRecordBatchStream, is_explanation: bool, spill: Arc<TempDir>) -> Self {
+    pub(crate) fn new(
+        rows: SendableRecordBatchStream,
+        is_explanation: bool,
+        spill: Arc<SpillFolder>,
+    ) -> Self {
         Self { rows, is_explanation, spill }
     }
 

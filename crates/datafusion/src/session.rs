@@ -18,7 +18,6 @@ use datafusion::{
     },
 };
 use stylobate_columnar::Cache;
-use tempfile::TempDir;
 
 use crate::{
     catalog::PathTables,
@@ -26,6 +25,7 @@ use crate::{
     memory::QueryMemory,
     provider::ScanTable,
     query::{SqlQuery, SqlRows},
+    spill::SpillFolder,
     yielding::YieldingPlanner,
 };
 
@@ -71,8 +71,7 @@ impl SqlSessionBuilder {
     /// [`Error::Spill`] if no folder can be created there.
     pub fn build(self) -> Result<SqlSession> {
         let refused = |source| Error::Spill { path: self.spill.display().to_string(), source };
-        let spill =
-            tempfile::Builder::new().prefix("stylobate-sql-").tempdir_in(&self.spill).map_err(refused)?;
+        let spill = SpillFolder::create_in(&self.spill).map_err(refused)?;
 
         let memory = self.memory.unwrap_or_else(|| QueryMemory::over(self.cache.clone()));
         let disk =
@@ -103,7 +102,7 @@ impl SqlSessionBuilder {
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
-    spill: Arc<TempDir>,
+    spill: Arc<SpillFolder>,
 }
 
 impl SqlSession {

@@ -17,7 +17,7 @@ use pyo3::{
     types::{PyCapsule, PyDict},
 };
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_datafusion::{SqlQuery, SqlSession};
+use stylobate_datafusion::{SqlQuery, SqlSession, remove_spill_folder};
 
 use self::table::GivenTable;
 use crate::{
@@ -71,8 +71,7 @@ struct SpillFolder(ProcessOwned<PathBuf>);
 impl CloseAtExit for SpillFolder {
     fn close(&self, _py: Python<'_>) -> PyResult<()> {
         if let Some(folder) = self.0.get() {
-            // It is gone if the query is.
-            let _ = std::fs::remove_dir_all(folder);
+            remove_spill_folder(folder);
         }
         Ok(())
     }
