@@ -4,7 +4,7 @@ use std::{error::Error as StdError, fmt, sync::Arc};
 
 use datafusion::{
     arrow::{
-        array::RecordBatch,
+        array::{RecordBatch, RecordBatchOptions},
         datatypes::{Schema, SchemaRef},
     },
     catalog::{TableProvider, streaming::StreamingTable},
@@ -61,10 +61,11 @@ impl PartitionStream for ForeignRows {
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = self.schema.clone();
-        let batches = (self.open)().map(move |batch| {
+        let batches = (self.open)().map(move |batch| -> Result<RecordBatch, DataFusionError> {
             let batch = batch.map_err(DataFusionError::External)?;
             // Metadata of the source is not part of the type of the table.
-            Ok(batch.with_schema(schema.clone())?)
+            let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &rows)?)
         });
         Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema.clone(), batches)))
     }

@@ -10,6 +10,7 @@ use std::{
 
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
+    error::DataFusionError,
     execution::SendableRecordBatchStream,
     logical_expr::LogicalPlan,
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
@@ -117,7 +118,9 @@ impl SqlRows {
         }
 
         let target = schema.clone();
-        let rows = self.rows.map(move |batch| Ok(plain_batch(&batch?, &target)?));
+        let rows = self
+            .rows
+            .map(move |batch| -> Result<RecordBatch, DataFusionError> { Ok(plain_batch(&batch?, &target)?) });
         let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
         Self { rows, is_explanation: self.is_explanation, spill: self.spill }
     }

@@ -102,7 +102,7 @@ fn yielding_join(
     } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
         let builder = NestedLoopJoinExecBuilder::from(join);
         Arc::new(builder.with_filter(yielding_filter(join.filter(), readers)).build()?)
-    } else if is_other_join(node.as_ref()) {
+    } else if is_other_join(&node) {
         node.clone()
     } else {
         return Ok(Transformed::no(node));
@@ -116,7 +116,7 @@ fn yielding_join(
     Ok(Transformed::yes(YieldingExec::over(join, node.properties().clone())))
 }
 
-fn is_other_join(node: &dyn ExecutionPlan) -> bool {
+fn is_other_join(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<CrossJoinExec>()
         || node.is::<SortMergeJoinExec>()
         || node.is::<SymmetricHashJoinExec>()

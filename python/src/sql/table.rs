@@ -117,7 +117,7 @@ fn opened(rows: &Py<PyAny>, process: &ProcessRuntime) -> ForeignBatchStream {
         Ok(input) => input.batches.map_err(|error| error.to_string().into()).boxed(),
         Err(error) => {
             let message = UnraisedError::of_python(error).to_string();
-            stream::once(async { Err(message.into()) }).boxed()
+            stream::once(async move { Err(message.into()) }).boxed()
         }
     }
 }
