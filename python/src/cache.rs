@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar as columnar;
+use stylobate_datafusion::QueryMemory;
 use stylobate_server::config::NodeSettings;
 use stylobate_storage::{ByteSize, CacheOptions, EvictionPolicy};
 
@@ -47,13 +48,20 @@ pub(crate) struct PyCache {
 
 /// The open cache; `None` after it was closed.
 #[derive(Default)]
-struct ClosableCache(Mutex<Option<ProcessOwned<columnar::Cache>>>);
+struct ClosableCache(Mutex<Option<ProcessOwned<OpenCache>>>);
+
+#[derive(Clone)]
+struct OpenCache {
+    cache: columnar::Cache,
+    /// Shared by all queries that read through the cache.
+    query_memory: QueryMemory,
+}
 
 impl CloseAtExit for ClosableCache {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut open) = self.0.lock().take() else { return Ok(()) };
         let process = open.process().clone();
-        let Some(cache) = open.take() else { return Ok(()) };
+        let Some(OpenCache { cache, .. }) = open.take() else { return Ok(()) };
         process.run(py, async move {
             let closed = cache.close().await.map_err(UnraisedError::from);
             cache.clear();
@@ -63,8 +71,10 @@ impl CloseAtExit for ClosableCache {
 }
 
 impl PyCache {
-    async fn opened(options: CacheOptions) -> Result<columnar::Cache, UnraisedError> {
-        columnar::Cache::open(options).await.map_err(UnraisedError::from)
+    async fn opened(options: CacheOptions) -> Result<OpenCache, UnraisedError> {
+        let cache = columnar::Cache::open(options).await.map_err(UnraisedError::from)?;
+        let query_memory = QueryMemory::over(cache.clone());
+        Ok(OpenCache { cache, query_memory })
     }
 
     fn options(&self) -> CacheOptions {
@@ -77,6 +87,16 @@ impl PyCache {
 
     /// Returns the cache of this process; after a fork, a new one replaces the parent's.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<columnar::Cache> {
+        Ok(self.open(py)?.cache)
+    }
+
+    /// Like [`Self::get`], with the memory that queries share.
+    pub(crate) fn get_for_queries(&self, py: Python<'_>) -> PyResult<(columnar::Cache, QueryMemory)> {
+        let OpenCache { cache, query_memory } = self.open(py)?;
+        Ok((cache, query_memory))
+    }
+
+    fn open(&self, py: Python<'_>) -> PyResult<OpenCache> {
         let closed = || ErrorClass::Config.error(py, "the cache is closed");
         if let Some(cache) = self.state.0.lock().as_ref().ok_or_else(closed)?.get() {
             return Ok(cache.clone());

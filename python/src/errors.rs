@@ -5,6 +5,7 @@ use std::fmt;
 use arrow::error::ArrowError;
 use pyo3::{PyTypeInfo, exceptions::PyRuntimeError, prelude::*, types::PyType};
 use stylobate_columnar as columnar;
+use stylobate_datafusion::Error as SqlError;
 use stylobate_datagen as datagen;
 use stylobate_graph as graph;
 use stylobate_server::ServerError;
@@ -27,6 +28,8 @@ pub(crate) enum ErrorClass {
     Conflict,
     Fenced,
     InvalidData,
+    Query,
+    OutOfMemory,
 }
 
 impl ErrorClass {
@@ -46,6 +49,8 @@ impl ErrorClass {
             Self::Conflict => "ConflictError",
             Self::Fenced => "WriterFencedError",
             Self::InvalidData => "InvalidDataError",
+            Self::Query => "QueryError",
+            Self::OutOfMemory => "OutOfMemoryError",
         }
     }
 
@@ -149,6 +154,21 @@ impl From<columnar::Error> for UnraisedError {
 impl From<storage::Error> for UnraisedError {
     fn from(error: storage::Error) -> Self {
         Self::new(class_of(&error), error.to_string())
+    }
+}
+
+impl From<SqlError> for UnraisedError {
+    fn from(error: SqlError) -> Self {
+        let class = match &error {
+            SqlError::Scan(error) => return error.clone().into(),
+            SqlError::Query { .. } | SqlError::Value { .. } => ErrorClass::Query,
+            SqlError::NoSuchTable { .. } => ErrorClass::NotFound,
+            SqlError::Memory { .. } => ErrorClass::OutOfMemory,
+            SqlError::Spill { .. } => ErrorClass::Config,
+            _ => ErrorClass::Stylobate,
+        };
+
+        Self::new(class, error.to_string())
     }
 }
 

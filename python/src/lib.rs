@@ -22,5 +22,6 @@ mod options;
 mod process;
 mod progress;
 mod scan;
+mod sql;
 mod store;
 mod write;

@@ -26,6 +26,7 @@ mod _stylobate {
             sequential::{PyLocalSequentialScan, sequential_format},
             table_command,
         },
+        sql::{PyLocalQuery, exported::datafusion_table},
         store::{
             PyLocalEdgeView, PyLocalGraphStore, PyLocalSnapshot, PyLocalStoreScan, PyLocalStoreWriter,
             PyLocalTraversal, PyLocalVertexView,
@@ -42,6 +43,7 @@ mod _stylobate {
         crate::allocator::keep_freed_memory();
         import_early(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("DATAFUSION_MAJOR", stylobate_datafusion::ffi_version())?;
         let close = module.getattr("_close_all")?;
         module.py().import("atexit")?.getattr("register")?.call1((close,))?;
         Ok(())

@@ -12,6 +12,8 @@ dictionary that the file stored them as, and filters run where the data is. What
 `write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch`,
 `generate_tpcds` and `generate_snb` make the tables of benchmarks, as files or as streams.
 
+`sql` runs SQL on files, scans and Arrow data; a `Query` is read as a scan is.
+
 `scan_csv`, `scan_json` and `scan_ipc` read CSV, JSON lines and Arrow IPC files, as `scan` does by their endings.
 
 `open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one. `GraphStore` is
@@ -52,6 +54,8 @@ from stylobate.errors import (
     InvalidDataError,
     NotFoundError,
     ObjectChangedError,
+    OutOfMemoryError,
+    QueryError,
     SchemaError,
     StorageError,
     StylobateError,
@@ -72,6 +76,7 @@ from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
 from stylobate.sequential import scan_csv, scan_ipc, scan_json
+from stylobate.sql import Query, sql
 from stylobate.store_results import Collected, Compacted, Loaded, LogEntry, Verification
 from stylobate.store_snapshot import Snapshot, StoreRows
 from stylobate.store_traversal import PreparedTraversal, Traversal
@@ -110,7 +115,10 @@ __all__ = [
     "ObjectChangedError",
     "ObjectFile",
     "ObjectStoreReader",
+    "OutOfMemoryError",
     "PreparedTraversal",
+    "Query",
+    "QueryError",
     "RecordBatch",
     "Scan",
     "Schema",
@@ -142,6 +150,7 @@ __all__ = [
     "scan_ipc",
     "scan_json",
     "set_default_cache",
+    "sql",
     "write_graph",
     "write_orc",
     "write_parquet",

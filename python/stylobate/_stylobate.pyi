@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, NoReturn, final
 from typing_extensions import Self
 
 __version__: str
+DATAFUSION_MAJOR: int
 
 @final
 class Column:
@@ -207,6 +208,27 @@ class LocalSequentialScan:
     def collect(self) -> Batches: ...
     def batches(self) -> BatchIterator: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class LocalQuery:
+    def __new__(
+        cls,
+        sql: str,
+        tables: list[tuple[str, str, Any]],
+        *,
+        threads: int | None = None,
+        spill: str | os.PathLike[str] | None = None,
+        storage_options: dict[str, Any] | None = None,
+        cache: Cache | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> Schema: ...
+    def count(self) -> int: ...
+    def collect(self, views: bool = False) -> Batches: ...
+    def batches(self) -> BatchIterator: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def datafusion_table(rows: object, session: object) -> object: ...
 
 @final
 class Array:

@@ -10,6 +10,8 @@ __all__ = [
     "InvalidDataError",
     "NotFoundError",
     "ObjectChangedError",
+    "OutOfMemoryError",
+    "QueryError",
     "SchemaError",
     "StorageError",
     "StylobateError",
@@ -79,6 +81,16 @@ class ConfigError(StylobateError, ValueError):
 class InvalidDataError(StylobateError, ValueError):
     """Rows cannot be taken as they were given, and none of them were. The message names type, column and row; of a CSV or
     JSON file, the line."""
+
+
+class QueryError(StylobateError, ValueError):
+    """SQL cannot be understood, names what is not there, has types that do not fit, or computes a value that there is not,
+    such as a division by zero. Correct it."""
+
+
+class OutOfMemoryError(StylobateError, MemoryError):
+    """A query needs more memory than its cache has, and cannot store more on disk. Give it a larger cache, or read fewer
+    columns or rows."""
 
 
 class ConflictError(StylobateError):

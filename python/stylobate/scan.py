@@ -131,6 +131,13 @@ class Scan(rows.Rows):
             return self._with(strings="view").to_polars()
         return super().to_polars()
 
+    def __datafusion_table_provider__(self, session: Any = None) -> object:
+        """The scan as a table of the package `datafusion`, of the major version that this package was built with:
+        `datafusion.SessionContext().register_table("trips", scan)`. Columns and filters of queries are pushed into it."""
+        from stylobate._datafusion import table_provider
+
+        return table_provider(self._source, session)
+
     def __len__(self) -> int:
         return self.count()
 

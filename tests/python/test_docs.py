@@ -24,8 +24,8 @@ MODULES = [
         f"stylobate.{name}"
         for name in (
             "cluster", "errors", "filesystem", "filters", "flight", "generate", "graph", "graph_store", "graph_write", "orc", "rows", "scan",
-            "sequential",
-            "store_data", "store_results", "store_snapshot", "store_traversal", "store_writer", "write", "_optional",
+            "sequential", "sql",
+            "store_data", "store_results", "store_snapshot", "store_traversal", "store_writer", "write", "_datafusion", "_optional",
         )
     ),
 ]

@@ -26,6 +26,8 @@ TREE: dict[type[Exception], tuple[type[Exception], ...]] = {
     st.StorageError: (OSError,),
     st.ConfigError: (ValueError,),
     st.InvalidDataError: (ValueError,),
+    st.QueryError: (ValueError,),
+    st.OutOfMemoryError: (MemoryError,),
     st.ConflictError: (),
     st.WriterFencedError: (st.ConflictError,),
 }

@@ -62,7 +62,7 @@ impl PathTables {
         format: SequentialFormat,
     ) -> Result<Arc<dyn TableProvider>, Error> {
         let scan = SequentialRequest::over(sources, format).plan(&self.cache).await?;
-        Ok(sequential_table(scan)?)
+        sequential_table(scan)
     }
 }
 

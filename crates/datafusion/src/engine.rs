@@ -39,12 +39,13 @@ use stylobate_storage::traced;
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
-    cooperation::CooperativeJoins,
     error::{Error, Result, missing_table},
+    memory::QueryMemory,
     placeholders::number_placeholders,
     provider::ScanTable,
+    query::SqlRows,
     runtime::{SharedRuntime, session_config},
-    session::SqlRows,
+    yielding::YieldingPlanner,
 };
 
 /// The catalog of all tables.
@@ -80,7 +81,7 @@ impl SqlEngine {
     ///
     /// [`Error::Spill`] if no folder can be created there.
     pub fn create(cache: Cache, threads: usize, spill: Option<&Path>) -> Result<Self> {
-        let runtime = SharedRuntime::create(cache, spill)?;
+        let runtime = SharedRuntime::create(&QueryMemory::over(cache), spill)?;
         let config = session_config(threads)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, UNQUALIFIED);
@@ -88,7 +89,7 @@ impl SqlEngine {
             .with_config(config)
             .with_runtime_env(runtime.env.clone())
             .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
+            .with_query_planner(Arc::new(YieldingPlanner))
             .build();
         Ok(Self {
             state,
@@ -368,7 +369,7 @@ impl PlannedQuery {
         }
         let is_explanation = matches!(self.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let rows = self.rows().await?;
-        Ok(SqlRows::new(in_a_task(rows), is_explanation).keeping(self.runtime.clone()))
+        Ok(SqlRows::new(in_a_task(rows), is_explanation, self.runtime.clone()))
     }
 }
 

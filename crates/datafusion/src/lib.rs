@@ -43,32 +43,47 @@
 //!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
 //! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`,
-//! catalogs in `catalog`, memory in `memory` and `runtime`, rules of the optimizer in `cooperation`, errors in `error`,
-//! contexts in `session`, states of single queries in `engine`, tokens in `placeholders`.
+//! catalogs in `catalog`, memory in `memory` and `runtime`, errors in `error`, contexts in `session`, states of single
+//! queries in `engine`, tokens in `placeholders`, joins in `yielding`, the C interface in `ffi`.
 
+mod arrow_table;
 mod catalog;
-mod cooperation;
 #[cfg(feature = "distributed")]
 pub mod distributed;
 mod engine;
 mod error;
+#[cfg(feature = "ffi")]
+mod ffi;
 mod memory;
 mod moving;
 mod placeholders;
 mod predicate;
 mod provider;
+mod query;
 mod runtime;
 mod sequential;
 mod session;
 mod source;
+mod spill;
 mod statistics;
 mod table;
+mod views;
+mod yielding;
 
 pub use datafusion;
+pub use datafusion::catalog::TableProvider;
 
+#[cfg(feature = "ffi")]
+pub use self::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};
 pub use self::{
+    arrow_table::{ForeignBatchStream, batches_table, stream_table},
     engine::{ParsedQuery, PlannedQuery, SqlEngine, TableName},
     error::{Error, Result},
+    memory::QueryMemory,
     provider::ScanTable,
-    session::{SqlRows, SqlSession, SqlSessionBuilder, SqlStatement},
+    query::{SqlQuery, SqlRows},
+    sequential::sequential_table,
+    session::{SqlSession, SqlSessionBuilder, SqlStatement},
+    spill::remove_spill_folder,
+    views::{plain_batch, plain_schema, plain_type},
 };

@@ -45,7 +45,8 @@ impl ScanTable {
         Ok(Self::of(request.plan(cache).await?))
     }
 
-    /// Makes a table of the columns and rows of a scan, in the types that it was planned with.
+    /// Makes a table of the columns and rows of a scan, in the types that it was planned with. If the scan has a limit,
+    /// filters are not pushed into it: they apply to its first rows.
     pub fn of(scan: Scan) -> Self {
         Self { table: Arc::new(ScannedTable::new(scan)) }
     }
@@ -90,6 +91,7 @@ impl TableProvider for ScanTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let support = |filter: &&Expr| match self.pushed(filter) {
+            _ if self.table.limit().is_some() => TableProviderFilterPushDown::Unsupported,
             Some(pushed) if pushed.is_exact() => TableProviderFilterPushDown::Exact,
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
@@ -110,8 +112,10 @@ impl TableProvider for ScanTable {
         };
         let filters: Vec<PushedFilter> = filters.iter().filter_map(|filter| self.pushed(filter)).collect();
         let limit = limit.filter(|_| filters.iter().all(PushedFilter::is_exact));
+        let limit = limit.into_iter().chain(self.table.limit()).min();
 
-        let partitions = state.config().target_partitions();
+        // Partitions would share the limit, but not take the first rows.
+        let partitions = if self.table.limit().is_some() { 1 } else { state.config().target_partitions() };
         let batch_rows = state.config().batch_size();
         let source =
             ScanSource::try_new(self.table.clone(), columns, filters, limit, partitions, batch_rows)?;
@@ -119,6 +123,6 @@ impl TableProvider for ScanTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.statistics(|_| true))
+        self.table.statistics(|_| true).with_fetch(self.table.limit(), 0, 1).ok()
     }
 }

@@ -5,17 +5,20 @@ use std::{fmt, sync::Arc};
 use datafusion::{
     arrow::datatypes::{Schema, SchemaRef},
     catalog::{TableProvider, streaming::StreamingTable},
-    common::Result,
     execution::{SendableRecordBatchStream, TaskContext},
     physical_plan::{coop::cooperative, stream::RecordBatchStreamAdapter, streaming::PartitionStream},
 };
 use futures::StreamExt;
 use stylobate_columnar::SequentialScan;
 
-use crate::error::external;
+use crate::error::{Result, external};
 
 /// Makes a table of the rows of a scan.
-pub(crate) fn sequential_table(scan: SequentialScan) -> Result<Arc<dyn TableProvider>> {
+///
+/// # Errors
+///
+/// None are known.
+pub fn sequential_table(scan: SequentialScan) -> Result<Arc<dyn TableProvider>> {
     let schema = Arc::new(Schema::new(scan.schema().fields().clone()));
     let rows = SequentialRows { scan, schema: schema.clone() };
     Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(rows)])?))

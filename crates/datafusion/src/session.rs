@@ -1,15 +1,8 @@
 //! A session of SQL: a catalog of tables and paths, a memory limit, and a folder for what does not fit.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use datafusion::{
-    arrow::{array::RecordBatch, datatypes::SchemaRef},
     catalog::{DynamicFileCatalog, TableProvider},
     common::TableReference,
     error::DataFusionError,
@@ -21,23 +14,25 @@ use datafusion::{
         sqlparser::{ast::Statement as AstStatement, dialect::GenericDialect},
     },
 };
-use futures::{Stream, StreamExt};
 use stylobate_columnar::Cache;
 
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
 use crate::{
     catalog::PathTables,
-    cooperation::CooperativeJoins,
     error::{Error, Result, missing_table},
+    memory::QueryMemory,
     provider::ScanTable,
+    query::{SqlQuery, SqlRows},
     runtime::{SharedRuntime, session_config},
+    yielding::YieldingPlanner,
 };
 
 /// Builds a [`SqlSession`].
 #[derive(Clone, Debug)]
 pub struct SqlSessionBuilder {
     cache: Cache,
+    memory: Option<QueryMemory>,
     threads: usize,
     options: Vec<(String, String)>,
     spill: PathBuf,
@@ -46,6 +41,12 @@ pub struct SqlSessionBuilder {
 }
 
 impl SqlSessionBuilder {
+    /// Sets the memory that queries share with those of other sessions. Default: memory of its own, over the cache.
+    pub fn with_memory(mut self, memory: QueryMemory) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
     /// Sets the number of threads that decode, and of partitions that operators work in. Default: one per core.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -77,7 +78,8 @@ impl SqlSessionBuilder {
     ///
     /// [`Error::Spill`] if no folder can be created there.
     pub fn build(self) -> Result<SqlSession> {
-        let runtime = SharedRuntime::create(self.cache.clone(), Some(&self.spill))?;
+        let memory = self.memory.unwrap_or_else(|| QueryMemory::over(self.cache.clone()));
+        let runtime = SharedRuntime::create(&memory, Some(&self.spill))?;
         let context = SessionContext::new_with_config_rt(session_config(self.threads), runtime.env.clone());
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());
@@ -85,7 +87,7 @@ impl SqlSessionBuilder {
         let builder = context
             .into_state_builder()
             .with_catalog_list(catalogs)
-            .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
+            .with_query_planner(Arc::new(YieldingPlanner))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
         #[cfg(feature = "distributed")]
@@ -98,20 +100,20 @@ impl SqlSessionBuilder {
             tables,
             #[cfg(feature = "distributed")]
             distribution: self.distribution,
-            _runtime: runtime,
+            runtime: Arc::new(runtime),
         })
     }
 }
 
 /// A session of SQL over Parquet, ORC, CSV, JSON and Arrow IPC files. Tables are added by name, or named by their path in FROM:
 /// `FROM 's3://lake/lineitem/*.parquet'`. What queries reserve is taken from the memory of the cache; what does not fit
-/// is stored in a folder that is removed with the session.
+/// is stored in a folder that is removed with the session and its queries.
 pub struct SqlSession {
     context: SessionContext,
     tables: Arc<PathTables>,
     #[cfg(feature = "distributed")]
     distribution: Option<Distribution>,
-    _runtime: SharedRuntime,
+    runtime: Arc<SharedRuntime>,
 }
 
 impl SqlSession {
@@ -119,6 +121,7 @@ impl SqlSession {
     pub fn builder(cache: Cache) -> SqlSessionBuilder {
         SqlSessionBuilder {
             cache,
+            memory: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             options: Vec::new(),
             spill: std::env::temp_dir(),
@@ -133,7 +136,16 @@ impl SqlSession {
     ///
     /// Those of [`ScanTable::open`].
     pub async fn add_table(&self, name: &str, path: &str) -> Result<()> {
-        self.register(name, self.tables.open(&[path.to_owned()]).await?)
+        self.add_files(name, &[path.to_owned()]).await
+    }
+
+    /// Adds the files at several paths, folders or patterns as one table. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ScanTable::open`].
+    pub async fn add_files(&self, name: &str, paths: &[String]) -> Result<()> {
+        self.add_provider(name, self.tables.open(paths).await?)
     }
 
     /// Adds a table that was opened before. A table of that name is replaced.
@@ -142,10 +154,15 @@ impl SqlSession {
     ///
     /// [`Error::Query`] if the name cannot be that of a table.
     pub fn add(&self, name: &str, table: ScanTable) -> Result<()> {
-        self.register(name, Arc::new(table))
+        self.add_provider(name, Arc::new(table))
     }
 
-    fn register(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+    /// Adds any table of DataFusion. A table of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Query`] if the name cannot be that of a table.
+    pub fn add_provider(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
         let name = TableReference::bare(name);
         let _ = self.context.deregister_table(name.clone())?;
         self.context.register_table(name, table)?;
@@ -204,14 +221,34 @@ impl SqlSession {
     ///
     /// Those of [`Self::parse`] and [`Self::run_statement`].
     pub async fn run(&self, sql: &str) -> Result<SqlRows> {
+        self.run_statement(self.parse_one(sql)?).await
+    }
+
+    fn parse_one(&self, sql: &str) -> Result<SqlStatement> {
         let mut statements = self.parse(sql)?.into_iter();
         match (statements.next(), statements.next()) {
-            (Some(statement), None) => self.run_statement(statement).await,
+            (Some(statement), None) => Ok(statement),
             (None, _) => Err(Error::Query { reason: "there is no statement".to_owned() }),
             (Some(_), Some(_)) => {
                 Err(Error::Query { reason: "there are several statements: run one at a time".to_owned() })
             }
         }
+    }
+
+    /// Plans a query, given as text, to be run any number of times: SELECT, VALUES, EXPLAIN, DESCRIBE or SHOW.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::run`]; [`Error::Query`] also for statements that return no rows.
+    pub async fn prepare(&self, sql: &str) -> Result<SqlQuery> {
+        let statement = self.parse_one(sql)?;
+        let planned = async {
+            let plan = self.context.state().statement_to_plan(statement.statement).await?;
+            let only_queries = SQLOptions::new().with_allow_ddl(false).with_allow_statements(false);
+            only_queries.with_allow_dml(false).verify_plan(&plan)?;
+            SqlQuery::planned(self.context.clone(), plan, self.runtime.clone()).await
+        };
+        planned.await.map_err(|error: DataFusionError| self.explained(error.into()))
     }
 
     /// Plans a statement and begins to run it: a query, EXPLAIN, DESCRIBE, SHOW, SET, or CREATE of a view or a table.
@@ -229,7 +266,7 @@ impl SqlSession {
         SQLOptions::new().with_allow_dml(false).verify_plan(&plan)?;
         let is_explanation = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let planned = self.context.execute_logical_plan(plan).await?;
-        Ok(SqlRows::new(self.rows(planned).await?, is_explanation))
+        Ok(SqlRows::new(self.rows(planned).await?, is_explanation, self.runtime.clone()))
     }
 
     async fn rows(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
@@ -251,6 +288,9 @@ impl SqlSession {
             let reason = "statements that write are not supported: write the rows of a query instead";
             return Error::Query { reason: reason.to_owned() };
         }
+        if reason.starts_with("DDL not supported") || reason.starts_with("Statement not supported") {
+            return Error::Query { reason: "the statement returns no rows: give a query".to_owned() };
+        }
         error
     }
 
@@ -259,6 +299,9 @@ impl SqlSession {
         let table = table.strip_prefix("public.").unwrap_or(table).to_owned();
         let names = self.table_names();
         let hint = match nearest(&table, &names) {
+            Some(name) if name.to_lowercase() == table => {
+                format!("write its name in double quotes: \"{name}\"")
+            }
             Some(name) => format!("did you mean {name}?"),
             None if crate::catalog::is_path(&table) => format!("write a path in quotes: FROM '{table}'"),
             None if names.is_empty() => {
@@ -321,48 +364,5 @@ impl fmt::Display for SqlStatement {
             Some(text) => f.write_str(text),
             None => write!(f, "{}", self.statement),
         }
-    }
-}
-
-/// The rows of a statement. Dropping it ends the work.
-pub struct SqlRows {
-    rows: SendableRecordBatchStream,
-    is_explanation: bool,
-    /// What must not be removed before the rows are read.
-    _runtime: Option<Arc<SharedRuntime>>,
-}
-
-impl SqlRows {
-    pub(crate) fn new(rows: SendableRecordBatchStream, is_explanation: bool) -> Self {
-        Self { rows, is_explanation, _runtime: None }
-    }
-
-    /// Keeps the memory and the folder of an engine as long as the rows are read.
-    pub(crate) fn keeping(self, runtime: Arc<SharedRuntime>) -> Self {
-        Self { _runtime: Some(runtime), ..self }
-    }
-
-    /// Returns the schema of every batch; without columns for statements that return no rows.
-    pub fn schema(&self) -> SchemaRef {
-        self.rows.schema()
-    }
-
-    /// Returns whether the rows are plans as text: of EXPLAIN.
-    pub fn is_explanation(&self) -> bool {
-        self.is_explanation
-    }
-}
-
-impl Stream for SqlRows {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.rows.poll_next_unpin(context).map(|batch| batch.map(|batch| batch.map_err(Error::from)))
-    }
-}
-
-impl fmt::Debug for SqlRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqlRows").field("schema", &self.schema()).finish_non_exhaustive()
     }
 }

@@ -46,15 +46,22 @@ impl ScannedTable {
         &self.schema
     }
 
-    /// Returns the statistics of all rows, with those of some columns, which are read from the footers once.
+    /// Returns the maximum number of rows of the scan itself, if there is one.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.scan.limit().map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the statistics of all rows before the limit, with those of some columns, which are read from the footers
+    /// once. They are exact if the scan has no filter, or all rows of its row groups pass.
     pub(crate) fn statistics(&self, is_wanted: impl Fn(usize) -> bool) -> Statistics {
-        scan_statistics(&self.scan, &self.schema, |column| {
+        let statistics = scan_statistics(&self.scan, &self.schema, |column| {
             if !is_wanted(column) {
                 return None;
             }
             let mut columns = self.columns.lock();
             let known = columns.entry(column);
             Some(known.or_insert_with(|| column_statistics(&self.scan, &self.schema, column)).clone())
-        })
+        });
+        if self.scan.known_rows().is_some() { statistics } else { statistics.to_inexact() }
     }
 }

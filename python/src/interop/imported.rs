@@ -1,4 +1,4 @@
-//! Import of tables through Arrow's C interface, including slices of larger arrays.
+//! Import of tables through Arrow's C interface, including slices of larger arrays; and of DataFusion's codecs.
 //!
 //! An array of the C interface may have an offset into its children. arrow applies the offset of a struct within a
 //! struct or a fixed-size list twice, and panics; so offsets are removed from the imported data before arrays are
@@ -23,6 +23,7 @@ use pyo3::{
     prelude::*,
     types::{PyCapsule, PyTuple},
 };
+use stylobate_datafusion::FFI_LogicalExtensionCodec;
 
 /// Opens an object with `__arrow_c_array__` or `__arrow_c_stream__` as a reader of its batches.
 pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
@@ -46,6 +47,16 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
 /// Takes the schema out of a capsule.
 pub(crate) fn schema_capsule(given: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
     capsule(given, c"arrow_schema", FFI_ArrowSchema::from_raw)
+}
+
+/// Clones the codec of a session out of its capsule. The library that made it must have been built with the same major
+/// version of DataFusion.
+pub(crate) fn datafusion_codec(given: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
+    let name = c"datafusion_logical_extension_codec";
+    let pointer = given.cast::<PyCapsule>()?.pointer_checked(Some(name))?;
+    // SAFETY: a capsule of this name holds exactly this struct, which major versions of DataFusion do not change; it lives
+    // as long as the capsule, which `given` holds.
+    Ok(unsafe { pointer.cast::<FFI_LogicalExtensionCodec>().as_ref() }.clone())
 }
 
 /// Moves a struct of the C interface out of its capsule.

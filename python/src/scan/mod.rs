@@ -80,6 +80,12 @@ impl PyLocalScan {
         Ok(StreamSource::of_scan(process, scan))
     }
 
+    /// Plans the scan as a table of SQL: strings are views, and no column is a dictionary.
+    pub(crate) fn plan_for_sql(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<Scan> {
+        let request = self.request.clone().with_strings(Strings::View).with_dictionary(Dictionaries::None);
+        self.plan_again(py, process, request)
+    }
+
     /// Like [`Self::source`], for a writer: yields dictionary codes for columns that the files store as dictionaries.
     pub(crate) fn codes_source(&self, py: Python<'_>) -> PyResult<StreamSource> {
         let process = ProcessRuntime::current(py)?;

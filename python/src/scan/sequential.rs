@@ -52,7 +52,7 @@ impl PyLocalSequentialScan {
     }
 
     /// Returns the plan of a run that is about to begin.
-    fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
+    pub(crate) fn planned(&self, py: Python<'_>, process: &ProcessRuntime) -> PyResult<SequentialScan> {
         let known = {
             let planned = self.planned.lock();
             let (made, scan) = &*planned;

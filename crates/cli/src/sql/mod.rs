@@ -10,17 +10,12 @@ use std::{
     num::NonZeroUsize,
     path::PathBuf,
     str::FromStr,
-    sync::Arc,
 };
 
 use anyhow::{Context, Result};
-use arrow::{
-    array::{AsArray, RecordBatch},
-    compute::cast,
-    datatypes::{DataType, Fields, Schema, SchemaRef},
-};
+use arrow::array::AsArray;
 use clap::Args;
-use futures::{Stream, StreamExt, TryStreamExt, future};
+use futures::{StreamExt, TryStreamExt, future};
 use stylobate_columnar::Cache;
 use stylobate_datafusion::{SqlSession, SqlStatement};
 use stylobate_server::{SqlClient, config::NodeSettings};
@@ -176,8 +171,9 @@ async fn run_one(
         SqlOutput::Columns => {
             let file = args.column_file()?.ok_or_else(|| usage("--output names no file"))?;
             let progress = ProgressDisplay::new(None, false)?;
-            let (schema, rows) = without_views(rows);
-            Ok(file.write(schema, rows, &progress).await?.rows)
+            // Files state the types of their columns, and few readers know views.
+            let rows = rows.without_views();
+            Ok(file.write(rows.schema(), rows, &progress).await?.rows)
         }
         // Statements such as SET have no rows.
         SqlOutput::Rows(..) if rows.schema().fields().is_empty() => {
@@ -203,29 +199,6 @@ async fn run_one(
             Ok(drain(schema, some, format, bound, destination, &progress).await?.rows)
         }
     }
-}
-
-/// Casts views to strings and bytes: files state the types of their columns, and few readers know views.
-fn without_views(rows: StatementRows) -> (SchemaRef, impl Stream<Item = Result<RecordBatch>> + Unpin) {
-    let of_views = rows.schema();
-    let fields = of_views.fields().iter().map(|field| {
-        let plain = match field.data_type() {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
-            other => other.clone(),
-        };
-        Arc::new(field.as_ref().clone().with_data_type(plain))
-    });
-    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
-
-    let target = schema.clone();
-    let rows = rows.map(move |batch| {
-        let batch = batch?;
-        let columns = batch.columns().iter().zip(target.fields());
-        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
-        Ok(RecordBatch::try_new(target.clone(), columns.collect::<Result<_, _>>()?)?)
-    });
-    (schema, rows)
 }
 
 /// Returns the text of plans.

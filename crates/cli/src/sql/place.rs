@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
-use stylobate_datafusion::{SqlSession, SqlStatement};
+use stylobate_datafusion::{SqlSession, SqlStatement, plain_batch, plain_schema};
 use stylobate_server::SqlClient;
 
 /// What runs statements.
@@ -70,6 +70,14 @@ impl StatementRows {
     /// Returns the schema of every batch; without columns for statements that return no rows.
     pub(super) fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// Casts views of strings and bytes: files state the types of their columns, and few readers know views.
+    pub(super) fn without_views(self) -> Self {
+        let schema = plain_schema(&self.schema);
+        let target = schema.clone();
+        let batches = self.batches.map(move |batch| Ok(plain_batch(&batch?, &target)?));
+        Self { schema, batches: batches.boxed(), is_explanation: self.is_explanation }
     }
 
     /// Returns whether the rows are plans as text.

@@ -121,6 +121,11 @@ impl Scan {
         is_known.then(|| self.estimated_rows().min(self.inner.limit.unwrap_or(u64::MAX)))
     }
 
+    /// Returns the maximum number of rows that come out, if there is one.
+    pub fn limit(&self) -> Option<u64> {
+        self.inner.limit
+    }
+
     /// Returns the number of rows before the filter and the limit.
     pub fn estimated_rows(&self) -> u64 {
         self.inner.units.iter().map(|unit| unit.rows).sum()

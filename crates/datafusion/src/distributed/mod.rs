@@ -16,6 +16,7 @@
 
 mod channels;
 mod codec;
+mod cooperation;
 mod leaf;
 mod nodes;
 mod options;

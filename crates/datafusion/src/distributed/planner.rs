@@ -15,11 +15,11 @@ use datafusion::{
     physical_plan::{
         ExecutionPlan, empty::EmptyExec, explain::ExplainExec, placeholder_row::PlaceholderRowExec,
     },
-    physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
 use datafusion_distributed::{DistributedExec, DistributedLeafExec, NetworkBoundaryExt, display_plan_ascii};
 
 use super::nodes::RunView;
+use crate::yielding::YieldingPlanner;
 
 /// Plans for the workers that the configuration names.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl QueryPlanner for ClusterPlanner {
 
 impl ClusterPlanner {
     async fn local(&self, logical: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        DefaultPhysicalPlanner::default().create_physical_plan(logical, session).await
+        YieldingPlanner.create_physical_plan(logical, session).await
     }
 
     async fn distributed_or_local(

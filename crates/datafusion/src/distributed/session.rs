@@ -12,6 +12,7 @@ use datafusion_distributed::{DistributedExt, SessionStateBuilderExt};
 use super::{
     channels::{ConnectNode, NodeChannels, PlainConnector},
     codec::ScanCodec,
+    cooperation::CooperativeJoins,
     leaf::{desired_tasks, divide_scan, route_tasks},
     nodes::{QueryNodes, RunView},
     options,
@@ -52,7 +53,10 @@ impl Distribution {
         let partitions = config.target_partitions().max(MIN_PARTITIONS);
         config.options_mut().execution.target_partitions = partitions;
 
+        // Plans that are sent have no nodes of this process alone.
+        *builder.query_planner() = None;
         let mut builder = builder
+            .with_physical_optimizer_rule(Arc::new(CooperativeJoins))
             .with_distributed_user_codec(ScanCodec::for_coordinator())
             .with_distributed_channel_resolver(self.channels.clone())
             .with_distributed_worker_resolver(self.view())

@@ -17,14 +17,14 @@ use futures::{
 use parking_lot::Mutex;
 #[cfg(feature = "distributed")]
 use stylobate_datafusion::distributed::{QueryWorker, QueryWorkerBuilder};
-use stylobate_datafusion::{Error, PlannedQuery, SqlEngine};
+use stylobate_datafusion::{Error, PlannedQuery, SqlEngine, plain_batch, plain_type};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use super::{
     super::error::{BucketNaming, invalid, status},
     error::from_query,
-    results::{sent_batch, sent_schema, sent_type, with_text},
+    results::{sent_schema, with_text},
     statement::Statement,
     tables,
 };
@@ -194,7 +194,7 @@ impl QueryEngine {
         let batches = stream::iter([Ok(first)]).chain(more).try_flatten().map(move |batch| {
             let _running = &permit;
             let batch = batch.map_err(|error| from_query(&error, &names))?;
-            let sent = sent_batch(&batch, &schema);
+            let sent = plain_batch(&batch, &schema);
             let sent = if is_explanation {
                 sent.and_then(|batch| with_text(&batch, |text| names.in_text(text)))
             } else {
@@ -227,7 +227,7 @@ impl NodeQuery {
     pub(super) fn parameters(&self) -> Result<Schema, Status> {
         let types = self.query.parameters().map_err(|error| from_query(&error, &self.names))?;
         let fields = types.iter().enumerate().map(|(at, data_type)| {
-            let data_type = data_type.as_ref().map_or(DataType::Utf8, sent_type);
+            let data_type = data_type.as_ref().map_or(DataType::Utf8, plain_type);
             Field::new(format!("${}", at + 1), data_type, true)
         });
         Ok(Schema::new(fields.collect::<Vec<_>>()))

@@ -27,7 +27,7 @@ const MULTIPLYING: [&str; 6] = [
 
 /// Adds a step above each join that yields when the task used up its share of time. Runs after all other rules.
 #[derive(Debug)]
-pub(crate) struct CooperativeJoins;
+pub(super) struct CooperativeJoins;
 
 impl PhysicalOptimizerRule for CooperativeJoins {
     fn name(&self) -> &'static str {

@@ -1,0 +1,141 @@
+//! A query that is planned once and run any number of times, and its rows.
+
+use std::{
+    fmt,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use datafusion::{
+    arrow::{array::RecordBatch, datatypes::SchemaRef},
+    error::DataFusionError,
+    execution::SendableRecordBatchStream,
+    logical_expr::LogicalPlan,
+    physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
+    prelude::SessionContext,
+};
+use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
+
+use crate::{
+    error::{Error, Result},
+    runtime::SharedRuntime,
+    views::{plain_batch, plain_schema},
+};
+
+/// A query that is planned. It reads the versions of files that its tables were opened with.
+pub struct SqlQuery {
+    context: SessionContext,
+    plan: LogicalPlan,
+    schema: SchemaRef,
+    /// The plan of the first run.
+    first: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    runtime: Arc<SharedRuntime>,
+}
+
+impl SqlQuery {
+    pub(crate) async fn planned(
+        context: SessionContext,
+        plan: LogicalPlan,
+        runtime: Arc<SharedRuntime>,
+    ) -> datafusion::common::Result<Self> {
+        let first = context.state().create_physical_plan(&plan).await?;
+        let schema = first.schema();
+        Ok(Self { context, plan, schema, first: Mutex::new(Some(first)), runtime })
+    }
+
+    /// Returns the schema of the rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Returns the schema of the rows after [`SqlRows::without_views`].
+    pub fn schema_without_views(&self) -> SchemaRef {
+        plain_schema(&self.schema)
+    }
+
+    /// Returns the folder for what does not fit into memory, if there is one.
+    pub fn spill_folder(&self) -> Option<&Path> {
+        self.runtime.spill_folder()
+    }
+
+    /// Begins to run the query. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of planning, as by [`SqlSession::prepare`](crate::SqlSession::prepare).
+    pub async fn run(&self) -> Result<SqlRows> {
+        let first = self.first.lock().take();
+        let plan = match first {
+            Some(plan) => plan,
+            None => self.context.state().create_physical_plan(&self.plan).await?,
+        };
+        let rows = execute_stream(plan, self.context.task_ctx())?;
+        Ok(SqlRows::new(rows, false, self.runtime.clone()))
+    }
+}
+
+impl fmt::Debug for SqlQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlQuery").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// The rows of a statement. Dropping it ends the work.
+pub struct SqlRows {
+    rows: SendableRecordBatchStream,
+    is_explanation: bool,
+    /// Its folder is removed after the stream.
+    runtime: Arc<SharedRuntime>,
+}
+
+impl SqlRows {
+    pub(crate) fn new(
+        rows: SendableRecordBatchStream,
+        is_explanation: bool,
+        runtime: Arc<SharedRuntime>,
+    ) -> Self {
+        Self { rows, is_explanation, runtime }
+    }
+
+    /// Returns the schema of every batch; without columns for statements that return no rows.
+    pub fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    /// Returns whether the rows are plans as text: of EXPLAIN.
+    pub fn is_explanation(&self) -> bool {
+        self.is_explanation
+    }
+
+    /// Casts views of strings and bytes, in nested columns too: few readers know views.
+    pub fn without_views(self) -> Self {
+        let schema = plain_schema(&self.schema());
+        if schema == self.schema() {
+            return self;
+        }
+
+        let target = schema.clone();
+        let rows = self
+            .rows
+            .map(move |batch| -> Result<RecordBatch, DataFusionError> { Ok(plain_batch(&batch?, &target)?) });
+        let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+        Self { rows, is_explanation: self.is_explanation, runtime: self.runtime }
+    }
+}
+
+impl Stream for SqlRows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.rows.poll_next_unpin(context).map(|batch| batch.map(|batch| batch.map_err(Error::from)))
+    }
+}
+
+impl fmt::Debug for SqlRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlRows").field("schema", &self.schema()).finish_non_exhaustive()
+    }
+}
