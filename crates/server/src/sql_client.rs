@@ -181,8 +181,9 @@ impl SqlClient {
     /// Tells errors of the connection, of the token and of the statement apart.
     fn failed(&self, error: FlightError) -> SqlClientError {
         let node = self.node.clone();
-        let FlightError::Tonic(status) = error else {
-            return SqlClientError::Failed { reason: one_line(&error.to_string()) };
+        let status = match error {
+            FlightError::Tonic(status) => status,
+            other => return SqlClientError::Failed { reason: one_line(&other.to_string()) },
         };
         let reason = one_line(status.message());
         // A status that the node did not send has the error of the connection as its source.

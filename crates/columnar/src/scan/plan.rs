@@ -254,7 +254,8 @@ async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<OpenedScan
 }
 
 async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<OpenedScanFile>> {
-    let opens = part.pieces.iter().map(|piece| open_piece(request, piece, cache));
+    let pieces = part.pieces.iter().cloned();
+    let opens = pieces.map(|piece| async move { open_piece(request, &piece, cache).await });
     futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
 }
 

@@ -57,7 +57,7 @@ impl ConnectNode for PlainConnector {
 ///
 /// [`Error::Query`] if the URL cannot be that of a worker.
 pub fn node_endpoint(url: &Url) -> Result<Endpoint, Error> {
-    let wrong = |error| Error::Query { reason: format!("the node {url}: {error}") };
+    let wrong = |error: tonic::transport::Error| Error::Query { reason: format!("the node {url}: {error}") };
     let endpoint = Endpoint::from_shared(url.to_string()).map_err(wrong)?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -166,6 +166,14 @@ impl WatchedNode {
     }
 }
 
+impl WatchedNode {
+    /// Returns a function that names the node in errors of a stream.
+    fn explaining(&self) -> impl Fn(DataFusionError) -> DataFusionError + Send + use<> {
+        let node = self.clone();
+        move |error| node.explained(error)
+    }
+}
+
 /// What the status of a call tells about a node, if it is no error of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeFailure {
@@ -215,10 +223,9 @@ impl WorkerChannel for WatchedWorker {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let answers = self.client.coordinator_channel(headers, plan, messages, metrics, context).await;
-        let node = self.node.clone();
         match answers {
-            Ok(answers) => Ok(answers.map_err(move |error| node.explained(error)).boxed()),
-            Err(error) => Err(node.explained(error)),
+            Ok(answers) => Ok(answers.map_err(self.node.explaining()).boxed()),
+            Err(error) => Err(self.node.explained(error)),
         }
     }
 
@@ -229,13 +236,9 @@ impl WorkerChannel for WatchedWorker {
         metrics: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
-        let explained = |node: &WatchedNode| {
-            let node = node.clone();
-            move |error| node.explained(error)
-        };
         let partitions = self.client.execute_task(headers, request, metrics, context).await;
-        let partitions = partitions.map_err(explained(&self.node))?;
-        Ok(partitions.into_iter().map(|rows| rows.map_err(explained(&self.node)).boxed()).collect())
+        let partitions = partitions.map_err(self.node.explaining())?;
+        Ok(partitions.into_iter().map(|rows| rows.map_err(self.node.explaining()).boxed()).collect())
     }
 
     async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {

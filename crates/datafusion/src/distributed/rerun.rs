@@ -13,11 +13,7 @@ use datafusion::{
 use futures::{StreamExt, future::join_all, stream};
 use url::Url;
 
-use super::{
-    channels::{NodeChannels, lost_node},
-    nodes::RunView,
-    session::Distribution,
-};
+use super::{channels::lost_node, session::Distribution};
 use crate::error::LOST_NODE;
 
 /// Times that a query is run again.
@@ -91,7 +87,8 @@ impl QueryRun {
             // Ends what is left of this run on all nodes.
             let nothing = RecordBatchStreamAdapter::new(self.rows.schema(), stream::empty());
             self.rows = Box::pin(nothing);
-            let Some(lost) = self.lost(&error).await else { return Err(error) };
+            let lost = lost(&self.distribution, &self.workers, &error).await;
+            let Some(lost) = lost else { return Err(error) };
             if self.has_sent {
                 return Err(gave_up(&lost, "after rows were sent: run the query again"));
             }
@@ -105,30 +102,30 @@ impl QueryRun {
             (self.workers, self.rows) = begin(&self.distribution, &self.state, &self.plan).await?;
         }
     }
+}
 
-    /// Returns what was lost, if that is why a run failed: the error says so, or a worker does not answer any more.
-    async fn lost(&self, error: &DataFusionError) -> Option<String> {
-        let channels = self.distribution.channels();
-        let text = root_text(error);
-        if let Some(node) = lost_node(&text) {
-            if let Some(url) = &node {
-                channels.failed(url);
-            }
-            return Some(text);
+/// Returns what was lost, if that is why a run failed: the error says so, or a worker does not answer any more.
+async fn lost(distribution: &Distribution, workers: &[Url], error: &DataFusionError) -> Option<String> {
+    let channels = distribution.channels();
+    let text = root_text(error);
+    if let Some(node) = lost_node(&text) {
+        if let Some(url) = &node {
+            channels.failed(url);
         }
-
-        // A worker that was restarted does not know the plan.
-        if text.contains(NO_PLAN) {
-            return Some(format!("{LOST_NODE}of a task: {text}"));
-        }
-
-        let asked = self.workers.iter().map(|worker| channels.answers(worker, ANSWER_TIMEOUT));
-        let answers = join_all(asked).await;
-        let silent = self.workers.iter().zip(answers).find(|(_, answers)| !answers);
-        let (silent, _) = silent.filter(|_| self.workers.len() > 1)?;
-        channels.failed(silent);
-        Some(format!("{LOST_NODE}{silent}: {text}"))
+        return Some(text);
     }
+
+    // A worker that was restarted does not know the plan.
+    if text.contains(NO_PLAN) {
+        return Some(format!("{LOST_NODE}of a task: {text}"));
+    }
+
+    let asked = workers.iter().map(|worker| channels.answers(worker, ANSWER_TIMEOUT));
+    let answers = join_all(asked).await;
+    let silent = workers.iter().zip(answers).find(|(_, answers)| !*answers);
+    let (silent, _) = silent.filter(|_| workers.len() > 1)?;
+    channels.failed(silent);
+    Some(format!("{LOST_NODE}{silent}: {text}"))
 }
 
 /// Returns the text of the innermost error.

@@ -86,7 +86,8 @@ impl Distribution {
     pub(super) fn with_view(state: &SessionState, view: RunView) -> Result<SessionState> {
         let mut state = state.clone();
         let config = state.config_mut();
-        config.set_distributed_passthrough_headers(options::to_headers(config))?;
+        let headers = options::to_headers(config);
+        config.set_distributed_passthrough_headers(headers)?;
         config.set_distributed_worker_resolver(view.clone());
         config.set_extension(Arc::new(view));
         Ok(state)

@@ -209,12 +209,6 @@ impl Cluster {
         format!("{}://{address}/", if self.shared.has_tls { "https" } else { "http" })
     }
 
-    /// Returns true if the doors have a certificate.
-    #[cfg(feature = "distributed")]
-    pub(crate) fn has_tls(&self) -> bool {
-        self.shared.has_tls
-    }
-
     /// Returns the name that certificates of nodes are for, if it is not that of the host.
     #[cfg(feature = "distributed")]
     pub(crate) fn certificate_name(&self) -> Option<&str> {
