@@ -77,7 +77,7 @@ mod tests {
         let sealed = [vec![1_u8], vec![7; 200]].concat();
         let foreign = foreign.encode_to_vec();
         let scan = br#"{"version":1,"path":"lake"}"#.as_slice();
-        for other in [&[], scan, sealed.as_slice(), [255; 50].as_slice(), foreign.as_slice()] {
+        for other in [scan, sealed.as_slice(), [255; 50].as_slice(), foreign.as_slice(), b""] {
             assert_eq!(command_in(other).unwrap(), None);
         }
 
