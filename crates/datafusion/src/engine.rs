@@ -20,6 +20,7 @@ use datafusion::{
     },
     common::{ParamValues, ScalarValue},
     datasource::empty::EmptyTable,
+    error::DataFusionError,
     execution::{
         SendableRecordBatchStream,
         session_state::{SessionState, SessionStateBuilder},
@@ -72,7 +73,7 @@ pub struct TableName {
 
 impl SqlEngine {
     /// The catalog that names of tables may begin with.
-    pub const CATALOG: &str = CATALOG;
+    pub const CATALOG: &'static str = CATALOG;
 
     /// Creates an engine whose queries take memory from this cache, work in `threads` partitions, and store what does
     /// not fit in a folder below `spill`, if one is given. That folder is removed with the engine and its queries.
@@ -226,7 +227,8 @@ impl ParsedQuery {
         opened: Vec<(TableName, ScanTable)>,
         listed: Vec<TableName>,
     ) -> Result<PlannedQuery> {
-        let opened = opened.into_iter().map(|(name, table)| (name, Arc::new(table) as _));
+        let opened =
+            opened.into_iter().map(|(name, table)| (name, Arc::new(table) as Arc<dyn TableProvider>));
         let empty = || Arc::new(EmptyTable::new(Arc::new(Schema::empty()))) as Arc<dyn TableProvider>;
         let listed = listed.into_iter().map(|name| (name, empty()));
         let catalogs = catalogs(listed.chain(opened))?;
@@ -280,7 +282,7 @@ fn catalogs(
 }
 
 /// Tells missing tables from other errors.
-fn explained(error: datafusion::error::DataFusionError) -> Error {
+fn explained(error: DataFusionError) -> Error {
     let error = Error::from(error);
     let Error::Query { reason } = &error else { return error };
     let Some(table) = missing_table(reason) else { return error };
@@ -329,11 +331,12 @@ impl PlannedQuery {
     pub fn parameters(&self) -> Result<Vec<Option<DataType>>> {
         let types = self.plan.get_parameter_types()?;
         let mut parameters = vec![None; types.len()];
+        let misnumbered = || query_error("write parameters as ?, or number them from $1 without a gap");
         for (name, data_type) in types {
             let number = name.get(1..).and_then(|number| number.parse::<usize>().ok());
-            let place = number.and_then(|number| parameters.get_mut(number.checked_sub(1)?));
-            let misnumbered = || query_error("write parameters as ?, or number them from $1 without a gap");
-            *place.ok_or_else(misnumbered)? = data_type;
+            let index = number.and_then(|number| number.checked_sub(1)).ok_or_else(misnumbered)?;
+            let parameter = parameters.get_mut(index).ok_or_else(misnumbered)?;
+            *parameter = data_type;
         }
         Ok(parameters)
     }
@@ -401,7 +404,7 @@ fn in_a_task(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
                 break;
             }
         }
-        Ok(())
+        Ok::<(), DataFusionError>(())
     }));
     received.build()
 }

@@ -21,7 +21,7 @@ use futures::{
     StreamExt, TryFutureExt, TryStreamExt,
     stream::{self, BoxStream},
 };
-use http::{Request as HttpRequest, Response as HttpResponse, header::AUTHORIZATION};
+use http::{Request as HttpRequest, Response as HttpResponse};
 use hyper::body::Incoming;
 use stylobate_columnar::{Scan, ScanPart};
 use tonic::{
@@ -322,7 +322,7 @@ impl FlightService for FlightDoor {
             status(Code::Internal, "the token of this access key has characters that no header has")
         })?;
         shown.set_sensitive(true);
-        response.metadata_mut().insert(AUTHORIZATION.as_str(), shown);
+        response.metadata_mut().insert("authorization", shown);
         Ok(response)
     }
 

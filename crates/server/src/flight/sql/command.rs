@@ -74,10 +74,10 @@ mod tests {
         assert_eq!(found, Some(Command::CommandStatementQuery(query)));
 
         let foreign = Any { type_url: "type.googleapis.com/other".to_owned(), value: "x".into() };
-        let sealed = [&[1][..], &[7; 200]].concat();
-        for other in
-            [&b""[..], br#"{"version":1,"path":"lake"}"#, &sealed, &[255; 50], &foreign.encode_to_vec()]
-        {
+        let sealed = [vec![1_u8], vec![7; 200]].concat();
+        let foreign = foreign.encode_to_vec();
+        let scan = br#"{"version":1,"path":"lake"}"#.as_slice();
+        for other in [scan, sealed.as_slice(), [255; 50].as_slice(), foreign.as_slice(), b""] {
             assert_eq!(command_in(other).unwrap(), None);
         }
 

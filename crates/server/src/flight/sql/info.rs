@@ -110,6 +110,6 @@ mod tests {
     fn all_is_written() {
         assert!(sql_info().unwrap().record_batch([]).unwrap().num_rows() > 20);
         assert_eq!(sql_info().unwrap().record_batch([3]).unwrap().num_rows(), 1);
-        assert_eq!(type_info().unwrap().record_batch(None).unwrap().num_rows(), 13);
+        assert_eq!(type_info().unwrap().record_batch(None::<i32>).unwrap().num_rows(), 13);
     }
 }
