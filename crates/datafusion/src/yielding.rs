@@ -209,21 +209,9 @@ impl ExecutionPlan for QueryExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reader = Reader::of(&self.readers);
-        let mut receiver = RecordBatchReceiverStream::builder(self.schema(), BATCHES_AHEAD);
-        let send = receiver.tx();
         let input = self.input.clone();
-        receiver.spawn(async move {
-            let mut batches = input.execute(partition, context)?;
-            while let Some(batch) = batches.next().await {
-                let is_last = batch.is_err();
-                if send.send(batch).await.is_err() || is_last {
-                    break;
-                }
-            }
-            Ok(())
-        });
-
-        let batches = receiver.build().map(move |batch| {
+        let batches = in_task(self.schema(), move || input.execute(partition, context));
+        let batches = batches.map(move |batch| {
             let _open = &reader;
             batch
         });
@@ -241,6 +229,26 @@ impl ExecutionPlan for QueryExec {
     ) -> Result<Arc<Statistics>> {
         Ok(of_input(inputs, &self.schema()))
     }
+}
+
+/// Runs a stream in a task of the current runtime, which is aborted when the returned stream is dropped.
+pub(crate) fn in_task(
+    schema: SchemaRef,
+    begin: impl FnOnce() -> Result<SendableRecordBatchStream> + Send + 'static,
+) -> SendableRecordBatchStream {
+    let mut receiver = RecordBatchReceiverStream::builder(schema, BATCHES_AHEAD);
+    let send = receiver.tx();
+    receiver.spawn(async move {
+        let mut batches = begin()?;
+        while let Some(batch) = batches.next().await {
+            let is_last = batch.is_err();
+            if send.send(batch).await.is_err() || is_last {
+                break;
+            }
+        }
+        Ok(())
+    });
+    receiver.build()
 }
 
 /// A join, or its probe side, whose stream returns to the runtime after [`TASK_SLICE`].
