@@ -334,7 +334,7 @@ JOINS = {
 }
 
 # No join: one thread computes rows of data in memory.
-JOINS["one thread"] = "SELECT count(*) FROM memory WHERE regexp_like(repeat(comment, 50), '(a|b|c)*x.*y$')"
+JOINS["one thread"] = "SELECT count(*) FROM memory WHERE regexp_like(repeat(comment, 100), '(a|b|c)*x.*y$')"
 
 INTERRUPTED = """
 import sys, stylobate as st
