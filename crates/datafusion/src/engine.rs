@@ -26,16 +26,14 @@ use datafusion::{
         session_state::{SessionState, SessionStateBuilder},
     },
     logical_expr::LogicalPlan,
-    physical_plan::{execute_stream, stream::RecordBatchReceiverStreamBuilder},
+    physical_plan::execute_stream,
     prelude::SQLOptions,
     sql::{
         parser::{DFParserBuilder, Statement},
         sqlparser::{ast::Statement as SqlStatement, dialect::GenericDialect},
     },
 };
-use futures::StreamExt;
 use stylobate_columnar::Cache;
-use stylobate_storage::traced;
 
 #[cfg(feature = "distributed")]
 use crate::distributed::Distribution;
@@ -372,7 +370,7 @@ impl PlannedQuery {
         }
         let is_explanation = matches!(self.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let rows = self.rows().await?;
-        Ok(SqlRows::new(in_a_task(rows), is_explanation, self.runtime.clone()))
+        Ok(SqlRows::new(rows, is_explanation, self.runtime.clone()).in_task())
     }
 }
 
@@ -391,20 +389,4 @@ impl fmt::Debug for PlannedQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlannedQuery").field("plan", &self.plan).finish_non_exhaustive()
     }
-}
-
-/// Polls a stream in a task of its own, so that its consumer is never held up by a long computation.
-fn in_a_task(mut rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
-    let mut received = RecordBatchReceiverStreamBuilder::new(rows.schema(), 1);
-    let sender = received.tx();
-    received.spawn(traced(async move {
-        while let Some(batch) = rows.next().await {
-            let is_last = batch.is_err();
-            if sender.send(batch).await.is_err() || is_last {
-                break;
-            }
-        }
-        Ok::<(), DataFusionError>(())
-    }));
-    received.build()
 }

@@ -23,6 +23,7 @@ use crate::{
     error::{Error, Result},
     runtime::SharedRuntime,
     views::{plain_batch, plain_schema},
+    yielding::in_task,
 };
 
 /// A query that is planned. It reads the versions of files that its tables were opened with.
@@ -110,6 +111,12 @@ impl SqlRows {
         self.is_explanation
     }
 
+    /// Computes the rows in a task of the current runtime, a few batches ahead: the thread that reads them only waits.
+    pub fn in_task(self) -> Self {
+        let rows = self.rows;
+        Self { rows: in_task(rows.schema(), move || Ok(rows)), ..self }
+    }
+
     /// Casts views of strings and bytes, in nested columns too: few readers know views.
     pub fn without_views(self) -> Self {
         let schema = plain_schema(&self.schema());
@@ -121,8 +128,7 @@ impl SqlRows {
         let rows = self
             .rows
             .map(move |batch| -> Result<RecordBatch, DataFusionError> { Ok(plain_batch(&batch?, &target)?) });
-        let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
-        Self { rows, is_explanation: self.is_explanation, runtime: self.runtime }
+        Self { rows: Box::pin(RecordBatchStreamAdapter::new(schema, rows)), ..self }
     }
 }
 

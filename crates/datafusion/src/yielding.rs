@@ -52,6 +52,7 @@ use datafusion::{
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
 use futures::{Stream, StreamExt};
+use stylobate_storage::traced;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Time after which a task returns to the runtime. The runtime looks at timers and signals once per 61 tasks.
@@ -209,21 +210,9 @@ impl ExecutionPlan for QueryExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reader = Reader::of(&self.readers);
-        let mut receiver = RecordBatchReceiverStream::builder(self.schema(), BATCHES_AHEAD);
-        let send = receiver.tx();
         let input = self.input.clone();
-        receiver.spawn(async move {
-            let mut batches = input.execute(partition, context)?;
-            while let Some(batch) = batches.next().await {
-                let is_last = batch.is_err();
-                if send.send(batch).await.is_err() || is_last {
-                    break;
-                }
-            }
-            Ok(())
-        });
-
-        let batches = receiver.build().map(move |batch| {
+        let batches = in_task(self.schema(), move || input.execute(partition, context));
+        let batches = batches.map(move |batch| {
             let _open = &reader;
             batch
         });
@@ -241,6 +230,26 @@ impl ExecutionPlan for QueryExec {
     ) -> Result<Arc<Statistics>> {
         Ok(of_input(inputs, &self.schema()))
     }
+}
+
+/// Runs a stream in a task of the current runtime, which is aborted when the returned stream is dropped.
+pub(crate) fn in_task(
+    schema: SchemaRef,
+    begin: impl FnOnce() -> Result<SendableRecordBatchStream> + Send + 'static,
+) -> SendableRecordBatchStream {
+    let mut receiver = RecordBatchReceiverStream::builder(schema, BATCHES_AHEAD);
+    let send = receiver.tx();
+    receiver.spawn(traced(async move {
+        let mut batches = begin()?;
+        while let Some(batch) = batches.next().await {
+            let is_last = batch.is_err();
+            if send.send(batch).await.is_err() || is_last {
+                break;
+            }
+        }
+        Ok(())
+    }));
+    receiver.build()
 }
 
 /// A join, or its probe side, whose stream returns to the runtime after [`TASK_SLICE`].

@@ -128,7 +128,9 @@ impl PyLocalQuery {
 
         let run = async move {
             let rows = query.run().await?;
-            Ok::<_, stylobate_datafusion::Error>(if views { rows } else { rows.without_views() })
+            let rows = if views { rows } else { rows.without_views() };
+            // Otherwise this thread would compute them, and not look for signals meanwhile.
+            Ok::<_, stylobate_datafusion::Error>(rows.in_task())
         };
         let begin = move || {
             stream::once(run).try_flatten().map(move |batch| {
