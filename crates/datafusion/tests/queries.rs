@@ -42,7 +42,7 @@ async fn a_prepared_query_runs_any_number_of_times_after_its_session() {
     write_parquet(&path, &words(1_000), 100, true);
     let session = session_over("t", &path).await;
     let query = session.prepare("SELECT word, id FROM t WHERE id >= 400 ORDER BY id").await.unwrap();
-    let spill = query.spill_folder().to_owned();
+    let spill = query.spill_folder().unwrap().to_owned();
     drop(session);
 
     assert_eq!(query.schema().field(0).data_type(), &DataType::Utf8View);

@@ -232,7 +232,8 @@ impl FlightDoor {
         let caller = caller.as_deref();
         #[cfg(feature = "sql")]
         if let Some(command) = super::sql::command_in(&descriptor.cmd)? {
-            return schema_result(&self.sql.schema(caller, &command).await?);
+            let schema = self.sql.schema(caller, &command).await?;
+            return schema_result(&schema);
         }
         let scan = self.plan(caller, &ScanCommand::of(descriptor)?).await?;
         schema_result(scan.schema())

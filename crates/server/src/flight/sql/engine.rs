@@ -120,7 +120,8 @@ impl QueryEngine {
             None => Ok(query.clone()),
         };
         let first = first.map_err(|error| from_query(&error, &names))?;
-        let schema = sent_schema(&first.schema().map_err(|error| from_query(&error, &names))?);
+        let schema = first.schema().map_err(|error| from_query(&error, &names))?;
+        let schema = sent_schema(&schema);
         Ok(NodeQuery { query, values, first, schema, names })
     }
 

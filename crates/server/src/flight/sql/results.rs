@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch, StringArray},
+    array::{ArrayRef, AsArray, RecordBatch, StringArray},
     datatypes::{Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
 };
