@@ -37,7 +37,7 @@ PARTS = {
         f"{r['reader_memory']} of memory: it keeps few of the pages.")),
     "alone": (alone, "A cluster of one beside a node without a cluster, hot ranged GETs", lambda r: (
         f"wrk, 1 thread, {r['connections']} connections; {r['object_bytes'] >> 20} MiB; {r['rounds']} rounds of "
-        f"{r['seconds_per_run']} s, in turns; ratio: of the medians.")),
+        f"{r['seconds_per_run']} s, in turns, over {r['starts']} starts of both; ratio: of the medians.")),
 }
 
 

@@ -13,23 +13,49 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep_until},
 };
 
-/// Maximum time that data is read from a client that does not close its side.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time to wait for a client that sends nothing and does not close its side, such as one with an idle connection.
+const IDLE_PATIENCE: Duration = Duration::from_secs(1);
+/// Time to wait for the next bytes of a client that is sending.
+const SENDING_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time to read from a client that goes on sending.
+const MAX_LINGER: Duration = Duration::from_secs(30);
 
 /// A stream that lingers when it is shut down.
 #[derive(Debug)]
 pub(super) struct LingeringStream<S> {
     stream: S,
-    /// Runs since the write side was shut down.
-    patience: Option<Pin<Box<Sleep>>>,
+    linger: Option<Linger>,
+}
+
+/// The time after the write side was shut down.
+#[derive(Debug)]
+struct Linger {
+    /// Ends the wait for the client's next bytes.
+    patience: Pin<Box<Sleep>>,
+    /// The end in any case.
+    end: Instant,
+}
+
+impl Linger {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self { patience: Box::pin(sleep_until(now + IDLE_PATIENCE)), end: now + MAX_LINGER }
+    }
+
+    /// Waits longer, since the client is sending. Returns false at the end.
+    fn extend(&mut self) -> bool {
+        let now = Instant::now();
+        self.patience.as_mut().reset(self.end.min(now + SENDING_PATIENCE));
+        now < self.end
+    }
 }
 
 impl<S> LingeringStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, patience: None }
+        Self { stream, linger: None }
     }
 }
 
@@ -65,22 +91,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, patience } = &mut *self;
-        let patience = match patience {
-            Some(patience) => patience,
+        let Self { stream, linger } = &mut *self;
+        let linger = match linger {
+            Some(linger) => linger,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-                patience.insert(Box::pin(sleep(PATIENCE)))
+                linger.insert(Linger::begin())
             }
         };
 
-        let mut unheard = [0; 1024];
+        let mut discarded = [0; 8 << 10];
         loop {
-            let mut buffer = ReadBuf::new(&mut unheard);
+            let mut buffer = ReadBuf::new(&mut discarded);
             match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && linger.extend() => {}
                 Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return patience.as_mut().poll(cx).map(Ok),
+                Poll::Pending => return linger.patience.as_mut().poll(cx).map(Ok),
             }
         }
     }
@@ -88,9 +114,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        time::sleep,
+    };
 
     use super::*;
 
@@ -110,11 +137,26 @@ mod tests {
         close.await.unwrap().unwrap();
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_close_its_side_is_left_after_a_moment() {
         let (_client, server) = duplex(1 << 16);
         let before = Instant::now();
         LingeringStream::new(server).shutdown().await.unwrap();
-        assert!(before.elapsed() >= PATIENCE);
+        assert_eq!(before.elapsed().as_secs(), IDLE_PATIENCE.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_sending_is_read_through_its_pauses_but_not_forever() {
+        let (mut client, server) = duplex(1 << 16);
+        let before = Instant::now();
+        let close = tokio::spawn(async move {
+            LingeringStream::new(server).shutdown().await.unwrap();
+            before.elapsed()
+        });
+        while client.write_all(&[7; 50_000]).await.is_ok() {
+            sleep(SENDING_PATIENCE / 2).await;
+        }
+
+        assert_eq!(close.await.unwrap().as_secs(), MAX_LINGER.as_secs());
     }
 }
