@@ -367,7 +367,7 @@ def test_ctrl_c_ends_a_join_that_multiplies_rows(files: dict[str, Path], join: s
         sent = time.monotonic()
         out, err = process.communicate(timeout=60)
         assert out == "interrupted\n30000\n", err
-        assert time.monotonic() - sent < 10
+        assert time.monotonic() - sent < 30
     finally:
         process.kill()
 

@@ -171,7 +171,7 @@ async fn sessions_that_share_memory_share_its_limit() {
     assert_eq!(futures::future::join_all(sorted).await, [100_000; 3]);
     let ended = Instant::now();
     while cache.stats().held_bytes > 0 {
-        assert!(ended.elapsed() < Duration::from_secs(10), "{} bytes are held", cache.stats().held_bytes);
+        assert!(ended.elapsed() < Duration::from_secs(30), "{} bytes are held", cache.stats().held_bytes);
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -201,14 +201,14 @@ async fn joins_let_timers_run_and_end_with_their_reader() {
         for _ in 0..5 {
             sleep(Duration::from_millis(50)).await;
         }
-        assert!(begun.elapsed() < Duration::from_secs(4), "{sql}: timers came after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{sql}: timers came after {:?}", begun.elapsed());
         assert!(!reading.is_finished(), "{sql} is not long enough");
 
         reading.abort();
         assert!(reading.await.unwrap_err().is_cancelled());
         let stopped = Instant::now();
         while tasks() > before {
-            assert!(stopped.elapsed() < Duration::from_secs(10), "{sql}: {} tasks go on", tasks() - before);
+            assert!(stopped.elapsed() < Duration::from_secs(30), "{sql}: {} tasks go on", tasks() - before);
             sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(cache.stats().held_bytes, 0, "{sql}");
