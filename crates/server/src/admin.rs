@@ -17,6 +17,7 @@
 //! | `GET /api/list` | a level of a bucket | a key that reads what begins with the prefix |
 //! | `GET /api/inspect` | the metadata of a file | a key that reads the object |
 //! | `GET /api/rows` | the first rows of a file | a key that reads the object |
+//! | `POST /api/sql` | the first rows of a query, or 404 on a node without SQL | any key, for what it reads |
 //! | `POST /api/reads/cancel` | ends a scan or query | a key that writes to all buckets |
 //! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
 //! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
@@ -30,6 +31,8 @@ mod browse;
 mod metrics;
 mod ready;
 mod sampling;
+#[cfg(feature = "sql")]
+mod sql;
 mod stats;
 mod warm;
 mod web;
@@ -50,12 +53,16 @@ use stylobate_storage::redacted;
 use tokio::sync::Semaphore;
 
 pub use self::ready::check_origins;
+#[cfg(feature = "sql")]
+use self::sql::SqlQuery;
 use self::{
     browse::{BrowseQuery, InspectQuery, RowsQuery},
     ready::{Readiness, checks},
     warm::WarmTarget,
 };
 pub(crate) use self::{sampling::sample, stats::collect as statistics_of, warm::warm};
+#[cfg(feature = "sql")]
+use crate::flight::QueryEngine;
 use crate::{
     Bucket, Node,
     history::SampleInterval,
@@ -73,15 +80,23 @@ struct AdminContext {
     node: Arc<Node>,
     readiness: Readiness,
     previews: Semaphore,
+    #[cfg(feature = "sql")]
+    queries: Arc<QueryEngine>,
 }
 
 type AdminState = State<Arc<AdminContext>>;
 type AdminRejection = (StatusCode, &'static str);
 
 /// Builds the router of a node's admin door.
-pub(crate) fn router(node: Arc<Node>) -> Router {
+pub(crate) fn router(node: Arc<Node>, #[cfg(feature = "sql")] queries: Arc<QueryEngine>) -> Router {
     let previews = Semaphore::new(MAX_PREVIEWS);
-    let admin = Arc::new(AdminContext { node, readiness: Readiness::default(), previews });
+    let admin = Arc::new(AdminContext {
+        node,
+        readiness: Readiness::default(),
+        previews,
+        #[cfg(feature = "sql")]
+        queries,
+    });
     let seeing = Router::new()
         .route("/", get(web::index))
         .route("/web/{name}", get(web::file))
@@ -103,6 +118,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/api/list", get(list))
         .route("/api/inspect", get(inspect))
         .route("/api/rows", get(rows))
+        .route("/api/sql", post(sql))
         .route("/api/reads/cancel", post(cancel_read))
         .route("/api/warm", post(warm_prefix))
         .route("/api/evict", post(evict_prefix))
@@ -196,7 +212,7 @@ async fn session(State(admin): AdminState, headers: HeaderMap) -> Response {
         access_key: keys.id_of(&headers),
         may_change: names.filter(|name| keys.may_change(&headers, name).is_ok()).cloned().collect(),
         may_operate: keys.may_cancel(&headers).is_ok(),
-        sql: false,
+        sql: cfg!(feature = "sql"),
     })
 }
 
@@ -351,6 +367,23 @@ async fn rows(
         browse::first_rows(&admin.node, bucket, &query, access_key).await
     };
     fresh_or_refusal(rows.await)
+}
+
+#[cfg(feature = "sql")]
+async fn sql(State(admin): AdminState, headers: HeaderMap, Json(query): Json<SqlQuery>) -> Response {
+    let caller = match admin.node.admin_keys().caller(&headers) {
+        Ok(caller) => caller,
+        Err(refused) => return refusal(refused.status(), refused.reason()),
+    };
+    match sql::first_rows(&admin.queries, caller.as_deref(), query).await {
+        Ok(rows) => fresh(rows),
+        Err(refused) => refusal(sql::http_status(refused.code()), refused.message()),
+    }
+}
+
+#[cfg(not(feature = "sql"))]
+async fn sql() -> Response {
+    refusal(StatusCode::NOT_FOUND, "this node has no SQL: it was built without it")
 }
 
 const NO_CLUSTER: &str = "this node is in no cluster";
