@@ -33,8 +33,6 @@ mod ready;
 mod sampling;
 #[cfg(feature = "sql")]
 mod sql;
-mod stats;
-mod warm;
 mod web;
 
 use std::{cmp::Reverse, sync::Arc};
@@ -53,14 +51,13 @@ use stylobate_storage::redacted;
 use tokio::sync::Semaphore;
 
 pub use self::ready::check_origins;
+pub(crate) use self::sampling::sample;
 #[cfg(feature = "sql")]
 use self::sql::SqlQuery;
 use self::{
     browse::{BrowseQuery, InspectQuery, RowsQuery},
     ready::{Readiness, checks},
-    warm::WarmTarget,
 };
-pub(crate) use self::{sampling::sample, stats::collect as statistics_of, warm::warm};
 #[cfg(feature = "sql")]
 use crate::flight::QueryEngine;
 use crate::{
@@ -68,6 +65,8 @@ use crate::{
     history::SampleInterval,
     hot_keys::HotKey,
     local_names::{REFUSED, is_foreign},
+    stats,
+    warm::warm,
 };
 
 /// Files that are described or previewed at the same time.
@@ -172,7 +171,7 @@ async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
 }
 
 async fn statistics(State(admin): AdminState) -> Response {
-    fresh(statistics_of(&admin.node))
+    fresh(stats::collect(&admin.node))
 }
 
 /// Answers with a document of this moment.
@@ -435,6 +434,16 @@ async fn readyz(State(admin): AdminState, RawQuery(query): RawQuery) -> Response
         let body = json!({ "ready": false, "failing": *failing });
         (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
     }
+}
+
+/// Body of `POST /api/warm` and `POST /api/evict`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WarmTarget {
+    bucket: String,
+    /// Prefix of the keys; empty for the whole bucket.
+    #[serde(default)]
+    prefix: String,
 }
 
 /// Returns the bucket of a post, if its sender may change what is cached of it.

@@ -29,7 +29,7 @@ export class SqlBox {
     byId("sql").hidden = !session?.sql;
   }
 
-  /** Writes an example for a file or folder, unless somebody wrote a query. */
+  /** Writes an example for a file or folder, unless the text was edited. */
   suggest(path) {
     const example = path ? `SELECT * FROM '${path.replaceAll("'", "''")}'` : "SHOW TABLES";
     if (!this.text.value || this.text.value === this.example) this.text.value = example;
@@ -45,7 +45,7 @@ export class SqlBox {
     try {
       const query = { sql: this.text.value, limit: Number(this.form.elements.limit.value) };
       const report = await post("api/sql", query, running.signal);
-      if (this.running === running && !running.signal.aborted) this.showResult(report);
+      if (this.running === running) this.showResult(report);
     } catch (error) {
       if (this.running === running) this.showFailure(running.signal.aborted ? null : error);
     }
