@@ -63,7 +63,7 @@ pub(super) async fn first_rows(
                 return Ok((rows, true));
             }
         }
-        Ok((rows, false))
+        Ok::<_, Status>((rows, false))
     };
     let (rows, more) = unless_cancelled(&running, read).await?;
 

@@ -1,7 +1,7 @@
 //! The queries of a node: text and caller in, columns and a stream of batches out.
 //!
-//! All queries, at the Flight door and at the admin door, share one pool of memory over that of the node's cache, and one spill folder below the system's temporary
-//! folder (`TMPDIR`). Both are created for the first query.
+//! All queries, those of the node's page among them, share one pool of memory over that of the node's cache, and one spill
+//! folder below the system's temporary folder (`TMPDIR`). Both are created for the first query.
 
 use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 

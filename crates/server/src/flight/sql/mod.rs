@@ -8,8 +8,8 @@
 //! | updates, transactions | are refused |
 //!
 //! The node keeps nothing of a client between two calls. Names of tables lead to files of the buckets that the caller
-//! may read ([tables]), and to nothing else. The node's page has its queries run by the same [engine]. In a cluster, and with the feature `distributed`, queries run on all nodes that
-//! are up: the workers of these are served here, too.
+//! may read ([tables]), and to nothing else. In a cluster, and with the feature `distributed`, queries run on all nodes that
+//! are up: the workers of these are served here, too. The same [engine] runs queries of the node's page.
 
 #[cfg(feature = "distributed")]
 mod cluster;
