@@ -16,8 +16,8 @@ use stylobate_storage::without_credentials;
 
 use crate::{
     error::{Error, external},
-    provider::ScanTable,
-    sequential::sequential_table,
+    tables::provider::ScanTable,
+    tables::sequential::sequential_table,
 };
 
 /// Opens tables at paths and URLs.

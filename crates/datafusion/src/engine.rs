@@ -41,9 +41,9 @@ use crate::{
     error::{Error, Result, missing_table},
     memory::QueryMemory,
     placeholders::number_placeholders,
-    provider::ScanTable,
     query::SqlRows,
     runtime::{SharedRuntime, session_config},
+    tables::provider::ScanTable,
     yielding::YieldingPlanner,
 };
 

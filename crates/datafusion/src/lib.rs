@@ -42,31 +42,23 @@
 //! With the feature `distributed`, the module `distributed` runs queries on the nodes of a cluster.
 //!
 //! Each interface of DataFusion that changes between its versions is used in one module: expressions in `predicate`,
-//! plans in `source`, tables in `provider` and `sequential`, statistics in `statistics`, filters that move in `moving`,
+//! plans, statistics, filters that move and the C interface in `tables`,
 //! catalogs in `catalog`, memory in `memory` and `runtime`, errors in `error`, contexts in `session`, states of single
-//! queries in `engine`, tokens in `placeholders`, joins in `yielding`, the C interface in `ffi`.
+//! queries in `engine`, tokens in `placeholders`, joins in `yielding`.
 
-mod arrow_table;
 mod catalog;
 #[cfg(feature = "distributed")]
 pub mod distributed;
 mod engine;
 mod error;
-#[cfg(feature = "ffi")]
-mod ffi;
 mod memory;
-mod moving;
 mod placeholders;
 mod predicate;
-mod provider;
 mod query;
 mod runtime;
-mod sequential;
 mod session;
-mod source;
 mod spill;
-mod statistics;
-mod table;
+mod tables;
 mod views;
 mod yielding;
 
@@ -74,16 +66,16 @@ pub use datafusion;
 pub use datafusion::catalog::TableProvider;
 
 #[cfg(feature = "ffi")]
-pub use self::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};
+pub use self::tables::ffi::{FFI_LogicalExtensionCodec, FFI_TableProvider, exported_table, ffi_version};
 pub use self::{
-    arrow_table::{ForeignBatchStream, batches_table, stream_table},
     engine::{ParsedQuery, PlannedQuery, SqlEngine, TableName},
     error::{Error, Result},
     memory::QueryMemory,
-    provider::ScanTable,
     query::{SqlQuery, SqlRows},
-    sequential::sequential_table,
     session::{SqlSession, SqlSessionBuilder, SqlStatement},
     spill::remove_spill_folder,
+    tables::arrow_table::{ForeignBatchStream, batches_table, stream_table},
+    tables::provider::ScanTable,
+    tables::sequential::sequential_table,
     views::{plain_batch, plain_schema, plain_type},
 };

@@ -89,7 +89,7 @@ pub struct SqlRows {
     rows: SendableRecordBatchStream,
     is_explanation: bool,
     /// Its folder is removed after the stream.
-    runtime: Arc<SharedRuntime>,
+    _runtime: Arc<SharedRuntime>,
 }
 
 impl SqlRows {
@@ -98,7 +98,7 @@ impl SqlRows {
         is_explanation: bool,
         runtime: Arc<SharedRuntime>,
     ) -> Self {
-        Self { rows, is_explanation, runtime }
+        Self { rows, is_explanation, _runtime: runtime }
     }
 
     /// Returns the schema of every batch; without columns for statements that return no rows.

@@ -22,9 +22,9 @@ use crate::{
     catalog::PathTables,
     error::{Error, Result, missing_table},
     memory::QueryMemory,
-    provider::ScanTable,
     query::{SqlQuery, SqlRows},
     runtime::{SharedRuntime, session_config},
+    tables::provider::ScanTable,
     yielding::YieldingPlanner,
 };
 

@@ -16,7 +16,7 @@ use datafusion_distributed::{
 };
 
 use super::nodes::RunView;
-use crate::source::ScanSource;
+use crate::tables::source::ScanSource;
 
 /// Returns the scan of a leaf that other nodes can open, with the names of its sources.
 fn named_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanSource, &[String])> {

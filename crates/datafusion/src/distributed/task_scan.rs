@@ -27,8 +27,8 @@ use tokio::sync::OnceCell;
 
 use crate::{
     error::{Result as SourceResult, external, for_other_nodes},
-    source::{PushedFilter, ScanSource},
-    table::ScannedTable,
+    tables::scanned::ScannedTable,
+    tables::source::{PushedFilter, ScanSource},
 };
 
 /// The tables that a worker may read, by the names of their sources.

@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
     compute::concat_batches,
     datatypes::{DataType, Int64Type, Schema},
 };

@@ -18,11 +18,11 @@ use datafusion::{
 };
 use stylobate_columnar::{Cache, Dictionaries, Scan, ScanRequest, Strings};
 
-use crate::{
-    error::Result as OpenResult,
+use super::{
+    scanned::ScannedTable,
     source::{PushedFilter, ScanSource},
-    table::ScannedTable,
 };
+use crate::error::Result as OpenResult;
 
 /// A table of Parquet and ORC files. It reads the versions of the files that it was opened with.
 ///

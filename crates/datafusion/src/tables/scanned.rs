@@ -9,7 +9,7 @@ use datafusion::{
 use parking_lot::Mutex;
 use stylobate_columnar::Scan;
 
-use crate::statistics::{column_statistics, scan_statistics};
+use super::statistics::{column_statistics, scan_statistics};
 
 /// The planned scan of all columns and rows of a table.
 #[derive(Debug)]

@@ -38,12 +38,14 @@ use datafusion::{
 use futures::StreamExt;
 use stylobate_columnar::{Predicate, Scan, ScanQueue};
 
+use super::{
+    moving::{is_moving, moving_filter},
+    scanned::ScannedTable,
+    statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
+};
 use crate::{
     error::external,
-    moving::{is_moving, moving_filter},
     predicate::{PushedPredicate, translate},
-    statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
-    table::ScannedTable,
 };
 
 /// Number of files that a plan names.

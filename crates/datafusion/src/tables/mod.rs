@@ -1,0 +1,11 @@
+//! Tables of DataFusion over scans and Arrow data.
+
+pub(crate) mod arrow_table;
+#[cfg(feature = "ffi")]
+pub(crate) mod ffi;
+pub(crate) mod moving;
+pub(crate) mod provider;
+pub(crate) mod scanned;
+pub(crate) mod sequential;
+pub(crate) mod source;
+pub(crate) mod statistics;
