@@ -140,10 +140,11 @@ class Tab:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return bool("exceptionDetails" not in answer and answer["result"].get("value"))
 
-    def press(self, key: str, shift: bool = False) -> None:
+    def press(self, key: str, shift: bool = False, control: bool = False) -> None:
         code, text = KEYS[key]
         name = "Space" if key == " " else key
-        common = {"key": key, "code": name, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        modifiers = 8 * shift + 2 * control
+        common = {"key": key, "code": name, "windowsVirtualKeyCode": code, "modifiers": modifiers}
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 

@@ -16,7 +16,7 @@ import pytest
 
 from chromium import Chromium
 from devtools import Tab
-from servers import AccessKey, Bucket, Node
+from servers import AccessKey, Bucket, Node, wait_for
 
 ADMIN = AccessKey("admin-id", "admin-secret-83d0", write=True)
 VIEWER = AccessKey("viewer-id", "viewer-secret-19ab")
@@ -196,6 +196,67 @@ def test_names_and_values_are_text_and_nothing_else(node: Node, open_page: Calla
 
     page.go("browse/lake/plain.txt")
     page.tab.wait("/neither Parquet nor ORC/.test(document.getElementById('browse-outcome').textContent)")
+
+
+def test_a_query_shows_its_rows_and_can_be_cancelled(
+    node: Node, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = open_page(node)
+    outcome = "document.getElementById('query-outcome').textContent"
+    text = "document.querySelector('#query textarea')"
+    rows = "[...document.querySelectorAll('#result tbody tr')]"
+    # The example names what is open.
+    page.go("browse")
+    page.tab.wait(f"!document.getElementById('sql').hidden && {text}.value === 'SHOW TABLES'")
+    page.go("browse/lake/")
+    page.tab.wait(f"""{text}.value === "SELECT * FROM 'lake/tables/'" """)
+    page.go("browse/lake/tables/t.parquet")
+    page.tab.wait(f"""{text}.value === "SELECT * FROM 'lake/tables/t.parquet'" """)
+
+    page.tab_to("textarea sql")
+    page.tab.press("Enter", control=True)
+    page.tab.wait(f"/^The first 50 rows in/.test({outcome})")
+    assert page.tab.evaluate(f"{text}.value") == "SELECT * FROM 'lake/tables/t.parquet'"
+    assert page.tab.evaluate(f"{rows}.length") == 50
+    assert page.tab.evaluate("document.querySelectorAll('#result b').length") == 0
+
+    def write(query: str) -> None:
+        page.tab.evaluate(f"{text}.focus(); {text}.select()")
+        page.tab.type(query)
+
+    table = "'lake/tables/t.parquet'"
+    write(f"SELECT a.n, b.text FROM {table} a JOIN {table} b ON a.n = b.n WHERE a.n < 2 ORDER BY a.n")
+    page.tab_to("button Run")
+    page.tab.press("Enter")
+    page.tab.wait(f"/^2 rows in/.test({outcome})")
+    shown = page.tab.evaluate(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))")
+    assert shown == [["0", "<b>0</b>"], ["1", "null"]]
+    page.tab.picture(tmp_path / "sql.png")
+    # A query that was written stays.
+    page.go("browse/lake/")
+    page.tab.wait("document.querySelectorAll('#listed tr').length === 2")
+    assert page.tab.evaluate(f"{text}.value").startswith("SELECT a.n")
+    assert page.tab.errors == []
+
+    # Gives no row before its end, which is hours away: each row of a join meets half of the other table.
+    pairs = f"SELECT c.n FROM {table} c JOIN {table} d ON c.n % 2 = d.n % 2"
+    more = f"SELECT b.n FROM {table} b JOIN ({pairs}) e ON b.n % 2 = e.n % 2"
+    write(f"SELECT count(*) FROM {table} a JOIN ({more}) f ON a.n % 2 = f.n % 2")
+    page.tab.press("Enter", control=True)
+    page.tab.wait("!document.getElementById('query-cancel').disabled")
+    wait_for("the query to run", lambda: node.ask("GET", "/api/reads").json()["reads"])
+    page.tab_to("query-cancel")
+    page.tab.press("Enter")
+    page.tab.wait(f"{outcome} === 'Cancelled'")
+    assert page.focused() == "textarea sql"
+    wait_for("the query to end", lambda: node.ask("GET", "/api/reads").json()["reads"] == [])
+
+    write("SELECT nothing FROM 'lake/tables/t.parquet'")
+    page.tab.press("Enter", control=True)
+    page.tab.wait(f"/nothing/.test({outcome}) && document.querySelector('#query-outcome.bad') !== null")
+    assert page.tab.evaluate("document.getElementById('result-box').hidden")
+    # The browser's own line about status 400.
+    assert [error for error in page.tab.errors if "Failed to load resource" not in error] == []
 
 
 def test_a_key_signs_in_and_does_what_it_may(

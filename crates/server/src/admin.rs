@@ -17,6 +17,7 @@
 //! | `GET /api/list` | a level of a bucket | a key that reads what begins with the prefix |
 //! | `GET /api/inspect` | the metadata of a file | a key that reads the object |
 //! | `GET /api/rows` | the first rows of a file | a key that reads the object |
+//! | `POST /api/sql` | the first rows of a query, or 404 on a node without SQL | any key, for what it reads |
 //! | `POST /api/reads/cancel` | ends a scan or query | a key that writes to all buckets |
 //! | `POST /api/warm` | loads a prefix; number of objects and bytes | a key that writes to the bucket |
 //! | `POST /api/evict` | drops a prefix; number of objects | a key that writes to the bucket |
@@ -30,8 +31,8 @@ mod browse;
 mod metrics;
 mod ready;
 mod sampling;
-mod stats;
-mod warm;
+#[cfg(feature = "sql")]
+mod sql;
 mod web;
 
 use std::{cmp::Reverse, sync::Arc};
@@ -50,17 +51,22 @@ use stylobate_storage::redacted;
 use tokio::sync::Semaphore;
 
 pub use self::ready::check_origins;
+pub(crate) use self::sampling::sample;
+#[cfg(feature = "sql")]
+use self::sql::SqlQuery;
 use self::{
     browse::{BrowseQuery, InspectQuery, RowsQuery},
     ready::{Readiness, checks},
-    warm::WarmTarget,
 };
-pub(crate) use self::{sampling::sample, stats::collect as statistics_of, warm::warm};
+#[cfg(feature = "sql")]
+use crate::flight::QueryEngine;
 use crate::{
     Bucket, Node,
     history::SampleInterval,
     hot_keys::HotKey,
     local_names::{REFUSED, is_foreign},
+    stats,
+    warm::warm,
 };
 
 /// Files that are described or previewed at the same time.
@@ -73,15 +79,23 @@ struct AdminContext {
     node: Arc<Node>,
     readiness: Readiness,
     previews: Semaphore,
+    #[cfg(feature = "sql")]
+    queries: Arc<QueryEngine>,
 }
 
 type AdminState = State<Arc<AdminContext>>;
 type AdminRejection = (StatusCode, &'static str);
 
 /// Builds the router of a node's admin door.
-pub(crate) fn router(node: Arc<Node>) -> Router {
+pub(crate) fn router(node: Arc<Node>, #[cfg(feature = "sql")] queries: Arc<QueryEngine>) -> Router {
     let previews = Semaphore::new(MAX_PREVIEWS);
-    let admin = Arc::new(AdminContext { node, readiness: Readiness::default(), previews });
+    let admin = Arc::new(AdminContext {
+        node,
+        readiness: Readiness::default(),
+        previews,
+        #[cfg(feature = "sql")]
+        queries,
+    });
     let seeing = Router::new()
         .route("/", get(web::index))
         .route("/web/{name}", get(web::file))
@@ -103,6 +117,7 @@ pub(crate) fn router(node: Arc<Node>) -> Router {
         .route("/api/list", get(list))
         .route("/api/inspect", get(inspect))
         .route("/api/rows", get(rows))
+        .route("/api/sql", post(sql))
         .route("/api/reads/cancel", post(cancel_read))
         .route("/api/warm", post(warm_prefix))
         .route("/api/evict", post(evict_prefix))
@@ -156,7 +171,7 @@ async fn prometheus(State(admin): AdminState, headers: HeaderMap) -> Response {
 }
 
 async fn statistics(State(admin): AdminState) -> Response {
-    fresh(statistics_of(&admin.node))
+    fresh(stats::collect(&admin.node))
 }
 
 /// Answers with a document of this moment.
@@ -196,7 +211,7 @@ async fn session(State(admin): AdminState, headers: HeaderMap) -> Response {
         access_key: keys.id_of(&headers),
         may_change: names.filter(|name| keys.may_change(&headers, name).is_ok()).cloned().collect(),
         may_operate: keys.may_cancel(&headers).is_ok(),
-        sql: false,
+        sql: cfg!(feature = "sql"),
     })
 }
 
@@ -353,6 +368,23 @@ async fn rows(
     fresh_or_refusal(rows.await)
 }
 
+#[cfg(feature = "sql")]
+async fn sql(State(admin): AdminState, headers: HeaderMap, Json(query): Json<SqlQuery>) -> Response {
+    let caller = match admin.node.admin_keys().caller(&headers) {
+        Ok(caller) => caller,
+        Err(refused) => return refusal(refused.status(), refused.reason()),
+    };
+    match sql::first_rows(&admin.queries, caller.as_deref(), query).await {
+        Ok(rows) => fresh(rows),
+        Err(refused) => refusal(sql::http_status(refused.code()), refused.message()),
+    }
+}
+
+#[cfg(not(feature = "sql"))]
+async fn sql() -> Response {
+    refusal(StatusCode::NOT_FOUND, "this node has no SQL: it was built without it")
+}
+
 const NO_CLUSTER: &str = "this node is in no cluster";
 
 async fn cluster(State(admin): AdminState) -> Response {
@@ -402,6 +434,16 @@ async fn readyz(State(admin): AdminState, RawQuery(query): RawQuery) -> Response
         let body = json!({ "ready": false, "failing": *failing });
         (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
     }
+}
+
+/// Body of `POST /api/warm` and `POST /api/evict`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WarmTarget {
+    bucket: String,
+    /// Prefix of the keys; empty for the whole bucket.
+    #[serde(default)]
+    prefix: String,
 }
 
 /// Returns the bucket of a post, if its sender may change what is cached of it.

@@ -108,6 +108,13 @@ impl AdminKeys {
         known.first().map(|key| key.id.clone())
     }
 
+    /// Returns the id of the key that was sent; `None` if callers need none.
+    #[cfg(feature = "sql")]
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Option<String>, AdminAuthError> {
+        self.check(headers, |_| true)?;
+        Ok(self.id_of(headers))
+    }
+
     fn check(
         &self,
         headers: &HeaderMap,

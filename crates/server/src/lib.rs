@@ -47,7 +47,9 @@ pub mod s3;
 mod serve;
 #[cfg(feature = "sql")]
 mod sql_client;
+mod stats;
 mod traces;
+mod warm;
 
 #[cfg(feature = "sql")]
 pub use self::sql_client::{SqlClient, SqlClientError, SqlClientRows};

@@ -150,7 +150,15 @@ impl Doors {
 
     async fn serve_until(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> Result<()> {
         let stop = CancellationToken::new();
-        let admin = TowerToHyperService::new(admin::router(node.clone()));
+        // Both doors run queries in the same memory.
+        #[cfg(feature = "sql")]
+        let queries = Arc::new(flight::QueryEngine::new(node.clone()));
+        let admin = admin::router(
+            node.clone(),
+            #[cfg(feature = "sql")]
+            queries.clone(),
+        );
+        let admin = TowerToHyperService::new(admin);
         let s3 = s3::service(node.clone());
         let patience = self.drain_timeout;
         let tls = self.tls;
@@ -179,7 +187,13 @@ impl Doors {
             tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
         ];
         if let Some(door) = self.flight {
-            let service = flight::service(node.clone(), self.ticket_secret.as_ref(), self.ticket_lifetime);
+            let service = flight::service(
+                node.clone(),
+                self.ticket_secret.as_ref(),
+                self.ticket_lifetime,
+                #[cfg(feature = "sql")]
+                queries,
+            );
             let service = TowerToHyperService::new(service);
             let stopped = stop.clone();
             let flight = move |stream: TcpStream, watcher| {

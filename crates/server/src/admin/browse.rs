@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use arrow::{
     array::RecordBatch,
+    datatypes::Field,
     error::ArrowError,
     util::display::{ArrayFormatter, FormatOptions},
 };
@@ -28,10 +29,10 @@ use crate::{
 const LISTED: usize = 200;
 /// Time within which a file must be described or its rows read.
 const PATIENCE: Duration = Duration::from_secs(30);
-const DEFAULT_ROWS: u64 = 50;
-const MAX_ROWS: u64 = 500;
+pub(super) const DEFAULT_ROWS: u64 = 50;
+pub(super) const MAX_ROWS: u64 = 500;
 /// Columns and row groups that are returned of a file; of more, the first ones.
-const MAX_COLUMNS: usize = 200;
+pub(super) const MAX_COLUMNS: usize = 200;
 const MAX_PARTS: usize = 1_000;
 /// Characters of a value.
 const MAX_VALUE_CHARS: usize = 200;
@@ -105,10 +106,16 @@ pub(super) struct RowsReport {
 }
 
 #[derive(Debug, Serialize)]
-struct RowsColumn {
+pub(super) struct RowsColumn {
     name: String,
     #[serde(rename = "type")]
     data_type: String,
+}
+
+impl RowsColumn {
+    pub(super) fn of(field: &Field) -> Self {
+        Self { name: field.name().clone(), data_type: field.data_type().to_string() }
+    }
 }
 
 /// Lists a level of a bucket.
@@ -203,13 +210,7 @@ async fn read_rows(
     let columns_total = whole.schema().fields().len();
     let shown: Vec<usize> = (0..columns_total.min(MAX_COLUMNS)).collect();
     let scan = whole.select(&shown, None, Some(limit))?;
-    let columns = scan
-        .schema()
-        .fields()
-        .iter()
-        .map(|field| RowsColumn { name: field.name().clone(), data_type: field.data_type().to_string() });
-
-    let columns = columns.collect();
+    let columns = scan.schema().fields().iter().map(|field| RowsColumn::of(field)).collect();
     let mut rows = Vec::new();
     let mut batches = scan.stream();
     while let Some(batch) = batches.try_next().await? {
@@ -224,7 +225,10 @@ async fn read_rows(
 }
 
 /// Appends the rows of a batch as text.
-fn append_rows(batch: &RecordBatch, rows: &mut Vec<Vec<Option<String>>>) -> Result<(), ArrowError> {
+pub(super) fn append_rows(
+    batch: &RecordBatch,
+    rows: &mut Vec<Vec<Option<String>>>,
+) -> Result<(), ArrowError> {
     let options = FormatOptions::new().with_display_error(true);
     let formatters: Vec<_> = batch
         .columns()

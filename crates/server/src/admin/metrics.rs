@@ -16,8 +16,7 @@ use stylobate_storage::{
     BudgetStats, CacheStats, Holder, LatencyCounts, OriginFailure, ReadStats, RequestKind,
 };
 
-use super::stats::hit_ratio;
-use crate::{Bucket, ClusterStatus, FlightStats, Node, RequestStats};
+use crate::{Bucket, ClusterStatus, FlightStats, Node, RequestStats, stats::hit_ratio};
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

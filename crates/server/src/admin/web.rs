@@ -21,7 +21,7 @@ const SVG: &str = "image/svg+xml";
 const INDEX: &str = include_str!("web/index.html");
 
 /// Name, content type and text of each file below `web/`.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("app.js", SCRIPT, include_str!("web/app.js")),
     ("api.js", SCRIPT, include_str!("web/api.js")),
     ("browse.js", SCRIPT, include_str!("web/browse.js")),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str, &str); 14] = [
     ("objects.js", SCRIPT, include_str!("web/objects.js")),
     ("overview.js", SCRIPT, include_str!("web/overview.js")),
     ("reads.js", SCRIPT, include_str!("web/reads.js")),
+    ("sql.js", SCRIPT, include_str!("web/sql.js")),
     ("style.css", CSS, include_str!("web/style.css")),
     ("icon.svg", SVG, include_str!("web/icon.svg")),
 ];

@@ -9,10 +9,7 @@ use super::{
     error::{from_storage, invalid, status},
     place::BucketPath,
 };
-use crate::{
-    Action, Node,
-    admin::{statistics_of, warm},
-};
+use crate::{Action, Node, stats, warm::warm};
 
 const MAX_ACTION_BYTES: usize = 4 << 10;
 const ACTIONS: [(&str, &str); 5] = [
@@ -61,7 +58,7 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
             tracing::info!(bucket = place.bucket, prefix = place.within, objects, "evicted");
             json(&json!({ "objects": objects }))
         }
-        "stats" if node.keys().sees_all(caller) => json(&statistics_of(node)),
+        "stats" if node.keys().sees_all(caller) => json(&stats::collect(node)),
         "stats" => Err(status(Code::PermissionDenied, "statistics are for tokens that open all buckets")),
         "cluster" => json(&node.known_nodes()),
         "healthcheck" => json(&json!({ "status": "ok" })),

@@ -27,3 +27,5 @@ mod table_options;
 mod ticket;
 
 pub(crate) use self::service::service;
+#[cfg(feature = "sql")]
+pub(crate) use self::sql::{QueryEngine, RunningQuery, unless_cancelled};

@@ -67,6 +67,7 @@ pub(crate) fn service(
     node: Arc<Node>,
     ticket_secret: Option<&Secret>,
     ticket_lifetime: Duration,
+    #[cfg(feature = "sql")] engine: Arc<super::sql::QueryEngine>,
 ) -> impl Service<HttpRequest<Incoming>, Response = HttpResponse<Body>, Error = Infallible, Future: Send>
 + Clone
 + Send
@@ -77,12 +78,10 @@ pub(crate) fn service(
     let cluster = node.cluster().cloned();
     let door = FlightDoor {
         #[cfg(feature = "sql")]
-        sql: super::sql::SqlDoor::new(node.clone(), tickets.clone()),
+        sql: super::sql::SqlDoor::new(node.clone(), tickets.clone(), engine.clone()),
         node,
         tickets,
     };
-    #[cfg(feature = "distributed")]
-    let engine = door.sql.engine();
     let service = FlightServiceServer::new(door).max_decoding_message_size(MAX_REQUEST_BYTES);
     #[cfg(feature = "distributed")]
     let service = super::sql::FlightAndWorker::new(service, engine, cluster);

@@ -4,6 +4,8 @@
 #[path = "../../../storage/tests/support/eventually.rs"]
 mod eventually;
 mod page;
+#[cfg(feature = "sql")]
+mod sql;
 
 use std::{
     fs,

@@ -69,6 +69,7 @@ async fn the_session_tells_what_the_caller_may_do() {
     assert_eq!(session["keys"], false);
     assert_eq!(session["access_key"], Value::Null);
     assert_eq!((&session["may_change"], &session["may_operate"]), (&json!(["lake"]), &json!(true)));
+    assert_eq!(session["sql"], cfg!(feature = "sql"));
 
     let node = Running::start(vec![key("viewer", "*", &[], false), key("admin", "*", &[], true)]).await;
     let session = node.get_as("/api/session", "Bearer viewer-secret").await.json();
@@ -76,6 +77,14 @@ async fn the_session_tells_what_the_caller_may_do() {
     assert_eq!((&session["may_change"], &session["may_operate"]), (&json!([]), &json!(false)));
     let session = node.get_as("/api/session", "Bearer admin-secret").await.json();
     assert_eq!((&session["may_change"], &session["may_operate"]), (&json!(["lake"]), &json!(true)));
+}
+
+#[cfg(not(feature = "sql"))]
+#[tokio::test]
+async fn a_node_without_sql_says_so() {
+    let node = Running::start(Vec::new()).await;
+    let answer = node.post_json("/api/sql", json!({ "sql": "SELECT 1" })).await;
+    assert_eq!((answer.status, answer.json()["error"].is_string()), (404, true), "{}", answer.body);
 }
 
 #[tokio::test]
@@ -289,7 +298,7 @@ async fn only_a_key_that_writes_everywhere_cancels_reads() {
     assert_eq!(node.post("/api/reads/cancel", "{\"id\":7}", plain).await.status, 415);
 }
 
-fn key(id: &str, bucket: &str, prefixes: &[&str], write: bool) -> AccessKeyConfig {
+pub(super) fn key(id: &str, bucket: &str, prefixes: &[&str], write: bool) -> AccessKeyConfig {
     AccessKeyConfig {
         id: id.to_owned(),
         secret: Secret::new(format!("{id}-secret")),
@@ -305,7 +314,7 @@ async fn read(node: &Running, path: &str) -> Answer {
 }
 
 /// Writes a thousand rows in four row groups.
-fn write_table(node: &Running, name: &str) {
+pub(super) fn write_table(node: &Running, name: &str) {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
     let texts: ArrayRef = Arc::new(StringArray::from_iter((0..1_000).map(|n| (n % 2 == 1).then_some("<b>"))));
     let fields = vec![Field::new("n", DataType::Int64, false), Field::new("t", DataType::Utf8, true)];

@@ -27,5 +27,5 @@ export function get(path, parameters = {}, signal) {
   return ask(query ? `${path}?${query}` : path, { signal });
 }
 
-export const post = (path, body) =>
-  ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+export const post = (path, body, signal) =>
+  ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });

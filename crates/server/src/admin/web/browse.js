@@ -1,8 +1,9 @@
-// The data browser: folders and objects of a bucket; columns, row groups and first rows of a file; SQL if the node has it.
+// The data browser: folders and objects of a bucket; columns, row groups and first rows of a file; SQL on what is open.
 
-import { get, post } from "./api.js";
-import { byId, element, setText } from "./elements.js";
+import { get } from "./api.js";
+import { byId, element, setText, showGrid } from "./elements.js";
 import { bytes, whole } from "./format.js";
+import { SqlBox } from "./sql.js";
 
 const address = (bucket, key) => `#browse/${encodeURIComponent(bucket)}/${key.split("/").map(encodeURIComponent).join("/")}`;
 const cell = (text, kind) => element("td", { class: kind }, text ?? "");
@@ -18,7 +19,7 @@ export class Browser {
       location.hash = address(bucket.value, key.value);
     });
     byId("more").addEventListener("click", () => this.list(this.next));
-    byId("query").addEventListener("submit", event => this.query(event));
+    this.sql = new SqlBox();
   }
 
   /** Opens a bucket's folder or object; without a bucket, the list of buckets. */
@@ -36,11 +37,13 @@ export class Browser {
     if (!bucket) this.showBuckets();
     else if (!path || path.endsWith("/")) this.list();
     else this.describe();
+    if (!bucket) this.sql.suggest();
+    else if (isTable(path)) this.sql.suggest(`${bucket}/${path}`);
   }
 
   show() {
     const { stats, session } = this.node;
-    byId("sql").hidden = !session?.sql;
+    this.sql.show(session);
     const { bucket } = this.form.elements;
     if (bucket.options.length !== stats.buckets.length) {
       bucket.replaceChildren(...stats.buckets.map(({ name }) => element("option", {}, name)));
@@ -94,6 +97,7 @@ export class Browser {
       ];
       byId("listed").append(...rows);
       byId("listing").hidden = false;
+      this.suggestOf(page, token);
       this.next = page.next;
       const had = document.activeElement === byId("more");
       byId("more").hidden = !page.next;
@@ -101,6 +105,12 @@ export class Browser {
       if (token && had) rows[0]?.querySelector("a").focus();
       if (!byId("listed").rows.length) setText("browse-outcome", "There is nothing here.");
     });
+  }
+
+  /** Suggests to query the first table of a listing; of a folder of folders, the first of these. */
+  suggestOf({ folders, objects }, token) {
+    const first = objects.map(({ key }) => key).find(isTable) ?? folders[0];
+    if (first && !token) this.sql.suggest(`${this.bucket}/${first}`);
   }
 
   describe() {
@@ -149,28 +159,7 @@ export class Browser {
     showGrid(byId("rows"), columns, rows);
     setText("rows-note", `${whole(rows.length)} of ${whole(total)} rows` + (all > columns.length ? `, ${columns.length} of ${all} columns` : ""));
   }
-
-  async query(event) {
-    event.preventDefault();
-    setText("query-outcome", "Running …");
-    try {
-      const { columns, rows } = await post("api/sql", { sql: byId("query").elements.sql.value });
-      byId("result-box").hidden = false;
-      showGrid(byId("result"), columns, rows);
-      setText("query-outcome", `${whole(rows.length)} rows`);
-    } catch (error) {
-      setText("query-outcome", error.message);
-    }
-  }
 }
 
+const isTable = key => /\.(parquet|orc)$/i.test(key);
 const remainder = (shown, all) => shown < all ? `The first ${whole(shown)} of ${whole(all)}.` : "";
-
-/** Shows rows of texts and nulls under the names and types of their columns. */
-function showGrid(table, columns, rows) {
-  const isNumber = columns.map(({ type }) => /^(U?Int|Float|Decimal)/.test(type));
-  table.tHead.replaceChildren(element("tr", {}, ...columns.map(({ name, type }, at) =>
-    element("th", { scope: "col", class: isNumber[at] ? "n" : undefined }, name, element("span", { class: "type" }, type)))));
-  table.tBodies[0].replaceChildren(...rows.map(values => element("tr", {}, ...values.map((value, at) =>
-    value === null ? cell("null", "null") : element("td", { class: isNumber[at] ? "n" : "cut", title: value.length > 30 ? value : undefined }, value)))));
-}

@@ -69,6 +69,15 @@ function showCell(row, at, cell, item) {
   if (title !== undefined && shown.title !== title) shown.title = title;
 }
 
+/** Shows rows of texts and nulls under the names and types of their columns. */
+export function showGrid(table, columns, rows) {
+  const isNumber = columns.map(({ type }) => /^(U?Int|Float|Decimal)/.test(type));
+  table.tHead.replaceChildren(element("tr", {}, ...columns.map(({ name, type }, at) =>
+    element("th", { scope: "col", class: isNumber[at] ? "n" : undefined }, name, element("span", { class: "type" }, type)))));
+  table.tBodies[0].replaceChildren(...rows.map(values => element("tr", {}, ...values.map((value, at) =>
+    value === null ? element("td", { class: "null" }, "null") : element("td", { class: isNumber[at] ? "n" : "cut", title: value.length > 30 ? value : undefined }, value)))));
+}
+
 /** Draws shares of a whole as a bar: `parts` are `[share, kind]`. */
 export function showBar(target, parts) {
   while (target.children.length > parts.length) target.lastChild.remove();

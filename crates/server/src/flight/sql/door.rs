@@ -24,14 +24,11 @@ use super::{
         ticket::{TicketSigner, timestamp},
     },
     command::{command_in, packed, request},
-    engine::{NodeQuery, QueryEngine},
+    engine::{NodeQuery, QueryEngine, RunningQuery},
     metadata, parameters,
     statement::Statement,
 };
-use crate::{
-    Node,
-    running_reads::{NewRead, RunningReadGuard},
-};
+use crate::Node;
 
 const READ_ONLY: &str =
     "nothing is written by SQL: this node runs queries only; put files through the S3 door";
@@ -45,14 +42,12 @@ pub(in crate::flight) struct SqlDoor {
 }
 
 impl SqlDoor {
-    pub(in crate::flight) fn new(node: Arc<Node>, tickets: Arc<TicketSigner>) -> Self {
-        Self { engine: Arc::new(QueryEngine::new(node.clone())), node, tickets }
-    }
-
-    /// Returns the engine that runs its queries.
-    #[cfg(feature = "distributed")]
-    pub(in crate::flight) fn engine(&self) -> Arc<QueryEngine> {
-        self.engine.clone()
+    pub(in crate::flight) fn new(
+        node: Arc<Node>,
+        tickets: Arc<TicketSigner>,
+        engine: Arc<QueryEngine>,
+    ) -> Self {
+        Self { node, tickets, engine }
     }
 
     /// Returns columns and the ticket of a command.
@@ -125,19 +120,7 @@ impl SqlDoor {
         };
 
         let statement = Statement::open(&self.tickets, sealed, caller)?;
-        let running = self.node.running_reads().begin(NewRead {
-            kind: "query",
-            text: statement.sql.clone(),
-            access_key: caller.map(str::to_owned),
-            total_rows: None,
-        });
-        let (schema, batches) = unless_cancelled(&running, async {
-            let query = self.engine.plan(caller, statement).await?;
-            let schema = query.schema().clone();
-            let batches = self.engine.run(query).await?;
-            Ok((schema, batches))
-        })
-        .await?;
+        let RunningQuery { schema, batches, running } = self.engine.begin(caller, statement).await?;
         Ok(TicketBatches { schema, batches, read: Some(FlightRead { place: None, running }) })
     }
 
@@ -196,19 +179,6 @@ impl SqlDoor {
             None => {
                 Err(status(Code::Unimplemented, "nothing is written here: put files through the S3 door"))
             }
-        }
-    }
-}
-
-/// Waits for an answer until the read is cancelled at the admin door.
-async fn unless_cancelled<T>(
-    running: &RunningReadGuard,
-    answer: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    tokio::select! {
-        answer = answer => answer,
-        () = running.cancelled() => {
-            Err(status(Code::Cancelled, "the query was cancelled at the admin door"))
         }
     }
 }

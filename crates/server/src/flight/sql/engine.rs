@@ -1,7 +1,7 @@
 //! The queries of a node: text and caller in, columns and a stream of batches out.
 //!
-//! All queries share one pool of memory over that of the node's cache, and one spill folder below the system's temporary
-//! folder (`TMPDIR`). Both are created for the first query.
+//! All queries, those of the node's page among them, share one pool of memory over that of the node's cache, and one spill
+//! folder below the system's temporary folder (`TMPDIR`). Both are created for the first query.
 
 use std::{num::NonZero, path::Path, sync::Arc, thread::available_parallelism};
 
@@ -30,15 +30,18 @@ use super::{
 };
 #[cfg(feature = "distributed")]
 use super::{cluster::distribution, tables::BucketSources};
-use crate::Node;
+use crate::{
+    Node,
+    running_reads::{NewRead, RunningReadGuard},
+};
 
 /// Maximum queries that run at once: each needs a share of the memory that it can work with.
 const MAX_QUERIES: usize = 64;
 /// Tables of a query that are opened concurrently.
 const CONCURRENT_TABLES: usize = 8;
 
-/// Plans and runs queries of callers. Cheap to create.
-pub(in crate::flight) struct QueryEngine {
+/// Plans and runs the queries of all callers of a node, at whichever door. Cheap to create.
+pub(crate) struct QueryEngine {
     node: Arc<Node>,
     engine: Mutex<Option<StartedEngine>>,
     running: Arc<Semaphore>,
@@ -54,7 +57,7 @@ struct StartedEngine {
 }
 
 impl QueryEngine {
-    pub(super) fn new(node: Arc<Node>) -> Self {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
         let running = Arc::new(Semaphore::new(MAX_QUERIES));
         Self { node, engine: Mutex::default(), running }
     }
@@ -168,11 +171,35 @@ impl QueryEngine {
         }
     }
 
-    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
-    pub(super) async fn run(
+    /// Plans a query and begins to run it. Dropping the rows ends the work.
+    pub(crate) async fn query(&self, caller: Option<&str>, sql: String) -> Result<RunningQuery, Status> {
+        self.begin(caller, Statement::new(sql)?).await
+    }
+
+    /// Plans a statement and begins to run it. Dropping the rows ends the work.
+    pub(super) async fn begin(
         &self,
-        query: NodeQuery,
-    ) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
+        caller: Option<&str>,
+        statement: Statement,
+    ) -> Result<RunningQuery, Status> {
+        let running = self.node.running_reads().begin(NewRead {
+            kind: "query",
+            text: statement.sql.clone(),
+            access_key: caller.map(str::to_owned),
+            total_rows: None,
+        });
+        let (schema, batches) = unless_cancelled(&running, async {
+            let query = self.plan(caller, statement).await?;
+            let schema = query.schema().clone();
+            let batches = self.run(query).await?;
+            Ok((schema, batches))
+        })
+        .await?;
+        Ok(RunningQuery { schema, batches, running })
+    }
+
+    /// Runs a query once, or once with each row of values, one after another. Dropping the stream ends the work.
+    async fn run(&self, query: NodeQuery) -> Result<BoxStream<'static, Result<RecordBatch, Status>>, Status> {
         let too_many = |_| {
             let reason = format!("{MAX_QUERIES} queries are running: try again when one has ended");
             status(Code::ResourceExhausted, reason)
@@ -204,6 +231,28 @@ impl QueryEngine {
             sent.map_err(|error| invalid(format!("a result cannot be sent: {error}")))
         });
         Ok(batches.boxed())
+    }
+}
+
+/// A query that sends rows.
+pub(crate) struct RunningQuery {
+    /// The columns of the batches.
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: BoxStream<'static, Result<RecordBatch, Status>>,
+    /// Its entry among the running reads.
+    pub(crate) running: RunningReadGuard,
+}
+
+/// Waits for an answer until the read is cancelled at the admin door.
+pub(crate) async fn unless_cancelled<T>(
+    running: &RunningReadGuard,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    tokio::select! {
+        answer = answer => answer,
+        () = running.cancelled() => {
+            Err(status(Code::Cancelled, "the query was cancelled at the admin door"))
+        }
     }
 }
 

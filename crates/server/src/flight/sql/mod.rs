@@ -9,7 +9,7 @@
 //!
 //! The node keeps nothing of a client between two calls. Names of tables lead to files of the buckets that the caller
 //! may read ([tables]), and to nothing else. In a cluster, and with the feature `distributed`, queries run on all nodes that
-//! are up: the workers of these are served here, too.
+//! are up: the workers of these are served here, too. The same [engine] runs queries of the node's page.
 
 #[cfg(feature = "distributed")]
 mod cluster;
@@ -26,6 +26,7 @@ mod tables;
 #[cfg(feature = "distributed")]
 mod worker;
 
+pub(crate) use self::engine::{QueryEngine, RunningQuery, unless_cancelled};
 #[cfg(feature = "distributed")]
 pub(super) use self::worker::FlightAndWorker;
 pub(super) use self::{

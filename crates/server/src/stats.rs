@@ -158,7 +158,7 @@ pub(crate) fn collect(node: &Node) -> NodeStats {
 }
 
 /// Returns the fraction of the bytes read that came from memory or disk: 0 to 1, and 0 if nothing was read.
-pub(super) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
+pub(crate) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
     let (hits, all) = readers.into_iter().fold((0, 0), |(hits, all), stats| {
         let hit = stats.bytes_memory + stats.bytes_disk;
         (hits + hit, all + hit + stats.bytes_peer + stats.bytes_origin + stats.bytes_passed_through)

@@ -1,7 +1,7 @@
 //! Loads all objects with a prefix into the cache.
 
 use futures::{StreamExt, stream};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use stylobate_storage::{ListRequest, ListedKey, ReadThrough, redacted};
 
 /// Objects loaded concurrently.
@@ -9,16 +9,6 @@ const CONCURRENCY: usize = 4;
 /// Maximum number of errors listed by object; more are only counted.
 const NAMED_ERRORS: usize = 100;
 const LISTING: usize = 1_000;
-
-/// Target of a post.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WarmTarget {
-    pub(super) bucket: String,
-    /// Prefix of the keys; empty for the whole bucket.
-    #[serde(default)]
-    pub(super) prefix: String,
-}
 
 /// Result of warming.
 #[derive(Default, Serialize)]
