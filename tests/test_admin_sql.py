@@ -76,7 +76,7 @@ def test_the_limit_bounds_the_rows(lake: list[Bucket], start: Callable[..., Node
     ("sql", "status", "said"),
     [
         ("SELECT id\nFORM lake.mixed", 400, "Line: 2"),
-        ("SELECT * FROM lake.mixt", 404, "did you mean lake.mixed"),
+        ("SELECT * FROM lake.mixd", 404, "did you mean lake.mixed"),
         ("SELECT nothing FROM lake.mixed", 400, "nothing"),
         ("INSERT INTO lake.mixed SELECT * FROM lake.mixed", 400, "only queries run here"),
         ("COPY lake.mixed TO '{outside}.csv'", 400, "only queries run here"),

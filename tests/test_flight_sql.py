@@ -186,7 +186,7 @@ def test_a_user_and_a_password_log_in(lake: list[Bucket], start: Callable[..., N
     ("sql", "said"),
     [
         ("SELEC 1", "does not parse"),
-        ("SELECT * FROM lake.mixt", "did you mean lake.mixed"),
+        ("SELECT * FROM lake.mixd", "did you mean lake.mixed"),
         ("SELECT nothing FROM lake.mixed", "nothing"),
         ("INSERT INTO lake.mixed SELECT * FROM lake.mixed", "only queries run here"),
         ("COPY lake.mixed TO '{outside}.csv'", "only queries run here"),

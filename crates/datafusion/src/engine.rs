@@ -42,7 +42,7 @@ use crate::{
     memory::QueryMemory,
     placeholders::number_placeholders,
     query::SqlRows,
-    runtime::{SharedRuntime, session_config},
+    runtime::SharedRuntime,
     tables::provider::ScanTable,
     yielding::YieldingPlanner,
 };
@@ -81,7 +81,8 @@ impl SqlEngine {
     /// [`Error::Spill`] if no folder can be created there.
     pub fn create(cache: Cache, threads: usize, spill: Option<&Path>) -> Result<Self> {
         let runtime = SharedRuntime::create(&QueryMemory::over(cache), spill)?;
-        let config = session_config(threads)
+        let config = runtime
+            .session_config(threads)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, UNQUALIFIED);
         let state = SessionStateBuilder::new()

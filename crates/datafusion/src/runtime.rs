@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use datafusion::{
     execution::{
         disk_manager::{DiskManager, DiskManagerMode},
+        memory_pool::MemoryLimit,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     prelude::SessionConfig,
@@ -15,6 +16,10 @@ use crate::{
     memory::QueryMemory,
     spill::SpillFolder,
 };
+
+/// The merges of sorts set aside at most the memory divided by this, an equal share for each thread. With DataFusion's
+/// 10 MB per thread, a small memory would have nothing left to sort with.
+const MERGE_DIVISOR: usize = 8;
 
 /// Memory of a cache, and a temporary folder that is removed with it.
 pub(crate) struct SharedRuntime {
@@ -43,13 +48,16 @@ impl SharedRuntime {
         Ok(Self { env, spill })
     }
 
+    /// Returns the configuration of sessions whose operators work in this number of partitions.
+    pub(crate) fn session_config(&self, threads: usize) -> SessionConfig {
+        let config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
+        let MemoryLimit::Finite(limit) = self.env.memory_pool.memory_limit() else { return config };
+        let merge_bytes = config.options().execution.sort_spill_reservation_bytes;
+        config.with_sort_spill_reservation_bytes(merge_bytes.min(limit / (MERGE_DIVISOR * threads.max(1))))
+    }
+
     /// Returns the folder for what does not fit into memory, if there is one.
     pub(crate) fn spill_folder(&self) -> Option<&Path> {
         self.spill.as_ref().map(SpillFolder::path)
     }
-}
-
-/// Returns the configuration of sessions whose operators work in this number of partitions.
-pub(crate) fn session_config(threads: usize) -> SessionConfig {
-    SessionConfig::new().with_target_partitions(threads).with_information_schema(true)
 }

@@ -23,7 +23,7 @@ use crate::{
     error::{Error, Result, missing_table},
     memory::QueryMemory,
     query::{SqlQuery, SqlRows},
-    runtime::{SharedRuntime, session_config},
+    runtime::SharedRuntime,
     tables::provider::ScanTable,
     yielding::YieldingPlanner,
 };
@@ -80,7 +80,8 @@ impl SqlSessionBuilder {
     pub fn build(self) -> Result<SqlSession> {
         let memory = self.memory.unwrap_or_else(|| QueryMemory::over(self.cache.clone()));
         let runtime = SharedRuntime::create(&memory, Some(&self.spill))?;
-        let context = SessionContext::new_with_config_rt(session_config(self.threads), runtime.env.clone());
+        let context =
+            SessionContext::new_with_config_rt(runtime.session_config(self.threads), runtime.env.clone());
         let tables = Arc::new(PathTables::new(self.cache, self.threads, self.options));
         let catalogs = Arc::clone(context.state().catalog_list());
         let catalogs = Arc::new(DynamicFileCatalog::new(catalogs, tables.clone()));

@@ -1,6 +1,6 @@
 //! Identifies the caller.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
 use http::header::AUTHORIZATION;
 use tonic::{Code, Status, metadata::MetadataMap};
 
@@ -53,18 +53,20 @@ fn authorization(metadata: &MetadataMap) -> (&str, &str) {
     (scheme, shown.trim())
 }
 
-/// Decodes a user and a password.
+/// Decodes a user and a password. Some clients leave out the padding, such as the drivers of ADBC.
 fn basic(scheme: &str, shown: &str) -> Option<(String, String)> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let decoded = String::from_utf8(BASE64_STANDARD.decode(shown).ok()?).ok()?;
+    let decoded = String::from_utf8(BASE64_STANDARD_NO_PAD.decode(shown.trim_end_matches('=')).ok()?).ok()?;
     let (id, password) = decoded.split_once(':')?;
     Some((id.to_owned(), password.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::prelude::BASE64_STANDARD;
+
     use super::*;
     use crate::config::{AccessKeyConfig, Secret};
 
@@ -117,6 +119,8 @@ mod tests {
             assert_eq!(token(&keys, &basic(text)).unwrap().unwrap().expose(), expected, "{text}");
         }
 
+        let unpadded = shown(&format!("Basic {}", BASE64_STANDARD_NO_PAD.encode("two:secret of two")));
+        assert_eq!(caller(&keys, &unpadded).unwrap().as_deref(), Some("two"));
         for text in ["one:secret of two", "one:", "one", ":", "", "three:token1"] {
             assert_eq!(caller(&keys, &basic(text)).unwrap_err().code(), Code::Unauthenticated, "{text}");
             assert_eq!(token(&keys, &basic(text)).unwrap_err().code(), Code::Unauthenticated, "{text}");
