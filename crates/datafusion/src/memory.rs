@@ -39,6 +39,8 @@ impl QueryMemory {
 #[derive(Debug)]
 pub(crate) struct CachePool {
     shares: FairSpillPool,
+    /// Maximum bytes with those of operators that cannot spill: they would fail while others use all shares.
+    limit: usize,
     cache: Cache,
     /// Bytes of `held`.
     held_bytes: AtomicUsize,
@@ -46,11 +48,13 @@ pub(crate) struct CachePool {
 }
 
 impl CachePool {
-    /// Creates a pool of three quarters of the cache's memory: a quarter is for decodes.
+    /// Creates a pool of three quarters of the cache's memory, and an eighth more for operators that cannot spill. The
+    /// rest is for decodes.
     pub(crate) fn over(cache: Cache) -> Self {
         let capacity = usize::try_from(cache.budget_stats().capacity).unwrap_or(usize::MAX);
         Self {
             shares: FairSpillPool::new(capacity - capacity / 4),
+            limit: capacity - capacity / 8,
             cache,
             held_bytes: AtomicUsize::new(0),
             held: Mutex::default(),
@@ -108,7 +112,13 @@ impl MemoryPool for CachePool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.shares.try_grow(reservation, additional)?;
+        if let Err(error) = self.shares.try_grow(reservation, additional) {
+            let total = self.shares.reserved().saturating_add(additional);
+            if reservation.consumer().can_spill() || total > self.limit {
+                return Err(error);
+            }
+            self.shares.grow(reservation, additional);
+        }
         self.settle();
         Ok(())
     }
@@ -150,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn operators_that_spill_share_three_quarters_of_the_memory() {
+    async fn operators_that_spill_share_three_quarters_of_the_memory_and_others_get_an_eighth_more() {
         let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
         let pool: Arc<dyn MemoryPool> = Arc::new(CachePool::over(cache));
 
@@ -159,5 +169,9 @@ mod tests {
         one.try_grow(24 << 20).unwrap();
         other.try_grow(24 << 20).unwrap();
         assert!(one.try_grow(1).is_err() && other.try_grow(1).is_err());
+
+        let merge = MemoryConsumer::new("merge").register(&pool);
+        merge.try_grow(8 << 20).unwrap();
+        assert!(merge.try_grow(1).is_err());
     }
 }
