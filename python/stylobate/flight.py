@@ -189,7 +189,14 @@ class FlightScan:
 
     def _options(self) -> flight.FlightCallOptions:
         headers = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
-        return self._flight.FlightCallOptions(headers=headers)
+        return self._flight.FlightCallOptions(headers=headers, read_options=self._read_options())
+
+    def _read_options(self) -> Any:
+        """Values at addresses that their types need: in the messages of gRPC they lie anywhere, and not all who take Arrow
+        data allow that. Older versions of pyarrow cannot move them."""
+        ipc = optional.pyarrow("a scan by a node").ipc
+        alignment = getattr(ipc, "Alignment", None)
+        return ipc.IpcReadOptions(ensure_alignment=alignment.DataTypeSpecific) if alignment else None
 
     def _plan(self, client_of: ClientOf, command: dict[str, Any]) -> tuple[str, flight.FlightInfo]:
         """The node that answers first, in the order of the list, and the flight of the command."""
