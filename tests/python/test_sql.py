@@ -338,7 +338,7 @@ JOINS["one thread"] = "SELECT count(*) FROM memory WHERE regexp_like(repeat(comm
 
 INTERRUPTED = """
 import sys, stylobate as st
-memory = st.scan([sys.argv[1]] * 20, columns=["comment"]).to_arrow()
+memory = st.scan([sys.argv[1]] * 200, columns=["comment"]).to_arrow()
 tables = {"t": sys.argv[1], "many": [sys.argv[1]] * 20, "memory": memory}
 query = st.sql(sys.argv[2], tables, threads=1 if "memory" in sys.argv[2] else 2)
 print("ready", flush=True)
