@@ -19,7 +19,7 @@ use crate::{
 
 /// The merges of sorts set aside at most the memory divided by this, an equal share for each thread. With DataFusion's
 /// 10 MB per thread, a small memory would have nothing left to sort with.
-const MERGE_DIVISOR: usize = 8;
+const MERGE_DIVISOR: usize = 4;
 
 /// Memory of a cache, and a temporary folder that is removed with it.
 pub(crate) struct SharedRuntime {
