@@ -19,7 +19,7 @@ use stylobate_storage::Reservation;
 /// Bytes by which the part of the budget grows and shrinks.
 const STEP: usize = 1 << 20;
 
-/// The memory of the queries of one cache: three quarters of the cache's. Sessions that are used together share it. Cheap
+/// The memory of the queries of one cache: seven eighths of the cache's. Sessions that are used together share it. Cheap
 /// to clone.
 #[derive(Clone, Debug)]
 pub struct QueryMemory(Arc<CachePool>);
@@ -48,12 +48,12 @@ pub(crate) struct CachePool {
 }
 
 impl CachePool {
-    /// Creates a pool of three quarters of the cache's memory, and an eighth more for operators that cannot spill. The
-    /// rest is for decodes.
+    /// Creates a pool of half of the cache's memory, and three eighths more for operators that cannot spill. The rest is
+    /// for decodes.
     pub(crate) fn over(cache: Cache) -> Self {
         let capacity = usize::try_from(cache.budget_stats().capacity).unwrap_or(usize::MAX);
         Self {
-            shares: FairSpillPool::new(capacity - capacity / 4),
+            shares: FairSpillPool::new(capacity / 2),
             limit: capacity - capacity / 8,
             cache,
             held_bytes: AtomicUsize::new(0),
@@ -160,18 +160,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn operators_that_spill_share_three_quarters_of_the_memory_and_others_get_an_eighth_more() {
+    async fn operators_that_spill_share_half_of_the_memory_and_others_get_three_eighths_more() {
         let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
         let pool: Arc<dyn MemoryPool> = Arc::new(CachePool::over(cache));
 
         let one = MemoryConsumer::new("one").with_can_spill(true).register(&pool);
         let other = MemoryConsumer::new("other").with_can_spill(true).register(&pool);
-        one.try_grow(24 << 20).unwrap();
-        other.try_grow(24 << 20).unwrap();
+        one.try_grow(16 << 20).unwrap();
+        other.try_grow(16 << 20).unwrap();
         assert!(one.try_grow(1).is_err() && other.try_grow(1).is_err());
 
         let merge = MemoryConsumer::new("merge").register(&pool);
-        merge.try_grow(8 << 20).unwrap();
+        merge.try_grow(24 << 20).unwrap();
         assert!(merge.try_grow(1).is_err());
     }
 }
