@@ -215,7 +215,7 @@ def test_what_does_not_fit_is_spilled_and_removed(
 ) -> None:
     spill = tmp_path / "spill"
     spill.mkdir()
-    node = start(lake, "--memory", "32MiB", env={"TMPDIR": str(spill)})
+    node = start(lake, "--memory", "64MiB", env={"TMPDIR": str(spill)})
     with connect(node) as connection:
         with connection.cursor() as cursor:
             cursor.execute("SELECT id, comment, tags FROM lake.mixed ORDER BY comment DESC")

@@ -94,22 +94,25 @@ pub(crate) fn external(error: ScanError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// Returns the error that the others are about.
+pub(crate) fn innermost(error: &DataFusionError) -> &DataFusionError {
+    let mut root = error.find_root();
+    loop {
+        root = match root {
+            DataFusionError::Collection(all) => match all.first() {
+                Some(first) => first.find_root(),
+                None => return root,
+            },
+            DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => inner.find_root(),
+            DataFusionError::Shared(inner) => inner.find_root(),
+            _ => return root,
+        };
+    }
+}
+
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
-        let mut root = error.find_root();
-        loop {
-            root = match root {
-                DataFusionError::Collection(all) => match all.first() {
-                    Some(first) => first.find_root(),
-                    None => break,
-                },
-                DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
-                    inner.find_root()
-                }
-                DataFusionError::Shared(inner) => inner.find_root(),
-                _ => break,
-            };
-        }
+        let root = innermost(&error);
 
         let reason = one_line(&root.strip_backtrace());
         match root {
@@ -148,7 +151,7 @@ pub(crate) fn missing_table(reason: &str) -> Option<&str> {
 }
 
 /// Joins the lines of a text.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

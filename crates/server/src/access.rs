@@ -201,7 +201,7 @@ mod tests {
         for password in ["hunter2", "token of reader"] {
             assert_eq!(keys.token_of("reader", password).map(Secret::expose), Some("token of reader"));
         }
-        for (id, password) in [("reader", "token of admin"), ("reader", ""), ("nobody", "hunter2")] {
+        for (id, password) in [("reader", "token of admin"), ("reader", ""), ("stranger", "hunter2")] {
             assert_eq!(keys.token_of(id, password), None);
         }
     }

@@ -28,7 +28,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a stream that are under way.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// Bytes of a connection that are under way: so many that a stream which nobody reads holds no other one back.
+/// Bytes in flight on a connection. Large, so that a stream that is not read does not hold up the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
 /// Connects to workers.

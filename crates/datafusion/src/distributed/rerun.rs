@@ -14,7 +14,7 @@ use futures::{StreamExt, future::join_all, stream};
 use url::Url;
 
 use super::{channels::lost_node, session::Distribution};
-use crate::error::LOST_NODE;
+use crate::error::{LOST_NODE, innermost, one_line};
 
 /// Times that a query is run again.
 const MAX_RERUNS: u32 = 2;
@@ -130,22 +130,11 @@ async fn lost(distribution: &Distribution, workers: &[Url], error: &DataFusionEr
 
 /// Returns the text of the innermost error.
 fn root_text(error: &DataFusionError) -> String {
-    let mut root = error.find_root();
-    loop {
-        root = match root {
-            DataFusionError::Collection(all) => match all.first() {
-                Some(first) => first.find_root(),
-                None => break,
-            },
-            DataFusionError::Shared(inner) => inner.find_root(),
-            _ => break,
-        };
-    }
-    let text = match root {
+    let text = match innermost(error) {
         DataFusionError::Execution(text) => text.clone(),
         other => other.strip_backtrace(),
     };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&text)
 }
 
 fn gave_up(lost: &str, why: &str) -> DataFusionError {

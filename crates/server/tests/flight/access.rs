@@ -100,7 +100,7 @@ async fn a_user_and_a_password_are_exchanged_for_a_token() {
     let answer = client.inner_mut().handshake(request).await.unwrap();
     assert_eq!(answer.metadata().get("authorization").unwrap(), "Bearer token-of-reader");
 
-    for wrong in ["reader:secret of admin", "reader:", "nobody:secret of reader"] {
+    for wrong in ["reader:secret of admin", "reader:", "stranger:secret of reader"] {
         let mut client = node.client().await;
         client.add_header("authorization", &basic(wrong)).unwrap();
         assert_eq!(refusal(client.handshake("").await).0, Code::Unauthenticated, "{wrong}");
