@@ -196,7 +196,15 @@ def test_flights_are_listed(client: fl.FlightClient, files: Path) -> None:
 
 
 def test_actions(client: fl.FlightClient, files: Path, node: Node) -> None:
-    assert {action.type for action in client.list_actions()} == {"warm", "evict", "stats", "cluster", "healthcheck"}
+    assert {action.type for action in client.list_actions()} == {
+        "warm",
+        "evict",
+        "stats",
+        "cluster",
+        "healthcheck",
+        "CreatePreparedStatement",
+        "ClosePreparedStatement",
+    }
 
     def act(name: str, body: Any = None) -> Any:
         action = fl.Action(name, b"" if body is None else json.dumps(body).encode())
