@@ -38,7 +38,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-# Without SQL, which takes as long to compile as all the rest.
+# Without SQL, which takes as long to compile as all the rest, and graphs.
 demo: ## The main job on built-in defaults, with a table of what it measured
 	cargo build --profile demo --locked --package stylobate-cli --no-default-features
 	$(TARGET)/demo/stylobate demo
@@ -66,11 +66,11 @@ test-sql: release $(CLIENTS) ## All queries of TPC-H and TPC-DS at scale 1 by SQ
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SQL_SCALE=1 $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_answers.py
 
 # A build of its own: the engine has dependencies built with features that the wheel cannot have.
-DISTRIBUTED := --package stylobate-datafusion --package stylobate-server --features stylobate-datafusion/distributed,stylobate-server/distributed
+DISTRIBUTED := --package stylobate-cli --package stylobate-datafusion --package stylobate-server --features stylobate-cli/distributed
 test-distributed: $(CLIENTS) ## SQL over workers and over the nodes of a cluster, against DuckDB, with nodes that are killed
 	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
-	cargo test $(DISTRIBUTED) --lib --test distributed --test sql_cluster
-	cargo build --package stylobate-cli --features distributed
+	cargo build $(DISTRIBUTED) --bin stylobate --test distributed --test sql_cluster
+	cargo test $(DISTRIBUTED) --test distributed --test sql_cluster
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_cluster.py
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
