@@ -120,3 +120,38 @@ fn succession(bounds: &ColumnBounds, sorted: SortedColumn) -> Succession {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, UInt64Array};
+
+    use super::*;
+
+    fn follow(min: [Option<i32>; 3], max: [Option<i32>; 3], nulls: [u64; 3], descending: bool) -> Succession {
+        let bounds = ColumnBounds {
+            min: Some(Arc::new(Int32Array::from_iter(min))),
+            max: Some(Arc::new(Int32Array::from_iter(max))),
+            null_counts: UInt64Array::from_iter_values(nulls),
+            is_exact: true,
+        };
+        succession(&bounds, SortedColumn { column: 0, descending, nulls_first: false })
+    }
+
+    #[test]
+    fn row_groups_follow_each_other_if_their_bounds_do_not_overlap() {
+        let ones = [Some(0), Some(10), Some(20)];
+        let nines = [Some(9), Some(19), Some(29)];
+        assert_eq!(follow(ones, nines, [0; 3], false), Succession::Apart);
+        assert_eq!(follow(ones, [Some(9), Some(20), Some(29)], [0; 3], false), Succession::Touching);
+        assert_eq!(follow(ones, [Some(9), Some(21), Some(29)], [0; 3], false), Succession::Unknown);
+
+        assert_eq!(follow(ones, nines, [0; 3], true), Succession::Unknown);
+        let falling = |[a, b, c]: [Option<i32>; 3]| [c, b, a];
+        assert_eq!(follow(falling(ones), falling(nines), [0; 3], true), Succession::Apart);
+
+        assert_eq!(follow(ones, nines, [0, 1, 0], false), Succession::Unknown);
+        assert_eq!(follow(ones, [Some(9), None, Some(29)], [0; 3], false), Succession::Unknown);
+    }
+}
