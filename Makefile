@@ -16,6 +16,8 @@ ACTIONLINT := $(TARGET)/tools/bin/actionlint
 RELEASERS := $(VENV)/releasers.installed
 ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
+JDBC_DRIVER := $(TARGET)/tools/flight-sql-jdbc-driver-18.3.0.jar
+JDBC_DRIVER_SHA256 := 3f418b46c880e263558c5de669bdbede2c5d4375527ced116fb29f795b03704c
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CARGO_DENY := $(TARGET)/tools/cargo-deny-0.20.2.installed
 MDBOOK := $(TARGET)/tools/mdbook-0.5.4.installed
@@ -38,7 +40,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-# Without SQL, which takes as long to compile as all the rest.
+# Without SQL, which takes as long to compile as all the rest, and graphs.
 demo: ## The main job on built-in defaults, with a table of what it measured
 	cargo build --profile demo --locked --package stylobate-cli --no-default-features
 	$(TARGET)/demo/stylobate demo
@@ -49,9 +51,9 @@ test-rust: ## The tests and the examples of the crates
 	cargo test --workspace --no-fail-fast
 	@for example in $(EXAMPLES); do echo $$example; $(TARGET)/debug/examples/$$example >/dev/null || exit 1; done
 
-test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
+test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) $(JDBC_DRIVER) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients --ignore tests/cluster_faults tests
+	STYLOBATE_JDBC_DRIVER=$(JDBC_DRIVER) $(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients --ignore tests/cluster_faults tests
 
 test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) $(HELM) $(ACTIONLINT) $(RELEASERS) ## The same with an S3 server that Go builds, pages in Chromium, and 17 clients as processes
 	$(MAKE) test-clients
@@ -66,11 +68,11 @@ test-sql: release $(CLIENTS) ## All queries of TPC-H and TPC-DS at scale 1 by SQ
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SQL_SCALE=1 $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_answers.py
 
 # A build of its own: the engine has dependencies built with features that the wheel cannot have.
-DISTRIBUTED := --package stylobate-datafusion --package stylobate-server --features stylobate-datafusion/distributed,stylobate-server/distributed
+DISTRIBUTED := --package stylobate-cli --package stylobate-datafusion --package stylobate-server --features stylobate-cli/distributed
 test-distributed: $(CLIENTS) ## SQL over workers and over the nodes of a cluster, against DuckDB, with nodes that are killed
 	cargo clippy $(DISTRIBUTED) --all-targets -- -D warnings
-	cargo test $(DISTRIBUTED) --lib --test distributed --test sql_cluster
-	cargo build --package stylobate-cli --features distributed
+	cargo build $(DISTRIBUTED) --bin stylobate --test distributed --test sql_cluster
+	cargo test $(DISTRIBUTED) --test distributed --test sql_cluster
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_sql_cluster.py
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
@@ -256,6 +258,12 @@ $(ORC_TOOLS):
 	@mkdir -p $(@D)
 	curl --silent --show-error --fail --location --retry 3 --output $@.part https://repo1.maven.org/maven2/org/apache/orc/orc-tools/2.1.2/$(@F)
 	echo "$(ORC_TOOLS_SHA256)  $@.part" | sha256sum --check --quiet
+	@mv $@.part $@
+
+$(JDBC_DRIVER):
+	@mkdir -p $(@D)
+	curl --silent --show-error --fail --location --retry 3 --output $@.part https://repo1.maven.org/maven2/org/apache/arrow/flight-sql-jdbc-driver/18.3.0/$(@F)
+	echo "$(JDBC_DRIVER_SHA256)  $@.part" | sha256sum --check --quiet
 	@mv $@.part $@
 
 $(CARGO_FUZZ):

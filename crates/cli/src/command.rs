@@ -12,16 +12,19 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
+#[cfg(feature = "graph")]
+use crate::graph;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
     cluster, convert, demo,
     failure::{exit_code, in_one_line, is_closed_pipe},
-    generate, graph, inspect, logging, replay, scan, serve, top,
+    generate, inspect, logging, replay, scan, serve, top,
 };
 
 /// Idle time after which a blocking thread ends, for graph commands. Memory freed by or for a thread stays with it
 /// until it ends: with tokio's default of ten seconds, a load may hold several times its memory limit.
+#[cfg(feature = "graph")]
 const KEEP_ALIVE: Duration = Duration::from_millis(10);
 
 /// The signal for exceeding the file size limit (`ulimit -f`), which ends a process by default.
@@ -61,6 +64,7 @@ enum CliCommand {
     /// Generate and verify TPC-H, TPC-DS and social network data
     Generate(Box<generate::GenerateArgs>),
     /// Inspect, query, import and export graphs in the GraphAr format, and manage graph stores
+    #[cfg(feature = "graph")]
     Graph(Box<graph::GraphArgs>),
     /// Run a node on generated data, and print measurements
     Demo(demo::DemoArgs),
@@ -108,6 +112,7 @@ fn run_verb(verb: CliCommand) -> anyhow::Result<()> {
     }
 
     let mut builder = Builder::new_multi_thread();
+    #[cfg(feature = "graph")]
     if matches!(verb, CliCommand::Graph(_)) {
         builder.thread_keep_alive(KEEP_ALIVE);
     }
@@ -126,6 +131,7 @@ fn run_verb(verb: CliCommand) -> anyhow::Result<()> {
             CliCommand::Sql(args) => sql::run(*args).await,
             CliCommand::Inspect(args) => inspect::run(args).await,
             CliCommand::Generate(args) => generate::run(*args).await,
+            #[cfg(feature = "graph")]
             CliCommand::Graph(args) => graph::run(*args).await,
             CliCommand::Demo(args) => demo::run(args).await,
             CliCommand::Replay(args) => replay::run(*args).await,

@@ -10,6 +10,8 @@ use stylobate_server::ServerError;
 use stylobate_server::SqlClientError;
 use stylobate_storage::redacted;
 
+#[cfg(feature = "graph")]
+use crate::graph;
 use crate::out::ReaderGone;
 
 /// An error in the user's input, as opposed to data or storage.
@@ -33,7 +35,6 @@ impl StdError for UsageError {}
 pub(crate) fn exit_code(error: &Error) -> u8 {
     use stylobate_columnar::Error as Columnar;
     use stylobate_datagen::Error as Datagen;
-    use stylobate_graph::Error as Graph;
 
     if let Some(error) = error.downcast_ref::<ServerError>() {
         return error.exit_code();
@@ -64,22 +65,8 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
             )
         );
 
-    let mistyped = mistyped
-        || matches!(
-            error.downcast_ref(),
-            Some(
-                Graph::NoGraphFile { .. }
-                    | Graph::NoSuchVertexType { .. }
-                    | Graph::NoSuchEdgeType { .. }
-                    | Graph::NoSuchProperty { .. }
-                    | Graph::NoSuchLabel { .. }
-                    | Graph::NoSuchAdjacency { .. }
-                    | Graph::NoSuchVertex { .. }
-                    | Graph::StoreExists { .. }
-                    | Graph::Schema { .. }
-                    | Graph::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
-            )
-        );
+    #[cfg(feature = "graph")]
+    let mistyped = mistyped || error.downcast_ref().is_some_and(graph::is_mistyped);
 
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
 }
@@ -98,7 +85,8 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_column) {
         return line;
     }
-    if let Some(line) = error.downcast_ref().and_then(unknown_in_graph) {
+    #[cfg(feature = "graph")]
+    if let Some(line) = error.downcast_ref().and_then(graph::unknown_name) {
         return line;
     }
 
@@ -151,23 +139,6 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     })
 }
 
-/// Suggests the most similar type or property of a graph.
-fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
-    use stylobate_graph::Error::{NoSuchEdgeType, NoSuchProperty, NoSuchVertexType};
-
-    let (asked, unknown, available) = match error {
-        NoSuchVertexType { name, available } => (name, format!("there is no vertex type {name}"), available),
-        NoSuchEdgeType { name, available } => (name, format!("there is no edge type {name}"), available),
-        NoSuchProperty { of, property, available } => {
-            (property, format!("{of} has no property {property}"), available)
-        }
-        _ => return None,
-    };
-
-    let meant = nearest(asked, &available.split(", ").collect::<Vec<_>>())?;
-    Some(format!("{unknown}; did you mean {meant}?"))
-}
-
 /// Returns the most similar name, if it differs only in case, in one character of three, or in the enclosing struct.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
@@ -211,20 +182,6 @@ mod tests {
         assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
         let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();
         assert!(no("zebra", &many.join(", ")).ends_with("column029 and 10 more"));
-    }
-
-    #[test]
-    fn what_a_graph_does_not_have_is_named_with_what_was_probably_meant() {
-        let name = "persn".to_owned();
-        let available = "person, movie".to_owned();
-        let error = Error::new(stylobate_graph::Error::NoSuchVertexType { name, available });
-        assert_eq!(in_one_line(&error), "there is no vertex type persn; did you mean person?");
-        assert_eq!(exit_code(&error), 2);
-        let of = "vertex type x".to_owned();
-        let property = "zebra".to_owned();
-        let available = "a, b".to_owned();
-        let error = Error::new(stylobate_graph::Error::NoSuchProperty { of, property, available });
-        assert_eq!(in_one_line(&error), "vertex type x has no property zebra: there are a, b");
     }
 
     #[test]

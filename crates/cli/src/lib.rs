@@ -12,6 +12,7 @@ mod convert;
 mod demo;
 mod failure;
 mod generate;
+#[cfg(feature = "graph")]
 mod graph;
 mod inspect;
 mod lean_memory;

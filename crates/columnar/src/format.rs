@@ -182,6 +182,15 @@ impl FileMetadata {
         }
     }
 
+    /// Returns the columns that the writer declared the rows of a row group to be sorted by: top-level column, whether it
+    /// is descending, and whether nulls come first. Nested columns end the order.
+    pub(crate) fn sorted_columns(&self, unit: usize) -> Vec<(usize, bool, bool)> {
+        match &self.file {
+            ColumnarFile::Parquet(file) => file.sorted_columns(unit),
+            ColumnarFile::Orc(_) => Vec::new(),
+        }
+    }
+
     /// Returns whether a column's values repeat enough for a dictionary, according to the footer.
     pub(crate) fn repeats(&self, root: usize) -> bool {
         match &self.file {

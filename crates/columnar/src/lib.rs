@@ -87,6 +87,7 @@ pub use kernels::interner::ValueInterner;
 pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, RowFilter, col};
 pub use scan::{
     ColumnBounds, MovingFilter, RowGroupStart, Scan, ScanPart, ScanQueue, ScanRequest, ScanStream,
+    SortedColumn,
 };
 pub use sequential::{
     CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,

@@ -43,7 +43,7 @@ use crate::{
     placeholders::number_placeholders,
     query::SqlRows,
     runtime::SharedRuntime,
-    tables::provider::ScanTable,
+    tables::{compaction::CompactHeldBatches, provider::ScanTable},
     yielding::YieldingPlanner,
 };
 
@@ -90,6 +90,7 @@ impl SqlEngine {
             .with_runtime_env(runtime.env.clone())
             .with_default_features()
             .with_query_planner(Arc::new(YieldingPlanner))
+            .with_physical_optimizer_rule(Arc::new(CompactHeldBatches))
             .build();
         Ok(Self {
             state,

@@ -24,7 +24,7 @@ use crate::{
     memory::QueryMemory,
     query::{SqlQuery, SqlRows},
     runtime::SharedRuntime,
-    tables::provider::ScanTable,
+    tables::{compaction::CompactHeldBatches, provider::ScanTable},
     yielding::YieldingPlanner,
 };
 
@@ -89,6 +89,7 @@ impl SqlSessionBuilder {
             .into_state_builder()
             .with_catalog_list(catalogs)
             .with_query_planner(Arc::new(YieldingPlanner))
+            .with_physical_optimizer_rule(Arc::new(CompactHeldBatches))
             .with_table_factory("PARQUET".to_owned(), tables.clone())
             .with_table_factory("ORC".to_owned(), tables.clone());
         #[cfg(feature = "distributed")]

@@ -3,8 +3,8 @@
 //! A join may work on one batch for minutes: it multiplies rows. tokio cannot interrupt a task, so that signals, timers
 //! and other queries would wait meanwhile. This planner changes plans with joins:
 //!
-//! - The plan runs in a task of its own ([`QueryExec`]). The thread that reads rows only waits.
-//! - Joins and their probe sides return to the runtime after a while ([`YieldingExec`]).
+//! - The plan runs in a task of its own ([`Yields::Task`]). The thread that reads rows only waits.
+//! - Joins and their probe sides return to the runtime after a while ([`Yields::Slices`]).
 //! - Filters of joins, which are evaluated for a few thousand pairs of rows at a time, hand the other tasks of their
 //!   thread to another thread, and fail once the reader is gone ([`YieldingFilter`]).
 //!
@@ -89,7 +89,8 @@ fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
     if input.output_partitioning().partition_count() > 1 {
         input = Arc::new(CoalescePartitionsExec::new(input));
     }
-    Ok(Arc::new(QueryExec { input, readers }))
+    let properties = input.properties().clone();
+    Ok(YieldingExec::over(input, properties, Yields::Task(readers)))
 }
 
 /// Changes a join, its filter and its probe side. The properties of nodes stay the same objects: their parents then keep
@@ -111,10 +112,11 @@ fn yielding_join(
 
     let mut children: Vec<_> = join.children().into_iter().cloned().collect();
     if let Some(probe_side) = children.last_mut() {
-        *probe_side = YieldingExec::over(probe_side.clone(), probe_side.properties().clone());
+        let properties = probe_side.properties().clone();
+        *probe_side = YieldingExec::over(probe_side.clone(), properties, Yields::Slices);
     }
     let join = replace_children_if_necessary(join, children)?;
-    Ok(Transformed::yes(YieldingExec::over(join, node.properties().clone())))
+    Ok(Transformed::yes(YieldingExec::over(join, node.properties().clone(), Yields::Slices)))
 }
 
 fn is_other_join(node: &Arc<dyn ExecutionPlan>) -> bool {
@@ -156,82 +158,6 @@ impl Drop for Reader {
     }
 }
 
-/// The root of a plan: runs it in a task of its own, which is aborted when the stream is dropped.
-#[derive(Debug)]
-struct QueryExec {
-    input: Arc<dyn ExecutionPlan>,
-    readers: Arc<Readers>,
-}
-
-impl DisplayAs for QueryExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("QueryExec")
-    }
-}
-
-impl ExecutionPlan for QueryExec {
-    fn name(&self) -> &'static str {
-        "QueryExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self { input: only_child(children)?, readers: self.readers.clone() }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self { input: only_child(children)?, readers: self.readers.clone() }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let reader = Reader::of(&self.readers);
-        let input = self.input.clone();
-        let batches = in_task(self.schema(), move || input.execute(partition, context));
-        let batches = batches.map(move |batch| {
-            let _open = &reader;
-            batch
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(of_input(inputs, &self.schema()))
-    }
-}
-
 /// Runs a stream in a task of the current runtime, which is aborted when the returned stream is dropped.
 pub(crate) fn in_task(
     schema: SchemaRef,
@@ -252,22 +178,36 @@ pub(crate) fn in_task(
     receiver.build()
 }
 
-/// A join, or its probe side, whose stream returns to the runtime after [`TASK_SLICE`].
+/// A node that passes the batches of its input on, and lets other tasks run.
 #[derive(Debug)]
 struct YieldingExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
+    yields: Yields,
+}
+
+/// How a node lets other tasks run.
+#[derive(Clone, Debug)]
+enum Yields {
+    /// The root of a plan: runs it in a task of its own, which is aborted when the stream is dropped.
+    Task(Arc<Readers>),
+    /// A join, or its probe side: its stream returns to the runtime after [`TASK_SLICE`].
+    Slices,
 }
 
 impl YieldingExec {
-    fn over(input: Arc<dyn ExecutionPlan>, properties: Arc<PlanProperties>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { input, properties })
+    fn over(
+        input: Arc<dyn ExecutionPlan>,
+        properties: Arc<PlanProperties>,
+        yields: Yields,
+    ) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self { input, properties, yields })
     }
 }
 
 impl DisplayAs for YieldingExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("YieldingExec")
+        f.write_str(self.name())
     }
 }
 
@@ -300,9 +240,7 @@ impl ExecutionPlan for YieldingExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = only_child(children)?;
-        let properties = input.properties().clone();
-        Ok(Self::over(input, properties))
+        self.with_new_children(children)
     }
 
     fn with_new_children(
@@ -311,12 +249,26 @@ impl ExecutionPlan for YieldingExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = only_child(children)?;
         let properties = input.properties().clone();
-        Ok(Self::over(input, properties))
+        Ok(Self::over(input, properties, self.yields.clone()))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(YieldingStream { input, since: None }))
+        match &self.yields {
+            Yields::Slices => {
+                let input = self.input.execute(partition, context)?;
+                Ok(Box::pin(YieldingStream { input, since: None }))
+            }
+            Yields::Task(readers) => {
+                let reader = Reader::of(readers);
+                let input = self.input.clone();
+                let batches = in_task(self.schema(), move || input.execute(partition, context));
+                let batches = batches.map(move |batch| {
+                    let _open = &reader;
+                    batch
+                });
+                Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+            }
+        }
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -328,7 +280,8 @@ impl ExecutionPlan for YieldingExec {
         inputs: &[Arc<Statistics>],
         _args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        Ok(of_input(inputs, &self.schema()))
+        let unknown = || Arc::new(Statistics::new_unknown(&self.schema()));
+        Ok(inputs.first().cloned().unwrap_or_else(unknown))
     }
 }
 
@@ -337,10 +290,6 @@ fn only_child(mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn Execu
         (Some(child), true) => Ok(child),
         _ => Err(DataFusionError::Internal("a node has one child".to_owned())),
     }
-}
-
-fn of_input(inputs: &[Arc<Statistics>], schema: &SchemaRef) -> Arc<Statistics> {
-    inputs.first().cloned().unwrap_or_else(|| Arc::new(Statistics::new_unknown(schema)))
 }
 
 /// Passes batches on, and is pending once after each [`TASK_SLICE`].

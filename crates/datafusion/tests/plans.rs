@@ -3,15 +3,22 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::{fs::File, path::Path, sync::Arc};
 
 use datafusion::{
-    arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray},
+    arrow::{
+        array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray},
+        datatypes::Int64Type,
+    },
     common::stats::Precision,
     physical_plan::{ExecutionPlanProperties, StatisticsArgs},
     scalar::ScalarValue,
 };
 use futures::TryStreamExt;
+use parquet::{
+    arrow::ArrowWriter,
+    file::{metadata::SortingColumn, properties::WriterProperties},
+};
 use stylobate_datafusion::{Error, SqlSession};
 
 use self::support::{plan, rows, session, session_over, write_parquet};
@@ -166,6 +173,67 @@ async fn the_filters_of_joins_and_of_top_k_prune_row_groups() {
     assert!(top.contains("999") && top.contains("998"), "{top}");
 }
 
+/// Writes rows whose footer declares that they are sorted by `id`, and then `word`.
+fn write_sorted(path: &Path, batch: &RecordBatch) {
+    let sorted = |column_idx| SortingColumn { column_idx, descending: false, nulls_first: false };
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(100))
+        .set_sorting_columns(Some(vec![sorted(0), sorted(1)]));
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_in_a_declared_order_are_not_sorted_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write_sorted(&path("a.parquet"), &numbered(0, 600));
+    write_sorted(&path("b.parquet"), &numbered(600, 400));
+    let session = session().await;
+    let both = [path("a.parquet"), path("b.parquet")].map(|path| path.display().to_string());
+    session.add_files("t", &both).await.unwrap();
+
+    for sql in
+        ["SELECT id, word FROM t ORDER BY id, word", "SELECT id FROM t WHERE word <> 'one' ORDER BY id"]
+    {
+        let plan = plan(&session, folder.path(), sql).await;
+        assert!(!plan.contains("SortExec") && plan.contains("SortPreservingMergeExec: [id@0"), "{plan}");
+    }
+    let batches: Vec<RecordBatch> =
+        session.run("SELECT id FROM t ORDER BY id").await.unwrap().try_collect().await.unwrap();
+    let ids = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+    assert_eq!(ids.collect::<Vec<_>>(), (0..1_000).collect::<Vec<_>>());
+    let groups = plan(&session, folder.path(), "SELECT id, count(*) FROM t GROUP BY id").await;
+    assert!(groups.contains("ordering_mode=Sorted"), "{groups}");
+
+    for sql in ["SELECT id FROM t ORDER BY id DESC", "SELECT word FROM t ORDER BY word"] {
+        let plan = plan(&session, folder.path(), sql).await;
+        assert!(plan.contains("SortExec"), "{plan}");
+    }
+
+    // Row groups that overlap are in no order together.
+    write_sorted(&path("c.parquet"), &numbered(950, 100));
+    let overlapping = [path("a.parquet"), path("b.parquet"), path("c.parquet")];
+    let overlapping = overlapping.map(|path| path.display().to_string());
+    session.add_files("u", &overlapping).await.unwrap();
+    let plan = plan(&session, folder.path(), "SELECT id FROM u ORDER BY id").await;
+    assert!(plan.contains("SortExec"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_analyzed_plan_says_where_bytes_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = thousand(folder.path()).await;
+    let analyzed = "EXPLAIN ANALYZE SELECT sum(id) FROM t WHERE word = 'two'";
+    let cold = rows(&session, analyzed).await;
+    assert!(!cold.contains("bytes_from_origin=0") && cold.contains("bytes_from_disk=0"), "{cold}");
+    // Its columns are decoded in memory now.
+    let warm = rows(&session, analyzed).await;
+    assert!(warm.contains("bytes_from_origin=0") && warm.contains("bytes_from_memory=0"), "{warm}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_are_tables_with_partition_columns_and_paths_are_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,18 +296,20 @@ async fn what_does_not_fit_is_spilled_and_the_folder_is_removed() {
     use stylobate_storage::{ByteSize, CacheOptions};
 
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.parquet");
-    write_parquet(&path, &support::many_types(200_000), 50_000, true);
+    let rows = support::many_types(200_000);
+    let path = |name: &str| folder.path().join(name);
+    write_parquet(&path("coded.parquet"), &rows, 50_000, true);
+    write_parquet(&path("plain.parquet"), &rows, 50_000, false);
     let spill = tempfile::tempdir().unwrap();
     let cache = Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
     let session = SqlSession::builder(cache).with_threads(2).with_spill_folder(spill.path()).build().unwrap();
-    session.add_table("t", &path.to_string_lossy()).await.unwrap();
-
-    let sql = "SELECT name, mode, cents, fine, at, id FROM t ORDER BY name, mode, id";
-    let rows = session.run(sql).await.unwrap();
-    let batches: Vec<RecordBatch> = rows.try_collect().await.unwrap();
-    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 200_000);
-    drop(batches);
+    for name in ["coded.parquet", "plain.parquet"] {
+        session.add_table("t", &path(name).to_string_lossy()).await.unwrap();
+        let sql = "SELECT name, mode, cents, fine, at, id FROM t ORDER BY name, mode, id";
+        let sorted = session.run(sql).await.unwrap();
+        let batches: Vec<RecordBatch> = sorted.try_collect().await.unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 200_000);
+    }
     drop(session);
     assert_eq!(std::fs::read_dir(spill.path()).unwrap().count(), 0);
 }

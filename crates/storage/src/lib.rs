@@ -75,6 +75,7 @@ pub use peers::{
     PeerError, PeerFault, PeerId, PeerRead, PeerRole, PeerSource, Peers, StripeSources,
 };
 pub use policy::{EvictionPolicy, UnknownPolicyError};
+pub use read::byte_source::BytesBySource;
 pub use read::open_object::{LocalFile, OpenObject};
 pub use read::read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use redacted::{redacted, without_credentials};

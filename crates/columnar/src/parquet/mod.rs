@@ -298,6 +298,19 @@ impl ParquetFile {
         self.metadata.row_groups().get(unit).map_or(0, |group| group.num_rows().max(0) as u64)
     }
 
+    /// See [`crate::format::FileMetadata::sorted_columns`].
+    pub(crate) fn sorted_columns(&self, unit: usize) -> Vec<(usize, bool, bool)> {
+        let group = self.metadata.row_groups().get(unit);
+        let sorted = group.and_then(|group| group.sorting_columns()).map_or(&[][..], Vec::as_slice);
+        let roots = sorted.iter().map_while(|sorting| {
+            let leaf = usize::try_from(sorting.column_idx).ok()?;
+            let root = self.leaves.iter().position(|leaves| *leaves == (leaf..leaf + 1))?;
+            let is_nested = self.schema.fields().get(root)?.data_type().is_nested();
+            (!is_nested).then_some((root, sorting.descending, sorting.nulls_first))
+        });
+        roots.collect()
+    }
+
     /// Returns the offset of a row group's first byte; 0 if there is no such row group.
     pub(crate) fn unit_offset(&self, unit: usize) -> u64 {
         let group = self.metadata.row_groups().get(unit);

@@ -3,6 +3,7 @@
 mod batches;
 mod load;
 mod narrow;
+mod order;
 mod part;
 mod plan;
 mod queue;
@@ -14,6 +15,7 @@ mod stream;
 mod turn;
 mod units;
 
+pub use order::SortedColumn;
 pub use part::{RowGroupStart, ScanPart};
 pub use plan::Scan;
 pub use queue::{MovingFilter, ScanQueue};

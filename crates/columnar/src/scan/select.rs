@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use stylobate_storage::BytesBySource;
 
 use super::plan::{PlannedRowGroup, PlannedScanFile, Scan, ScanPlan};
 use crate::{Error, Predicate, Result, predicate::BoundPredicate, table::OutputColumn};
@@ -48,6 +49,16 @@ impl Scan {
         let mut selected = self.inner.as_ref().clone();
         selected.units = positions.into_iter().filter_map(|at| self.inner.units.get(at).copied()).collect();
         Self { inner: Arc::new(selected) }
+    }
+
+    /// Returns the same scan, whose reads of columns count their bytes in `by_source`. Columns that are decoded in memory
+    /// need no bytes.
+    pub fn counted_in(&self, by_source: &Arc<BytesBySource>) -> Self {
+        let mut counted = self.inner.as_ref().clone();
+        for file in &mut counted.files {
+            file.object = file.object.clone().counted_in(by_source.clone());
+        }
+        Self { inner: Arc::new(counted) }
     }
 
     /// Sets the maximum rows of a batch, from 1 to 65,536.

@@ -1,6 +1,7 @@
 //! Tables of DataFusion over scans and Arrow data.
 
 pub(crate) mod arrow_table;
+pub(crate) mod compaction;
 #[cfg(feature = "ffi")]
 pub(crate) mod ffi;
 pub(crate) mod moving;

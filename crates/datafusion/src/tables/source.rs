@@ -37,8 +37,10 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stylobate_columnar::{Predicate, Scan, ScanQueue};
+use stylobate_storage::BytesBySource;
 
 use super::{
+    compaction::{AreHeld, compacted},
     moving::{is_moving, moving_filter},
     scanned::ScannedTable,
     statistics::{column_statistics, filtered_statistics, projected_statistics, scan_statistics},
@@ -66,6 +68,8 @@ pub(crate) struct ScanSource {
     pub(crate) partitions: usize,
     pub(crate) batch_rows: usize,
     pub(crate) scan: Scan,
+    /// Set if operators hold the batches.
+    pub(crate) are_held: AreHeld,
     statistics: Arc<OnceLock<Statistics>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -103,40 +107,56 @@ fn conjunction(filters: &[PushedFilter], is_wanted: impl Fn(&PushedFilter) -> bo
     wanted.map(|filter| filter.pushed.predicate.clone()).reduce(Predicate::and)
 }
 
-/// The row groups that partitions take, and how many of them were counted in metrics.
+/// The row groups that partitions take, and what was counted in metrics already.
 #[derive(Debug)]
 struct SharedRowGroups {
     queue: ScanQueue,
-    read: AtomicU64,
-    pruned: AtomicU64,
+    bytes: Arc<BytesBySource>,
+    counted: [AtomicU64; SHARED_METRICS.len()],
 }
 
-/// Counts row groups, each in the metrics of one partition.
-struct RowGroupMetrics {
+/// The metrics of what partitions share: row groups, and the bytes that were read for them. Columns that are decoded in
+/// memory need no bytes.
+const SHARED_METRICS: [&str; 6] = [
+    "row_groups_read",
+    "row_groups_pruned",
+    "bytes_from_memory",
+    "bytes_from_disk",
+    "bytes_from_peers",
+    "bytes_from_origin",
+];
+
+impl SharedRowGroups {
+    /// Returns the values of [`SHARED_METRICS`].
+    fn totals(&self) -> [u64; SHARED_METRICS.len()] {
+        let Self { queue, bytes, .. } = self;
+        [queue.taken(), queue.pruned(), bytes.memory(), bytes.disk(), bytes.peer(), bytes.origin()]
+    }
+}
+
+/// Counts what partitions share, each part of it in the metrics of one partition.
+struct SharedMetrics {
     shared: Arc<SharedRowGroups>,
-    read: Count,
-    pruned: Count,
+    counts: [Count; SHARED_METRICS.len()],
 }
 
-impl RowGroupMetrics {
+impl SharedMetrics {
     fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, shared: Arc<SharedRowGroups>) -> Self {
-        let read = MetricBuilder::new(metrics).counter("row_groups_read", partition);
-        let pruned = MetricBuilder::new(metrics).counter("row_groups_pruned", partition);
-        Self { shared, read, pruned }
+        let counts = SHARED_METRICS.map(|name| MetricBuilder::new(metrics).counter(name, partition));
+        Self { shared, counts }
     }
 
     /// Adds what no partition has counted yet.
     fn record(&self) {
-        let add = |count: &Count, total: u64, counted: &AtomicU64| {
+        let shared = &self.shared;
+        for ((count, total), counted) in self.counts.iter().zip(shared.totals()).zip(&shared.counted) {
             let before = counted.fetch_max(total, Ordering::Relaxed);
             count.add(usize::try_from(total.saturating_sub(before)).unwrap_or(usize::MAX));
-        };
-        add(&self.read, self.shared.queue.taken(), &self.shared.read);
-        add(&self.pruned, self.shared.queue.pruned(), &self.shared.pruned);
+        }
     }
 }
 
-impl Drop for RowGroupMetrics {
+impl Drop for SharedMetrics {
     fn drop(&mut self) {
         self.record();
     }
@@ -167,6 +187,7 @@ impl ScanSource {
             partitions: 1,
             batch_rows,
             scan,
+            are_held: AreHeld::default(),
             statistics: Arc::default(),
             metrics,
         };
@@ -211,7 +232,8 @@ impl ScanSource {
         }
     }
 
-    /// Returns the scan with exactly this number of partitions, these moving filters and metrics.
+    /// Returns the scan of a task, whose batches are sent to others, with exactly this number of partitions, these moving
+    /// filters and metrics.
     #[cfg(feature = "distributed")]
     pub(crate) fn for_task(
         self,
@@ -219,6 +241,7 @@ impl ScanSource {
         moving: Vec<Arc<dyn PhysicalExpr>>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Self {
+        self.are_held.set();
         Self { partitions, moving, metrics, ..self }
     }
 
@@ -234,8 +257,10 @@ impl ScanSource {
     }
 
     fn row_groups(&self, scan: &Scan, streams: usize) -> SharedRowGroups {
-        let queue = ScanQueue::new(scan, streams, moving_filter(&self.moving, self.table.schema()));
-        SharedRowGroups { queue, read: AtomicU64::new(0), pruned: AtomicU64::new(0) }
+        let bytes = Arc::new(BytesBySource::default());
+        let scan = scan.counted_in(&bytes);
+        let queue = ScanQueue::new(&scan, streams, moving_filter(&self.moving, self.table.schema()));
+        SharedRowGroups { queue, bytes, counted: Default::default() }
     }
 
     /// Returns the statistics of the rows that come out, computed once for each plan.
@@ -295,13 +320,14 @@ impl DataSource for ScanSource {
         let shared = shared.unwrap_or_else(|| Arc::new(self.row_groups(&self.share(args.partition), 1)));
 
         let metrics = BaselineMetrics::new(&self.metrics, args.partition);
-        let row_groups = RowGroupMetrics::new(&self.metrics, args.partition, shared);
-        let stream = row_groups.shared.queue.stream();
+        let shared_metrics = SharedMetrics::new(&self.metrics, args.partition, shared);
+        let stream = shared_metrics.shared.queue.stream();
+        let are_held = self.are_held.get();
         let batches = stream.map(move |batch| {
-            row_groups.record();
+            shared_metrics.record();
             let batch = batch.map_err(external)?;
             metrics.record_output(batch.num_rows());
-            Ok(batch)
+            if are_held { Ok(compacted(batch)?) } else { Ok(batch) }
         });
         let batches = RecordBatchStreamAdapter::new(self.schema.clone(), batches);
         Ok(Box::pin(cooperative(batches)))
@@ -360,7 +386,12 @@ impl DataSource for ScanSource {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        EquivalenceProperties::new(self.schema.clone())
+        let order = self.scan.sort_order().into_iter().map(|sorted| {
+            let name = self.schema.field(sorted.column).name();
+            let options = SortOptions { descending: sorted.descending, nulls_first: sorted.nulls_first };
+            PhysicalSortExpr::new(Arc::new(ColumnExpr::new(name, sorted.column)), options)
+        });
+        EquivalenceProperties::new_with_orderings(self.schema.clone(), [order])
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {

@@ -19,6 +19,7 @@ use crate::{
     page_cache::{PagePiece, WriteBacklog},
     peers::PeerSource,
     read::{
+        byte_source::ByteSource,
         flight::{PieceFlight, PieceFlightGuard, PieceFlightTable, PieceFlights},
         page_assembler::{ExpectedPiece, FetchRun, PageAssembler},
         paged::PagedObject,
@@ -545,6 +546,7 @@ impl Fetcher {
         };
 
         self.counters.bytes_disk.add(bytes.len() as u64);
+        flight.set_source(ByteSource::Disk);
         let piece = PagePiece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
         self.cache.insert_read(key, &piece);
         self.flights.land(&key, &flight);

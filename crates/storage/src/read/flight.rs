@@ -11,6 +11,7 @@ use crate::{
     Error, Result,
     page_cache::{PageKey, PagePiece},
     peers::PeerRole,
+    read::byte_source::ByteSource,
 };
 
 /// All pieces in flight. No two of one page overlap.
@@ -77,6 +78,7 @@ pub(crate) struct PieceFlight {
 struct PieceFlightProgress {
     chunks: Vec<Bytes>,
     received: usize,
+    source: ByteSource,
     outcome: Option<PieceFlightOutcome>,
 }
 
@@ -116,6 +118,19 @@ impl PieceFlight {
     /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
+    }
+
+    /// Records the place that brings the bytes. Default: the origin.
+    pub(crate) fn set_source(&self, source: ByteSource) {
+        self.progress.send_if_modified(|progress| {
+            progress.source = source;
+            false
+        });
+    }
+
+    /// Returns the place that brings the bytes.
+    pub(crate) fn source(&self) -> ByteSource {
+        self.progress.borrow().source
     }
 
     /// Adds the next bytes.

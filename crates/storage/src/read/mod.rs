@@ -1,5 +1,6 @@
 //! Reads objects through the page cache: fetches missing bytes once for all readers.
 
+pub(super) mod byte_source;
 pub(super) mod cluster;
 pub(super) mod fetch;
 pub(super) mod flight;

@@ -16,7 +16,13 @@ use parking_lot::Mutex;
 use super::requests::coalesce;
 use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result,
-    read::{paged::PagedObject, pin::PinnedRange, read_through::FolderReads, reader::RangeReader},
+    read::{
+        byte_source::{ByteSource, BytesBySource},
+        paged::PagedObject,
+        pin::PinnedRange,
+        read_through::FolderReads,
+        reader::RangeReader,
+    },
     stats::ReadCounters,
     versions::ObjectInfo,
 };
@@ -35,6 +41,7 @@ pub struct OpenObject {
     opened: Arc<Mutex<Vec<PinnedRange>>>,
     /// Hides the version from callers that cache derived values.
     unnamed: bool,
+    by_source: Option<Arc<BytesBySource>>,
 }
 
 impl ReadThrough {
@@ -42,7 +49,7 @@ impl ReadThrough {
     #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
         let (known, pins) = self.resolve(path, false, None).await?;
-        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)), unnamed: false })
+        Ok(OpenObject::new(self, known, pins))
     }
 }
 
@@ -52,11 +59,16 @@ impl ReadThrough {
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
         let (known, pins) = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
-        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)), unnamed: false })
+        Ok(OpenObject::new(self, known, pins))
     }
 }
 
 impl OpenObject {
+    fn new(store: &ReadThrough, known: Arc<ObjectInfo>, pins: Vec<PinnedRange>) -> Self {
+        let opened = Arc::new(Mutex::new(pins));
+        Self { store: store.clone(), known, opened, unnamed: false, by_source: None }
+    }
+
     /// Returns the path, the size in bytes, and the rest of the origin's description.
     pub fn meta(&self) -> &ObjectMeta {
         &self.known.meta
@@ -72,6 +84,11 @@ impl OpenObject {
     /// themselves are read as before.
     pub fn without_version(self) -> Self {
         Self { unnamed: true, ..self }
+    }
+
+    /// Counts the bytes that are read of it in `by_source` too.
+    pub fn counted_in(self, by_source: Arc<BytesBySource>) -> Self {
+        Self { by_source: Some(by_source), ..self }
     }
 
     /// Returns the origin, without credentials, and the path, to name the object in errors.
@@ -106,7 +123,8 @@ impl OpenObject {
         let folder = self.store.origin().folder().filter(|_| past_pages)?;
         let counters = self.store.fetcher().counters.clone();
         counters.origin_gets.add(1);
-        Some(folder.open_file(&self.known.path).map(|file| LocalFile { file, counters }))
+        let by_source = self.by_source.clone();
+        Some(folder.open_file(&self.known.path).map(|file| LocalFile { file, counters, by_source }))
     }
 
     /// Checks that all bytes read of the file are of this version: fails if it was replaced or written meanwhile.
@@ -136,7 +154,8 @@ impl OpenObject {
             .iter()
             .map(|range| {
                 let range = ByteRange::new(range.start, range.end).unwrap_or(ByteRange::to(0));
-                RangeReader::new(fetcher.clone(), object.clone(), range, read_ahead)
+                let reader = RangeReader::new(fetcher.clone(), object.clone(), range, read_ahead);
+                reader.counted_in(self.by_source.clone())
             })
             .collect();
 
@@ -208,6 +227,7 @@ impl OpenObject {
                 Ok(bytes) => {
                     let passed = &self.store.fetcher().counters.bytes_passed_through;
                     passed.add(bytes.len() as u64);
+                    count(self.by_source.as_deref(), bytes.len());
                     return Ok(bytes);
                 }
                 Err(error) => requests.before_retry(&mut patience, error).await?,
@@ -231,6 +251,7 @@ impl OpenObject {
 pub struct LocalFile {
     file: File,
     counters: Arc<ReadCounters>,
+    by_source: Option<Arc<BytesBySource>>,
 }
 
 impl LocalFile {
@@ -245,7 +266,15 @@ impl LocalFile {
     pub fn read_into(&self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.file.read_exact_at(bytes, start)?;
         self.counters.bytes_passed_through.add(bytes.len() as u64);
+        count(self.by_source.as_deref(), bytes.len());
         Ok(())
+    }
+}
+
+/// Counts bytes of the origin.
+fn count(by_source: Option<&BytesBySource>, bytes: usize) {
+    if let Some(by_source) = by_source {
+        by_source.add(ByteSource::Origin, bytes as u64);
     }
 }
 

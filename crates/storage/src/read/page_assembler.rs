@@ -8,6 +8,7 @@ use crate::{
     Error, PageCache, Reservation,
     page_cache::{PageKey, PagePiece},
     read::{
+        byte_source::ByteSource,
         flight::{PieceFlight, PieceFlights},
         paged::PagedObject,
         requests::to_peers::FetchRoute,
@@ -87,6 +88,8 @@ impl<'a> PageAssembler<'a> {
     /// Records whether a peer sends the bytes that follow, and not the origin.
     pub(crate) fn set_from_peer(&mut self, is_from_peer: bool) {
         self.is_from_peer = is_from_peer;
+        let source = if is_from_peer { ByteSource::Peer } else { ByteSource::Origin };
+        self.expected.iter().for_each(|piece| piece.flight.set_source(source));
     }
 
     /// Returns the offset in the object, and the length, of the next incomplete piece.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     Result,
     page_cache::{PagePiece, ReadAheadBytes},
-    read::flight::PieceFlight,
+    read::{byte_source::ByteSource, flight::PieceFlight},
 };
 
 /// Consecutive bytes of one page of an object, in memory or in flight. They stay in the cache as long as this lives.
@@ -74,9 +74,12 @@ impl PinnedRange {
         self.range.end
     }
 
-    /// Returns whether the bytes were in memory when they were pinned.
-    pub(crate) fn was_in_memory(&self) -> bool {
-        matches!(self.source, PinSource::Piece(_))
+    /// Returns the place that the bytes come from: memory, if they were there when they were pinned.
+    pub(crate) fn byte_source(&self) -> ByteSource {
+        match &self.source {
+            PinSource::Piece(_) => ByteSource::Memory,
+            PinSource::Flight(flight) => flight.source(),
+        }
     }
 
     /// Returns whether the bytes were requested before a reader needed them, and the request failed. A reader that

@@ -10,6 +10,7 @@ use crate::{
     page_cache::{LongRead, PagePiece, ReadAheadGuard},
     peers::PeerSource,
     read::{
+        byte_source::{ByteSource, BytesBySource},
         fetch::{FetchUrgency, Fetcher},
         paged::PagedObject,
         pin::PinnedRange,
@@ -34,6 +35,8 @@ pub(crate) struct RangeReader {
     bypass_len: u64,
     /// Records the reader's position, if its range is long.
     long_read: Option<LongRead>,
+    /// Counts the bytes, if its caller wants to know where they came from.
+    by_source: Option<Arc<BytesBySource>>,
 }
 
 /// Minimum pages of a long read.
@@ -52,8 +55,7 @@ struct ReadAheadWindow {
 struct BypassRead {
     stream: BoxStream<'static, Result<Bytes>>,
     end: u64,
-    /// Set for the answer of a peer: another source continues it.
-    may_end_early: bool,
+    source: ByteSource,
 }
 
 impl RangeReader {
@@ -79,8 +81,15 @@ impl RangeReader {
             bypass: None,
             bypass_len: window,
             long_read,
+            by_source: None,
             fetcher,
         }
+    }
+
+    /// Counts the bytes in `by_source` too.
+    pub(crate) fn counted_in(mut self, by_source: Option<Arc<BytesBySource>>) -> Self {
+        self.by_source = by_source;
+        self
     }
 
     /// Returns whether the reader will reach any byte of the pin.
@@ -148,15 +157,24 @@ impl RangeReader {
         self.top_up();
         let Some(pin) = self.pin_here() else { return self.start_bypass().await };
 
-        let was_in_memory = pin.was_in_memory();
         let chunks = pin.read(self.position, self.end).await?;
-        if was_in_memory {
-            let bytes = chunks.iter().map(Bytes::len).sum::<usize>();
-            self.fetcher.counters.bytes_memory.add(bytes as u64);
+        let source = pin.byte_source();
+        if source == ByteSource::Memory || self.by_source.is_some() {
+            self.count(source, chunks.iter().map(Bytes::len).sum());
         }
 
         self.ready.extend(chunks);
         Ok(())
+    }
+
+    /// Counts bytes that the reader takes.
+    fn count(&self, source: ByteSource, bytes: usize) {
+        if source == ByteSource::Memory {
+            self.fetcher.counters.bytes_memory.add(bytes as u64);
+        }
+        if let Some(by_source) = &self.by_source {
+            by_source.add(source, bytes as u64);
+        }
     }
 
     /// Returns the pin that holds the byte at the position.
@@ -178,7 +196,7 @@ impl RangeReader {
     fn read_memory(&self) -> Option<Bytes> {
         let (page, part) = self.object.parts(self.position..self.end).next()?;
         let bytes = self.fetcher.cache.read_memory(&self.object.key(page), part.start, part.end)?;
-        self.fetcher.counters.bytes_memory.add(bytes.len() as u64);
+        self.count(ByteSource::Memory, bytes.len());
         Some(bytes)
     }
 
@@ -283,25 +301,28 @@ impl RangeReader {
         let counters = self.fetcher.counters.clone();
         let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        self.bypass = Some(BypassRead { stream: stream.boxed(), end, may_end_early: false });
+        self.bypass = Some(BypassRead { stream: stream.boxed(), end, source: ByteSource::Origin });
         Ok(())
     }
 
     /// Takes the next bytes of a read past the cache. Returns `false` if there is none.
     async fn advance_bypass(&mut self) -> Result<bool> {
-        let Some(BypassRead { stream, end, may_end_early }) = &mut self.bypass else { return Ok(false) };
+        let Some(BypassRead { stream, end, source }) = &mut self.bypass else { return Ok(false) };
         if self.position >= *end {
             self.bypass = None;
             return Ok(false);
         }
         let Some(bytes) = stream.next().await else {
-            if !*may_end_early {
+            // Another source continues the answer of a peer.
+            if *source != ByteSource::Peer {
                 return Err(self.ended_early());
             }
             self.bypass = None;
             return Ok(false);
         };
-        self.ready.push_back(bytes?);
+        let (bytes, source) = (bytes?, *source);
+        self.count(source, bytes.len());
+        self.ready.push_back(bytes);
         Ok(true)
     }
 
@@ -349,5 +370,5 @@ async fn open_at_peers(
         }
         Err(_) => Err(fetcher.requests.changed(&known)),
     });
-    Ok(Some(BypassRead { stream: stream.boxed(), end, may_end_early: true }))
+    Ok(Some(BypassRead { stream: stream.boxed(), end, source: ByteSource::Peer }))
 }
