@@ -39,8 +39,8 @@ use datafusion::{
     logical_expr::{ColumnarValue, LogicalPlan},
     physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-        ReplaceChildrenOptions, StatisticsArgs,
+        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan,
+        ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
         coalesce_partitions::CoalescePartitionsExec,
         joins::{
             CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
@@ -240,16 +240,16 @@ impl ExecutionPlan for YieldingExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.with_new_children(children)
+        let input = only_child(children)?;
+        let properties = input.properties().clone();
+        Ok(Self::over(input, properties, self.yields.clone()))
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = only_child(children)?;
-        let properties = input.properties().clone();
-        Ok(Self::over(input, properties, self.yields.clone()))
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

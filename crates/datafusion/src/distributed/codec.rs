@@ -19,7 +19,7 @@ use prost::Message;
 use stylobate_columnar::ScanPart;
 
 use super::task_scan::{ScanOpener, TaskScan, TaskScanSpec, part_schema};
-use crate::{error::external, source::ScanSource};
+use crate::{error::external, tables::source::ScanSource};
 
 /// Most partitions of a scan that a worker accepts.
 const MAX_PARTITIONS: u32 = 4_096;
