@@ -17,6 +17,7 @@
 mod channels;
 mod codec;
 mod cooperation;
+mod ended_tasks;
 mod leaf;
 mod nodes;
 mod options;
@@ -26,12 +27,12 @@ mod session;
 mod task_scan;
 mod worker;
 
-pub use datafusion_distributed::{Worker as QueryWorker, grpc::BoxCloneSyncChannel as NodeChannel};
+pub use datafusion_distributed::grpc::BoxCloneSyncChannel as NodeChannel;
 
 pub use self::{
     channels::{ConnectNode, PlainConnector, node_endpoint},
     nodes::{QueryNodes, RecentFailures, WorkerList},
     session::Distribution,
     task_scan::{TableSources, UrlSources},
-    worker::QueryWorkerBuilder,
+    worker::{QueryWorker, QueryWorkerBuilder},
 };

@@ -15,6 +15,7 @@ use stylobate_columnar::Cache;
 use super::{
     channels::NodeChannels,
     codec::ScanCodec,
+    ended_tasks::{EndedTasks, TaskCount},
     options,
     session::Distribution,
     task_scan::{ScanOpener, TableSources},
@@ -38,7 +39,8 @@ impl QueryWorkerBuilder {
     ) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let opener = ScanOpener { cache, sources, threads };
-        Self { runtime, sessions: WorkerSessions { opener, channels: distribution.channels().clone() } }
+        let channels = distribution.channels().clone();
+        Self { runtime, sessions: WorkerSessions { opener, channels, tasks: Arc::default() } }
     }
 
     /// Sets the number of threads that decode for a scan. Default: one per core.
@@ -47,11 +49,14 @@ impl QueryWorkerBuilder {
         self
     }
 
-    /// Builds the worker. Its `into_worker_server` is the service for gRPC.
-    pub fn build(self) -> Worker {
-        Worker::from_session_builder(self.sessions)
+    /// Starts the worker. Must be called within a tokio runtime.
+    pub fn build(self) -> QueryWorker {
+        let tasks = self.sessions.tasks.clone();
+        let worker = Worker::from_session_builder(self.sessions)
             .with_runtime_env(self.runtime)
-            .with_version(env!("CARGO_PKG_VERSION"))
+            .with_version(env!("CARGO_PKG_VERSION"));
+        let ended = Arc::new(EndedTasks::start(worker.clone(), tasks));
+        QueryWorker { worker, _ended: ended }
     }
 }
 
@@ -61,11 +66,33 @@ impl fmt::Debug for QueryWorkerBuilder {
     }
 }
 
+/// The worker of a node. Cheap to clone.
+#[derive(Clone)]
+pub struct QueryWorker {
+    worker: Worker,
+    _ended: Arc<EndedTasks>,
+}
+
+impl QueryWorker {
+    /// Returns the worker of the engine, whose `into_worker_server` is the service for gRPC. Tasks that have ended leave
+    /// memory as long as this lives.
+    pub fn of_engine(&self) -> Worker {
+        self.worker.clone()
+    }
+}
+
+impl fmt::Debug for QueryWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryWorker").field("version", &self.worker.version()).finish_non_exhaustive()
+    }
+}
+
 /// Makes a session for each task.
 #[derive(Clone, Debug)]
 struct WorkerSessions {
     opener: ScanOpener,
     channels: NodeChannels,
+    tasks: Arc<TaskCount>,
 }
 
 #[async_trait]
@@ -75,7 +102,9 @@ impl WorkerSessionBuilder for WorkerSessions {
         context: WorkerQueryContext,
     ) -> Result<SessionState, DataFusionError> {
         let mut builder = context.builder;
-        options::apply(&context.headers, builder.config().get_or_insert_with(SessionConfig::default))?;
+        let config = builder.config().get_or_insert_with(SessionConfig::default);
+        options::apply(&context.headers, config)?;
+        config.set_extension(Arc::new(self.tasks.enter()));
         let builder = builder
             .with_distributed_user_codec(ScanCodec::for_worker(self.opener.clone()))
             .with_distributed_channel_resolver(self.channels.clone());

@@ -97,7 +97,7 @@ impl WorkerDoor {
             Ok(worker) => worker,
             Err(error) => return Box::pin(async move { Ok(error.into_http()) }),
         };
-        let mut server = worker.into_worker_server().max_decoding_message_size(MAX_CALL_BYTES);
+        let mut server = worker.of_engine().into_worker_server().max_decoding_message_size(MAX_CALL_BYTES);
         Box::pin(async move { server.call(request).await })
     }
 
