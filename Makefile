@@ -77,7 +77,7 @@ test-distributed: $(CLIENTS) ## SQL over workers and over the nodes of a cluster
 
 image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
 	rustup target add $(MUSL)
-	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --target $(MUSL)
+	TARGET_CC=musl-gcc cargo build --profile dist --locked --package stylobate-cli --bin stylobate --features distributed --target $(MUSL)
 	STYLOBATE_BIN=$(TARGET)/$(MUSL)/dist/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/dist/stylobate \
 	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
 
@@ -93,7 +93,7 @@ test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed 
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
 	$(VENV)/bin/maturin build --profile dev --features extension-module,tested --manifest-path python/Cargo.toml --out $(WHEELS)/tested
 	@$(call install,$(WHEELS)/tested)
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini --numprocesses $$(nproc) --dist loadfile tests/python
 
 # Tests share one build, the one that `cargo test` makes; what is used and measured is optimised.
 built:

@@ -108,7 +108,8 @@ def build_binary(release: Release, arch: str) -> Path:
     native = arch == platform.machine() and shutil.which("musl-gcc") is not None
     env = {"TARGET_CC": "musl-gcc"} if native else {}
     verb = "build" if native else "zigbuild"
-    selection = ("--profile", "dist", "--locked", "--package", "stylobate-cli", "--bin", "stylobate")
+    package = ("--package", "stylobate-cli", "--bin", "stylobate", "--features", "distributed")
+    selection = ("--profile", "dist", "--locked", *package)
     release.run(f"binary-{arch}", "cargo", verb, *selection, "--target", target, **env)
     return release.target / target / "dist" / "stylobate"
 
