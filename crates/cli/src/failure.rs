@@ -10,8 +10,6 @@ use stylobate_server::ServerError;
 use stylobate_server::SqlClientError;
 use stylobate_storage::redacted;
 
-#[cfg(feature = "graph")]
-use crate::graph;
 use crate::out::ReaderGone;
 
 /// An error in the user's input, as opposed to data or storage.
@@ -66,7 +64,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         );
 
     #[cfg(feature = "graph")]
-    let mistyped = mistyped || error.downcast_ref().is_some_and(graph::is_mistyped);
+    let mistyped = mistyped || error.downcast_ref().is_some_and(is_wrong_graph);
 
     if mistyped || error.is::<UsageError>() { 2 } else { 1 }
 }
@@ -80,13 +78,34 @@ fn is_wrong_sql(error: &stylobate_datafusion::Error) -> bool {
     matches!(error, Sql::Query { .. } | Sql::NoSuchTable { .. } | Sql::Scan(Columnar::Pattern { .. }))
 }
 
+/// Returns whether the user named something in a graph that is not there, or described it wrongly.
+#[cfg(feature = "graph")]
+fn is_wrong_graph(error: &stylobate_graph::Error) -> bool {
+    use stylobate_columnar::Error as Columnar;
+    use stylobate_graph::Error;
+
+    matches!(
+        error,
+        Error::NoGraphFile { .. }
+            | Error::NoSuchVertexType { .. }
+            | Error::NoSuchEdgeType { .. }
+            | Error::NoSuchProperty { .. }
+            | Error::NoSuchLabel { .. }
+            | Error::NoSuchAdjacency { .. }
+            | Error::NoSuchVertex { .. }
+            | Error::StoreExists { .. }
+            | Error::Schema { .. }
+            | Error::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
+    )
+}
+
 /// Formats the error and its causes, without causes that are already quoted.
 pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_column) {
         return line;
     }
     #[cfg(feature = "graph")]
-    if let Some(line) = error.downcast_ref().and_then(graph::unknown_name) {
+    if let Some(line) = error.downcast_ref().and_then(unknown_in_graph) {
         return line;
     }
 
@@ -139,6 +158,28 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
     })
 }
 
+/// Suggests the most similar type or property of a graph.
+#[cfg(feature = "graph")]
+fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
+    use stylobate_graph::Error;
+
+    let (asked, unknown, available) = match error {
+        Error::NoSuchVertexType { name, available } => {
+            (name, format!("there is no vertex type {name}"), available)
+        }
+        Error::NoSuchEdgeType { name, available } => {
+            (name, format!("there is no edge type {name}"), available)
+        }
+        Error::NoSuchProperty { of, property, available } => {
+            (property, format!("{of} has no property {property}"), available)
+        }
+        _ => return None,
+    };
+
+    let meant = nearest(asked, &available.split(", ").collect::<Vec<_>>())?;
+    Some(format!("{unknown}; did you mean {meant}?"))
+}
+
 /// Returns the most similar name, if it differs only in case, in one character of three, or in the enclosing struct.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
@@ -182,6 +223,21 @@ mod tests {
         assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
         let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();
         assert!(no("zebra", &many.join(", ")).ends_with("column029 and 10 more"));
+    }
+
+    #[cfg(feature = "graph")]
+    #[test]
+    fn what_a_graph_does_not_have_is_named_with_what_was_probably_meant() {
+        let name = "persn".to_owned();
+        let available = "person, movie".to_owned();
+        let error = Error::new(stylobate_graph::Error::NoSuchVertexType { name, available });
+        assert_eq!(in_one_line(&error), "there is no vertex type persn; did you mean person?");
+        assert_eq!(exit_code(&error), 2);
+        let of = "vertex type x".to_owned();
+        let property = "zebra".to_owned();
+        let available = "a, b".to_owned();
+        let error = Error::new(stylobate_graph::Error::NoSuchProperty { of, property, available });
+        assert_eq!(in_one_line(&error), "vertex type x has no property zebra: there are a, b");
     }
 
     #[test]

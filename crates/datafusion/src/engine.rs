@@ -43,7 +43,7 @@ use crate::{
     placeholders::number_placeholders,
     query::SqlRows,
     runtime::SharedRuntime,
-    tables::{compaction::CompactHeldBatches, provider::ScanTable},
+    tables::{held_batches::CompactHeldBatches, provider::ScanTable},
     yielding::YieldingPlanner,
 };
 

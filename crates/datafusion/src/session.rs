@@ -24,7 +24,7 @@ use crate::{
     memory::QueryMemory,
     query::{SqlQuery, SqlRows},
     runtime::SharedRuntime,
-    tables::{compaction::CompactHeldBatches, provider::ScanTable},
+    tables::{held_batches::CompactHeldBatches, provider::ScanTable},
     yielding::YieldingPlanner,
 };
 

@@ -1,7 +1,6 @@
 //! `stylobate graph`: graphs in the GraphAr format, and graph stores.
 
 mod export;
-mod failure;
 mod free_name;
 mod import;
 mod info;
@@ -12,8 +11,6 @@ mod store;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-
-pub(crate) use self::failure::{is_mistyped, unknown_name};
 
 /// The arguments of `stylobate graph`.
 #[derive(Args, Clone, Debug)]
