@@ -18,6 +18,7 @@ use arrow_flight::{
 use futures::TryStreamExt;
 use serde_json::json;
 use stylobate_server::config::{AccessKeyConfig, NodeConfig, Secret};
+use stylobate_storage::ByteSize;
 use tonic::{
     Code,
     transport::{Channel, Endpoint},
@@ -82,7 +83,8 @@ fn texts(rows: &RecordBatch, column: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_brings_its_rows() {
-    let node = Running::start().await;
+    // Groups by strings allocate blocks of 2 MiB.
+    let node = Running::start_with(|config| config.settings.memory = ByteSize::mib(256)).await;
     let mut client = connect(&node).await;
     let sql = "SELECT name, count(*) AS rows, min(n) AS first FROM lake.big WHERE n >= 7 GROUP BY name ORDER BY name";
     let rows = query(&mut client, sql).await.unwrap();
