@@ -181,7 +181,8 @@ kills: release $(CLIENTS) $(S3S_FS) ## A node with a disk tier, killed under loa
 cluster-faults: release $(CLIENTS) $(S3S_FS) ## Nodes in network namespaces, killed, cut off, drained and joined under load in ROUNDS (default 20); needs root
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_FAULT_ROUNDS=$(or $(ROUNDS),20) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/cluster_faults
 
-fuzz: installed $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
+fuzz: installed $(CARGO_FUZZ) ## Bytes that no writer would write, for MINUTES (default 60) in all, and graphs made by chance
+	STYLOBATE_RANDOM_GRAPHS=300 $(VENV)/bin/python -m pytest -c tests/pytest.ini -k all_kinds tests/python/test_graphar_write.py
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)
 	@for target in file flight predicate record graphar chunked csv pages frames; do \
 	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 16)); mkdir -p $(CORPUS)/found/$$target; \

@@ -37,8 +37,9 @@ from graphar_random import FORMATS, LISTS, Made, made, rows
 from proxy import Proxy
 from servers import Origin, origin_options
 
-GRAPHS = 60
-BLOCK = 30
+# `make fuzz` makes more of them.
+GRAPHS = int(os.environ.get("STYLOBATE_RANDOM_GRAPHS", "20"))
+BLOCK = 20
 TOLD = 5
 OFFICIAL = Path(__file__).with_name("graphar_official.py")
 HAS_OFFICIAL = importlib.util.find_spec("graphar") is not None
