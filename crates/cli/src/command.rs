@@ -1,9 +1,10 @@
 //! The command line: its verbs, the runtime that they share, and the exit code.
 
+#[cfg(feature = "graph")]
+use std::time::Duration;
 use std::{
     ffi::OsString,
     io::{Write, stdout},
-    time::Duration,
 };
 
 use clap::{Parser, Subcommand};
