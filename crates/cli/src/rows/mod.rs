@@ -22,6 +22,7 @@ pub(crate) use self::{
     plan::{RowsRequest, RowsScan},
     progress::ProgressDisplay,
     request::{RequestArgs, open_cache, option},
-    source_args::delimiter,
-    stop::{PATIENCE, until_stopped},
+    stop::until_stopped,
 };
+#[cfg(feature = "graph")]
+pub(crate) use self::{source_args::delimiter, stop::PATIENCE};
