@@ -35,7 +35,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-micro soak kills cluster-faults fuzz release dist crates
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-sql test-distributed image test-python built installed wheel check advisories map docs bench-node bench-disk bench-cluster bench-cluster-sim bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store bench-sql bench-sql-distributed bench-micro soak kills cluster-faults fuzz release dist crates
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -160,9 +160,14 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 	$(VENV)/bin/python bench/store/run.py
 
 # The workspace has the features of all crates, so that little is built twice.
-bench-sql: release $(CLIENTS) ## Queries of TPC-H beside DataFusion's own tables, DuckDB and Polars, warm and cold
+bench-sql: release $(CLIENTS) ## Queries of TPC-H beside DataFusion's own tables, DuckDB, Polars and LiquidCache, warm and cold
 	cargo build --release --workspace --bin stylobate-bench-sql
+	-cargo build --release --locked --manifest-path bench/liquidcache/Cargo.toml --target-dir $(TARGET)/liquidcache
 	$(VENV)/bin/python bench/sql/run.py
+
+bench-sql-distributed: $(CLIENTS) ## Queries of TPC-H on clusters of one, two and three nodes, which have a core each
+	cargo build --release $(DISTRIBUTED) --bin stylobate
+	$(VENV)/bin/python bench/sql/run.py --only distributed --binary $(TARGET)/release/stylobate
 
 bench-cluster-sim: ## Clusters of up to 1,000 nodes, simulated: balance, movement, hit ratios, hot objects
 	cargo run --release --package stylobate-bench-cluster-sim

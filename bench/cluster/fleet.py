@@ -1,5 +1,7 @@
 """Nodes of one cluster on this machine, the objects that are read through them, and loads on several servers."""
 
+import contextlib
+import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +25,13 @@ REQUESTS = 4096
 class Fleet:
     """Nodes that are in one cluster, by id. Ends with the `with` block.
 
-    `memory` has that of some nodes. `doors` has, of some peer doors, the port in the list and the one at which they listen.
+    `memory` has that of some nodes, and `cores` the core that some run on. `doors` has, of some peer doors, the port in the
+    list and the one at which they listen.
     """
 
-    def __init__(self, programs, folder, origin_port, ids, more=(), memory=None, doors=None):
+    def __init__(self, programs, folder, origin_port, ids, more=(), memory=None, doors=None, flight=False, cores=None):
         self.programs, self.folder, self.origin_port, self.more = programs, folder, origin_port, more
-        self.memory = memory or {}
+        self.memory, self.cores, self.flight = memory or {}, cores or {}, flight
         self.nodes = {}
         self.peer_doors = {id: listed for id, (listed, _) in (doors or {}).items()}
         self.listens = {id: own for id, (_, own) in (doors or {}).items()}
@@ -53,12 +56,14 @@ class Fleet:
 
     def start(self, id):
         listen = self.listens.get(id, self.peer_doors[id])
-        self.nodes[id] = servers.s3_node(
-            self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more,
-            memory=self.memory.get(id, servers.MEMORY), environment={
-                "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{listen}",
-                "STYLOBATE_CLUSTER_NODES_FILE": str(self.list), "STYLOBATE_CLUSTER_SECRET": SECRET,
-            })
+        flight = f"127.0.0.1:{servers.free_port()}" if self.flight else "off"
+        with _on_core(self.cores.get(id)):
+            self.nodes[id] = servers.s3_node(
+                self.programs, self.folder, servers.BUCKET, self.origin_port, more=self.more, flight=flight,
+                memory=self.memory.get(id, servers.MEMORY), environment={
+                    "STYLOBATE_CLUSTER_ID": id, "STYLOBATE_CLUSTER_LISTEN": f"127.0.0.1:{listen}",
+                    "STYLOBATE_CLUSTER_NODES_FILE": str(self.list), "STYLOBATE_CLUSTER_SECRET": SECRET,
+                })
 
     def wait_until_whole(self, ids, draining=()):
         """Waits until these nodes, and no others, see each other up, or draining."""
@@ -96,6 +101,18 @@ class Fleet:
 
     def __exit__(self, *_):
         self.stop()
+
+
+@contextlib.contextmanager
+def _on_core(core):
+    """Processes that are started meanwhile run on this core alone; on any if it is `None`."""
+    allowed = os.sched_getaffinity(0)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 class Objects:

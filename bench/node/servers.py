@@ -120,7 +120,7 @@ class Node(Server):
     def __init__(self, programs, folder, bucket, origin, signed=False, memory=MEMORY, flight="off", more=(),
                  environment=None):
         port, self.admin = free_port(), free_port()
-        self.signed, self.memory = signed, memory
+        self.signed, self.memory, self.flight = signed, memory, flight
         command = [
             programs["stylobate"], "serve", "--origin", f"{bucket}={origin}",
             "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}", "--flight", flight,

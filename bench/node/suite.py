@@ -47,16 +47,18 @@ def _number(value, unit):
     return f"{value:,.0f} {unit}" if unit else f"{value:.3f}"
 
 
-def main(description, parts, needed_bytes, add_options=lambda parser: None):
+def main(description, parts, needed_bytes, add_options=lambda parser: None, only_by_name=()):
     """`parts` gives each part's module, title and explanation. A module has `PROGRAMS` or `programs`, `run`, `rows`
-    and, where it has bars, `bars`. Returns the exit code: 1 if a bar is missed."""
+    and, where it has bars, `bars`. Those `only_by_name` run with
+    `--only` alone. Returns the exit code: 1 if a bar is
+    missed."""
     options = _parse(description, parts, add_options)
     if sys.platform != "linux":
         tools.fail("Linux is needed")
 
     # Terminating the benchmark terminates its servers.
     signal.signal(signal.SIGTERM, lambda *_: tools.fail("told to stop"))
-    wanted = options.only or list(parts)
+    wanted = options.only or [part for part in parts if part not in only_by_name]
     programs = tools.find(options.binary, {name for part in wanted for name in _programs(parts[part][0], options)})
     versions = tools.versions(programs, options.binary)
     print("\n".join(f"{name:<10} {version}" for name, version in versions.items()))

@@ -17,6 +17,8 @@ OURS = "stylobate"
 DATAFUSION = ["datafusion", "datafusion-pushdown"]
 IN_PYTHON = ["duckdb", "polars"]
 NAMES = [OURS, *DATAFUSION, *IN_PYTHON]
+# A program of its own, on another version of DataFusion, over local files alone; left out where it was not built.
+LIQUIDCACHE = "liquidcache"
 
 
 class Engine:
@@ -27,6 +29,9 @@ class Engine:
         if name in IN_PYTHON:
             command = [sys.executable, Path(__file__).with_name("worker.py"), name, str(options.threads)]
             command += [str(source.folder)] if isinstance(source, queries.Local) else ["--host", source.host]
+        elif name == LIQUIDCACHE:
+            command = [liquidcache_program(), "--threads", str(options.threads), source.folder]
+            command += ["--memory", str(servers.size_bytes(options.memory))]
         else:
             command = [_program(), "--engine", name, "--threads", str(options.threads), "--memory", options.memory]
             command += [str(source.folder)] if isinstance(source, queries.Local) else _bucket(source)
@@ -59,6 +64,12 @@ def _program():
     return path if path.exists() else fail(f"{path} is missing: run `make bench-sql`")
 
 
+def liquidcache_program():
+    """None where it was not built."""
+    path = tools.target_folder() / "liquidcache" / "release" / "stylobate-bench-liquidcache"
+    return path if path.exists() else None
+
+
 def _bucket(source):
     options = {"endpoint": f"http://{source.host}", "allow_http": "true", "region": "us-east-1",
                "access_key_id": servers.ACCESS_KEY, "secret_access_key": servers.SECRET_KEY}
@@ -69,6 +80,8 @@ def _bucket(source):
 def versions():
     said = subprocess.run([_program(), "--version"], capture_output=True, text=True, check=True).stdout
     others = [f"{name} {importlib.metadata.version(name)}" for name in IN_PYTHON]
+    if program := liquidcache_program():
+        others.append(subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip())
     return ", ".join([f"datafusion {said.split()[-1]}", *others])
 
 

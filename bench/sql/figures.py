@@ -17,9 +17,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from sql_answers import ExpectedAnswer  # noqa: E402
 
-PEERS = ["datafusion", *engines.IN_PYTHON]
-
-
 def measure(options, times_of):
     """The median milliseconds of each query and engine. `times_of(text, check)` returns the times of all engines, and
     passes each engine's rows to `check`."""
@@ -50,29 +47,38 @@ class _Check:
 
 def rows(result):
     """The table: a row per query, the sums, and the geometric means of the ratios."""
-    yield ["query", "push-down", *engines.NAMES, *(f"{peer} / ours" for peer in PEERS)]
+    if not result["queries"]:
+        return
+    totals = sums(result)
+    yield ["query", "push-down", *totals, *(f"{peer} / ours" for peer in _peers(totals))]
     for one in result["queries"]:
         yield _row(str(one["query"]), one["milliseconds"])
-    if result["queries"]:
-        yield _row("sum", sums(result))
-        means = [geometric_mean(ratios(result, peer).values()) for peer in PEERS]
-        yield ["geometric mean", "", *("" for _ in engines.NAMES), *(f"{mean:.2f}" for mean in means)]
+    yield _row("sum", totals)
+    means = [geometric_mean(ratios(result, peer).values()) for peer in _peers(totals)]
+    yield ["geometric mean", "", *("" for _ in totals), *(f"{mean:.2f}" for mean in means)]
 
 
 def _row(query, times):
     better = "off" if times["datafusion"] < times["datafusion-pushdown"] else "on"
-    return [query, better, *(f"{times[name]:,.1f}" for name in engines.NAMES),
-            *(f"{ratio(times, peer):.2f}" for peer in PEERS)]
+    return [query, better, *(f"{taken:,.1f}" for taken in times.values()),
+            *(f"{ratio(times, peer):.2f}" for peer in _peers(times))]
+
+
+def _peers(times):
+    """Those that have times; DataFusion is one."""
+    return [name for name in times if name not in (engines.OURS, "datafusion-pushdown")]
 
 
 def sums(result):
     """Per engine, the sum over all queries."""
-    return {name: sum(one["milliseconds"][name] for one in result["queries"]) for name in engines.NAMES}
+    measured = [one["milliseconds"] for one in result["queries"]]
+    return {name: sum(times[name] for times in measured) for name in measured[0]}
 
 
 def ratios(result, peer):
-    """By query, how many times as long a peer takes as ours."""
-    return {one["query"]: ratio(one["milliseconds"], peer) for one in result["queries"]}
+    """By query, how many times as long a peer takes as ours; empty where it has no times."""
+    return {one["query"]: ratio(one["milliseconds"], peer) for one in result["queries"]
+            if peer in one["milliseconds"]}
 
 
 def ratio(times, peer):

@@ -12,13 +12,15 @@ PROGRAMS = []
 # How many times as long others take at least, with queries 1 and 6, and with all of them.
 MIN_DATAFUSION, MIN_DUCKDB = 3.0, 2.0
 MIN_ALL, MIN_EACH = 1.5, 0.95
+MIN_LIQUIDCACHE = 1.0
 
 
 def run(programs, folder, options):
     scale = queries.QUICK_SCALE if options.quick else options.scale
     source = queries.Local(engines.plain_tables(programs, scale) / servers.BUCKET)
+    names = [*engines.NAMES, *([engines.LIQUIDCACHE] if engines.liquidcache_program() else [])]
     with contextlib.ExitStack() as stack:
-        running = [stack.enter_context(engines.Engine(name, source, options)) for name in engines.NAMES]
+        running = [stack.enter_context(engines.Engine(name, source, options)) for name in names]
         measured = figures.measure(options, lambda text, check: _times(running, options.rounds, text, check))
     return {"scale": scale, "threads": options.threads, "memory": options.memory, "rounds": options.rounds,
             "versions": engines.versions(), "queries": measured}
@@ -44,6 +46,10 @@ def bars(result):
     if ratios:
         mean = figures.geometric_mean(ratios.values())
         yield Bar(f"warm, geometric mean of {len(ratios)} queries: datafusion / stylobate", mean, "at least", MIN_ALL)
+        if liquidcache := figures.ratios(result, engines.LIQUIDCACHE):
+            mean = figures.geometric_mean(liquidcache.values())
+            yield Bar(f"warm, geometric mean of {len(liquidcache)} queries: liquidcache / stylobate", mean, "at least",
+                      MIN_LIQUIDCACHE)
         worst = min(ratios, key=ratios.get)
         yield Bar(f"warm, worst of all, query {worst}: datafusion / stylobate", ratios[worst], "at least", MIN_EACH)
 

@@ -1,24 +1,21 @@
 //! Runs the queries of its standard input by one engine, and prints the time and the rows of each as JSON.
 
+mod answers;
+
 use std::{collections::HashSet, io, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
-use arrow::{
-    array::{Array, AsArray, RecordBatch},
-    compute::cast,
-    datatypes::{DataType, Float64Type},
-    util::display::{ArrayFormatter, FormatOptions},
-};
+use arrow::array::RecordBatch;
 use clap::{Parser, ValueEnum};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use object_store::parse_url_opts;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use stylobate_columnar::Cache;
 use stylobate_datafusion::SqlSession;
 use stylobate_storage::{ByteSize, CacheOptions};
 use url::Url;
+
+use answers::{Answer, Query};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -112,18 +109,6 @@ impl EngineSession {
     }
 }
 
-#[derive(Deserialize)]
-struct Query {
-    sql: String,
-    tables: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    milliseconds: f64,
-    rows: Vec<Vec<Value>>,
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let runtime =
@@ -152,35 +137,5 @@ async fn answer(
         }
     }
     let batches = session.run(&query.sql).await?;
-    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-
-    let mut rows = Vec::new();
-    for batch in &batches {
-        add_rows(batch, &mut rows)?;
-    }
-    Ok(Answer { milliseconds, rows })
-}
-
-fn add_rows(batch: &RecordBatch, rows: &mut Vec<Vec<Value>>) -> Result<()> {
-    let first = rows.len();
-    rows.resize(first + batch.num_rows(), Vec::with_capacity(batch.num_columns()));
-    for column in batch.columns() {
-        for (row, cell) in rows[first..].iter_mut().zip(cells(column)?) {
-            row.push(cell);
-        }
-    }
-    Ok(())
-}
-
-/// Returns numbers as numbers, and other values as text.
-fn cells(column: &dyn Array) -> Result<Vec<Value>> {
-    if column.data_type().is_numeric() {
-        let numbers = cast(column, &DataType::Float64)?;
-        return Ok(numbers.as_primitive::<Float64Type>().iter().map(Value::from).collect());
-    }
-
-    let options = FormatOptions::default();
-    let texts = ArrayFormatter::try_new(column, &options)?;
-    let text = |row| (!column.is_null(row)).then(|| texts.value(row).to_string());
-    Ok((0..column.len()).map(|row| Value::from(text(row))).collect())
+    Answer::ended_now(start, &batches)
 }
