@@ -13,9 +13,9 @@ LOADS = [("1 MiB", MIB), ("64 KiB", 64 * KIB), ("4 KiB", 4 * KIB)]
 CONNECTIONS = 8
 OBJECTS, QUICK_OBJECTS = 48, 12
 MIN_RATIO = 0.98
-# Ten times the rounds of the other parts, and short ones, since little is to be told apart. Both are started several times:
+# More rounds than in the other parts, and short ones, since little is to be told apart. Both are started many times:
 # where a process lies in memory makes it faster or slower by a few percent.
-STARTS, ROUNDS_PER_START, SECONDS = 5, 2, 1
+STARTS, ROUNDS_PER_START, SECONDS = 16, 1, 1
 # Headers that no two answers share; errors repeat the ids.
 IDS_OF_ANSWERS = {"x-amz-request-id", "x-amz-id-2"}
 OF_ONE_ANSWER = {"date", *IDS_OF_ANSWERS}
@@ -28,7 +28,7 @@ def run(programs, folder, options):
     keys = list(objects.contents)
     differing = 0
     loads = [(name, length) for name, length in LOADS if is_wanted(options, name)]
-    rates = {name: {"node": [], "cluster of one": []} for name, _ in loads}
+    runs = {name: {"node": [], "cluster of one": []} for name, _ in loads}
     with servers.nginx_files(programs, folder, root) as files:
         for start in range(starts):
             with _pair(programs, folder, files.port, cluster_first=start % 2 == 1) as pair:
@@ -38,10 +38,10 @@ def run(programs, folder, options):
                 if start == 0:
                     differing = _differing_answers(list(pair.values()), keys)
                 for name, length in loads:
-                    _measure(programs, folder, pair, keys, length, rounds, rates[name])
+                    _measure(programs, folder, pair, keys, length, rounds, runs[name])
     return {"object_bytes": objects.bytes, "connections": CONNECTIONS, "starts": starts, "rounds": starts * rounds,
             "seconds_per_run": SECONDS, "differing_answers": differing,
-            "loads": [{"range": name} | _summary(name, *pair.values()) for name, pair in rates.items()]}
+            "loads": [{"range": name} | _summary(name, *pair.values()) for name, pair in runs.items()]}
 
 
 @contextlib.contextmanager
@@ -98,21 +98,29 @@ def _shown(answer):
     return f"{status} {headers} {len(body)} bytes {body[:300]!r}"
 
 
-def _measure(programs, folder, pair, keys, length, rounds, rates):
-    """Adds the rates of some rounds. Both get the same requests in the same order."""
+def _measure(programs, folder, pair, keys, length, rounds, runs):
+    """Adds the requests per second, and the processor time of each, of some rounds. Both get the same requests in the same
+    order."""
     streams = {name: Stream(folder, "alone", server, keys, length, CONNECTIONS) for name, server in pair.items()}
     for round_ in range(rounds):
         # In turns, and in another order each time.
         for name in list(pair)[::1 if round_ % 2 else -1]:
-            rates[name].append(load(programs, [streams[name]], SECONDS)["requests_per_second"])
+            before = pair[name].cpu_seconds()
+            done = load(programs, [streams[name]], SECONDS)
+            taken = pair[name].cpu_seconds() - before
+            runs[name].append((done["requests_per_second"], taken / done["requests"] * 1e6))
 
 
 def _summary(name, node, alone):
-    ratio = statistics.median(alone) / statistics.median(node)
-    progress(f"{name}: {ratio:.3f}")
-    return {"node": statistics.median(node), "cluster_of_one": statistics.median(alone), "ratio": ratio,
-            "min": min(one / other for one, other in zip(alone, node)),
-            "max": max(one / other for one, other in zip(alone, node))}
+    (node_rates, node_times), (alone_rates, alone_times) = zip(*node), zip(*alone)
+    ratios = [one / other for one, other in zip(alone_rates, node_rates)]
+    figures = {
+        "node": statistics.median(node_rates), "cluster_of_one": statistics.median(alone_rates),
+        "ratio": statistics.median(alone_rates) / statistics.median(node_rates), "min": min(ratios), "max": max(ratios),
+        "processor_us": [statistics.median(node_times), statistics.median(alone_times)],
+    }
+    progress(f"{name}: {figures}")
+    return figures
 
 
 def bars(result):
@@ -123,7 +131,9 @@ def bars(result):
 
 def rows(result):
     """The table: a row per range."""
-    yield ["range", "", "req/s of a node", "of a cluster of one", "ratio", "min", "max"]
+    yield ["range", "", "req/s of a node", "of a cluster of one", "ratio", "min", "max", "CPU us of a node",
+           "of a cluster of one"]
     for load_ in result["loads"]:
         yield [load_["range"], "", f"{load_['node']:,.0f}", f"{load_['cluster_of_one']:,.0f}",
-               *(f"{load_[name]:.3f}" for name in ("ratio", "min", "max"))]
+               *(f"{load_[name]:.3f}" for name in ("ratio", "min", "max")),
+               *(f"{taken:.1f}" for taken in load_["processor_us"])]
