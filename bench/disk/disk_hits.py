@@ -64,7 +64,7 @@ def run(programs, folder, options):
             "page_cache": "is dropped" if os.geteuid() == 0 else "could NOT be dropped (that takes root)"}
 
 
-def _drop_page_cache():
+def drop_page_cache():
     if os.geteuid() == 0:
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -128,7 +128,7 @@ class Bench:
             requests = hot.write_requests(self.folder, peer, _starts(held, length), length)
             runs = []
             for _ in range(self.rounds):
-                _drop_page_cache()
+                drop_page_cache()
                 runs.append(hot.load(self.programs, peer, requests, length, self.seconds, FILL_CONNECTIONS))
             filler = Filler(node, self.size - held)
             written = node.document()["cache"]["disk_written"]
@@ -136,7 +136,7 @@ class Bench:
             time.sleep(0.5)
             filled = []
             for _ in range(self.rounds):
-                _drop_page_cache()
+                drop_page_cache()
                 if filler.is_done():
                     break
                 filled.append(hot.load(self.programs, peer, requests, length, self.seconds, FILL_CONNECTIONS))
@@ -185,7 +185,7 @@ class Bench:
         for _ in range(self.rounds):
             if beside:
                 beside(length, connections)
-            _drop_page_cache()
+            drop_page_cache()
             device, origin = peer.server.device_bytes(), node.origin_bytes() if node else 0
             run = hot.load(self.programs, peer, requests, length, self.seconds, connections)
             run["from_device"] = (peer.server.device_bytes() - device) / run["bytes"]

@@ -8,10 +8,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "node"))
 
 import disk_hits  # noqa: E402
 import origin_bytes  # noqa: E402
+import start  # noqa: E402
 import suite  # noqa: E402
 
-# Both parts keep an object of 4 GiB at most at the origin and in each cache, one cache at a time.
-NEEDED_BYTES = 14 << 30
+# The part start keeps a tier of 20 GiB; the others an object of 4 GiB at most at the origin and in each cache, one cache
+# at a time.
+NEEDED_BYTES = 24 << 30
 
 PARTS = {
     "bytes": (origin_bytes, "Bytes that a node fetches from its origin, over those of the object", lambda r: (
@@ -24,6 +26,9 @@ PARTS = {
         f"in turns with stylobate, the better of io_uring and psync. The system's page cache {r['page_cache']} before each run.\nfrom device: "
         "part of the bytes sent that the server read from the device, and not from a cache in memory.\nnginx: "
         "proxy_cache, slice 1m, with the system's page cache; nginx-direct: directio and threads.")),
+    "start": (start, "Starts of a node over a full disk tier", lambda r: (
+        "Seconds from the start of the process to the first read of 64 KiB that needs no byte of the origin; then more "
+        "random reads.\nThe system's page cache is dropped before each start, if the benchmark runs as root.")),
 }
 
 

@@ -80,7 +80,7 @@ def _timed(engine, source):
     rows = engine.run(source)
     seconds = time.perf_counter() - begun
     engine.close()
-    return _canonical(rows), {"seconds": seconds, "bytes": 0, "requests": 0}
+    return canonical(rows), {"seconds": seconds, "bytes": 0, "requests": 0}
 
 
 def _counted(engine, port, origin, truth, node=None):
@@ -96,7 +96,7 @@ def _counted(engine, port, origin, truth, node=None):
     return figures | {"bytes": after["bytes"] - before["bytes"], "requests": requests}
 
 
-def _canonical(rows):
+def canonical(rows):
     """Rows that compare equal whatever their order and the last digits of floating-point numbers."""
     def plain(value):
         if isinstance(value, (float, Decimal)):

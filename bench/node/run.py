@@ -3,6 +3,7 @@
 
 import sys
 
+import clients
 import cold
 import forward
 import hot
@@ -37,6 +38,10 @@ PARTS = {
         f"a new node of {r['memory']}; warm is its second run. {r['rounds']} rounds; medians; sums of all queries.\n"
         "Bytes and requests (GET and HEAD) are those that the origin answered. pyarrow.dataset: the scans of the "
         "queries, without the joins.")),
+    "clients": (clients, "TPC-H's 22 queries by DuckDB, several clients at once", lambda r: (
+        f"Scale {r['scale']:g}. {r['clients']} clients, a new connection per query; over local files, and through a node of "
+        f"{r['memory']} that has\nread everything once. Seconds until all have all answers; {r['rounds']} rounds, in turns; "
+        "medians.")),
 }
 
 
