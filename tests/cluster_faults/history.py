@@ -130,13 +130,15 @@ class History:
         states = self.states[key]
         replaced = states[place + 1].done if place + 1 < len(states) else math.inf
         self.max_stale_s[bucket] = max(self.max_stale_s[bucket], begin - replaced)
-        if begin - replaced > self.rules[bucket]:
-            late = f"replaced {begin - replaced:.2f} s before the read began, the rule is {self.rules[bucket]} s"
+        # That an object is not there is never remembered.
+        rule_s = 0.0 if version == ABSENT else self.rules[bucket]
+        if begin - replaced > rule_s:
+            late = f"replaced {begin - replaced:.2f} s before the read began, the rule is {rule_s} s"
             result.too_old.append(f"{what} are of version {version}, {late}")
-        elif self._is_superseded(key, place, begin):
-            result.stale += 1
-            if begin >= quiet_from:
-                result.too_old.append(f"{what} are of version {version}, a later one was acknowledged before")
+            return
+        result.stale += begin > replaced
+        if begin >= quiet_from and self._is_superseded(key, place, begin):
+            result.too_old.append(f"{what} are of version {version}, a later one was acknowledged before")
 
     def _judge_listing(self, client: str, op: dict[str, Any], result: RoundResult) -> None:
         """A listing comes from the origin: it has each object that was there all the time, and none that never was."""

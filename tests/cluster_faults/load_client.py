@@ -319,7 +319,7 @@ class Flight(LoadClient):
             try:
                 return self._scan(path), again
             except (stylobate.StylobateError, pyarrow.lib.ArrowException) as error:
-                if again == self.ATTEMPTS - 1 or "replaced" not in str(error):
+                if again == self.ATTEMPTS - 1 or "ask for the flight again" not in str(error):
                     raise
         raise AssertionError("no attempt was made")
 
