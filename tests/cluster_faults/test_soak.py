@@ -81,9 +81,7 @@ class Overwriter:
 
     def _run(self) -> None:
         version = FIRST_OVERWRITE
-        while not self._stopped.wait(self.rng.uniform(*# In a shorter run, memory grows as caches fill.
-MIN_FLAT_S = 600
-OVERWRITE_EVERY_S)):
+        while not self._stopped.wait(self.rng.uniform(*OVERWRITE_EVERY_S)):
             version += 1
             try:
                 keys = self.rng.choice([list(MOVING), HOT, MOVING_TABLES, list(OWN)])
