@@ -35,7 +35,7 @@ class NodeSampler:
         self.samples: list[Sample] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.began = time.monotonic()
+        self.began = self.ended = time.monotonic()
         self._thread.start()
 
     def _run(self) -> None:
@@ -51,10 +51,13 @@ class NodeSampler:
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join()
+        self.ended = time.monotonic()
 
     def report(self) -> dict[str, Any]:
-        """The highest values of both halves of the run, and how many processes they are of."""
+        """The highest and the middle values of both halves of the run, and how many processes they are of."""
         halves = dict(zip(("first half", "second half"), self._halves(), strict=True))
+        if not all(halves.values()):
+            return {"samples": len(self.samples)}
         return {
             "processes": len({sample.pid for sample in self.samples}),
             "samples": len(self.samples),
@@ -78,7 +81,7 @@ class NodeSampler:
                 assert second <= 1.1 * first + slack, f"{kind} {name} grew: {found}"
 
     def _halves(self) -> tuple[list[Sample], list[Sample]]:
-        middle = (self.began + self.samples[-1].at) / 2
+        middle = (self.began + self.ended) / 2
         first = [sample for sample in self.samples if sample.at < middle]
         return first, self.samples[len(first) :]
 
